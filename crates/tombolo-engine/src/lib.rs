@@ -1,0 +1,1 @@
+//! Tombolo, crate engine.

@@ -1,0 +1,1 @@
+//! Tombolo, the library people embed.

@@ -1,0 +1,2 @@
+//! The `tombolo` command.
+fn main() {}
