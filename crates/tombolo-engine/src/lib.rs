@@ -1,1 +1,2 @@
 //! Tombolo, crate engine.
+pub mod rng;
