@@ -1,1 +1,2 @@
 //! Tombolo, crate lab.
+pub mod workload;
