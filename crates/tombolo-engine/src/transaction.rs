@@ -1,0 +1,344 @@
+//! A transaction's phases, as types.
+//!
+//! ```text
+//!   execute ──► Reading ──write()──► Writing ──commit()──► Committed
+//!                 │ │                   └─ any other way out: undone, or the store is poisoned where nothing can be
+//!                 │ └── commit() ──► Committed            (a read-only transaction)
+//!                 └── abort(), or any other way out: there is nothing to undo
+//! ```
+//!
+//! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to an abort before its first write.
+//! [`Writing`] has no `abort`, so such a transaction needs no undo and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and
+//! is only made where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
+
+use std::ops::ControlFlow;
+
+use tombolo_storage::error::{Error, Result};
+use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::row::{Fields, Row, RowId, RowMut};
+use tombolo_storage::store::{Index, Order, Phase, Store, Table, TableType};
+
+/// Why a transaction ended without effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The procedure decided so; the reason as counted and printed.
+    Abort(&'static str),
+    /// The store refused a call.
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    #[inline]
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Abort(reason) => write!(f, "aborted: {reason}"),
+            Self::Error(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// A procedure's answer, made by committing and by nothing else.
+#[derive(Debug)]
+#[must_use]
+pub struct Committed<T>(T);
+
+impl<T> Committed<T> {
+    /// The answer.
+    #[inline(always)]
+    pub fn into_answer(self) -> T {
+        self.0
+    }
+}
+
+macro_rules! read_calls {
+    () => {
+        /// The row a unique index holds for `key`; of a non-unique one, the first.
+        #[inline(always)]
+        pub fn lookup<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            key: I::Key<'_>,
+        ) -> Result<Option<RowId>> {
+            self.store.lookup(index, key)
+        }
+
+        /// Looks up `keys` together; see [`Store::lookup_many`].
+        #[inline(always)]
+        pub fn lookup_many<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            keys: &[I::Key<'_>],
+            found: &mut [Option<RowId>],
+        ) -> Result<()> {
+            self.store.lookup_many(index, keys, found)
+        }
+
+        /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+        #[inline(always)]
+        pub fn scan<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            range: Range<I::Key<'_>>,
+            order: Order,
+            visit: impl FnMut(RowId) -> ControlFlow<()>,
+        ) -> Result<()> {
+            self.store.scan(index, range, order, visit)
+        }
+
+        /// Visits all rows of a table in the store's own order, until the visitor breaks off.
+        #[inline(always)]
+        pub fn rows<R: TableType>(
+            &mut self,
+            table: &Table<R>,
+            visit: impl FnMut(RowId) -> ControlFlow<()>,
+        ) -> Result<()> {
+            self.store.rows(table, visit)
+        }
+
+        /// Says that the bytes of `fields` of a row will be read or written soon.
+        #[inline(always)]
+        pub fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
+            self.store.prefetch(table, row, fields);
+        }
+
+        /// Holds a row in place for reading.
+        #[inline(always)]
+        pub fn pin<R: TableType>(
+            &self,
+            table: &Table<R>,
+            row: RowId,
+        ) -> Result<Row<R, S::Pin<'_>>> {
+            self.store.pin(table, row)
+        }
+    };
+}
+
+macro_rules! write_calls {
+    () => {
+        /// Changes a row in place, within `fields`.
+        #[inline(always)]
+        pub fn update<R: TableType>(
+            &mut self,
+            table: &Table<R>,
+            row: RowId,
+            fields: Fields<R>,
+            change: impl FnOnce(&mut RowMut<'_, R>),
+        ) -> Result<()> {
+            self.store.update(table, row, fields, change)
+        }
+
+        /// Sets the variable-length column whose handle lies at `offset` of the row.
+        #[inline]
+        pub fn set_variable<R: TableType>(
+            &mut self,
+            table: &Table<R>,
+            row: RowId,
+            offset: usize,
+            value: &[u8],
+        ) -> Result<()> {
+            self.store.set_variable(table, row, offset, value)
+        }
+
+        /// Makes a row and fills it in place.
+        #[inline(always)]
+        pub fn create<R: TableType>(
+            &mut self,
+            table: &Table<R>,
+            fill: impl FnOnce(&mut RowMut<'_, R>),
+        ) -> Result<RowId> {
+            self.store.create(table, fill)
+        }
+
+        /// Deletes a row; its index entries are the caller's business.
+        #[inline(always)]
+        pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+            self.store.delete(table, row)
+        }
+
+        /// Adds an index entry.
+        #[inline(always)]
+        pub fn insert<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            key: I::Key<'_>,
+            row: RowId,
+        ) -> Result<()> {
+            self.store.insert(index, key, row)
+        }
+
+        /// Adds index entries in ascending order of their keys; see [`Store::insert_run`].
+        #[inline(always)]
+        pub fn insert_run<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            keys: &[I::Key<'_>],
+            rows: &[RowId],
+        ) -> Result<()> {
+            self.store.insert_run(index, keys, rows)
+        }
+
+        /// Removes the index entry of `row` under `key`; says whether there was one.
+        #[inline(always)]
+        pub fn remove<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            key: I::Key<'_>,
+            row: RowId,
+        ) -> Result<bool> {
+            self.store.remove(index, key, row)
+        }
+    };
+}
+
+/// The first phase of a reads-first transaction: it has changed nothing and may abort.
+#[derive(Debug)]
+pub struct Reading<'s, S: Store> {
+    store: &'s mut S,
+}
+
+impl<'s, S: Store> Reading<'s, S> {
+    read_calls!();
+
+    /// Leaves the reading phase; there is no way back and no abort from here.
+    #[inline(always)]
+    pub fn write(self) -> Writing<'s, S> {
+        self.store.begin_writes();
+        Writing { store: self.store }
+    }
+
+    /// Ends a read-only transaction with `answer`.
+    ///
+    /// # Errors
+    /// What the store's commit failed with.
+    #[inline(always)]
+    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
+        self.store.commit()?;
+        Ok(Committed(answer))
+    }
+
+    /// Ends the transaction without effect.
+    ///
+    /// # Errors
+    /// Always: the abort itself, or what the store failed with.
+    #[inline(always)]
+    pub fn abort<T>(self, reason: &'static str) -> Result<T, Stop> {
+        self.store.abort()?;
+        Err(Stop::Abort(reason))
+    }
+}
+
+/// The second phase of a reads-first transaction: it may read and write, and only commits.
+#[derive(Debug)]
+pub struct Writing<'s, S: Store> {
+    store: &'s mut S,
+}
+
+impl<S: Store> Writing<'_, S> {
+    read_calls!();
+    write_calls!();
+
+    /// Ends the transaction with `answer`.
+    ///
+    /// # Errors
+    /// What the store's commit failed with.
+    #[inline(always)]
+    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
+        self.store.commit()?;
+        Ok(Committed(answer))
+    }
+}
+
+/// A transaction that reads, writes and aborts in any order; only where the store can undo.
+#[derive(Debug)]
+pub struct Transaction<'s, S: Store> {
+    store: &'s mut S,
+}
+
+impl<S: Store> Transaction<'_, S> {
+    read_calls!();
+    write_calls!();
+
+    /// Ends the transaction with `answer`.
+    ///
+    /// # Errors
+    /// What the store's commit failed with.
+    #[inline(always)]
+    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
+        self.store.commit()?;
+        Ok(Committed(answer))
+    }
+
+    /// Takes every change back.
+    ///
+    /// # Errors
+    /// Always: the abort itself, or what the store failed with.
+    #[inline(always)]
+    pub fn abort<T>(self, reason: &'static str) -> Result<T, Stop> {
+        self.store.abort()?;
+        Err(Stop::Abort(reason))
+    }
+}
+
+/// Ends a transaction its procedure left open, by an error or a panic.
+struct OpenTransaction<'s, S: Store>(&'s mut S);
+
+impl<S: Store> OpenTransaction<'_, S> {
+    fn end(&mut self) {
+        let ended = match self.0.phase() {
+            Phase::Idle => Ok(()),
+            Phase::Reading => self.0.abort(),
+            Phase::Writing => self.0.fail(),
+        };
+        // A store that cannot end its transaction poisons itself; the next call says why.
+        debug_assert!(ended.is_ok() || !S::UNDO, "{ended:?}");
+    }
+}
+
+impl<S: Store> Drop for OpenTransaction<'_, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.phase() != Phase::Idle {
+            self.end();
+        }
+    }
+}
+
+/// Runs one reads-first transaction.
+///
+/// # Errors
+/// What stopped it. A transaction that fails after its first write is undone, or poisons a store without undo.
+#[inline(always)]
+pub fn execute<S: Store, T>(
+    store: &mut S,
+    body: impl FnOnce(Reading<'_, S>) -> Result<Committed<T>, Stop>,
+) -> Result<T, Stop> {
+    store.begin()?;
+    let open = OpenTransaction(store);
+    let committed = body(Reading { store: &mut *open.0 })?;
+    Ok(committed.into_answer())
+}
+
+/// Runs one transaction that may abort at any point; does not compile for stores without undo.
+///
+/// # Errors
+/// What stopped it; its changes are undone then.
+#[inline(always)]
+pub fn execute_undoable<S: Store, T>(
+    store: &mut S,
+    body: impl FnOnce(Transaction<'_, S>) -> Result<Committed<T>, Stop>,
+) -> Result<T, Stop> {
+    const { assert!(S::UNDO, "this store has no undo: use a reads-first transaction") };
+    store.begin()?;
+    store.begin_writes();
+    let open = OpenTransaction(store);
+    let committed = body(Transaction { store: &mut *open.0 })?;
+    Ok(committed.into_answer())
+}

@@ -1,0 +1,107 @@
+//! What a store refuses, and whether trying again helps.
+//!
+//! One small, copyable enum: it travels through every call of the hot path, so it holds numbers and
+//! static names, never an allocated string. What to print for the user is decided here too.
+
+use std::fmt;
+
+/// Why a store refused an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A unique index already holds the key.
+    Duplicate {
+        /// The index, by its position in the schema.
+        index: u32,
+    },
+    /// The row id names no live row of the table.
+    NoSuchRow {
+        /// The table, by its position in the schema.
+        table: u32,
+    },
+    /// A column's value lies outside its declared range, or is too long for it.
+    OutOfRange {
+        /// The column's position in its table (in its key, for an index operation).
+        column: u32,
+    },
+    /// A value that must not be null is, or a value has another type than its column.
+    WrongType {
+        /// The column's position in its table.
+        column: u32,
+    },
+    /// Memory for a row or an index entry is exhausted.
+    NoSpace {
+        /// The bytes the exhausted structure already holds.
+        held_bytes: u64,
+    },
+    /// An abort after the first write was asked of a store that keeps no undo information.
+    NoUndo,
+    /// An earlier failure left the store in an unknown state; every later call is refused.
+    Poisoned {
+        /// What happened.
+        reason: &'static str,
+    },
+}
+
+impl Error {
+    /// Whether the same transaction may succeed when it is simply tried again.
+    pub const fn retry(self) -> bool {
+        // Deadlocks and lock time-outs arrive with the paged store; nothing serial is cured by repetition.
+        false
+    }
+
+    /// Whether no further call will be answered.
+    pub const fn poisons(self) -> bool {
+        matches!(self, Self::Poisoned { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
+            Self::NoSuchRow { table } => write!(f, "table {table} has no row with this id"),
+            Self::OutOfRange { column } => {
+                write!(f, "the value of column {column} is outside the range the schema declares")
+            }
+            Self::WrongType { column } => {
+                write!(f, "the value of column {column} is null or has another type than the column")
+            }
+            Self::NoSpace { held_bytes } => write!(
+                f,
+                "no memory for another row or index entry ({held_bytes} bytes held): raise the memory limit or delete rows"
+            ),
+            Self::NoUndo => write!(
+                f,
+                "this profile keeps no undo information: decide to abort before the first write, or use profile memory"
+            ),
+            Self::Poisoned { reason } => {
+                write!(f, "the database is poisoned and answers no more: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A store's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a definition of tables and indexes was refused; one sentence for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaError(String);
+
+impl SchemaError {
+    /// The refusal of `name` because of `what`.
+    pub fn new(name: &str, what: &str) -> Self {
+        Self(format!("{name}: {what}"))
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SchemaError {}

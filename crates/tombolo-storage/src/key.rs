@@ -1,0 +1,466 @@
+//! Index keys: from typed column values to the two forms an index orders.
+//!
+//! A key whose columns' declared ranges need at most 64 bits together is *packed* into one integer; every other key is
+//! *normalised* into bytes that compare like the columns do. Either way comparing two keys needs no types. A
+//! [`Range`] lies between two [`Edge`]s, positions before or after all keys that begin with some columns' values, so
+//! prefix scans need no smallest or largest value. Nulls sort last and count as equal.
+//!
+//! Hand-coded search on integer keys is LG-S1's removed form; its conventional form compares the same values by type.
+
+use std::sync::Arc;
+
+use crate::schema::{ColumnDef, DeclaredIndex, IndexDef, TableDef};
+use crate::types::{
+    BigInt, Boolean, Bytes, Char, ColumnType, Date, Decimal, Integer, Nullable, SmallInt, SqlType,
+    Text, Timestamp, Uuid, Varchar, decimal_width,
+};
+use crate::value::Value;
+
+/// The longest normalised key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1_000;
+
+/// How one column enters a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyPart {
+    /// The column's type.
+    pub sql: SqlType,
+    /// Whether it may be null.
+    pub nullable: bool,
+    low: i64,
+    /// Largest value minus `low`; a null packs as one more.
+    span: u64,
+    /// Bits in a packed key; `NOT_PACKED` where the type is no integer or its range too wide.
+    bits: u32,
+}
+
+const NOT_PACKED: u32 = 1_000;
+
+impl KeyPart {
+    /// The part `column` makes.
+    pub const fn of(column: &ColumnDef) -> Self {
+        let range = match column.range {
+            Some(range) => Some(range),
+            None => column.sql.integer_range(),
+        };
+        let (low, span, bits) = match range {
+            Some((low, high)) => {
+                let span = high.wrapping_sub(low) as u64;
+                let values = span as u128 + column.nullable as u128;
+                (low, span, u128::BITS - values.leading_zeros())
+            }
+            None => (0, 0, NOT_PACKED),
+        };
+        Self { sql: column.sql, nullable: column.nullable, low, span, bits }
+    }
+
+    /// The parts of an index over `positions` of a table's columns.
+    pub const fn sequence<const N: usize>(columns: &[ColumnDef], positions: &[usize]) -> [Self; N] {
+        let mut parts = [Self { sql: SqlType::Boolean, nullable: false, low: 0, span: 0, bits: 0 }; N];
+        let mut i = 0;
+        while i < N {
+            parts[i] = Self::of(&columns[positions[i]]);
+            i += 1;
+        }
+        parts
+    }
+
+    /// Where `units` (or null) lies in this part's range.
+    #[inline(always)]
+    fn place(&self, units: Option<i64>) -> Place {
+        match units {
+            None => Place::Within(self.span.wrapping_add(1)),
+            Some(units) => {
+                let distance = units.wrapping_sub(self.low) as u64;
+                if distance <= self.span && units >= self.low {
+                    Place::Within(distance)
+                } else if units < self.low {
+                    Place::Below
+                } else {
+                    Place::Above
+                }
+            }
+        }
+    }
+}
+
+enum Place {
+    Below,
+    Within(u64),
+    Above,
+}
+
+/// Bits of a packed key, when all parts fit one integer together.
+pub const fn packed_bits(parts: &[KeyPart]) -> Option<u32> {
+    let (mut bits, mut i) = (0, 0);
+    while i < parts.len() {
+        bits += parts[i].bits;
+        i += 1;
+    }
+    if bits <= 64 { Some(bits) } else { None }
+}
+
+/// A position between keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge<K> {
+    /// Before or after everything.
+    Open,
+    /// Before all keys whose first columns are those of the key; the number says how many count, the others are ignored.
+    Before(K, usize),
+    /// After all such keys.
+    After(K, usize),
+}
+
+/// The keys between two edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range<K> {
+    /// Where it starts.
+    pub lower: Edge<K>,
+    /// Where it ends.
+    pub upper: Edge<K>,
+}
+
+impl<K: Copy> Range<K> {
+    /// Every key.
+    pub const fn all() -> Self {
+        Self { lower: Edge::Open, upper: Edge::Open }
+    }
+
+    /// All keys that begin with the first `columns` columns of `key`.
+    pub const fn prefix(key: K, columns: usize) -> Self {
+        Self { lower: Edge::Before(key, columns), upper: Edge::After(key, columns) }
+    }
+
+    /// All keys from `first` to `last`, both included, comparing their first `columns` columns.
+    pub const fn between(first: K, last: K, columns: usize) -> Self {
+        Self { lower: Edge::Before(first, columns), upper: Edge::After(last, columns) }
+    }
+}
+
+/// The types of an index's columns: a tuple of column types.
+pub trait KeyColumns: 'static {
+    /// One key: a tuple of values.
+    type Values<'a>: Copy;
+    /// Packs `key`, or nothing when a value is outside its column's range.
+    fn pack(key: Self::Values<'_>, parts: &[KeyPart]) -> Option<u64>;
+    /// How many packed keys lie before the edge of the first `columns` columns of `key`.
+    fn position(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, after: bool) -> u128;
+    /// Appends the normalised form of the first `columns` columns of `key`.
+    fn encode(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, out: &mut Vec<u8>);
+}
+
+/// A column type that can be part of a key.
+pub trait KeyColumn: ColumnType {
+    /// The value as the whole number that packs; `None` for null. Types that do not pack are never asked.
+    fn units(value: Self::Value<'_>) -> Option<i64>;
+    /// Appends the value's normalised form.
+    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>);
+}
+
+macro_rules! number_key {
+    ($($name:ident $(<$(const $g:ident: $t:ty),+>)?, $value:ident => $units:expr, $bytes:expr;)+) => {$(
+        impl $(<$(const $g: $t),+>)? KeyColumn for $name $(<$($g),+>)? {
+            #[inline(always)]
+            fn units($value: Self::Value<'_>) -> Option<i64> {
+                Some($units)
+            }
+            #[inline]
+            fn encode($value: Self::Value<'_>, out: &mut Vec<u8>) {
+                encode_integer($units as i128, $bytes, out);
+            }
+        }
+    )+};
+}
+
+number_key! {
+    SmallInt, value => value as i64, 2;
+    Integer, value => value as i64, 4;
+    BigInt, value => value, 8;
+    Date, value => value as i64, 4;
+    Timestamp, value => value, 8;
+    Boolean, value => value as i64, 1;
+    Decimal<const P: u8, const S: u8>, value => value, decimal_width(P);
+}
+
+macro_rules! bytes_key {
+    ($($name:ident $(<const $g:ident: $t:ty>)?, $encode:ident;)+) => {$(
+        impl $(<const $g: $t>)? KeyColumn for $name $(<$g>)? {
+            #[inline(always)]
+            fn units(_: Self::Value<'_>) -> Option<i64> {
+                unreachable!("only keys of whole numbers are packed")
+            }
+            #[inline]
+            fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) {
+                $encode(value.as_ref(), out);
+            }
+        }
+    )+};
+}
+
+bytes_key! {
+    Char<const N: u16>, encode_exact;
+    Uuid, encode_exact;
+    Varchar<const N: u16>, encode_bytes;
+    Text, encode_bytes;
+    Bytes, encode_bytes;
+}
+
+impl<T: KeyColumn> KeyColumn for Nullable<T> {
+    #[inline(always)]
+    fn units(value: Self::Value<'_>) -> Option<i64> {
+        value.and_then(T::units)
+    }
+    #[inline]
+    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) {
+        out.push(value.is_none() as u8);
+        if let Some(value) = value {
+            T::encode(value, out);
+        }
+    }
+}
+
+/// Big-endian with the sign flipped: negative numbers sort before positive ones.
+fn encode_integer(value: i128, width: usize, out: &mut Vec<u8>) {
+    let mut bytes = value.to_be_bytes();
+    bytes[16 - width] ^= 0x80;
+    out.extend_from_slice(&bytes[16 - width..]);
+}
+
+/// IEEE total order: all bits flipped where negative, the sign alone where not.
+fn encode_double(value: f64, out: &mut Vec<u8>) {
+    let bits = value.to_bits();
+    let mask = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
+    out.extend_from_slice(&(bits ^ mask).to_be_bytes());
+}
+
+fn encode_exact(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(value);
+}
+
+/// Any bytes, ended so that a prefix sorts first: 0 becomes 0 255, the end is 0 1.
+fn encode_bytes(value: &[u8], out: &mut Vec<u8>) {
+    for &byte in value {
+        out.push(byte);
+        if byte == 0 {
+            out.push(255);
+        }
+    }
+    out.extend_from_slice(&[0, 1]);
+}
+
+/// Packs column by column; the position form works on as many as count.
+struct Packer {
+    packed: u64,
+    rest: u32,
+}
+
+impl Packer {
+    #[inline(always)]
+    fn new(parts: &[KeyPart]) -> Self {
+        let bits = match packed_bits(parts) {
+            Some(bits) => bits,
+            None => unreachable!("the key has no packed form"),
+        };
+        Self { packed: 0, rest: bits }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, part: &KeyPart, distance: u64) {
+        self.packed = self.packed.unbounded_shl(part.bits) | distance;
+        self.rest -= part.bits;
+    }
+
+    /// The edge behind (`after`) or before all keys that begin like this.
+    #[inline(always)]
+    fn edge(&self, after: bool) -> u128 {
+        (self.packed as u128 + after as u128) << self.rest
+    }
+
+    /// Pushes `units`, or gives the edge at which a value outside the range lies.
+    #[inline(always)]
+    fn push_or_edge(&mut self, part: &KeyPart, units: Option<i64>) -> Result<(), u128> {
+        match part.place(units) {
+            Place::Within(distance) => {
+                self.push(part, distance);
+                Ok(())
+            }
+            Place::Below => Err(self.edge(false)),
+            Place::Above if part.nullable => {
+                // Between the largest value and null.
+                self.push(part, part.span);
+                Err(self.edge(true))
+            }
+            Place::Above => Err(self.edge(true)),
+        }
+    }
+}
+
+macro_rules! key_columns {
+    ($($name:ident $value:ident $position:tt),+) => {
+        impl<$($name: KeyColumn),+> KeyColumns for ($($name,)+) {
+            // One column is named without a tuple around it.
+            type Values<'a> = key_columns!(@values 'a $($name),+);
+
+            #[inline(always)]
+            fn pack(key: Self::Values<'_>, parts: &[KeyPart]) -> Option<u64> {
+                let key_columns!(@pattern $($value),+) = key;
+                let mut packer = Packer::new(parts);
+                $(match parts[$position].place($name::units($value)) {
+                    Place::Within(distance) => packer.push(&parts[$position], distance),
+                    _ => return None,
+                })+
+                Some(packer.packed)
+            }
+
+            #[inline]
+            fn position(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, after: bool) -> u128 {
+                let key_columns!(@pattern $($value),+) = key;
+                let mut packer = Packer::new(parts);
+                $(if columns > $position
+                    && let Err(edge) = packer.push_or_edge(&parts[$position], $name::units($value))
+                {
+                    return edge;
+                })+
+                packer.edge(after)
+            }
+
+            #[inline]
+            fn encode(key: Self::Values<'_>, _: &[KeyPart], columns: usize, out: &mut Vec<u8>) {
+                let key_columns!(@pattern $($value),+) = key;
+                $(if columns > $position {
+                    $name::encode($value, out);
+                })+
+            }
+        }
+    };
+    (@values $a:lifetime $name:ident) => { $name::Value<$a> };
+    (@values $a:lifetime $($name:ident),+) => { ($($name::Value<$a>,)+) };
+    (@pattern $value:ident) => { $value };
+    (@pattern $($value:ident),+) => { ($($value,)+) };
+}
+
+key_columns!(A a 0);
+key_columns!(A a 0, B b 1);
+key_columns!(A a 0, B b 1, C c 2);
+key_columns!(A a 0, B b 1, C c 2, D d 3);
+key_columns!(A a 0, B b 1, C c 2, D d 3, E e 4);
+key_columns!(A a 0, B b 1, C c 2, D d 3, E e 4, F f 5);
+
+/// What an index handle knows of its keys: a declared index at compile time, [`Dynamic`] at run time.
+pub trait IndexType: 'static {
+    /// One key.
+    type Key<'a>: Copy;
+    /// What is known at run time only.
+    type Shape: Clone + std::fmt::Debug + Send;
+    /// The index's name.
+    fn name(shape: &Self::Shape) -> &str;
+    /// How the columns enter the key.
+    fn parts(shape: &Self::Shape) -> &[KeyPart];
+    /// Packs `key`, or nothing when a value is outside its column's range.
+    fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
+    /// How many packed keys lie before the edge of the first `columns` columns of `key`.
+    fn position(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, after: bool) -> u128;
+    /// Appends the normalised form of the first `columns` columns of `key`.
+    fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>);
+}
+
+impl<I: DeclaredIndex> IndexType for I {
+    type Key<'a> = <I::Columns as KeyColumns>::Values<'a>;
+    type Shape = ();
+
+    fn name((): &()) -> &str {
+        I::NAME
+    }
+    #[inline(always)]
+    fn parts((): &()) -> &[KeyPart] {
+        I::PARTS
+    }
+    #[inline(always)]
+    fn pack((): &(), key: Self::Key<'_>) -> Option<u64> {
+        I::Columns::pack(key, I::PARTS)
+    }
+    #[inline]
+    fn position((): &(), key: Self::Key<'_>, columns: usize, after: bool) -> u128 {
+        I::Columns::position(key, I::PARTS, columns, after)
+    }
+    #[inline]
+    fn encode((): &(), key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) {
+        I::Columns::encode(key, I::PARTS, columns, out);
+    }
+}
+
+/// A table or index known at run time only.
+#[derive(Clone, Copy, Debug)]
+pub struct Dynamic;
+
+/// A run-time index: its name and parts.
+#[derive(Clone, Debug)]
+pub struct IndexShape {
+    pub(crate) name: Arc<str>,
+    pub(crate) parts: Arc<[KeyPart]>,
+}
+
+impl IndexShape {
+    /// The shape of `index` of `table`.
+    pub fn of(table: &TableDef, index: &IndexDef) -> Self {
+        let part = |&column: &usize| KeyPart::of(&table.columns[column]);
+        Self { name: index.name.as_ref().into(), parts: index.columns.iter().map(part).collect() }
+    }
+}
+
+impl IndexType for Dynamic {
+    type Key<'a> = &'a [Value<'a>];
+    type Shape = IndexShape;
+
+    fn name(shape: &IndexShape) -> &str {
+        &shape.name
+    }
+    fn parts(shape: &IndexShape) -> &[KeyPart] {
+        &shape.parts
+    }
+    fn pack(shape: &IndexShape, key: &[Value<'_>]) -> Option<u64> {
+        let mut packer = Packer::new(&shape.parts);
+        for (part, value) in shape.parts.iter().zip(key) {
+            match part.place(value.integer()) {
+                Place::Within(distance) => packer.push(part, distance),
+                _ => return None,
+            }
+        }
+        Some(packer.packed)
+    }
+    fn position(shape: &IndexShape, key: &[Value<'_>], columns: usize, after: bool) -> u128 {
+        let mut packer = Packer::new(&shape.parts);
+        for (part, value) in shape.parts.iter().zip(key).take(columns) {
+            if let Err(edge) = packer.push_or_edge(part, value.integer()) {
+                return edge;
+            }
+        }
+        packer.edge(after)
+    }
+    fn encode(shape: &IndexShape, key: &[Value<'_>], columns: usize, out: &mut Vec<u8>) {
+        for (part, value) in shape.parts.iter().zip(key).take(columns) {
+            encode_value(part, value, out);
+        }
+    }
+}
+
+/// Appends the normalised form of a dynamic value.
+fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) {
+    if part.nullable {
+        out.push(matches!(value, Value::Null) as u8);
+    }
+    match *value {
+        Value::Null => {}
+        Value::Double(value) => encode_double(value, out),
+        Value::Text(text) if matches!(part.sql, SqlType::Char(_)) => encode_exact(text.as_bytes(), out),
+        Value::Text(text) => encode_bytes(text.as_bytes(), out),
+        Value::Bytes(bytes) if matches!(part.sql, SqlType::Char(_)) => encode_exact(bytes, out),
+        Value::Bytes(bytes) => encode_bytes(bytes, out),
+        Value::Uuid(bytes) => encode_exact(&bytes, out),
+        Value::Boolean(value) => encode_integer(value as i128, 1, out),
+        Value::Integer(value) | Value::Timestamp(value) => {
+            encode_integer(value as i128, part.sql.width(), out);
+        }
+        Value::Date(days) => encode_integer(days as i128, 4, out),
+        Value::Decimal { units, .. } => encode_integer(units, part.sql.width(), out),
+    }
+}

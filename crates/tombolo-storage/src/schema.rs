@@ -1,0 +1,348 @@
+//! Schemas: tables, columns and indexes described at run time, and the macros that declare them in Rust.
+//!
+//! A [`Schema`] is data: SQL, dumps, checks and recovery work from it alone. A table that procedures use is also declared
+//! with [`table!`](crate::table) and [`index!`](crate::index), which make a type per table and index whose columns have
+//! constant offsets; a store hands out a handle for such a type only when its own definition is the same.
+
+use std::borrow::Cow;
+
+use crate::error::SchemaError;
+use crate::row::row_size;
+use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDef {
+    /// Its name, lower case.
+    pub name: Cow<'static, str>,
+    /// Its type.
+    pub sql: SqlType,
+    /// Whether it may hold null.
+    pub nullable: bool,
+    /// Smallest and largest value, for whole-number types; narrow ranges make narrow index keys.
+    pub range: Option<(i64, i64)>,
+    /// Whether it is laid out in front, with the other columns that transactions touch.
+    pub hot: bool,
+}
+
+impl ColumnDef {
+    /// A column of type `T` without range, not hot.
+    pub const fn of<T: ColumnType>(name: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), sql: T::SQL, nullable: T::NULLABLE, range: None, hot: false }
+    }
+
+    /// The same column, with values from `low` to `high`.
+    pub const fn within(mut self, low: i64, high: i64) -> Self {
+        self.range = Some((low, high));
+        self
+    }
+
+    /// The same column, hot.
+    pub const fn hot(mut self) -> Self {
+        self.hot = true;
+        self
+    }
+}
+
+/// What finds a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// A B+tree: equality, ranges and prefixes, in key order.
+    Tree,
+    /// A hash table: equality only; always unique.
+    Hash,
+}
+
+/// One index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// Its name, unique in the schema.
+    pub name: Cow<'static, str>,
+    /// Positions of its columns in the table, most significant first.
+    pub columns: Vec<usize>,
+    /// Whether a key may occur once only (nulls count as equal).
+    pub unique: bool,
+    /// Tree or hash.
+    pub kind: IndexKind,
+}
+
+/// One table with its indexes; the first index is the primary key, if there is any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDef {
+    /// Its name, unique in the schema.
+    pub name: Cow<'static, str>,
+    /// Its columns in schema order.
+    pub columns: Vec<ColumnDef>,
+    /// Its indexes.
+    pub indexes: Vec<IndexDef>,
+}
+
+/// The largest row's fixed part, in bytes.
+pub const ROW_BYTES_MAX: usize = 32 * 1024;
+
+impl TableDef {
+    /// The definition a declared table states, without indexes.
+    pub fn of<R: DeclaredTable>() -> Self {
+        Self { name: Cow::Borrowed(R::NAME), columns: R::COLUMNS.to_vec(), indexes: Vec::new() }
+    }
+
+    /// The same table with the declared index `I`.
+    pub fn with<I: DeclaredIndex>(mut self) -> Self {
+        self.indexes.push(IndexDef {
+            name: Cow::Borrowed(I::NAME),
+            columns: I::COLUMNS.to_vec(),
+            unique: I::UNIQUE,
+            kind: I::KIND,
+        });
+        self
+    }
+
+    /// Position of the column called `name`.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Bytes of a row's fixed part.
+    pub fn row_size(&self) -> usize {
+        row_size(&self.columns)
+    }
+
+    /// Bytes of the values alone, each column at full width.
+    pub fn raw_row_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.sql.width()).sum()
+    }
+
+    /// Bytes of the values of an index's columns.
+    pub fn raw_key_bytes(&self, index: &IndexDef) -> usize {
+        index.columns.iter().map(|&column| self.columns[column].sql.width()).sum()
+    }
+
+    /// Refuses definitions no store can hold.
+    pub fn validate(&self) -> Result<(), SchemaError> {
+        let refuse = |what| Err(SchemaError::new(&self.name, what));
+        if self.columns.is_empty() {
+            return refuse("a table needs at least one column");
+        }
+        if self.row_size() > ROW_BYTES_MAX {
+            return refuse("the row is too wide: use text for its long columns");
+        }
+        for (position, column) in self.columns.iter().enumerate() {
+            if self.column(&column.name) != Some(position) {
+                return refuse("two columns have the same name");
+            }
+            match column.sql {
+                SqlType::Decimal { precision, scale }
+                    if precision == 0 || precision > 38 || scale > precision =>
+                {
+                    return refuse("a decimal has 1 to 38 digits and at most as many behind the point");
+                }
+                SqlType::Char(n) | SqlType::Varchar(n) if n == 0 || n > INLINE_BYTES_MAX => {
+                    return refuse("char and varchar hold 1 to 2000 bytes: use text for more");
+                }
+                _ => {}
+            }
+            if let Some((low, high)) = column.range {
+                match column.sql.integer_range() {
+                    Some((least, most)) if least <= low && low <= high && high <= most => {}
+                    _ => return refuse("a column's range does not fit its type"),
+                }
+            }
+        }
+        for index in &self.indexes {
+            if index.columns.is_empty() || index.columns.iter().any(|&c| c >= self.columns.len()) {
+                return refuse("an index names no column, or one that does not exist");
+            }
+            if index.kind == IndexKind::Hash && !index.unique {
+                return refuse("a hash index is unique");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All tables of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    /// The tables, in the order they were created.
+    pub tables: Vec<TableDef>,
+}
+
+impl Schema {
+    /// Position of the table called `name`.
+    pub fn table(&self, name: &str) -> Option<usize> {
+        self.tables.iter().position(|table| table.name == name)
+    }
+
+    /// Positions of the table and, in it, the index called `name`.
+    pub fn index(&self, name: &str) -> Option<(usize, usize)> {
+        self.tables.iter().enumerate().find_map(|(t, table)| {
+            table.indexes.iter().position(|index| index.name == name).map(|i| (t, i))
+        })
+    }
+
+    /// Adds `table`.
+    ///
+    /// # Errors
+    /// When a name is taken or the definition is not valid.
+    pub fn add(&mut self, table: TableDef) -> Result<usize, SchemaError> {
+        table.validate()?;
+        let taken = |name| SchemaError::new(name, "a table or index of this name exists already");
+        if self.table(&table.name).is_some() {
+            return Err(taken(&table.name));
+        }
+        for (position, index) in table.indexes.iter().enumerate() {
+            let twice = table.indexes[..position].iter().any(|other| other.name == index.name);
+            if twice || self.index(&index.name).is_some() {
+                return Err(taken(&index.name));
+            }
+        }
+        self.tables.push(table);
+        Ok(self.tables.len() - 1)
+    }
+}
+
+/// A table declared in Rust by [`table!`](crate::table).
+pub trait DeclaredTable: 'static {
+    /// The table's name.
+    const NAME: &'static str;
+    /// Its columns.
+    const COLUMNS: &'static [ColumnDef];
+    /// Bytes of a row's fixed part.
+    const SIZE: usize = row_size(Self::COLUMNS);
+}
+
+/// An index declared in Rust by [`index!`](crate::index).
+pub trait DeclaredIndex: 'static {
+    /// The table it belongs to.
+    type Table: DeclaredTable;
+    /// The types of its columns, as a tuple.
+    type Columns: crate::key::KeyColumns;
+    /// The index's name.
+    const NAME: &'static str;
+    /// Its columns' positions in the table.
+    const COLUMNS: &'static [usize];
+    /// How each column enters the key.
+    const PARTS: &'static [crate::key::KeyPart];
+    /// Whether a key may occur once only.
+    const UNIQUE: bool;
+    /// Tree or hash.
+    const KIND: IndexKind;
+}
+
+/// Lower-case copy of an ASCII name, for [`table!`](crate::table).
+#[doc(hidden)]
+pub const fn ascii_lower<const N: usize>(name: &str) -> [u8; N] {
+    let mut lower = [0; N];
+    let mut i = 0;
+    while i < N {
+        lower[i] = name.as_bytes()[i].to_ascii_lowercase();
+        i += 1;
+    }
+    lower
+}
+
+/// Declares a table: a type with one constant per column.
+///
+/// ```
+/// tombolo_storage::table! {
+///     /// Accounts by number.
+///     pub struct Account = "account" {
+///         /// The account's number.
+///         ID: Integer [0..=999_999];
+///         OWNER: Varchar<40>;
+///         BALANCE: Decimal<12, 2> => hot;
+///         CLOSED: Nullable<Timestamp>;
+///     }
+/// }
+/// use tombolo_storage::schema::DeclaredTable;
+/// assert_eq!(Account::COLUMNS[2].name, "balance");
+/// assert_eq!(Account::BALANCE.offset(), 1); // behind the presence bits
+/// assert_eq!(Account::SIZE, 1 + 8 + 4 + 41 + 8);
+/// ```
+#[macro_export]
+macro_rules! table {
+    ($(#[$doc:meta])* $vis:vis struct $table:ident = $name:literal {
+        $($(#[$column_doc:meta])* $column:ident : $type:ty $([$low:literal ..= $high:literal])? $(=> $hot:ident)?;)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $table;
+
+        #[allow(dead_code, unused_imports, non_camel_case_types, missing_docs, reason = "declared for completeness")]
+        const _: () = {
+            use $crate::types::*;
+            // The position of each column, by name.
+            #[repr(usize)]
+            enum Position { $($column),+ }
+            impl $table {
+                $($(#[$column_doc])*
+                pub const $column: $crate::row::Column<$table, $type> = $crate::row::Column::new(
+                    <$table as $crate::schema::DeclaredTable>::COLUMNS,
+                    Position::$column as usize,
+                );)+
+            }
+            impl $crate::schema::DeclaredTable for $table {
+                const NAME: &'static str = $name;
+                const COLUMNS: &'static [$crate::schema::ColumnDef] = &[$({
+                    const UPPER: &str = stringify!($column);
+                    const LOWER: [u8; UPPER.len()] = $crate::schema::ascii_lower(UPPER);
+                    const NAME: &str = match std::str::from_utf8(&LOWER) {
+                        Ok(name) => name,
+                        Err(_) => panic!("column names are ASCII"),
+                    };
+                    $crate::schema::ColumnDef::of::<$type>(NAME)$(.within($low, $high))?$(.$hot())?
+                }),+];
+            }
+        };
+    };
+}
+
+/// Declares an index of a declared table: a type that look-ups name.
+///
+/// ```
+/// tombolo_storage::table! {
+///     /// Accounts by number.
+///     pub struct Account = "account" { ID: Integer [0..=999_999]; BRANCH: SmallInt; }
+/// }
+/// tombolo_storage::index! {
+///     /// The primary key.
+///     pub struct AccountKey = "account_pk" on Account (ID: Integer) unique Tree;
+/// }
+/// tombolo_storage::index! {
+///     /// Accounts of a branch.
+///     pub struct AccountsOfBranch = "account_branch" on Account (BRANCH: SmallInt, ID: Integer) multiple Tree;
+/// }
+/// ```
+#[macro_export]
+macro_rules! index {
+    ($(#[$doc:meta])* $vis:vis struct $index:ident = $name:literal on $table:ident
+        ($($column:ident : $type:ty),+) $unique:ident $kind:ident;) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $index;
+
+        const _: () = {
+            use $crate::types::*;
+            impl $crate::schema::DeclaredIndex for $index {
+                type Table = $table;
+                type Columns = ($($type,)+);
+                const NAME: &'static str = $name;
+                const COLUMNS: &'static [usize] = &[$({
+                    // Also proves that the stated type is the column's.
+                    let column: $crate::row::Column<$table, $type> = $table::$column;
+                    column.position()
+                }),+];
+                const PARTS: &'static [$crate::key::KeyPart] = &$crate::key::KeyPart::sequence::<
+                    { [$(stringify!($column)),+].len() },
+                >(
+                    <$table as $crate::schema::DeclaredTable>::COLUMNS,
+                    <$index as $crate::schema::DeclaredIndex>::COLUMNS,
+                );
+                const UNIQUE: bool = $crate::index!(@unique $unique);
+                const KIND: $crate::schema::IndexKind = $crate::schema::IndexKind::$kind;
+            }
+        };
+    };
+    (@unique unique) => { true };
+    (@unique multiple) => { false };
+}

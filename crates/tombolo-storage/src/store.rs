@@ -1,0 +1,376 @@
+//! What a transaction can ask of a store: one trait, implemented by every store in every profile.
+//!
+//! The calls are those of the paper's Figure 4 (LG-15, LG-34): begin; look a key up in an index; pin a row; update, create or delete a
+//! row; insert or remove an index entry; commit or abort. Rows and index entries are separate calls on purpose: procedures
+//! say exactly what they need, and what each call costs can be counted. Code that works on any schema at run time is in `dynamic.rs`; the types that
+//! keep a transaction's phases apart (reads first, then writes) are the engine's.
+//!
+//! Not here: threads and waiting policy. A value implementing `Store` serves one transaction at a time; a store that
+//! many threads share hands each a session that implements it.
+
+use std::ops::ControlFlow;
+
+use crate::error::{Error, Result, SchemaError};
+use crate::key::{Dynamic, IndexShape, IndexType, Range};
+use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
+use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
+
+/// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run time.
+pub trait TableType: 'static {
+    /// What is known at run time only.
+    type Shape: Clone + std::fmt::Debug + Send;
+    /// Bytes of a row's fixed part.
+    fn size(shape: &Self::Shape) -> usize;
+}
+
+impl<R: DeclaredTable> TableType for R {
+    type Shape = ();
+    #[inline(always)]
+    fn size((): &()) -> usize {
+        R::SIZE
+    }
+}
+
+impl TableType for Dynamic {
+    type Shape = usize;
+    #[inline(always)]
+    fn size(size: &usize) -> usize {
+        *size
+    }
+}
+
+/// A table of one store, resolved once: what calls about rows name.
+#[derive(Debug)]
+pub struct Table<R: TableType> {
+    position: u32,
+    shape: R::Shape,
+}
+
+impl<R: TableType> Clone for Table<R> {
+    fn clone(&self) -> Self {
+        Self { position: self.position, shape: self.shape.clone() }
+    }
+}
+
+impl<R: TableType> Table<R> {
+    /// Position in the schema.
+    #[inline(always)]
+    pub fn position(&self) -> usize {
+        self.position as usize
+    }
+
+    /// Bytes of a row's fixed part.
+    #[inline(always)]
+    pub fn row_size(&self) -> usize {
+        R::size(&self.shape)
+    }
+}
+
+/// An index of one store, resolved once: what calls about keys name.
+#[derive(Debug)]
+pub struct Index<I: IndexType> {
+    position: u32,
+    shape: I::Shape,
+}
+
+impl<I: IndexType> Clone for Index<I> {
+    fn clone(&self) -> Self {
+        Self { position: self.position, shape: self.shape.clone() }
+    }
+}
+
+impl<I: IndexType> Index<I> {
+    /// Position among all indexes of the schema, table by table.
+    #[inline(always)]
+    pub fn position(&self) -> usize {
+        self.position as usize
+    }
+
+    /// What the index type knows at run time only.
+    #[inline(always)]
+    pub fn shape(&self) -> &I::Shape {
+        &self.shape
+    }
+}
+
+/// Position of the first index of table `table` among all indexes of `schema`.
+pub(crate) fn first_index(schema: &Schema, table: usize) -> usize {
+    schema.tables[..table].iter().map(|table| table.indexes.len()).sum()
+}
+
+/// The handle of a table that is declared and that the schema holds with the same definition.
+///
+/// # Errors
+/// When there is no such table, or its columns differ; the first difference is named.
+pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, SchemaError> {
+    let position = schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
+    let stored = &schema.tables[position];
+    if let Some(i) = (0..stored.columns.len().max(R::COLUMNS.len()))
+        .find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
+    {
+        let what = format!(
+            "column {i} is {:?} in the database and {:?} in the program",
+            stored.columns.get(i),
+            R::COLUMNS.get(i)
+        );
+        return Err(SchemaError::new(R::NAME, &what));
+    }
+    Ok(Table { position: position as u32, shape: () })
+}
+
+/// The handle of an index that is declared and that the schema holds with the same definition.
+///
+/// # Errors
+/// When there is no such index, or it differs.
+pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, SchemaError> {
+    let refuse = |what| Err(SchemaError::new(I::NAME, what));
+    let Some((table, i)) = schema.index(I::NAME) else { return refuse("no such index") };
+    let stored = &schema.tables[table].indexes[i];
+    if schema.tables[table].name != I::Table::NAME || stored.columns != I::COLUMNS {
+        return refuse("the index has other columns in the database than in the program");
+    }
+    if stored.unique != I::UNIQUE || stored.kind != I::KIND {
+        return refuse("the index is of another kind in the database than in the program");
+    }
+    Ok(Index { position: (first_index(schema, table) + i) as u32, shape: () })
+}
+
+/// The run-time handle of the table at `position` of the schema.
+///
+/// # Panics
+/// When there is no such table.
+pub fn dynamic_table(schema: &Schema, position: usize) -> Table<Dynamic> {
+    Table { position: position as u32, shape: schema.tables[position].row_size() }
+}
+
+/// The run-time handles of the indexes of the table at `position` of the schema.
+///
+/// # Panics
+/// When there is no such table.
+pub fn dynamic_indexes(schema: &Schema, position: usize) -> Vec<Index<Dynamic>> {
+    let table = &schema.tables[position];
+    let first = first_index(schema, position);
+    let handle = |(i, index)| Index {
+        position: (first + i) as u32,
+        shape: IndexShape::of(table, index),
+    };
+    table.indexes.iter().enumerate().map(handle).collect()
+}
+
+/// The order of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+/// Where a store's transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// There is none.
+    Idle,
+    /// It has written nothing yet.
+    Reading,
+    /// It may have written.
+    Writing,
+}
+
+/// What a store took from the system and what its rows are worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes taken from the system.
+    pub memory_bytes: u64,
+    /// Bytes of all columns at full width, over all rows (and the bytes of their variable-length values).
+    pub raw_row_bytes: u64,
+    /// Bytes of the key columns at full width plus 8, over all index entries.
+    pub raw_key_bytes: u64,
+}
+
+/// A store, as one transaction at a time sees it.
+///
+/// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it. Reads see the transaction's own writes.
+pub trait Store: Sized {
+    /// What holds a row in place while it is read.
+    type Pin<'a>: RowBytes
+    where
+        Self: 'a;
+
+    /// Whether `abort` can take back writes. Where it cannot, a transaction decides before its first write.
+    const UNDO: bool;
+
+    /// The tables and indexes.
+    fn schema(&self) -> &Schema;
+
+    /// Adds a table. Not part of a transaction.
+    ///
+    /// # Errors
+    /// When the definition is refused or memory is exhausted.
+    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError>;
+
+    /// Opens a transaction.
+    ///
+    /// # Errors
+    /// When the store is poisoned.
+    fn begin(&mut self) -> Result<()>;
+
+    /// Where the transaction stands.
+    fn phase(&self) -> Phase;
+
+    /// Says that writes follow. Only a store with undo can abort from here on.
+    fn begin_writes(&mut self);
+
+    /// Ends the transaction and keeps its changes.
+    fn commit(&mut self) -> Result<()>;
+
+    /// Ends the transaction and takes its changes back.
+    ///
+    /// # Errors
+    /// `NoUndo` when there are changes and no undo information; the store is poisoned then.
+    fn abort(&mut self) -> Result<()>;
+
+    /// The row a unique index holds for `key`; of a non-unique one, the first.
+    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>>;
+
+    /// Looks up `keys` together, in lock step where the store can: the misses of one hide behind those of the others.
+    ///
+    /// # Panics
+    /// When `found` is not as long as `keys`.
+    fn lookup_many<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), found.len());
+        for (key, found) in keys.iter().zip(found) {
+            *found = self.lookup(index, *key)?;
+        }
+        Ok(())
+    }
+
+    /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+    fn scan<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Visits all rows of a table in the store's own order, until the visitor breaks off.
+    fn rows<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Says that the bytes of `fields` of a row will be read or written soon.
+    #[inline(always)]
+    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
+        let _ = (table, row, fields);
+    }
+
+    /// Holds a row in place for reading.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>>;
+
+    /// Changes a row in place, within `fields`. Index entries are the caller's business.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    fn update<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()>;
+
+    /// Sets the variable-length column whose handle lies at `offset` of the row.
+    ///
+    /// # Errors
+    /// `NoSuchRow`, `NoSpace`, or `OutOfRange` for a value longer than the store can hold.
+    fn set_variable<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<()>;
+
+    /// Makes a row and fills it in place; it starts with zeros, empty strings and nulls. Index entries are the caller's business.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    fn create<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        fill: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<RowId>;
+
+    /// Deletes a row. Index entries are the caller's business; the row can be read until the transaction ends.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()>;
+
+    /// Adds an index entry.
+    ///
+    /// # Errors
+    /// `Duplicate` (a unique index holds the key), `OutOfRange` (a column's value is outside its declared range), `NoSpace`.
+    fn insert<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId) -> Result<()>;
+
+    /// Adds index entries in ascending order of their keys; the same as one `insert` each, but the place is looked for once.
+    ///
+    /// # Panics
+    /// When there are not as many rows as keys.
+    fn insert_run<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        rows: &[RowId],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), rows.len());
+        for (key, row) in keys.iter().zip(rows) {
+            self.insert(index, *key, *row)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the index entry of `row` under `key`; says whether there was one.
+    fn remove<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId) -> Result<bool>;
+
+    /// Refuses everything from now on.
+    fn poison(&mut self, reason: &'static str);
+
+    /// Verifies every structure and that every index holds exactly its table's rows; one line per damage found.
+    fn check(&mut self) -> Vec<Damage>;
+
+    /// Memory taken and used.
+    fn usage(&mut self) -> Usage;
+
+    /// Ends a transaction that failed half-way: takes its changes back, or poisons the store where nothing can.
+    ///
+    /// # Errors
+    /// What `abort` failed with.
+    fn fail(&mut self) -> Result<()> {
+        if Self::UNDO {
+            return self.abort();
+        }
+        self.poison("a transaction failed after its first write in a profile without undo");
+        Err(Error::NoUndo)
+    }
+}
+
+/// Something `check` found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The check that found it: `slabs`, `indexes`, …
+    pub check: &'static str,
+    /// Where and what.
+    pub what: String,
+}

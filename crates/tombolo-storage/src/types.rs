@@ -1,0 +1,347 @@
+//! The column types: as run-time descriptions ([`SqlType`]) and as compile-time markers ([`Integer`], [`Decimal`], …).
+//!
+//! A marker names a column's type for procedures, which read and write rows without copying and without looking
+//! a type up; [`SqlType`] describes the same column to everything that learns the schema at run time. Both agree on
+//! the stored form: little-endian, fixed width, at an offset the layout (`row.rs`) decides.
+//!
+//! Lengths of `char(n)` and `varchar(n)` count bytes of UTF-8. They lie inside the row at full width, so that a row never
+//! moves when a value grows; only [`Text`] and [`Bytes`], which have no bound, live in a slot of their own.
+
+use crate::row::{Column, RowBytes};
+
+/// The longest `char(n)` or `varchar(n)`; longer values are `text`.
+pub const INLINE_BYTES_MAX: u16 = 2_000;
+
+/// The type of a column, as a schema states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlType {
+    /// `boolean`, one byte.
+    Boolean,
+    /// `smallint`, two bytes.
+    SmallInt,
+    /// `integer`, four bytes.
+    Integer,
+    /// `bigint`, eight bytes.
+    BigInt,
+    /// `double precision`, eight bytes.
+    Double,
+    /// `numeric(precision, scale)`: an exact decimal, stored as a whole number of units of 10^-scale
+    /// in the narrowest of 1, 2, 4, 8 or 16 bytes that holds `precision` digits.
+    Decimal {
+        /// Decimal digits in all, 1 to 38.
+        precision: u8,
+        /// Digits behind the point, at most `precision`.
+        scale: u8,
+    },
+    /// `char(n)`: exactly n bytes, padded with blanks.
+    Char(u16),
+    /// `varchar(n)`: up to n bytes, inside the row.
+    Varchar(u16),
+    /// `text`: any length up to the store's limit, outside the row.
+    Text,
+    /// `bytea`: any bytes up to the store's limit, outside the row.
+    Bytes,
+    /// `date`: days since 2000-01-01.
+    Date,
+    /// `timestamp`: microseconds since 2000-01-01 00:00:00.
+    Timestamp,
+    /// `uuid`, sixteen bytes.
+    Uuid,
+}
+
+impl SqlType {
+    /// Bytes a value takes in the fixed part of a row.
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Boolean => 1,
+            Self::SmallInt => 2,
+            Self::Integer | Self::Date => 4,
+            Self::BigInt | Self::Double | Self::Timestamp | Self::Text | Self::Bytes => 8,
+            Self::Decimal { precision, .. } => decimal_width(precision),
+            Self::Char(n) => n as usize,
+            Self::Varchar(n) => length_width(n) + n as usize,
+            Self::Uuid => 16,
+        }
+    }
+
+    /// Whether values lie outside the row, in a slot of their own.
+    pub const fn is_variable(self) -> bool {
+        matches!(self, Self::Text | Self::Bytes)
+    }
+
+    /// The smallest and largest value of a type whose values are whole numbers of at most 64 bits.
+    pub const fn integer_range(self) -> Option<(i64, i64)> {
+        match self {
+            Self::Boolean => Some((0, 1)),
+            Self::SmallInt => Some((i16::MIN as i64, i16::MAX as i64)),
+            Self::Integer | Self::Date => Some((i32::MIN as i64, i32::MAX as i64)),
+            Self::BigInt | Self::Timestamp => Some((i64::MIN, i64::MAX)),
+            Self::Decimal { precision, .. } if precision <= 18 => {
+                let most = 10i64.pow(precision as u32) - 1;
+                Some((-most, most))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a decimal with `precision` digits: 10^precision − 1 fits the signed integer of that width.
+pub const fn decimal_width(precision: u8) -> usize {
+    match precision {
+        0..=2 => 1,
+        3..=4 => 2,
+        5..=9 => 4,
+        10..=18 => 8,
+        _ => 16,
+    }
+}
+
+/// Bytes in front of a `varchar(n)` that hold its length.
+pub(crate) const fn length_width(n: u16) -> usize {
+    if n <= 255 { 1 } else { 2 }
+}
+
+/// A column type as procedures see it: how its values are read from and written to a row.
+pub trait ColumnType: 'static {
+    /// The same type, described at run time.
+    const SQL: SqlType;
+    /// Whether the column may hold null.
+    const NULLABLE: bool = false;
+    /// A value, borrowed from the row where it has bytes of its own.
+    type Value<'a>: Copy;
+
+    /// Reads the value of `column`.
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> Self::Value<'a>
+    where
+        Self: Sized;
+}
+
+/// A column type whose values lie inside the row, so that a procedure can write them in place.
+pub trait InlineType: ColumnType {
+    /// Writes `value` into `column`.
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: Self::Value<'_>)
+    where
+        Self: Sized;
+}
+
+#[inline(always)]
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[offset..offset + N]);
+    out
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $rust:ty, $sql:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+        impl ColumnType for $name {
+            const SQL: SqlType = $sql;
+            type Value<'a> = $rust;
+            #[inline(always)]
+            fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> $rust {
+                <$rust>::from_le_bytes(array(row.fixed(), column.offset()))
+            }
+        }
+        impl InlineType for $name {
+            #[inline(always)]
+            fn write<R>(row: &mut [u8], column: Column<R, Self>, value: $rust) {
+                let bytes = value.to_le_bytes();
+                row[column.offset()..column.offset() + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+    };
+}
+
+number!(/// `smallint`.
+    SmallInt, i16, SqlType::SmallInt);
+number!(/// `integer`.
+    Integer, i32, SqlType::Integer);
+number!(/// `bigint`.
+    BigInt, i64, SqlType::BigInt);
+number!(/// `double precision`.
+    Double, f64, SqlType::Double);
+number!(/// `date`, in days since 2000-01-01.
+    Date, i32, SqlType::Date);
+number!(/// `timestamp`, in microseconds since 2000-01-01 00:00:00.
+    Timestamp, i64, SqlType::Timestamp);
+
+/// `boolean`.
+#[derive(Clone, Copy, Debug)]
+pub struct Boolean;
+impl ColumnType for Boolean {
+    const SQL: SqlType = SqlType::Boolean;
+    type Value<'a> = bool;
+    #[inline(always)]
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> bool {
+        row.fixed()[column.offset()] != 0
+    }
+}
+impl InlineType for Boolean {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: bool) {
+        row[column.offset()] = value as u8;
+    }
+}
+
+/// `uuid`.
+#[derive(Clone, Copy, Debug)]
+pub struct Uuid;
+impl ColumnType for Uuid {
+    const SQL: SqlType = SqlType::Uuid;
+    type Value<'a> = [u8; 16];
+    #[inline(always)]
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> [u8; 16] {
+        array(row.fixed(), column.offset())
+    }
+}
+impl InlineType for Uuid {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: [u8; 16]) {
+        row[column.offset()..column.offset() + 16].copy_from_slice(&value);
+    }
+}
+
+/// `numeric(P, S)` of at most 18 digits; the value is a whole number of units of 10^-S.
+///
+/// A value of more than P digits is a programming error and panics where it would not fit its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Decimal<const P: u8, const S: u8>;
+impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {
+    const SQL: SqlType = {
+        assert!(P >= 1 && P <= 18 && S <= P, "a typed decimal has 1 to 18 digits");
+        SqlType::Decimal { precision: P, scale: S }
+    };
+    type Value<'a> = i64;
+    #[inline(always)]
+    fn read<'a, R, X: RowBytes>(row: &'a X, column: Column<R, Self>) -> i64 {
+        read_units(row.fixed(), column.offset(), decimal_width(P)) as i64
+    }
+}
+impl<const P: u8, const S: u8> InlineType for Decimal<P, S> {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: i64) {
+        assert!(value.unsigned_abs() < 10u64.pow(P as u32), "decimal out of range");
+        write_units(row, column.offset(), decimal_width(P), value as i128);
+    }
+}
+
+/// Reads a signed integer of `width` bytes.
+#[inline(always)]
+pub(crate) fn read_units(bytes: &[u8], offset: usize, width: usize) -> i128 {
+    match width {
+        1 => bytes[offset] as i8 as i128,
+        2 => i16::from_le_bytes(array(bytes, offset)) as i128,
+        4 => i32::from_le_bytes(array(bytes, offset)) as i128,
+        8 => i64::from_le_bytes(array(bytes, offset)) as i128,
+        _ => i128::from_le_bytes(array(bytes, offset)),
+    }
+}
+
+/// Writes a signed integer of `width` bytes; the caller has checked that it fits.
+#[inline(always)]
+pub(crate) fn write_units(bytes: &mut [u8], offset: usize, width: usize, value: i128) {
+    bytes[offset..offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
+}
+
+/// `char(N)`: values are exactly N bytes of UTF-8, blanks included.
+#[derive(Clone, Copy, Debug)]
+pub struct Char<const N: u16>;
+impl<const N: u16> ColumnType for Char<N> {
+    const SQL: SqlType = SqlType::Char(N);
+    type Value<'a> = &'a [u8];
+    #[inline(always)]
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+        &row.fixed()[column.offset()..column.offset() + N as usize]
+    }
+}
+impl<const N: u16> InlineType for Char<N> {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: &[u8]) {
+        debug_assert!(std::str::from_utf8(value).is_ok(), "char holds UTF-8");
+        // A shorter or longer value is a programming error: slices of unequal length panic.
+        row[column.offset()..column.offset() + N as usize].copy_from_slice(value);
+    }
+}
+
+/// `varchar(N)`: values are up to N bytes of UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub struct Varchar<const N: u16>;
+impl<const N: u16> ColumnType for Varchar<N> {
+    const SQL: SqlType = SqlType::Varchar(N);
+    type Value<'a> = &'a [u8];
+    #[inline(always)]
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+        read_varchar(row.fixed(), column.offset(), N)
+    }
+}
+impl<const N: u16> InlineType for Varchar<N> {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: &[u8]) {
+        debug_assert!(std::str::from_utf8(value).is_ok(), "varchar holds UTF-8");
+        write_varchar(row, column.offset(), N, value);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn read_varchar(bytes: &[u8], offset: usize, n: u16) -> &[u8] {
+    let length = match length_width(n) {
+        1 => bytes[offset] as usize,
+        _ => u16::from_le_bytes(array(bytes, offset)) as usize,
+    };
+    let start = offset + length_width(n);
+    &bytes[start..start + length]
+}
+
+/// Writes a `varchar(n)`; a value longer than n is a programming error and panics.
+#[inline(always)]
+pub(crate) fn write_varchar(bytes: &mut [u8], offset: usize, n: u16, value: &[u8]) {
+    assert!(value.len() <= n as usize, "varchar too long");
+    let start = offset + length_width(n);
+    bytes[offset..start].copy_from_slice(&(value.len() as u16).to_le_bytes()[..length_width(n)]);
+    bytes[start..start + value.len()].copy_from_slice(value);
+}
+
+macro_rules! variable {
+    ($(#[$doc:meta])* $name:ident, $sql:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+        impl ColumnType for $name {
+            const SQL: SqlType = $sql;
+            type Value<'a> = &'a [u8];
+            #[inline(always)]
+            fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+                row.variable(u64::from_le_bytes(array(row.fixed(), column.offset())))
+            }
+        }
+    };
+}
+
+variable!(/// `text`: written through `Store::set_variable`.
+    Text, SqlType::Text);
+variable!(/// `bytea`: written through `Store::set_variable`.
+    Bytes, SqlType::Bytes);
+
+/// A column of type `T` that may hold null.
+#[derive(Clone, Copy, Debug)]
+pub struct Nullable<T>(std::marker::PhantomData<T>);
+impl<T: ColumnType> ColumnType for Nullable<T> {
+    const SQL: SqlType = T::SQL;
+    const NULLABLE: bool = true;
+    type Value<'a> = Option<T::Value<'a>>;
+    #[inline(always)]
+    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> Option<T::Value<'a>> {
+        if column.is_present(row.fixed()) { Some(T::read(row, column.retyped())) } else { None }
+    }
+}
+impl<T: InlineType> InlineType for Nullable<T> {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: Option<T::Value<'_>>) {
+        column.set_present(row, value.is_some());
+        if let Some(value) = value {
+            T::write(row, column.retyped(), value);
+        }
+    }
+}
