@@ -1,0 +1,358 @@
+//! The nodes of the integer tree: layout, search, insertion, split, merge.
+//!
+//! | leaf, 128 bytes | | inner node, 128 bytes | |
+//! |---|---|---|---|
+//! | 0 | 10 keys, biased, ascending, padded with `PAD` | 0 | 10 separators, biased, ascending, padded |
+//! | 80 | 10 values | 80 | 11 children |
+//! | 120 | version | 124 | count of separators |
+//! | 124 | count, last, sparse | 126 | sparse |
+//!
+//! A separator is an upper bound of what is to its left: `child[i]` holds keys `separator[i-1] < key <= separator[i]`. It need
+//! not be a key of the tree.
+//!
+//! `version` changes whenever the leaf's key range does and when the leaf is freed; it survives in the freed slot. A leaf id with its
+//! version is therefore a hint that can be checked. `last` is one more than the position of the last insertion, which tells
+//! ascending and descending runs from random insertion when the leaf splits. `sparse` marks a node that a run's split may have left below the
+//! minimum; the next redistribution clears it.
+
+use super::nodes::Plain;
+use super::search::{PAD, rank};
+
+/// Entries of a leaf.
+pub(super) const LEAF_KEYS: usize = 10;
+/// Separators of an inner node.
+pub(super) const INNER_KEYS: usize = 10;
+/// A node that is neither the root nor sparse has at least this many entries: a little less than half, so that a node which has
+/// just been split does not merge at the next deletion.
+pub(super) const LEAF_MIN: usize = LEAF_KEYS / 2 - 1;
+/// The same for the separators of inner nodes.
+pub(super) const INNER_MIN: usize = INNER_KEYS / 2 - 1;
+
+/// Where insertion has been going, and so where a full node is best split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trend {
+    Ascending,
+    Descending,
+    Random,
+}
+
+impl Trend {
+    /// How many of `total` entries stay in the left node when the new one is the `at`-th of them; `most` fit in a node, which
+    /// keeps at least `least`.
+    ///
+    /// A run goes on right after (before) the new entry: what is left of it stays there for good and should be full, and
+    /// the room should be where the run goes on.
+    fn left_count(self, at: usize, total: usize, least: usize, most: usize) -> usize {
+        let wanted = match self {
+            Trend::Ascending => at + 1,
+            Trend::Descending => at,
+            Trend::Random => total / 2,
+        };
+        wanted.clamp(least.max(total - most), most.min(total - least))
+    }
+}
+
+/// A leaf. See the module's head.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    pub(super) keys: [i64; LEAF_KEYS],
+    pub(super) values: [u32; LEAF_KEYS],
+    pub(super) version: u32,
+    pub(super) count: u8,
+    last: u8,
+    pub(super) sparse: u8,
+}
+
+// SAFETY: integers only; the size is a multiple of 64 (asserted below).
+unsafe impl Plain for Leaf {}
+
+/// An inner node. See the module's head.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Inner {
+    pub(super) keys: [i64; INNER_KEYS],
+    pub(super) children: [u32; INNER_KEYS + 1],
+    pub(super) count: u16,
+    pub(super) sparse: u16,
+}
+
+// SAFETY: integers only; the size is a multiple of 64 (asserted below).
+unsafe impl Plain for Inner {}
+
+const _: () = assert!(size_of::<Leaf>() == 128 && size_of::<Inner>() == 128);
+
+impl Leaf {
+    /// Makes the leaf empty; its version stays.
+    pub(super) fn clear(&mut self) {
+        self.keys = [PAD; LEAF_KEYS];
+        self.count = 0;
+        self.last = 0;
+        self.sparse = 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == LEAF_KEYS
+    }
+
+    /// The position of the first key not smaller than `key`.
+    #[inline(always)]
+    pub(super) fn rank(&self, key: i64) -> usize {
+        rank(&self.keys, key)
+    }
+
+    /// The value of `key`, which belongs at position `at`.
+    #[inline(always)]
+    pub(super) fn value_at(&self, at: usize, key: i64) -> Option<u32> {
+        (at < self.len() && self.keys[at] == key).then(|| self.values[at])
+    }
+
+    /// The direction of the insertion at `at`, seen from the one before it in this leaf.
+    #[inline(always)]
+    pub(super) fn trend(&self, at: usize) -> Trend {
+        let last = self.last as usize;
+        if at == last {
+            Trend::Ascending
+        } else if at + 1 == last {
+            Trend::Descending
+        } else {
+            Trend::Random
+        }
+    }
+
+    /// Inserts where there is room.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, at: usize, key: i64, value: u32) {
+        let len = self.len();
+        assert!(at <= len && len < LEAF_KEYS);
+        if at < len {
+            self.shift_up(at);
+        }
+        self.keys[at] = key;
+        self.values[at] = value;
+        self.count += 1;
+        self.last = at as u8 + 1;
+    }
+
+    /// Inserts a stretch of ascending unbiased keys that all belong at `at`.
+    #[inline]
+    pub(super) fn insert_block(&mut self, at: usize, keys: &[u64], values: &[u32]) {
+        let (len, more) = (self.len(), keys.len());
+        assert!(at <= len && more <= LEAF_KEYS - len && more == values.len());
+        if at < len {
+            self.keys.copy_within(at..len, at + more);
+            self.values.copy_within(at..len, at + more);
+        }
+        for (i, (&key, &value)) in keys.iter().zip(values).enumerate() {
+            self.keys[at + i] = super::search::bias(key);
+            self.values[at + i] = value;
+        }
+        self.count += more as u8;
+        self.last = (at + more) as u8;
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> u32 {
+        let len = self.len();
+        let value = self.values[at];
+        self.keys.copy_within(at + 1..len, at);
+        self.values.copy_within(at + 1..len, at);
+        self.keys[len - 1] = PAD;
+        self.count -= 1;
+        self.last -= u8::from(self.last as usize > at);
+        value
+    }
+
+    /// Splits this full leaf into itself and `right` while inserting; returns the separator.
+    pub(super) fn split(
+        &mut self,
+        right: &mut Leaf,
+        at: usize,
+        key: i64,
+        value: u32,
+        trend: Trend,
+    ) -> i64 {
+        const TOTAL: usize = LEAF_KEYS + 1;
+        assert!(self.is_full());
+        let left_count = trend.left_count(at, TOTAL, 1, LEAF_KEYS);
+        self.version = self.version.wrapping_add(1);
+        right.clear();
+        if left_count == LEAF_KEYS && at == LEAF_KEYS {
+            right.insert(0, key, value);
+            right.sparse = 1;
+            return self.keys[LEAF_KEYS - 1];
+        }
+        let (mut keys, mut values) = ([key; TOTAL], [value; TOTAL]);
+        keys[..at].copy_from_slice(&self.keys[..at]);
+        values[..at].copy_from_slice(&self.values[..at]);
+        keys[at + 1..].copy_from_slice(&self.keys[at..]);
+        values[at + 1..].copy_from_slice(&self.values[at..]);
+        self.fill(&keys[..left_count], &values[..left_count]);
+        right.fill(&keys[left_count..], &values[left_count..]);
+        if at < left_count {
+            self.last = at as u8 + 1;
+        } else {
+            right.last = (at - left_count) as u8 + 1;
+        }
+        keys[left_count - 1]
+    }
+
+    /// Replaces the content.
+    fn fill(&mut self, keys: &[i64], values: &[u32]) {
+        self.keys = [PAD; LEAF_KEYS];
+        self.keys[..keys.len()].copy_from_slice(keys);
+        self.values[..values.len()].copy_from_slice(values);
+        self.count = keys.len() as u8;
+        // No insertion to go on from: neither trend matches.
+        self.last = u8::MAX;
+        self.sparse = u8::from(keys.len() < LEAF_MIN);
+    }
+
+    /// Merges `right` into this leaf if both fit (then `None`), else shares the entries evenly and returns the new separator.
+    pub(super) fn balance(&mut self, right: &mut Leaf) -> Option<i64> {
+        const TWO: usize = 2 * LEAF_KEYS;
+        let (left_len, right_len) = (self.len(), right.len());
+        let total = left_len + right_len;
+        let (mut keys, mut values) = ([0; TWO], [0; TWO]);
+        keys[..left_len].copy_from_slice(&self.keys[..left_len]);
+        values[..left_len].copy_from_slice(&self.values[..left_len]);
+        keys[left_len..total].copy_from_slice(&right.keys[..right_len]);
+        values[left_len..total].copy_from_slice(&right.values[..right_len]);
+        self.version = self.version.wrapping_add(1);
+        right.version = right.version.wrapping_add(1);
+        if total <= LEAF_KEYS {
+            self.fill(&keys[..total], &values[..total]);
+            return None;
+        }
+        let left_count = total / 2;
+        self.fill(&keys[..left_count], &values[..left_count]);
+        right.fill(&keys[left_count..total], &values[left_count..total]);
+        Some(keys[left_count - 1])
+    }
+
+    /// Moves the entries from `at` on one position up. The last of them must have room.
+    #[inline(always)]
+    fn shift_up(&mut self, at: usize) {
+        let (keys, values) = (self.keys, self.values);
+        for i in 1..LEAF_KEYS {
+            self.keys[i] = if i > at { keys[i - 1] } else { keys[i] };
+            self.values[i] = if i > at { values[i - 1] } else { values[i] };
+        }
+    }
+}
+
+impl Inner {
+    /// Makes the node the parent of two children.
+    pub(super) fn start(&mut self, left: u32, separator: i64, right: u32) {
+        self.keys = [PAD; INNER_KEYS];
+        self.keys[0] = separator;
+        self.children[0] = left;
+        self.children[1] = right;
+        self.count = 1;
+        self.sparse = 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == INNER_KEYS
+    }
+
+    /// Which child holds `key`.
+    #[inline(always)]
+    pub(super) fn rank(&self, key: i64) -> usize {
+        rank(&self.keys, key)
+    }
+
+    /// The child at `at`.
+    #[inline(always)]
+    pub(super) fn child(&self, at: usize) -> u32 {
+        debug_assert!(at <= self.len());
+        // SAFETY: a rank is at most `INNER_KEYS`, the number of keys compared, and there is one child more.
+        unsafe { *self.children.get_unchecked(at) }
+    }
+
+    /// Child `at` was split: puts the separator and the new right sibling beside it, where there is room.
+    pub(super) fn insert(&mut self, at: usize, separator: i64, right: u32) {
+        let len = self.len();
+        assert!(at <= len && len < INNER_KEYS);
+        self.keys.copy_within(at..len, at + 1);
+        self.children.copy_within(at + 1..len + 1, at + 2);
+        self.keys[at] = separator;
+        self.children[at + 1] = right;
+        self.count += 1;
+    }
+
+    /// Takes out a separator and the child to its right.
+    pub(super) fn remove(&mut self, at: usize) {
+        let len = self.len();
+        self.keys.copy_within(at + 1..len, at);
+        self.keys[len - 1] = PAD;
+        self.children.copy_within(at + 2..len + 1, at + 1);
+        self.count -= 1;
+    }
+
+    /// As [`Inner::insert`] where there is no room: splits into this node and `right`; returns the separator between them.
+    pub(super) fn split(
+        &mut self,
+        right: &mut Inner,
+        at: usize,
+        separator: i64,
+        child: u32,
+        trend: Trend,
+    ) -> i64 {
+        const KEYS: usize = INNER_KEYS + 1;
+        const CHILDREN: usize = INNER_KEYS + 2;
+        assert!(self.is_full());
+        let (mut keys, mut children) = ([separator; KEYS], [child; CHILDREN]);
+        keys[..at].copy_from_slice(&self.keys[..at]);
+        keys[at + 1..].copy_from_slice(&self.keys[at..]);
+        children[..at + 1].copy_from_slice(&self.children[..at + 1]);
+        children[at + 2..].copy_from_slice(&self.children[at + 1..]);
+        // A descending run goes on in the left half of the child that was split.
+        let new = if trend == Trend::Descending { at } else { at + 1 };
+        let left = trend.left_count(new, CHILDREN, 2, INNER_KEYS + 1);
+        self.fill(&keys[..left - 1], &children[..left]);
+        right.fill(&keys[left..], &children[left..]);
+        keys[left - 1]
+    }
+
+    fn fill(&mut self, keys: &[i64], children: &[u32]) {
+        assert!(!keys.is_empty() && children.len() == keys.len() + 1);
+        self.keys = [PAD; INNER_KEYS];
+        self.keys[..keys.len()].copy_from_slice(keys);
+        self.children[..children.len()].copy_from_slice(children);
+        self.count = keys.len() as u16;
+        self.sparse = u16::from(keys.len() < INNER_MIN);
+    }
+
+    /// Merges `right`, which `separator` divides from this node, into it if both fit (then `None`), else shares the children evenly and
+    /// returns the new separator.
+    pub(super) fn balance(&mut self, right: &mut Inner, separator: i64) -> Option<i64> {
+        const TWO: usize = 2 * INNER_KEYS + 2;
+        let (left_len, right_len) = (self.len(), right.len());
+        let total = left_len + 1 + right_len;
+        let (mut keys, mut children) = ([separator; TWO], [0; TWO]);
+        keys[..left_len].copy_from_slice(&self.keys[..left_len]);
+        keys[left_len + 1..total].copy_from_slice(&right.keys[..right_len]);
+        children[..left_len + 1].copy_from_slice(&self.children[..left_len + 1]);
+        children[left_len + 1..total + 1].copy_from_slice(&right.children[..right_len + 1]);
+        if total <= INNER_KEYS {
+            self.fill(&keys[..total], &children[..total + 1]);
+            return None;
+        }
+        let left = total / 2;
+        self.fill(&keys[..left], &children[..left + 1]);
+        right.fill(&keys[left + 1..total], &children[left + 1..total + 1]);
+        Some(keys[left])
+    }
+}

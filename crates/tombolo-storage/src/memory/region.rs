@@ -1,0 +1,320 @@
+//! `Region`: one contiguous stretch of virtual memory that is reserved whole and committed from the front.
+//!
+//! The base address never moves, so whatever lives in a region is found by `base + id * size`, and growing copies nothing.
+//! Memory is *committed* in steps: made writable, given huge pages, and touched at once, so that the first write of a transaction
+//! to a fresh page takes no page fault. Up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
+//! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both the stall of the one
+//! insert that grows the region and the memory committed but unused.
+//!
+//! Not here: what lies inside. A region never shrinks, hands out no references and knows no ids. Whatever is stored in one refers to
+//! other elements by id, never by address, so that a region may later be mapped copy-on-write from a file.
+//!
+//! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable and read as zero until they
+//! are written; bytes above are inaccessible; `committed_bytes <= limit_bytes`.
+//!
+//! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone, cache and TLB misses are the bottleneck.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room for two thousand.
+pub const RESERVATION_BYTES: usize = 64 << 30;
+
+/// The size of a huge page, the alignment of every region and its growth step once it is this large.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+const PAGE_BYTES: usize = 4 << 10;
+const FIRST_STEP_BYTES: usize = 16 << 10;
+
+/// Why a region could not be made or could not grow. The operating system's error number is kept for the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionError {
+    /// No address space could be reserved, not even a small one.
+    Reserve {
+        /// The smallest reservation that was tried.
+        bytes: usize,
+        /// `errno`.
+        errno: i32,
+    },
+    /// The operating system has no memory to give.
+    Commit {
+        /// How far the region should have reached.
+        bytes: usize,
+        /// `errno`.
+        errno: i32,
+    },
+    /// The region may not grow any further.
+    Limit {
+        /// The limit it has reached.
+        limit_bytes: usize,
+    },
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            RegionError::Reserve { bytes, errno } => {
+                write!(f, "cannot reserve {bytes} bytes of address space (errno {errno})")
+            }
+            RegionError::Commit { bytes, errno } => {
+                write!(f, "cannot commit memory up to {bytes} bytes (errno {errno})")
+            }
+            RegionError::Limit { limit_bytes } => {
+                write!(f, "memory limit of {limit_bytes} bytes reached")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegionError {}
+
+/// A reserved stretch of address space, committed from the front. See the module's head.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    reserved_bytes: usize,
+    limit_bytes: usize,
+    committed_bytes: usize,
+}
+
+// SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to the thread that made it.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing tighter is known); commits nothing.
+    ///
+    /// When the system refuses that much, half is tried, and so on: [`Region::limit_bytes`] tells what was granted.
+    ///
+    /// # Errors
+    /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
+    pub fn reserve(limit_bytes: usize) -> Result<Region, RegionError> {
+        let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, RESERVATION_BYTES), PAGE_BYTES);
+        let mut reserved_bytes = round_up(limit_bytes, HUGE_PAGE_BYTES);
+        loop {
+            match map_aligned(reserved_bytes) {
+                Ok(base) => {
+                    let limit_bytes = limit_bytes.min(reserved_bytes);
+                    return Ok(Region { base, reserved_bytes, limit_bytes, committed_bytes: 0 });
+                }
+                Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
+                    return Err(RegionError::Reserve { bytes: reserved_bytes, errno });
+                }
+                Err(_) => reserved_bytes = round_up(reserved_bytes / 2, HUGE_PAGE_BYTES),
+            }
+        }
+    }
+
+    /// The address of the first byte; it never changes.
+    #[inline(always)]
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// How many bytes from the front are usable and already touched.
+    #[inline]
+    pub fn committed_bytes(&self) -> usize {
+        self.committed_bytes
+    }
+
+    /// How far the region may grow.
+    #[inline]
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Makes at least the first `bytes` bytes usable, and touches them; does nothing if they are.
+    ///
+    /// Call it ahead of a load or a measured run with the size to come: the cost is then paid there.
+    ///
+    /// # Errors
+    /// [`RegionError::Limit`] beyond the limit, [`RegionError::Commit`] when the system has no memory left. The region is unchanged.
+    pub fn commit(&mut self, bytes: usize) -> Result<(), RegionError> {
+        if bytes <= self.committed_bytes {
+            return Ok(());
+        }
+        if bytes > self.limit_bytes {
+            return Err(RegionError::Limit { limit_bytes: self.limit_bytes });
+        }
+        let from = self.committed_bytes;
+        let to = self.next_committed(bytes);
+        self.make_writable(from, to).map_err(|errno| RegionError::Commit { bytes: to, errno })?;
+        self.committed_bytes = to;
+        assert!(bytes <= self.committed_bytes && self.committed_bytes <= self.limit_bytes);
+        Ok(())
+    }
+
+    /// The size to grow to when `bytes` are needed: see the module's head for the policy.
+    fn next_committed(&self, bytes: usize) -> usize {
+        let small_step = (self.committed_bytes / 4).max(FIRST_STEP_BYTES);
+        let wanted = if self.committed_bytes < HUGE_PAGE_BYTES {
+            round_up(bytes.max(self.committed_bytes + small_step), PAGE_BYTES)
+        } else {
+            bytes
+        };
+        let step = if wanted > HUGE_PAGE_BYTES / 4 * 3 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        round_up(wanted, step).min(self.limit_bytes)
+    }
+
+    fn make_writable(&self, from: usize, to: usize) -> Result<(), i32> {
+        assert!(from < to && to <= self.reserved_bytes);
+        let start = self.base().wrapping_add(from).cast();
+        // SAFETY: [from, to) lies inside this region's own mapping, nothing in it is in use yet.
+        let result =
+            unsafe { libc::mprotect(start, to - from, libc::PROT_READ | libc::PROT_WRITE) };
+        if result != 0 {
+            return Err(errno());
+        }
+        let huge_from = from / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let huge_bytes = to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES - huge_from;
+        if huge_bytes > 0 {
+            // Advice only: where the kernel has no huge pages the small ones serve.
+            self.advise(huge_from, huge_bytes, libc::MADV_HUGEPAGE).ok();
+        }
+        match self.advise(from, to - from, libc::MADV_POPULATE_WRITE) {
+            Ok(()) => {}
+            Err(libc::EINVAL | libc::ENOSYS) => self.touch(from, to),
+            Err(errno) => return Err(errno),
+        }
+        if from > huge_from && huge_bytes > 0 {
+            // The front was filled while it was small: turn its small pages into a huge one (Linux 6.1; ignored before).
+            self.advise(huge_from, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE).ok();
+        }
+        Ok(())
+    }
+
+    fn advise(&self, from: usize, bytes: usize, advice: libc::c_int) -> Result<(), i32> {
+        let start = self.base().wrapping_add(from).cast();
+        // SAFETY: the range lies inside this region's mapping, and none of the advices used here changes the content of memory.
+        let result = unsafe { libc::madvise(start, bytes, advice) };
+        if result == 0 { Ok(()) } else { Err(errno()) }
+    }
+
+    /// Takes the page faults of `[from, to)` now, on kernels without `MADV_POPULATE_WRITE` (before 5.14).
+    fn touch(&self, from: usize, to: usize) {
+        for offset in (from..to).step_by(PAGE_BYTES) {
+            // SAFETY: the byte was made writable just now and is not in use; it holds zero, so writing zero changes nothing.
+            unsafe { self.base().add(offset).write_volatile(0) };
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of the region.
+        let result = unsafe { libc::munmap(self.base().cast(), self.reserved_bytes) };
+        debug_assert_eq!(result, 0);
+    }
+}
+
+/// Reserves `bytes` of inaccessible address space aligned to a huge page; the error is `errno`.
+fn map_aligned(bytes: usize) -> Result<NonNull<u8>, i32> {
+    assert!(bytes > 0 && bytes.is_multiple_of(HUGE_PAGE_BYTES));
+    let mapped_bytes = bytes + HUGE_PAGE_BYTES;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let mapped =
+        unsafe { libc::mmap(std::ptr::null_mut(), mapped_bytes, libc::PROT_NONE, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(errno());
+    }
+    let mapped: *mut u8 = mapped.cast();
+    let head = mapped.align_offset(HUGE_PAGE_BYTES);
+    let tail = HUGE_PAGE_BYTES - head;
+    let base = mapped.wrapping_add(head);
+    // SAFETY: both ranges are parts of the mapping made above that the region will not use. Failing to give them back only
+    // wastes address space, so the results need no look.
+    unsafe {
+        if head > 0 {
+            libc::munmap(mapped.cast(), head);
+        }
+        if tail > 0 {
+            libc::munmap(base.wrapping_add(bytes).cast(), tail);
+        }
+    }
+    NonNull::new(base).ok_or(libc::ENOMEM)
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+fn round_up(bytes: usize, step: usize) -> usize {
+    bytes.div_ceil(step) * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(region: &Region, offset: usize) -> u8 {
+        assert!(offset < region.committed_bytes());
+        // SAFETY: the byte is committed.
+        unsafe { region.base().add(offset).read() }
+    }
+
+    fn write(region: &mut Region, offset: usize, byte: u8) {
+        assert!(offset < region.committed_bytes());
+        // SAFETY: the byte is committed.
+        unsafe { region.base().add(offset).write(byte) }
+    }
+
+    #[test]
+    fn content_survives_growth_and_fresh_memory_is_zero() {
+        let mut region = Region::reserve(RESERVATION_BYTES).unwrap();
+        let base = region.base();
+        assert_eq!(base.align_offset(HUGE_PAGE_BYTES), 0);
+        let mut written = 0;
+        while written < 3 * HUGE_PAGE_BYTES {
+            region.commit(written + 1).unwrap();
+            while written < region.committed_bytes() {
+                assert_eq!(read(&region, written), 0);
+                write(&mut region, written, (written / PAGE_BYTES) as u8 | 1);
+                written += PAGE_BYTES;
+            }
+        }
+        assert_eq!(region.base(), base);
+        for offset in (0..written).step_by(PAGE_BYTES) {
+            assert_eq!(read(&region, offset), (offset / PAGE_BYTES) as u8 | 1);
+        }
+    }
+
+    #[test]
+    fn steps_are_small_at_first_and_one_huge_page_later() {
+        let mut region = Region::reserve(RESERVATION_BYTES).unwrap();
+        assert_eq!(region.committed_bytes(), 0);
+        region.commit(1).unwrap();
+        assert_eq!(region.committed_bytes(), FIRST_STEP_BYTES);
+        while region.committed_bytes() < HUGE_PAGE_BYTES {
+            let before = region.committed_bytes();
+            region.commit(before + 1).unwrap();
+            assert!(region.committed_bytes() <= HUGE_PAGE_BYTES);
+        }
+        region.commit(HUGE_PAGE_BYTES + 1).unwrap();
+        assert_eq!(region.committed_bytes(), 2 * HUGE_PAGE_BYTES);
+        region.commit(9 * HUGE_PAGE_BYTES).unwrap();
+        assert_eq!(region.committed_bytes(), 9 * HUGE_PAGE_BYTES);
+    }
+
+    #[test]
+    fn limit_is_an_error_and_changes_nothing() {
+        let mut region = Region::reserve(100_000).unwrap();
+        assert_eq!(region.limit_bytes(), 102_400);
+        region.commit(102_400).unwrap();
+        let error = region.commit(102_401).unwrap_err();
+        assert_eq!(error, RegionError::Limit { limit_bytes: 102_400 });
+        assert_eq!(region.committed_bytes(), 102_400);
+    }
+
+    #[test]
+    fn many_reservations_fit_beside_each_other() {
+        let mut regions: Vec<Region> = Vec::new();
+        for _ in 0..64 {
+            let mut region = Region::reserve(RESERVATION_BYTES).unwrap();
+            region.commit(PAGE_BYTES).unwrap();
+            regions.push(region);
+        }
+        let mut bases: Vec<usize> = regions.iter().map(|region| region.base() as usize).collect();
+        bases.sort_unstable();
+        assert!(bases.windows(2).all(|pair| pair[0] + HUGE_PAGE_BYTES <= pair[1]));
+    }
+}

@@ -1,0 +1,465 @@
+//! `Slab`: slots of one size in a region, addressed by a 32-bit id.
+//!
+//! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a last-in-first-out list through their own
+//! first four bytes; a bitmap beside the memory says which slots are live, for iteration, for the checker and to refuse a double free.
+//! The content of a newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left, but
+//! for the four bytes of the link. The other bytes of a freed slot stay as they were until it is allocated again (the trees rely on that for
+//! their versions).
+//!
+//! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare, and panic beyond it, because a
+//! wrong id is a defect in the store. They do not ask whether the slot is live; that is asserted only in debug builds and under
+//! `cfg(tombolo_verify)`. [`Slab::pointer`] compares nothing and is safe as long as nobody dereferences what it returns.
+//!
+//! Not here: what the slots mean, latches, several threads.
+//!
+//! Invariants: `len + free slots == used <= capacity`; a slot is on the free list exactly if it is below `used` and its bit is clear.
+//!
+//! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in DB′).
+
+use super::region::{Region, RegionError};
+
+/// Whether the checks that are too dear for every access are compiled in.
+pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
+
+/// The end of the free list, and an id that no slot ever has.
+pub const NO_SLOT: u32 = u32::MAX;
+
+const SLOT_BYTES_MIN: usize = 16;
+
+/// Slots of one size. See the module's head.
+#[derive(Debug)]
+pub struct Slab {
+    region: Region,
+    slot_bytes: usize,
+    /// Slots below this id have been handed out at least once.
+    used: u32,
+    /// Slots below this id are committed.
+    capacity: u32,
+    free_head: u32,
+    len: u32,
+    /// One bit a slot, set while it is live; covers `capacity` slots.
+    live: Vec<u64>,
+}
+
+impl Slab {
+    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take `limit_bytes` of memory. Commits nothing yet.
+    ///
+    /// # Errors
+    /// [`RegionError::Reserve`] when the system refuses the address space.
+    ///
+    /// # Panics
+    /// When the slot size is not allowed; it comes from a layout computed by the store, not from a user.
+    pub fn new(slot_bytes: usize, limit_bytes: usize) -> Result<Slab, RegionError> {
+        assert!(
+            slot_bytes >= SLOT_BYTES_MIN && slot_bytes.is_multiple_of(8),
+            "slot size {slot_bytes}"
+        );
+        let region = Region::reserve(limit_bytes)?;
+        Ok(Slab {
+            region,
+            slot_bytes,
+            used: 0,
+            capacity: 0,
+            free_head: NO_SLOT,
+            len: 0,
+            live: Vec::new(),
+        })
+    }
+
+    /// Takes a slot, the most recently freed one if there is any. Its content is unspecified.
+    ///
+    /// # Errors
+    /// The slab has reached its limit or the system has no memory.
+    #[inline]
+    pub fn allocate(&mut self) -> Result<u32, RegionError> {
+        let id = if self.free_head != NO_SLOT {
+            let id = self.free_head;
+            self.free_head = self.link(id);
+            id
+        } else {
+            if self.used == self.capacity {
+                self.grow(self.used as usize + 1)?;
+            }
+            self.used += 1;
+            self.used - 1
+        };
+        let word = &mut self.live[id as usize / 64];
+        debug_assert_eq!(*word & (1 << (id % 64)), 0, "slot {id} is live and on the free list");
+        *word |= 1 << (id % 64);
+        self.len += 1;
+        Ok(id)
+    }
+
+    /// Gives a slot back.
+    ///
+    /// # Panics
+    /// When the slot is not live: a double free would hand the slot to two owners.
+    #[inline]
+    pub fn free(&mut self, id: u32) {
+        assert!(self.retire(id), "slot {id} is freed but not live");
+        self.push_free(id);
+    }
+
+    /// Marks a live slot dead without giving it back: its bytes stay until [`Slab::release`] or [`Slab::revive`]. Says whether it was live.
+    #[inline]
+    pub fn retire(&mut self, id: u32) -> bool {
+        let was_live = self.is_live(id);
+        if was_live {
+            self.live[id as usize / 64] &= !(1 << (id % 64));
+            self.len -= 1;
+        }
+        was_live
+    }
+
+    /// Makes a retired slot live again.
+    ///
+    /// # Panics
+    /// When the slot is live or was never handed out.
+    pub fn revive(&mut self, id: u32) {
+        assert!(id < self.used && !self.is_live(id), "slot {id} is revived but not retired");
+        self.live[id as usize / 64] |= 1 << (id % 64);
+        self.len += 1;
+    }
+
+    /// Gives a retired slot back.
+    ///
+    /// # Panics
+    /// When the slot is live or was never handed out.
+    pub fn release(&mut self, id: u32) {
+        assert!(id < self.used && !self.is_live(id), "slot {id} is released but not retired");
+        self.push_free(id);
+    }
+
+    fn push_free(&mut self, id: u32) {
+        let link = self.free_head;
+        // SAFETY: a slot below `used` is committed and at least 16 bytes long; slots are 8-aligned.
+        unsafe { self.pointer(id).cast::<u32>().write(link) };
+        self.free_head = id;
+    }
+
+    /// Makes sure that the next `slots` allocations cannot fail, and touches their memory.
+    ///
+    /// # Errors
+    /// As [`Slab::allocate`]; nothing changes but the memory committed so far.
+    #[inline]
+    pub fn reserve(&mut self, slots: u32) -> Result<(), RegionError> {
+        let available = self.capacity - self.len;
+        if slots > available { self.grow(self.len as usize + slots as usize) } else { Ok(()) }
+    }
+
+    /// The bytes of a slot.
+    ///
+    /// # Panics
+    /// When no slot with this id was ever handed out.
+    #[inline]
+    pub fn slot(&self, id: u32) -> &[u8] {
+        self.assert_used(id);
+        // SAFETY: a used slot is committed memory of `slot_bytes` bytes that only this slab reaches; `&self` keeps it shared.
+        unsafe { std::slice::from_raw_parts(self.pointer(id), self.slot_bytes) }
+    }
+
+    /// The bytes of a slot, to be changed.
+    ///
+    /// # Panics
+    /// When no slot with this id was ever handed out.
+    #[inline]
+    pub fn slot_mut(&mut self, id: u32) -> &mut [u8] {
+        self.assert_used(id);
+        // SAFETY: as in `slot`; `&mut self` keeps it exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(id), self.slot_bytes) }
+    }
+
+    /// The first `bytes` bytes of a slot; where `bytes` is a constant, so is the slice's length.
+    ///
+    /// # Panics
+    /// When no slot with this id was ever handed out, or slots are shorter.
+    #[inline(always)]
+    pub fn head(&self, id: u32, bytes: usize) -> &[u8] {
+        assert!(id < self.used && bytes <= self.slot_bytes);
+        // SAFETY: as in `slot`, for the slot's first `bytes` bytes.
+        unsafe { std::slice::from_raw_parts(self.pointer(id), bytes) }
+    }
+
+    /// The first `bytes` bytes of a slot, to be changed.
+    ///
+    /// # Panics
+    /// As [`Slab::head`].
+    #[inline(always)]
+    pub fn head_mut(&mut self, id: u32, bytes: usize) -> &mut [u8] {
+        assert!(id < self.used && bytes <= self.slot_bytes);
+        // SAFETY: as in `slot_mut`, for the slot's first `bytes` bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(id), bytes) }
+    }
+
+    /// The address of a slot. Only an id below [`Slab::used`] gives one that may be dereferenced.
+    #[inline(always)]
+    pub fn pointer(&self, id: u32) -> *mut u8 {
+        self.region.base().wrapping_add(id as usize * self.slot_bytes)
+    }
+
+    /// Asks the processor to bring the cache line at `offset` in the slot; harmless for any id.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32, offset: usize) {
+        prefetch(self.pointer(id).wrapping_add(offset));
+    }
+
+    /// Whether the slot is handed out and not freed.
+    #[inline]
+    pub fn is_live(&self, id: u32) -> bool {
+        self.live.get(id as usize / 64).is_some_and(|word| word & (1 << (id % 64)) != 0)
+    }
+
+    /// The ids of all live slots, ascending.
+    pub fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        self.live_from(0)
+    }
+
+    /// The ids of the live slots from `first` on, ascending: where a scan in slices goes on.
+    pub fn live_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let first_word = (first as usize / 64).min(self.live.len());
+        let mut mask = !0u64 << (first % 64);
+        self.live[first_word..].iter().enumerate().flat_map(move |(index, &word)| {
+            let mut rest = word & std::mem::replace(&mut mask, !0);
+            let first_of_word = (first_word + index) as u32 * 64;
+            std::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    first_of_word + bit
+                })
+            })
+        })
+    }
+
+    /// How many slots are live.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether no slot is live.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// One more than the highest id ever handed out.
+    #[inline]
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// How many slots fit into the memory committed and touched so far.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// The size of a slot.
+    #[inline]
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// Memory taken from the system, the bitmap included.
+    pub fn committed_bytes(&self) -> usize {
+        self.region.committed_bytes() + self.live.capacity() * 8
+    }
+
+    /// Walks the free list and the bitmap and says what does not agree.
+    ///
+    /// # Errors
+    /// The first disagreement, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let live: usize = self.live.iter().map(|word| word.count_ones() as usize).sum();
+        if live != self.len() {
+            return Err(format!("{live} slots are marked live, {} are counted", self.len));
+        }
+        if let Some(id) = self.live().find(|&id| id >= self.used) {
+            return Err(format!("slot {id} is live but was never handed out"));
+        }
+        let (mut free, mut id) = (0u32, self.free_head);
+        while id != NO_SLOT {
+            if id >= self.used || self.is_live(id) {
+                return Err(format!("slot {id} on the free list is live or was never handed out"));
+            }
+            if free == self.used {
+                return Err("the free list has a cycle".to_owned());
+            }
+            free += 1;
+            id = self.link(id);
+        }
+        if free + self.len != self.used {
+            return Err(format!("{free} free + {} live != {} used slots", self.len, self.used));
+        }
+        Ok(())
+    }
+
+    /// The free-list link in a freed slot.
+    #[inline]
+    fn link(&self, id: u32) -> u32 {
+        assert!(id < self.used, "free list leads to slot {id}");
+        // SAFETY: a used slot is committed and 8-aligned, and every bit pattern is a `u32`.
+        unsafe { self.pointer(id).cast::<u32>().read() }
+    }
+
+    #[inline(always)]
+    fn assert_used(&self, id: u32) {
+        if id >= self.used {
+            no_such_slot(id, self.used);
+        }
+        if VERIFY {
+            assert!(self.is_live(id), "slot {id} is used after it was freed");
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, slots: usize) -> Result<(), RegionError> {
+        let limit = RegionError::Limit { limit_bytes: self.region.limit_bytes() };
+        if slots > NO_SLOT as usize {
+            return Err(limit);
+        }
+        self.region.commit(slots * self.slot_bytes)?;
+        let capacity = (self.region.committed_bytes() / self.slot_bytes).min(NO_SLOT as usize);
+        let words = capacity.div_ceil(64);
+        let more = words - self.live.len();
+        self.live.try_reserve(more).map_err(|_| limit)?;
+        self.live.resize(words, 0);
+        self.capacity = capacity as u32;
+        assert!(slots <= capacity);
+        Ok(())
+    }
+}
+
+/// Asks the processor to bring the cache line that holds `address`; harmless for any address.
+#[inline(always)]
+pub(super) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing the program can see and never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[cold]
+#[inline(never)]
+fn no_such_slot(id: u32, used: u32) -> ! {
+    panic!("slot {id} does not exist: {used} slots were handed out");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::region::RESERVATION_BYTES;
+    use super::super::test_random::Random;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn model() {
+        for (seed, slot_bytes) in [(1, 16), (2, 24), (3, 64), (4, 200), (5, 4096)] {
+            let mut random = Random::new(seed);
+            let mut slab = Slab::new(slot_bytes, RESERVATION_BYTES).unwrap();
+            let mut model: BTreeMap<u32, u8> = BTreeMap::new();
+            for step in 0..20_000u32 {
+                let grow = step % 4_000 < 2_500;
+                if random.below(100) < if grow { 70 } else { 30 } {
+                    let id = slab.allocate().unwrap();
+                    let byte = random.below(256) as u8;
+                    slab.slot_mut(id).fill(byte);
+                    assert_eq!(model.insert(id, byte), None);
+                } else if let Some((&id, &byte)) =
+                    model.range(random.below(slab.used() as u64 + 1) as u32..).next()
+                {
+                    assert!(slab.slot(id).iter().all(|&b| b == byte));
+                    slab.free(id);
+                    model.remove(&id);
+                }
+                if step % 1_000 == 0 {
+                    slab.check().unwrap();
+                    assert!(slab.live().eq(model.keys().copied()));
+                    let first = random.below(2_000) as u32;
+                    assert!(slab.live_from(first).eq(model.range(first..).map(|(&id, _)| id)));
+                }
+            }
+            for (&id, &byte) in &model {
+                assert!(slab.slot(id).iter().all(|&b| b == byte));
+            }
+            assert_eq!(slab.len(), model.len());
+        }
+    }
+
+    #[test]
+    fn last_freed_is_first_taken() {
+        let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+        let ids: Vec<u32> = (0..5).map(|_| slab.allocate().unwrap()).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 4]);
+        slab.free(1);
+        slab.free(3);
+        assert_eq!(slab.allocate().unwrap(), 3);
+        assert_eq!(slab.allocate().unwrap(), 1);
+        assert_eq!(slab.allocate().unwrap(), 5);
+        slab.check().unwrap();
+    }
+
+    #[test]
+    fn limit_is_an_error_and_reserve_keeps_its_word() {
+        let mut slab = Slab::new(1024, 64 << 10).unwrap();
+        slab.reserve(64).unwrap();
+        assert!(slab.reserve(65).is_err());
+        for _ in 0..64 {
+            slab.allocate().unwrap();
+        }
+        assert_eq!(slab.allocate(), Err(RegionError::Limit { limit_bytes: 64 << 10 }));
+        slab.free(7);
+        assert_eq!(slab.allocate(), Ok(7));
+        slab.check().unwrap();
+    }
+
+    #[test]
+    fn line_sized_slots_are_aligned() {
+        let mut slab = Slab::new(192, RESERVATION_BYTES).unwrap();
+        for _ in 0..100 {
+            let id = slab.allocate().unwrap();
+            assert_eq!(slab.slot(id).as_ptr().align_offset(64), 0);
+        }
+    }
+
+    #[test]
+    fn misuse_is_refused() {
+        let refused = |misuse: fn(&mut Slab)| {
+            let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+            slab.allocate().unwrap();
+            let result =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| misuse(&mut slab)));
+            assert!(result.is_err());
+            slab.check().unwrap();
+        };
+        refused(|slab| {
+            slab.free(0);
+            slab.free(0);
+        });
+        refused(|slab| slab.free(1));
+        refused(|slab| _ = slab.slot(1));
+        refused(|slab| slab.slot_mut(u32::MAX).fill(0));
+    }
+
+    #[test]
+    fn checker_finds_a_broken_free_list() {
+        let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+        for _ in 0..4 {
+            slab.allocate().unwrap();
+        }
+        slab.free(1);
+        slab.free(2);
+        slab.check().unwrap();
+        let last = slab.pointer(1).cast::<u32>();
+        for wrong in [2, 3, 9] {
+            // SAFETY: slot 1 is committed.
+            unsafe { last.write(wrong) };
+            assert!(slab.check().is_err());
+        }
+    }
+}
