@@ -1,2 +1,118 @@
-//! The project's chores.
-fn main() {}
+//! The project's chores: everything a person or the build machine does to this repository besides editing it.
+//!
+//! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
+//! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
+//! address sanitizer. The only scripts beside this program are `.ci/run`, which calls it, and
+//! `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
+//!
+//! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
+//! what [`needs`] lists. It depends on the standard library only, so that it builds before anything else.
+//!
+//! Exit status: 0 all well, 1 a check failed, 2 bad usage, 3 the machine lacks something.
+
+mod asan;
+mod ci;
+mod invocation;
+mod needs;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+The chores of this repository.
+
+Usage: cargo xtask COMMAND
+
+  test                  install what the checks need, then run them all
+  ci [--only STEP,…]    run all checks, or only these steps
+  ci --list             list the steps
+  tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
+  asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
+  help                  this text
+
+Example: cargo xtask ci --only fmt,tidy
+";
+
+/// Why a chore ended early: one line for people and the exit status for scripts.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// A check found something wrong.
+    pub(crate) fn check(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: 1 }
+    }
+
+    /// The command line makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: 2 }
+    }
+
+    /// The machine lacks a program or a right.
+    pub(crate) fn machine(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: 3 }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&repository_root(), &words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
+    match words {
+        ["test"] => {
+            needs::provide()?;
+            ci::run(root, &[])
+        }
+        ["ci", "--list"] => {
+            ci::list();
+            Ok(())
+        }
+        ["ci", rest @ ..] => ci::run(root, &ci::selection(rest)?),
+        ["tidy"] => tidy::run(root),
+        ["asan"] => asan::run(root, None),
+        ["asan", filter] => asan::run(root, Some(filter)),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        [] => Err(Failure::usage(format!("no command given\n\n{USAGE}"))),
+        _ => Err(Failure::usage(format!("unknown command `{}`\n\n{USAGE}", words.join(" ")))),
+    }
+}
+
+/// The folder above this package: chores work wherever in the repository they are called.
+fn repository_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dispatch, repository_root};
+
+    #[test]
+    fn unknown_words_are_bad_usage() {
+        for words in [&["frobnicate"][..], &[], &["tidy", "now"], &["ci", "--only", "nonsense"]] {
+            assert_eq!(dispatch(&repository_root(), words).unwrap_err().status, 2, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        let manifest = std::fs::read_to_string(repository_root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}

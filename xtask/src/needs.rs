@@ -1,0 +1,139 @@
+//! What the checks need besides the Rust toolchain, and how the machine gets it.
+//!
+//! Nothing is fetched when everything is there, so a second run works without a network. Only apt is known;
+//! elsewhere, or without root, the exact command is printed and nothing is changed. `cargo` itself fetches the
+//! crates in `Cargo.lock`, and rustup the toolchain in `rust-toolchain.toml`; neither is this file's business.
+
+use crate::Failure;
+use crate::invocation::Invocation;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// A program some check calls, and the Debian package that holds it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+const NEEDS: [Need; 2] = [
+    Need {
+        program: "valgrind",
+        package: "valgrind",
+        why: "instruction counts (--counter callgrind)",
+    },
+    Need {
+        program: "python3",
+        package: "python3",
+        why: "verify_dump.py, the independent verification",
+    },
+];
+
+/// What to do about the missing packages.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Nothing,
+    Install(Vec<Invocation>),
+    Tell(String),
+}
+
+/// Installs what is missing, or says what to type.
+pub(crate) fn provide() -> Result<(), Failure> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !on_path(need.program)).collect();
+    for need in &missing {
+        eprintln!("xtask: {} is missing; it serves {}", need.program, need.why);
+    }
+    match plan(&missing, is_root(), on_path("apt-get")) {
+        Plan::Nothing => {
+            let programs: Vec<&str> = NEEDS.iter().map(|need| need.program).collect();
+            eprintln!("xtask: nothing to install ({} found)", programs.join(", "));
+            Ok(())
+        }
+        Plan::Tell(message) => Err(Failure::machine(message)),
+        Plan::Install(calls) => calls.iter().try_for_each(|call| {
+            eprintln!("xtask: {call}");
+            match call.run(Path::new("/")) {
+                Ok(outcome) if outcome.success => Ok(()),
+                Ok(_) => Err(Failure::machine(format!("`{call}` failed; see its message above"))),
+                Err(message) => Err(Failure::machine(message)),
+            }
+        }),
+    }
+}
+
+fn plan(missing: &[&Need], root: bool, apt: bool) -> Plan {
+    if missing.is_empty() {
+        return Plan::Nothing;
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    if !apt {
+        return Plan::Tell(format!(
+            "install {} with this system's package manager",
+            packages.join(" and ")
+        ));
+    }
+    let update = Invocation::new("apt-get", &["update", "-q"]);
+    // Recommended packages would bring a debugger along; the counts need none.
+    let install = Invocation::new("apt-get", &["install", "-q", "-y", "--no-install-recommends"])
+        .with(packages.iter().map(ToString::to_string))
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    if root {
+        Plan::Install(vec![update, install])
+    } else {
+        let packages = packages.join(" ");
+        Plan::Tell(format!(
+            "not root; run `sudo apt-get update && sudo apt-get install -y --no-install-recommends {packages}`"
+        ))
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| {
+        let file = std::fs::metadata(folder.join(program));
+        file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NEEDS, Plan, on_path, plan};
+
+    #[test]
+    fn a_complete_machine_is_left_alone() {
+        assert_eq!(plan(&[], true, true), Plan::Nothing);
+        assert_eq!(plan(&[], false, false), Plan::Nothing);
+    }
+
+    #[test]
+    fn root_updates_once_and_installs_only_what_is_missing() {
+        let Plan::Install(calls) = plan(&[&NEEDS[0]], true, true) else {
+            panic!("not an installation")
+        };
+        let shown: Vec<String> = calls.iter().map(ToString::to_string).collect();
+        assert_eq!(shown[0], "apt-get update -q");
+        assert!(shown[1].ends_with("--no-install-recommends valgrind"), "{}", shown[1]);
+        assert_eq!(shown.len(), 2);
+    }
+
+    #[test]
+    fn without_root_or_apt_the_command_is_told() {
+        let Plan::Tell(message) = plan(&[&NEEDS[0], &NEEDS[1]], false, true) else {
+            panic!("acted")
+        };
+        assert!(message.contains("sudo apt-get update && sudo apt-get install"), "{message}");
+        assert!(message.contains("valgrind python3"), "{message}");
+        let Plan::Tell(message) = plan(&[&NEEDS[1]], true, false) else { panic!("acted") };
+        assert!(message.contains("python3"), "{message}");
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path() {
+        assert!(on_path("sh"));
+        assert!(!on_path("no-such-program"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Documents tell the truth about the tree: the paths they name exist, and the change log has a place for the next
+//! change.
+//!
+//! A path is a word in backticks that looks like one. It may be written from the root, from `crates/`, from a
+//! package or from its `src/`, and a module may lack its `.rs`: people write `memory/btree`, and that is clear enough.
+//! Code blocks are not read: they show trees and sessions, often of other folders.
+
+use super::Findings;
+use super::text::numbered;
+use super::tree::Tree;
+
+const MEND: &str = "name the file as it is now, or describe the idea without a path";
+
+/// The map must not lie.
+pub(crate) fn architecture(tree: &Tree, findings: &mut Findings) {
+    const PATH: &str = "ARCHITECTURE.md";
+    match tree.text(PATH) {
+        Some(text) => check_lines(tree, PATH, outside_code_blocks(text), findings),
+        None => {
+            findings.add(PATH, 1, "there is no ARCHITECTURE.md", "write the map of the project")
+        }
+    }
+}
+
+/// The table of the papers' ideas must not lie; its prose may quote whatever it likes.
+pub(crate) fn papers(tree: &Tree, findings: &mut Findings) {
+    const PATH: &str = "docs/papers.md";
+    let rows = outside_code_blocks(tree.text(PATH).unwrap_or_default());
+    check_lines(tree, PATH, rows.filter(|(_, line)| line.trim_start().starts_with('|')), findings);
+}
+
+/// The change log has an open section.
+pub(crate) fn change_log(tree: &Tree, findings: &mut Findings) {
+    const PATH: &str = "CHANGELOG.md";
+    let text = tree.text(PATH).unwrap_or_default();
+    if !text.lines().any(|line| line.starts_with('#') && line.contains("Unreleased")) {
+        let mend =
+            "add `## Unreleased` with Durability & Correctness, Performance, Features, Internals";
+        findings.add(PATH, 1, "no section Unreleased", mend);
+    }
+}
+
+fn outside_code_blocks(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_block = false;
+    numbered(text).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    })
+}
+
+fn check_lines<'t>(
+    tree: &Tree,
+    path: &str,
+    lines: impl Iterator<Item = (usize, &'t str)>,
+    findings: &mut Findings,
+) {
+    let bases = bases(tree);
+    for (number, line) in lines {
+        for word in line.split('`').skip(1).step_by(2) {
+            for candidate in expanded(bare(word)) {
+                if looks_like_path(&candidate, tree, &bases) && !exists(&candidate, tree, &bases) {
+                    findings.add(path, number, format!("`{candidate}` does not exist"), MEND);
+                }
+            }
+        }
+    }
+}
+
+/// The folders a path may be written from, each with its closing slash.
+fn bases(tree: &Tree) -> Vec<String> {
+    let mut bases = vec![String::new(), "crates/".to_string()];
+    for package in tree.files.iter().filter_map(|file| file.path.strip_suffix("Cargo.toml")) {
+        bases.push(package.to_string());
+        bases.push(format!("{package}src/"));
+    }
+    bases
+}
+
+/// The word without a line number, an item's name, or a fragment.
+fn bare(word: &str) -> &str {
+    let word = word.split_once("::").map_or(word, |(path, _)| path);
+    let word = word.split_once('#').map_or(word, |(path, _)| path);
+    match word.split_once(':') {
+        Some((path, line)) if line.starts_with(|c: char| c.is_ascii_digit()) => path,
+        _ => word,
+    }
+}
+
+/// `a/{b,c}` is two paths.
+fn expanded(word: &str) -> Vec<String> {
+    let parts = word.split_once('{').and_then(|(head, rest)| {
+        let (list, tail) = rest.split_once('}')?;
+        Some(
+            list.split(',')
+                .flat_map(|part| expanded(&format!("{head}{}{tail}", part.trim())))
+                .collect(),
+        )
+    });
+    parts.unwrap_or_else(|| vec![word.to_string()])
+}
+
+fn looks_like_path(word: &str, tree: &Tree, bases: &[String]) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if word.is_empty()
+        || !word.chars().all(plain)
+        || word.starts_with(['/', '.']) && !word.starts_with(".c")
+    {
+        return false;
+    }
+    let source = [".rs", ".md", ".toml", ".py", ".txt", ".json", ".sh"]
+        .iter()
+        .any(|end| word.ends_with(end));
+    match word.split_once('/') {
+        // A bare name is only taken for a file where nothing else is spelled like one.
+        None => word.ends_with(".rs") || word.ends_with(".md"),
+        Some((first, rest)) => {
+            let known = bases.iter().any(|base| tree.has(&format!("{base}{first}")));
+            !is_product(first, tree) && (known || source || rest.is_empty() || word.ends_with('/'))
+        }
+    }
+}
+
+/// Whether the first folder is something git ignores, hence made by a build or a run.
+fn is_product(first: &str, tree: &Tree) -> bool {
+    let ignored =
+        tree.text(".gitignore").unwrap_or_default().lines().map(|line| line.trim_matches('/'));
+    ignored.filter(|line| !line.is_empty()).any(|line| match line.strip_suffix('*') {
+        Some(start) => first.starts_with(start),
+        None => first == line,
+    })
+}
+
+fn exists(word: &str, tree: &Tree, bases: &[String]) -> bool {
+    let word = word.trim_end_matches('/');
+    if !word.contains('/')
+        && tree.files.iter().any(|file| file.path.rsplit('/').next() == Some(word))
+    {
+        return true;
+    }
+    bases.iter().any(|base| {
+        let path = format!("{base}{word}");
+        tree.has(&path) || tree.has(&format!("{path}.rs"))
+    })
+}

@@ -1,0 +1,61 @@
+//! Where `unsafe` may stand: the list of the design (section "Workspace"), and nothing beside it.
+//!
+//! The lint `unsafe_code` is denied for the workspace and lifted module by module; this list keeps the lifting
+//! from spreading. A new entry is a decision about the design: write it down in docs/decisions/ first.
+
+use super::tree::Tree;
+use super::{Findings, code};
+
+/// Modules by path without `.rs`; a module's own files below it are included.
+const ALLOWED: [&str; 19] = [
+    // The memory store: slots, nodes and images by pointer.
+    "crates/tombolo-storage/src/memory/region",
+    "crates/tombolo-storage/src/memory/slab",
+    "crates/tombolo-storage/src/memory/btree",
+    "crates/tombolo-storage/src/memory/hash",
+    "crates/tombolo-storage/src/memory/variable",
+    "crates/tombolo-storage/src/memory/image",
+    // The paged store: frames shared under latches.
+    "crates/tombolo-storage/src/paged/page",
+    "crates/tombolo-storage/src/paged/pool",
+    "crates/tombolo-storage/src/latch",
+    "crates/tombolo-storage/src/log/buffer",
+    // The doors and shims that speak to the system or the processor.
+    "crates/tombolo-storage/src/disk",
+    "crates/tombolo-storage/src/sync",
+    "crates/tombolo-storage/src/probe",
+    "crates/tombolo-engine/src/threads",
+    "crates/tombolo-engine/src/pipeline/queue",
+    "crates/tombolo-engine/src/islands/link",
+    "crates/tombolo-lab/src/counters",
+    // A counting allocator is an unsafe trait; a test that counts allocations needs one.
+    "crates/*/tests/allocations",
+    "crates/*/tests/allocator",
+];
+
+/// No `unsafe` outside the list.
+pub(crate) fn strangers(tree: &Tree, findings: &mut Findings) {
+    for file in tree.rust.values().filter(|file| !allowed(&file.path)) {
+        let Some((offset, _)) = code::words(&file.code).find(|(_, word)| *word == "unsafe") else {
+            continue;
+        };
+        let mend =
+            "use a safe form, or move it into a module listed in xtask/src/tidy/unsafe_places.rs";
+        findings.add(
+            &file.path,
+            file.line_of(offset),
+            "`unsafe` outside the modules that may hold it",
+            mend,
+        );
+    }
+}
+
+fn allowed(path: &str) -> bool {
+    let stem = path.strip_suffix(".rs").unwrap_or(path);
+    ALLOWED.iter().any(|entry| {
+        let mut parts = stem.split('/');
+        entry
+            .split('/')
+            .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+    })
+}
