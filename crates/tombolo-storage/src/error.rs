@@ -65,7 +65,10 @@ impl fmt::Display for Error {
                 write!(f, "the value of column {column} is outside the range the schema declares")
             }
             Self::WrongType { column } => {
-                write!(f, "the value of column {column} is null or has another type than the column")
+                write!(
+                    f,
+                    "the value of column {column} is null or has another type than the column"
+                )
             }
             Self::NoSpace { held_bytes } => write!(
                 f,

@@ -55,7 +55,8 @@ impl KeyPart {
 
     /// The parts of an index over `positions` of a table's columns.
     pub const fn sequence<const N: usize>(columns: &[ColumnDef], positions: &[usize]) -> [Self; N] {
-        let mut parts = [Self { sql: SqlType::Boolean, nullable: false, low: 0, span: 0, bits: 0 }; N];
+        let mut parts =
+            [Self { sql: SqlType::Boolean, nullable: false, low: 0, span: 0, bits: 0 }; N];
         let mut i = 0;
         while i < N {
             parts[i] = Self::of(&columns[positions[i]]);
@@ -355,6 +356,8 @@ pub trait IndexType: 'static {
     fn name(shape: &Self::Shape) -> &str;
     /// How the columns enter the key.
     fn parts(shape: &Self::Shape) -> &[KeyPart];
+    /// Whether a key may occur once only.
+    fn unique(shape: &Self::Shape) -> bool;
     /// Packs `key`, or nothing when a value is outside its column's range.
     fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
@@ -373,6 +376,10 @@ impl<I: DeclaredIndex> IndexType for I {
     #[inline(always)]
     fn parts((): &()) -> &[KeyPart] {
         I::PARTS
+    }
+    #[inline(always)]
+    fn unique((): &()) -> bool {
+        I::UNIQUE
     }
     #[inline(always)]
     fn pack((): &(), key: Self::Key<'_>) -> Option<u64> {
@@ -397,13 +404,18 @@ pub struct Dynamic;
 pub struct IndexShape {
     pub(crate) name: Arc<str>,
     pub(crate) parts: Arc<[KeyPart]>,
+    pub(crate) unique: bool,
 }
 
 impl IndexShape {
     /// The shape of `index` of `table`.
     pub fn of(table: &TableDef, index: &IndexDef) -> Self {
         let part = |&column: &usize| KeyPart::of(&table.columns[column]);
-        Self { name: index.name.as_ref().into(), parts: index.columns.iter().map(part).collect() }
+        Self {
+            name: index.name.as_ref().into(),
+            parts: index.columns.iter().map(part).collect(),
+            unique: index.unique,
+        }
     }
 }
 
@@ -416,6 +428,9 @@ impl IndexType for Dynamic {
     }
     fn parts(shape: &IndexShape) -> &[KeyPart] {
         &shape.parts
+    }
+    fn unique(shape: &IndexShape) -> bool {
+        shape.unique
     }
     fn pack(shape: &IndexShape, key: &[Value<'_>]) -> Option<u64> {
         let mut packer = Packer::new(&shape.parts);
@@ -451,7 +466,11 @@ fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) {
     match *value {
         Value::Null => {}
         Value::Double(value) => encode_double(value, out),
-        Value::Text(text) if matches!(part.sql, SqlType::Char(_)) => encode_exact(text.as_bytes(), out),
+        Value::Text(text) if matches!(part.sql, SqlType::Char(_)) => {
+            let padded = out.len() + part.sql.width();
+            encode_exact(text.as_bytes(), out);
+            out.resize(padded, b' ');
+        }
         Value::Text(text) => encode_bytes(text.as_bytes(), out),
         Value::Bytes(bytes) if matches!(part.sql, SqlType::Char(_)) => encode_exact(bytes, out),
         Value::Bytes(bytes) => encode_bytes(bytes, out),

@@ -28,7 +28,13 @@ pub struct ColumnDef {
 impl ColumnDef {
     /// A column of type `T` without range, not hot.
     pub const fn of<T: ColumnType>(name: &'static str) -> Self {
-        Self { name: Cow::Borrowed(name), sql: T::SQL, nullable: T::NULLABLE, range: None, hot: false }
+        Self {
+            name: Cow::Borrowed(name),
+            sql: T::SQL,
+            nullable: T::NULLABLE,
+            range: None,
+            hot: false,
+        }
     }
 
     /// The same column, with values from `low` to `high`.
@@ -134,7 +140,9 @@ impl TableDef {
                 SqlType::Decimal { precision, scale }
                     if precision == 0 || precision > 38 || scale > precision =>
                 {
-                    return refuse("a decimal has 1 to 38 digits and at most as many behind the point");
+                    return refuse(
+                        "a decimal has 1 to 38 digits and at most as many behind the point",
+                    );
                 }
                 SqlType::Char(n) | SqlType::Varchar(n) if n == 0 || n > INLINE_BYTES_MAX => {
                     return refuse("char and varchar hold 1 to 2000 bytes: use text for more");

@@ -19,12 +19,15 @@ use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
 pub trait TableType: 'static {
     /// What is known at run time only.
     type Shape: Clone + std::fmt::Debug + Send;
+    /// Whether a store verifies that a row id names a live row. Procedures use ids they just looked up; they need not pay for it.
+    const CHECKED: bool;
     /// Bytes of a row's fixed part.
     fn size(shape: &Self::Shape) -> usize;
 }
 
 impl<R: DeclaredTable> TableType for R {
     type Shape = ();
+    const CHECKED: bool = false;
     #[inline(always)]
     fn size((): &()) -> usize {
         R::SIZE
@@ -33,6 +36,7 @@ impl<R: DeclaredTable> TableType for R {
 
 impl TableType for Dynamic {
     type Shape = usize;
+    const CHECKED: bool = true;
     #[inline(always)]
     fn size(size: &usize) -> usize {
         *size
@@ -103,7 +107,8 @@ pub(crate) fn first_index(schema: &Schema, table: usize) -> usize {
 /// # Errors
 /// When there is no such table, or its columns differ; the first difference is named.
 pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, SchemaError> {
-    let position = schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
+    let position =
+        schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
     let stored = &schema.tables[position];
     if let Some(i) = (0..stored.columns.len().max(R::COLUMNS.len()))
         .find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
@@ -150,10 +155,8 @@ pub fn dynamic_table(schema: &Schema, position: usize) -> Table<Dynamic> {
 pub fn dynamic_indexes(schema: &Schema, position: usize) -> Vec<Index<Dynamic>> {
     let table = &schema.tables[position];
     let first = first_index(schema, position);
-    let handle = |(i, index)| Index {
-        position: (first + i) as u32,
-        shape: IndexShape::of(table, index),
-    };
+    let handle =
+        |(i, index)| Index { position: (first + i) as u32, shape: IndexShape::of(table, index) };
     table.indexes.iter().enumerate().map(handle).collect()
 }
 
@@ -322,7 +325,8 @@ pub trait Store: Sized {
     ///
     /// # Errors
     /// `Duplicate` (a unique index holds the key), `OutOfRange` (a column's value is outside its declared range), `NoSpace`.
-    fn insert<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId) -> Result<()>;
+    fn insert<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId)
+    -> Result<()>;
 
     /// Adds index entries in ascending order of their keys; the same as one `insert` each, but the place is looked for once.
     ///
@@ -342,7 +346,12 @@ pub trait Store: Sized {
     }
 
     /// Removes the index entry of `row` under `key`; says whether there was one.
-    fn remove<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId) -> Result<bool>;
+    fn remove<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<bool>;
 
     /// Refuses everything from now on.
     fn poison(&mut self, reason: &'static str);

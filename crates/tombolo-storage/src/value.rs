@@ -42,7 +42,11 @@ pub enum Value<'a> {
 /// Reads the column at `position` from a row of a table with these columns.
 ///
 /// Text that is no UTF-8 (a procedure wrote it) reads as bytes.
-pub fn read_value<'a, P: RowBytes>(row: &'a P, columns: &[ColumnDef], position: usize) -> Value<'a> {
+pub fn read_value<'a, P: RowBytes>(
+    row: &'a P,
+    columns: &[ColumnDef],
+    position: usize,
+) -> Value<'a> {
     let column = &columns[position];
     let (bytes, offset) = (row.fixed(), column_offset(columns, position));
     if column.nullable {

@@ -8,3 +8,29 @@ pub mod region;
 pub mod slab;
 #[cfg(test)]
 mod test_random;
+
+#[allow(clippy::all, reason = "temporary")]
+mod stub;
+
+mod calls;
+mod check;
+mod index;
+pub mod log;
+pub mod store;
+pub mod undo;
+
+pub use store::{MemoryRow, MemoryStore};
+
+/// How much memory a store may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most bytes of address space for the rows of one table or the nodes of one index.
+    pub structure_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// What a region reserves by itself: address space only, memory is taken as rows arrive.
+    fn default() -> Self {
+        Self { structure_bytes_max: region::RESERVATION_BYTES }
+    }
+}

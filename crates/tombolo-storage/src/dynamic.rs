@@ -1,0 +1,344 @@
+//! Whole rows of any schema: what SQL, dumps, restores and tests do with a store.
+//!
+//! Here a row is a list of values; its index entries are kept along with it, all of them, which procedures do call by call. Every value is
+//! verified against its column: type, null, length, digits and declared range. Nothing is changed when one is refused.
+//!
+//! Not here: speed. A procedure that runs a million times a second declares its tables (`schema.rs`).
+
+use std::ops::ControlFlow;
+
+use crate::error::{Error, Result};
+use crate::key::{Dynamic, IndexType};
+use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
+use crate::schema::{ColumnDef, Schema};
+use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
+use crate::types::{SqlType, write_units, write_varchar};
+use crate::value::{Value, read_value};
+
+/// A table with its columns and indexes, resolved at run time.
+#[derive(Clone, Debug)]
+pub struct DynamicTable {
+    table: Table<Dynamic>,
+    columns: Vec<ColumnDef>,
+    indexes: Vec<(Index<Dynamic>, Vec<usize>)>,
+}
+
+impl DynamicTable {
+    /// The table at `position` of `schema`.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn new(schema: &Schema, position: usize) -> Self {
+        let def = &schema.tables[position];
+        let columns_of = def.indexes.iter().map(|index| index.columns.clone());
+        Self {
+            table: dynamic_table(schema, position),
+            columns: def.columns.clone(),
+            indexes: dynamic_indexes(schema, position).into_iter().zip(columns_of).collect(),
+        }
+    }
+
+    /// The table's handle.
+    pub fn handle(&self) -> &Table<Dynamic> {
+        &self.table
+    }
+
+    /// Its columns.
+    pub fn columns(&self) -> &[ColumnDef] {
+        &self.columns
+    }
+
+    /// The handles of its indexes.
+    pub fn indexes(&self) -> impl Iterator<Item = &Index<Dynamic>> {
+        self.indexes.iter().map(|(index, _)| index)
+    }
+
+    /// Gives the values of a row to `read`.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    pub fn read<S: Store, T>(
+        &self,
+        store: &S,
+        row: RowId,
+        read: impl FnOnce(&[Value<'_>]) -> T,
+    ) -> Result<T> {
+        let row = store.pin(&self.table, row)?;
+        let values: Vec<_> =
+            (0..self.columns.len()).map(|i| read_value(row.pin(), &self.columns, i)).collect();
+        Ok(read(&values))
+    }
+
+    /// Inserts a row with all its index entries.
+    ///
+    /// # Errors
+    /// A value its column does not admit (before anything is changed), or what the store refuses.
+    pub fn insert<S: Store>(&self, store: &mut S, values: &[Value<'_>]) -> Result<RowId> {
+        self.verify(values)?;
+        self.verify_unique(store, values, None)?;
+        let row = store.create(&self.table, |row| self.write_inline(row, values))?;
+        self.write_variable(store, row, values)?;
+        for (index, columns) in &self.indexes {
+            store.insert(index, &self.key(columns, values), row)?;
+        }
+        Ok(row)
+    }
+
+    /// Replaces a row's values; index entries whose keys change move.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`], and `NoSuchRow`.
+    pub fn update<S: Store>(&self, store: &mut S, row: RowId, values: &[Value<'_>]) -> Result<()> {
+        self.verify(values)?;
+        self.verify_unique(store, values, Some(row))?;
+        let moved = self.moved_entries(store, row, Some(values))?;
+        for (index, old) in &moved {
+            store.remove(index, &borrowed(old), row)?;
+        }
+        let whole = Fields::whole(self.table.row_size());
+        store.update(&self.table, row, whole, |row| self.write_inline(row, values))?;
+        self.write_variable(store, row, values)?;
+        for (index, columns) in &self.indexes {
+            if moved.iter().any(|(moved, _)| moved.position() == index.position()) {
+                store.insert(index, &self.key(columns, values), row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a row with all its index entries.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    pub fn delete<S: Store>(&self, store: &mut S, row: RowId) -> Result<()> {
+        for (index, old) in &self.moved_entries(store, row, None)? {
+            store.remove(index, &borrowed(old), row)?;
+        }
+        store.delete(&self.table, row)
+    }
+
+    /// All row ids, in the store's own order.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub fn row_ids<S: Store>(&self, store: &mut S) -> Result<Vec<RowId>> {
+        let mut ids = Vec::new();
+        store.rows(&self.table, |row| {
+            ids.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(ids)
+    }
+
+    fn key<'a>(&self, columns: &[usize], values: &[Value<'a>]) -> Vec<Value<'a>> {
+        columns.iter().map(|&column| values[column]).collect()
+    }
+
+    /// The indexes whose key of the stored row differs from that of `values` (all, without values), with the stored key.
+    fn moved_entries<S: Store>(
+        &self,
+        store: &S,
+        row: RowId,
+        values: Option<&[Value<'_>]>,
+    ) -> Result<Vec<(&Index<Dynamic>, Vec<OwnedValue>)>> {
+        self.read(store, row, |stored| {
+            let moved = |(_, columns): &&(Index<Dynamic>, Vec<usize>)| match values {
+                Some(values) => self.key(columns, stored) != self.key(columns, values),
+                None => true,
+            };
+            let own = |(index, columns): &(Index<Dynamic>, Vec<usize>)| {
+                (
+                    index.position(),
+                    self.key(columns, stored).into_iter().map(OwnedValue::of).collect(),
+                )
+            };
+            self.indexes.iter().filter(moved).map(own).collect::<Vec<(usize, Vec<OwnedValue>)>>()
+        })
+        .map(|moved| {
+            let handle = |position| self.indexes().find(move |index| index.position() == position);
+            moved.into_iter().filter_map(|(p, key)| handle(p).map(|index| (index, key))).collect()
+        })
+    }
+
+    /// Refuses a key another row has in a unique index.
+    fn verify_unique<S: Store>(
+        &self,
+        store: &mut S,
+        values: &[Value<'_>],
+        own: Option<RowId>,
+    ) -> Result<()> {
+        for (index, columns) in &self.indexes {
+            if !Dynamic::unique(index.shape()) {
+                continue;
+            }
+            let found = store.lookup(index, &self.key(columns, values))?;
+            if found.is_some() && found != own {
+                return Err(Error::Duplicate { index: index.position() as u32 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses values their columns do not admit.
+    fn verify(&self, values: &[Value<'_>]) -> Result<()> {
+        if values.len() != self.columns.len() {
+            return Err(Error::WrongType { column: values.len().min(self.columns.len()) as u32 });
+        }
+        for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
+            match admits(column, value) {
+                Admission::Yes => {}
+                Admission::WrongType => return Err(Error::WrongType { column: position as u32 }),
+                Admission::OutOfRange => return Err(Error::OutOfRange { column: position as u32 }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every column that lies inside the row.
+    fn write_inline(&self, row: &mut RowMut<'_, Dynamic>, values: &[Value<'_>]) {
+        let bytes = row.bytes_mut();
+        for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
+            if column.nullable {
+                let bit = presence_bit(&self.columns, position);
+                let present = (*value != Value::Null) as u8;
+                bytes[bit / 8] = (bytes[bit / 8] & !(1 << (bit % 8))) | (present << (bit % 8));
+            }
+            write_value(bytes, column_offset(&self.columns, position), column.sql, value);
+        }
+    }
+
+    fn write_variable<S: Store>(
+        &self,
+        store: &mut S,
+        row: RowId,
+        values: &[Value<'_>],
+    ) -> Result<()> {
+        for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
+            if column.sql.is_variable() {
+                let bytes = match value {
+                    Value::Text(text) => text.as_bytes(),
+                    Value::Bytes(bytes) => bytes,
+                    _ => &[],
+                };
+                let offset = column_offset(&self.columns, position);
+                store.set_variable(&self.table, row, offset, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Admission {
+    Yes,
+    WrongType,
+    OutOfRange,
+}
+
+/// Whether `column` can hold `value`.
+fn admits(column: &ColumnDef, value: &Value<'_>) -> Admission {
+    let fits = |fits| if fits { Admission::Yes } else { Admission::OutOfRange };
+    let matches = match (column.sql, value) {
+        (_, Value::Null) => {
+            return if column.nullable { Admission::Yes } else { Admission::WrongType };
+        }
+        (SqlType::Char(n) | SqlType::Varchar(n), Value::Text(text)) => {
+            return fits(text.len() <= n as usize);
+        }
+        (SqlType::Decimal { precision, scale }, Value::Decimal { units, scale: given }) => {
+            if *given != scale {
+                return Admission::WrongType;
+            }
+            if units.unsigned_abs() >= 10u128.pow(precision as u32) {
+                return Admission::OutOfRange;
+            }
+            true
+        }
+        (SqlType::Boolean, Value::Boolean(_))
+        | (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, Value::Integer(_))
+        | (SqlType::Double, Value::Double(_))
+        | (SqlType::Text, Value::Text(_))
+        | (SqlType::Bytes, Value::Bytes(_))
+        | (SqlType::Date, Value::Date(_))
+        | (SqlType::Timestamp, Value::Timestamp(_))
+        | (SqlType::Uuid, Value::Uuid(_)) => true,
+        _ => false,
+    };
+    if !matches {
+        return Admission::WrongType;
+    }
+    let range = column.range.or(column.sql.integer_range());
+    match (range, value.integer()) {
+        (Some((low, high)), Some(units)) => fits((low..=high).contains(&units)),
+        _ => Admission::Yes,
+    }
+}
+
+/// Writes an admitted value; null leaves zeros.
+fn write_value(bytes: &mut [u8], offset: usize, sql: SqlType, value: &Value<'_>) {
+    let width = sql.width();
+    match *value {
+        Value::Text(text) if matches!(sql, SqlType::Char(_)) => {
+            bytes[offset..offset + width].fill(b' ');
+            bytes[offset..offset + text.len()].copy_from_slice(text.as_bytes());
+        }
+        Value::Text(text) => {
+            if let SqlType::Varchar(n) = sql {
+                write_varchar(bytes, offset, n, text.as_bytes());
+            }
+        }
+        Value::Bytes(_) => {} // outside the row
+        Value::Uuid(uuid) => bytes[offset..offset + width].copy_from_slice(&uuid),
+        Value::Double(value) => write_units(bytes, offset, width, value.to_bits() as i128),
+        Value::Decimal { units, .. } => write_units(bytes, offset, width, units),
+        Value::Null if sql.is_variable() => {} // the handle goes with the value it names
+        Value::Null => bytes[offset..offset + width].fill(0),
+        Value::Boolean(_) | Value::Integer(_) | Value::Date(_) | Value::Timestamp(_) => {
+            write_units(bytes, offset, width, value.integer().unwrap_or_default() as i128);
+        }
+    }
+}
+
+/// A value that outlives its row.
+#[derive(Clone, Debug)]
+struct OwnedValue {
+    /// The value, where it has no bytes of its own.
+    plain: Value<'static>,
+    /// Its bytes, where it has.
+    bytes: Option<Box<[u8]>>,
+    is_text: bool,
+}
+
+impl OwnedValue {
+    fn of(value: Value<'_>) -> Self {
+        let owned =
+            |bytes: &[u8], is_text| Self { plain: Value::Null, bytes: Some(bytes.into()), is_text };
+        let plain = match value {
+            Value::Text(text) => return owned(text.as_bytes(), true),
+            Value::Bytes(bytes) => return owned(bytes, false),
+            Value::Null => Value::Null,
+            Value::Boolean(value) => Value::Boolean(value),
+            Value::Integer(value) => Value::Integer(value),
+            Value::Double(value) => Value::Double(value),
+            Value::Decimal { units, scale } => Value::Decimal { units, scale },
+            Value::Date(days) => Value::Date(days),
+            Value::Timestamp(micros) => Value::Timestamp(micros),
+            Value::Uuid(uuid) => Value::Uuid(uuid),
+        };
+        Self { plain, bytes: None, is_text: false }
+    }
+
+    fn value(&self) -> Value<'_> {
+        match (&self.bytes, self.is_text) {
+            (None, _) => self.plain,
+            (Some(bytes), true) => match std::str::from_utf8(bytes) {
+                Ok(text) => Value::Text(text),
+                Err(_) => Value::Bytes(bytes),
+            },
+            (Some(bytes), false) => Value::Bytes(bytes),
+        }
+    }
+}
+
+fn borrowed(values: &[OwnedValue]) -> Vec<Value<'_>> {
+    values.iter().map(OwnedValue::value).collect()
+}

@@ -1,0 +1,363 @@
+//! The calls a transaction makes, on the memory store: `Store` for [`MemoryStore`].
+//!
+//! Every call is one path with no lock, latch, allocation or copy of a row; what a profile does not keep leaves no code. A key of a declared index is
+//! packed by constants, and which structure holds it is known when the call is compiled.
+
+use std::ops::ControlFlow;
+
+use super::btree::{ABSENT, LOCK_STEP, RunError};
+use super::index::{Entries, RowIndex};
+use super::log::Log;
+use super::store::{MemoryRow, MemoryStore, Rows, State};
+use super::stub::Position;
+use super::undo::{Change, Undo};
+use crate::error::{Error, Result, SchemaError};
+use crate::key::{Edge, IndexType, Range};
+use crate::profile::MemoryProfile;
+use crate::row::{Fields, Row, RowId, RowMut};
+use crate::schema::{Schema, TableDef};
+use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+
+impl<P: MemoryProfile> Store for MemoryStore<P> {
+    type Pin<'a> = MemoryRow<'a>;
+
+    const UNDO: bool = P::Undo::KEEPS;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
+        assert_eq!(self.phase(), Phase::Idle, "a table is created outside transactions");
+        let no_space = |_| SchemaError::new(&table.name, "no address space for the table");
+        let mut schema = self.schema.clone();
+        let position = schema.add(table.clone())?;
+        let rows = Rows::new(&table, &self.limits).map_err(no_space)?;
+        let index = |def| RowIndex::new(position, &table, def, &self.limits);
+        let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
+        self.indexes.extend(indexes.map_err(no_space)?);
+        self.tables.push(rows);
+        self.schema = schema;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) -> Result<()> {
+        if self.state != State::Idle {
+            return Err(self.not_idle());
+        }
+        self.state = State::Reading;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle | State::Poisoned(_) => Phase::Idle,
+            State::Reading => Phase::Reading,
+            State::Writing => Phase::Writing,
+        }
+    }
+
+    #[inline(always)]
+    fn begin_writes(&mut self) {
+        debug_assert_eq!(self.state, State::Reading);
+        self.state = State::Writing;
+    }
+
+    #[inline(always)]
+    fn commit(&mut self) -> Result<()> {
+        let (tables, values) = (&mut self.tables, &mut self.values);
+        self.undo.finish(|change| Self::give_back(tables, values, change));
+        self.log.committed();
+        self.state = State::Idle;
+        Ok(())
+    }
+
+    fn abort(&mut self) -> Result<()> {
+        if !Self::UNDO && self.state == State::Writing {
+            return self.fail();
+        }
+        self.roll_back()?;
+        self.log.aborted();
+        self.state = State::Idle;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
+        if Self::is_packed(index) {
+            let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
+            return Ok(self.indexes[index.position()].find_packed(key).map(Self::row_id));
+        }
+        self.normalise(index, key)?;
+        Ok(self.find_normalised(index.position()).map(Self::row_id))
+    }
+
+    #[inline(always)]
+    fn lookup_many<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), found.len());
+        let Entries::Packed(tree) = &self.indexes[index.position()].entries else {
+            for (key, found) in keys.iter().zip(found) {
+                *found = self.lookup(index, *key)?;
+            }
+            return Ok(());
+        };
+        let mut packed = [0; LOCK_STEP];
+        let mut slots = [0; LOCK_STEP];
+        for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
+            // A key outside its columns' ranges is in no row; another key is looked up in its place.
+            let mut outside = 0u32;
+            for (i, key) in keys.iter().enumerate() {
+                match I::pack(index.shape(), *key) {
+                    Some(key) => packed[i] = key,
+                    None => outside |= 1 << i,
+                }
+            }
+            tree.get_many(&packed[..keys.len()], &mut slots[..keys.len()]);
+            for (i, found) in found.iter_mut().enumerate() {
+                let absent = slots[i] == ABSENT || outside & (1 << i) != 0;
+                *found = if absent { None } else { Some(Self::row_id(slots[i])) };
+            }
+        }
+        Ok(())
+    }
+
+    fn scan<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let entries = &self.indexes[index.position()];
+        if Self::is_packed(index) {
+            let edge = |edge, open| match edge {
+                Edge::Open => open,
+                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
+                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
+            };
+            let (lower, upper) = (edge(range.lower, 0), edge(range.upper, 1 << 64));
+            entries.scan_packed(lower, upper, order, |slot| visit(Self::row_id(slot)));
+            return Ok(());
+        }
+        let encode = |edge: &Edge<I::Key<'_>>, out: &mut Vec<u8>| {
+            out.clear();
+            if let Edge::Before(key, columns) | Edge::After(key, columns) = *edge {
+                I::encode(index.shape(), key, columns, out);
+            }
+        };
+        encode(&range.lower, &mut self.key);
+        encode(&range.upper, &mut self.end_key);
+        let position = |edge: &Edge<I::Key<'_>>, bytes, open| match edge {
+            Edge::Open => open,
+            Edge::Before(..) => Position::Before(bytes),
+            Edge::After(..) => Position::After(bytes),
+        };
+        let lower = position(&range.lower, self.key.as_slice(), Position::Before(&[]));
+        let upper = position(&range.upper, self.end_key.as_slice(), Position::After(&[]));
+        entries.scan_bytes(lower, upper, order, |slot| visit(Self::row_id(slot)));
+        Ok(())
+    }
+
+    fn rows<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        for slot in self.tables[table.position()].slab.live() {
+            if visit(Self::row_id(slot)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
+        let slab = &self.tables[table.position()].slab;
+        let mut offset = fields.start();
+        while offset < fields.end() {
+            slab.prefetch(Self::slot(row), offset);
+            offset += 64;
+        }
+    }
+
+    #[inline(always)]
+    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, MemoryRow<'_>>> {
+        let slot = self.existing(table, row)?;
+        let fixed = self.tables[table.position()].slab.head(slot, table.row_size());
+        Ok(Row::new(MemoryRow { fixed, values: &self.values }))
+    }
+
+    #[inline(always)]
+    fn update<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        debug_assert_eq!(self.state, State::Writing);
+        let slot = self.existing(table, row)?;
+        let bytes = self.tables[table.position()].slab.head_mut(slot, table.row_size());
+        let (start, end) = (fields.start(), fields.end());
+        let note = Change::Updated {
+            table: table.position() as u32,
+            row: slot,
+            offset: start as u32,
+            bytes: (end - start) as u32,
+        };
+        self.undo.note_image(note, &bytes[start..end]);
+        change(&mut RowMut::new(bytes, fields));
+        self.log.updated(table.position() as u32, slot, start, &bytes[start..end]);
+        Ok(())
+    }
+
+    fn set_variable<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        debug_assert_eq!(self.state, State::Writing);
+        let slot = self.existing(table, row)?;
+        self.replace_value(table.position(), slot, offset, value)
+    }
+
+    #[inline(always)]
+    fn create<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        fill: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<RowId> {
+        debug_assert_eq!(self.state, State::Writing);
+        let slab = &mut self.tables[table.position()].slab;
+        let fresh = slab.used();
+        let Ok(slot) = slab.allocate() else { return Err(self.no_space()) };
+        let size = table.row_size();
+        let bytes = slab.head_mut(slot, size);
+        if slot < fresh {
+            bytes.fill(0);
+        }
+        fill(&mut RowMut::new(bytes, Fields::whole(size)));
+        self.log.created(table.position() as u32, slot, bytes);
+        self.undo.note(Change::Created { table: table.position() as u32, row: slot });
+        Ok(Self::row_id(slot))
+    }
+
+    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+        debug_assert_eq!(self.state, State::Writing);
+        let slot = self.existing(table, row)?;
+        let position = table.position() as u32;
+        if !self.tables[table.position()].slab.retire(slot) {
+            return Err(Error::NoSuchRow { table: position });
+        }
+        self.log.deleted(position, slot);
+        let change = Change::Deleted { table: position, row: slot };
+        if Self::UNDO {
+            self.undo.note(change);
+        } else {
+            Self::give_back(&mut self.tables, &mut self.values, change);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn insert<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<()> {
+        debug_assert_eq!(self.state, State::Writing);
+        let (position, slot) = (index.position(), Self::slot(row));
+        if Self::is_packed(index) {
+            let Some(key) = I::pack(index.shape(), key) else { return Err(Self::out_of_range()) };
+            if let Err(error) = self.indexes[position].insert_packed(key, slot) {
+                return Err(self.insert_error(position, error));
+            }
+            self.undo.note(Change::InsertedPacked { index: position as u32, row: slot, key });
+            return Ok(());
+        }
+        self.normalise(index, key)?;
+        self.insert_normalised(position, slot)
+    }
+
+    #[inline(always)]
+    fn insert_run<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        rows: &[RowId],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), rows.len());
+        debug_assert_eq!(self.state, State::Writing);
+        let position = index.position();
+        if !matches!(self.indexes[position].entries, Entries::Packed(_)) {
+            return keys.iter().zip(rows).try_for_each(|(key, row)| self.insert(index, *key, *row));
+        }
+        let mut packed = [0; LOCK_STEP];
+        let mut slots = [0; LOCK_STEP];
+        for (keys, rows) in keys.chunks(LOCK_STEP).zip(rows.chunks(LOCK_STEP)) {
+            let n = keys.len();
+            for i in 0..n {
+                let Some(key) = I::pack(index.shape(), keys[i]) else {
+                    return Err(Self::out_of_range());
+                };
+                (packed[i], slots[i]) = (key, Self::slot(rows[i]));
+            }
+            let Entries::Packed(tree) = &mut self.indexes[position].entries else { unreachable!() };
+            if let Err(RunError { error, .. }) = tree.insert_run(&packed[..n], &slots[..n]) {
+                return Err(self.insert_error(position, error));
+            }
+            for i in 0..n {
+                let (row, key) = (slots[i], packed[i]);
+                self.undo.note(Change::InsertedPacked { index: position as u32, row, key });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn remove<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<bool> {
+        debug_assert_eq!(self.state, State::Writing);
+        let (position, slot) = (index.position(), Self::slot(row));
+        if Self::is_packed(index) {
+            let Some(key) = I::pack(index.shape(), key) else { return Ok(false) };
+            let entries = &mut self.indexes[position];
+            if entries.find_packed(key) != Some(slot) {
+                return Ok(false);
+            }
+            entries.remove_packed(key);
+            self.undo.note(Change::RemovedPacked { index: position as u32, row: slot, key });
+            return Ok(true);
+        }
+        self.normalise(index, key)?;
+        Ok(self.remove_normalised(position, slot))
+    }
+
+    #[cold]
+    fn poison(&mut self, reason: &'static str) {
+        self.state = State::Poisoned(reason);
+    }
+
+    fn check(&mut self) -> Vec<Damage> {
+        self.verify()
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.measure()
+    }
+}

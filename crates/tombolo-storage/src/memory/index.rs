@@ -1,0 +1,210 @@
+//! One index of the memory store: a tree or a hash table, over packed or normalised keys, unique or not.
+//!
+//! Which of the forms an index has is decided once, by its definition: keys that pack into 64 bits and are unique live in an integer tree or an integer
+//! hash table; all others are normalised bytes in a byte tree, where an index that is not unique appends the row's slot to
+//! make its entries distinct; a hash table over bytes holds their 64-bit hash, and its candidates are verified against the rows.
+//!
+//! Not here: where keys come from (`key.rs`), undo, counting of rows.
+
+use std::ops::{Bound, ControlFlow};
+
+use super::Limits;
+use super::btree::{InsertError, IntegerTree};
+use super::region::RegionError;
+use super::stub::{ByteTree, HashTable, Position};
+use crate::key::{IndexShape, packed_bits};
+use crate::schema::{IndexDef, IndexKind, TableDef};
+use crate::store::Order;
+
+/// The structure that holds an index's entries.
+#[derive(Debug)]
+pub(super) enum Entries {
+    /// Unique packed keys in order.
+    Packed(IntegerTree),
+    /// Normalised keys in order.
+    Bytes(ByteTree),
+    /// Unique packed keys by hash.
+    PackedHash(HashTable),
+    /// Hashes of unique normalised keys.
+    BytesHash(HashTable),
+}
+
+/// One index.
+#[derive(Debug)]
+pub(super) struct RowIndex {
+    pub(super) entries: Entries,
+    /// Position of its table in the schema.
+    pub(super) table: usize,
+    /// Positions of its columns in the table.
+    pub(super) columns: Vec<usize>,
+    pub(super) shape: IndexShape,
+    pub(super) unique: bool,
+    /// Bytes of the key columns at full width.
+    pub(super) raw_key_bytes: usize,
+}
+
+impl RowIndex {
+    /// An empty index for `def`, the definition of an index of the table at position `table`.
+    pub(super) fn new(
+        table: usize,
+        table_def: &TableDef,
+        def: &IndexDef,
+        limits: &Limits,
+    ) -> Result<Self, RegionError> {
+        let shape = IndexShape::of(table_def, def);
+        let limit = limits.structure_bytes_max;
+        // A key that is not unique carries its row's slot, and then no longer packs.
+        let packs = packed_bits(&shape.parts).is_some() && def.unique;
+        let entries = match (def.kind, packs) {
+            (IndexKind::Tree, true) => Entries::Packed(IntegerTree::new(limit)?),
+            (IndexKind::Tree, false) => Entries::Bytes(ByteTree::new(limit)?),
+            (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(limit)?),
+            (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(limit)?),
+        };
+        Ok(Self {
+            entries,
+            table,
+            columns: def.columns.clone(),
+            shape,
+            unique: def.unique,
+            raw_key_bytes: table_def.raw_key_bytes(def),
+        })
+    }
+
+    /// The slot an index of packed keys holds for `key`.
+    #[inline(always)]
+    pub(super) fn find_packed(&self, key: u64) -> Option<u32> {
+        match &self.entries {
+            Entries::Packed(tree) => tree.get(key),
+            Entries::PackedHash(table) => table.get(key),
+            _ => wrong_form(),
+        }
+    }
+
+    /// Inserts an entry with a packed key.
+    #[inline(always)]
+    pub(super) fn insert_packed(&mut self, key: u64, row: u32) -> Result<(), InsertError> {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.insert(key, row),
+            Entries::PackedHash(table) => table.insert(key, row),
+            _ => wrong_form(),
+        }
+    }
+
+    /// Removes the entry of a packed key and returns its slot.
+    #[inline]
+    pub(super) fn remove_packed(&mut self, key: u64) -> Option<u32> {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.remove(key),
+            Entries::PackedHash(table) => table.remove(key),
+            _ => wrong_form(),
+        }
+    }
+
+    /// The first slot the byte tree holds for the normalised `key`.
+    pub(super) fn find_bytes(&self, key: &[u8]) -> Option<u32> {
+        let Entries::Bytes(tree) = &self.entries else { wrong_form() };
+        if self.unique {
+            return tree.get(key);
+        }
+        let mut first = None;
+        let _ = tree.scan(Position::Before(key), Position::After(key), |_, row| {
+            first = Some(row);
+            ControlFlow::Break(())
+        });
+        first
+    }
+
+    /// Inserts an entry with a normalised key, which is changed into the stored form.
+    pub(super) fn insert_bytes(&mut self, key: &mut Vec<u8>, row: u32) -> Result<(), InsertError> {
+        self.stored_form(key, row);
+        let Entries::Bytes(tree) = &mut self.entries else { wrong_form() };
+        tree.insert(key, row)
+    }
+
+    /// Removes the entry of `row` with a normalised key, which is changed into the stored form; says whether there was one.
+    pub(super) fn remove_bytes(&mut self, key: &mut Vec<u8>, row: u32) -> bool {
+        self.stored_form(key, row);
+        let Entries::Bytes(tree) = &mut self.entries else { wrong_form() };
+        if tree.get(key) != Some(row) {
+            return false;
+        }
+        tree.remove(key).is_some()
+    }
+
+    /// Appends the row's slot where the index is not unique.
+    pub(super) fn stored_form(&self, key: &mut Vec<u8>, row: u32) {
+        if !self.unique {
+            key.extend_from_slice(&row.to_be_bytes());
+        }
+    }
+
+    /// Visits the slots of an integer tree's keys in `lower..upper`.
+    pub(super) fn scan_packed(
+        &self,
+        lower: u128,
+        upper: u128,
+        order: Order,
+        mut visit: impl FnMut(u32) -> ControlFlow<()>,
+    ) {
+        let Entries::Packed(tree) = &self.entries else { wrong_form() };
+        if lower >= upper {
+            return;
+        }
+        let (first, last) = (Bound::Included(lower as u64), Bound::Included((upper - 1) as u64));
+        // Whether the visitor broke off is the visitor's own business.
+        let _ = match order {
+            Order::Forward => tree.scan(first, last, |_, row| visit(row)),
+            Order::Backward => tree.scan_backward(first, last, |_, row| visit(row)),
+        };
+    }
+
+    /// Visits the slots of a byte tree's keys between two positions.
+    pub(super) fn scan_bytes(
+        &self,
+        lower: Position<'_>,
+        upper: Position<'_>,
+        order: Order,
+        mut visit: impl FnMut(u32) -> ControlFlow<()>,
+    ) {
+        let Entries::Bytes(tree) = &self.entries else { wrong_form() };
+        let _ = match order {
+            Order::Forward => tree.scan(lower, upper, |_, row| visit(row)),
+            Order::Backward => tree.scan_backward(lower, upper, |_, row| visit(row)),
+        };
+    }
+
+    /// Number of entries.
+    pub(super) fn len(&self) -> usize {
+        match &self.entries {
+            Entries::Packed(tree) => tree.len(),
+            Entries::Bytes(tree) => tree.len(),
+            Entries::PackedHash(table) | Entries::BytesHash(table) => table.len(),
+        }
+    }
+
+    /// Bytes taken from the system.
+    pub(super) fn committed_bytes(&self) -> usize {
+        match &self.entries {
+            Entries::Packed(tree) => tree.committed_bytes(),
+            Entries::Bytes(tree) => tree.committed_bytes(),
+            Entries::PackedHash(table) | Entries::BytesHash(table) => table.committed_bytes(),
+        }
+    }
+
+    /// Verifies the structure, not what it refers to.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match &self.entries {
+            Entries::Packed(tree) => tree.check(),
+            Entries::Bytes(tree) => tree.check(),
+            Entries::PackedHash(table) | Entries::BytesHash(table) => table.check(),
+        }
+    }
+}
+
+/// The calls choose by the same definition the structure was made from, so they never meet another form.
+#[cold]
+#[inline(never)]
+fn wrong_form() -> ! {
+    unreachable!("an index was used with a key of the wrong form")
+}

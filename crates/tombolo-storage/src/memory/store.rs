@@ -1,0 +1,336 @@
+//! The memory store: rows in slabs, found through indexes, changed in place by one thread (TPK-1, TPK-7, LG-S11).
+//!
+//! A transaction's path: `begin` marks it open; look-ups go through `index.rs` to a slot number; `pin` hands out the slot's
+//! bytes; `update`, `create`, `delete`, `insert` and `remove` change slots and entries in place and, where the profile keeps
+//! undo, note how to take that back; `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
+//!
+//! Not here: durability (the log is told of every change), threads. Invariants: outside a transaction every index entry names
+//! a live row with that key and every live row has one entry in each index of its table (`check.rs` verifies it); a deleted row's slot is not
+//! reused before its transaction ends; after a failure without undo every call is refused.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use super::Limits;
+use super::btree::InsertError;
+use super::index::{Entries, RowIndex};
+use super::log::Log;
+use super::region::RegionError;
+use super::slab::Slab;
+use super::stub::hash_bytes;
+use super::stub::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
+use super::undo::{Change, Undo};
+use crate::error::{Error, Result};
+use crate::key::{IndexType, KEY_BYTES_MAX, packed_bits};
+use crate::profile::MemoryProfile;
+use crate::row::{RowBytes, RowId, column_offset};
+use crate::schema::{Schema, TableDef};
+use crate::store::{Index, Store, Table, TableType};
+
+/// The rows of one table.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) slab: Slab,
+    pub(super) row_bytes: usize,
+    /// Bytes of a row's columns at full width.
+    pub(super) raw_row_bytes: usize,
+    /// Offsets of the handles of variable-length columns.
+    pub(super) variable_offsets: Vec<usize>,
+}
+
+/// Where the store's transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Idle,
+    Reading,
+    Writing,
+    Poisoned(&'static str),
+}
+
+/// A main-memory store for one thread at a time.
+///
+/// It can be moved between threads but not shared: nothing in it is latched.
+///
+/// ```
+/// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory};
+/// let store = MemoryStore::<Memory>::new(Limits::default());
+/// fn assert_send<T: Send>(_: &T) {}
+/// assert_send(&store);
+/// ```
+///
+/// ```compile_fail
+/// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory};
+/// let store = MemoryStore::<Memory>::new(Limits::default());
+/// fn assert_sync<T: Sync>(_: &T) {}
+/// assert_sync(&store);
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore<P: MemoryProfile> {
+    pub(super) tables: Vec<Rows>,
+    pub(super) indexes: Vec<RowIndex>,
+    pub(super) values: SizeClasses,
+    pub(super) schema: Schema,
+    pub(super) state: State,
+    pub(super) undo: P::Undo,
+    pub(super) log: P::Log,
+    pub(super) limits: Limits,
+    /// Normalised keys of the call at hand; the second is for ranges.
+    pub(super) key: Vec<u8>,
+    pub(super) end_key: Vec<u8>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+/// A row in place, as a memory store shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryRow<'a> {
+    pub(super) fixed: &'a [u8],
+    pub(super) values: &'a SizeClasses,
+}
+
+impl RowBytes for MemoryRow<'_> {
+    #[inline(always)]
+    fn fixed(&self) -> &[u8] {
+        self.fixed
+    }
+    #[inline]
+    fn variable(&self, handle: u64) -> &[u8] {
+        self.values.get(Handle::from_bits(handle))
+    }
+}
+
+/// The slot size for rows of `row_bytes`: whole cache lines where that wastes little, so that no row lies in one more line than it must.
+fn slot_bytes(row_bytes: usize) -> usize {
+    const LINE: usize = 64;
+    let lines = row_bytes.next_multiple_of(LINE);
+    if row_bytes > LINE / 2 && (lines - row_bytes) * 8 <= row_bytes {
+        return lines;
+    }
+    row_bytes.next_multiple_of(8).max(16)
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// An empty store.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            tables: Vec::new(),
+            indexes: Vec::new(),
+            values: SizeClasses::new(limits.structure_bytes_max),
+            schema: Schema::default(),
+            state: State::Idle,
+            undo: P::Undo::default(),
+            log: P::Log::default(),
+            limits,
+            key: Vec::new(),
+            end_key: Vec::new(),
+            not_sync: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(row: RowId) -> u32 {
+        row.location() as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn row_id(slot: u32) -> RowId {
+        RowId::new(slot as u64)
+    }
+
+    /// Refuses slots never handed out and, for handles made at run time, slots that are free.
+    #[inline(always)]
+    pub(super) fn existing<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
+        let slab = &self.tables[table.position()].slab;
+        let slot = Self::slot(row);
+        if slot < slab.used() && (!R::CHECKED || slab.is_live(slot)) {
+            return Ok(slot);
+        }
+        Err(Error::NoSuchRow { table: table.position() as u32 })
+    }
+
+    /// Whether the index's keys live in packed form; a constant for a declared index.
+    #[inline(always)]
+    pub(super) fn is_packed<I: IndexType>(index: &Index<I>) -> bool {
+        packed_bits(I::parts(index.shape())).is_some() && I::unique(index.shape())
+    }
+
+    /// Puts the normalised form of `key` into `self.key`.
+    pub(super) fn normalise<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<()> {
+        self.key.clear();
+        I::encode(index.shape(), key, usize::MAX, &mut self.key);
+        if self.key.len() > KEY_BYTES_MAX { Err(Error::OutOfRange { column: 0 }) } else { Ok(()) }
+    }
+
+    /// Why no transaction can begin.
+    #[cold]
+    pub(super) fn not_idle(&mut self) -> Error {
+        match self.state {
+            State::Poisoned(reason) => Error::Poisoned { reason },
+            _ => {
+                self.poison("a transaction began before the last one had ended");
+                Error::Poisoned { reason: "a transaction began before the last one had ended" }
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_space(&mut self) -> Error {
+        Error::NoSpace { held_bytes: self.usage().memory_bytes }
+    }
+
+    #[cold]
+    pub(super) fn insert_error(&mut self, index: usize, error: InsertError) -> Error {
+        match error {
+            InsertError::Duplicate(_) => Error::Duplicate { index: index as u32 },
+            InsertError::NoSpace(_) => self.no_space(),
+        }
+    }
+
+    /// Which column of a key that does not pack is outside its range.
+    #[cold]
+    pub(super) fn out_of_range() -> Error {
+        Error::OutOfRange { column: 0 }
+    }
+
+    /// Gives back what a committed deletion or replacement left.
+    pub(super) fn give_back(tables: &mut [Rows], values: &mut SizeClasses, change: Change) {
+        match change {
+            Change::Deleted { table, row } => {
+                let rows = &mut tables[table as usize];
+                for &offset in &rows.variable_offsets {
+                    let handle = Handle::read(rows.slab.head(row, rows.row_bytes), offset);
+                    values.free(handle);
+                }
+                rows.slab.release(row);
+            }
+            Change::ValueReplaced { handle } => values.free(Handle::from_bits(handle)),
+            _ => {}
+        }
+    }
+
+    /// Applies the undo notes, newest first.
+    pub(super) fn roll_back(&mut self) -> Result<()> {
+        let mut image = Vec::new();
+        while let Some(change) = self.undo.pop(&mut image) {
+            let restored = match change {
+                Change::Updated { table, row, offset, .. } => {
+                    let slot = self.tables[table as usize].slab.slot_mut(row);
+                    slot[offset as usize..offset as usize + image.len()].copy_from_slice(&image);
+                    Ok(())
+                }
+                Change::Created { table, row } => {
+                    self.tables[table as usize].slab.free(row);
+                    Ok(())
+                }
+                Change::Deleted { table, row } => {
+                    self.tables[table as usize].slab.revive(row);
+                    Ok(())
+                }
+                Change::ValueStored { handle } => {
+                    self.values.free(Handle::from_bits(handle));
+                    Ok(())
+                }
+                Change::ValueReplaced { .. } => Ok(()),
+                Change::InsertedPacked { index, key, .. } => {
+                    self.indexes[index as usize].remove_packed(key);
+                    Ok(())
+                }
+                Change::RemovedPacked { index, row, key } => {
+                    self.indexes[index as usize].insert_packed(key, row)
+                }
+                Change::InsertedBytes { index, row, .. } => self.remove_note(index, &image, row),
+                Change::RemovedBytes { index, row, .. } => self.insert_note(index, &image, row),
+            };
+            if restored.is_err() {
+                self.poison(
+                    "an aborted transaction could not be undone: no memory for an index entry",
+                );
+                return Err(Error::NoSpace { held_bytes: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_note(&mut self, index: u32, key: &[u8], row: u32) -> Result<(), InsertError> {
+        match &mut self.indexes[index as usize].entries {
+            Entries::Bytes(tree) => drop(tree.remove(key)),
+            Entries::BytesHash(table) => drop(table.remove_pair(hash_bytes(key), row)),
+            _ => unreachable!("a normalised key was noted for an index of packed keys"),
+        }
+        Ok(())
+    }
+
+    fn insert_note(&mut self, index: u32, key: &[u8], row: u32) -> Result<(), InsertError> {
+        match &mut self.indexes[index as usize].entries {
+            Entries::Bytes(tree) => tree.insert(key, row),
+            Entries::BytesHash(table) => table.insert_pair(hash_bytes(key), row),
+            _ => unreachable!("a normalised key was noted for an index of packed keys"),
+        }
+    }
+
+    /// Stores `value` and puts its handle at `offset` of the row; the value there before goes when the transaction ends.
+    pub(super) fn replace_value(
+        &mut self,
+        table: usize,
+        slot: u32,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::OutOfRange { column: 0 });
+        }
+        let Ok(new) = self.values.put(value) else { return Err(self.no_space()) };
+        let position = table as u32;
+        let bytes = &mut self.tables[table].slab.slot_mut(slot)[offset..offset + HANDLE_BYTES];
+        let old = Handle::read(bytes, 0);
+        let updated = Change::Updated {
+            table: position,
+            row: slot,
+            offset: offset as u32,
+            bytes: HANDLE_BYTES as u32,
+        };
+        self.undo.note(Change::ValueStored { handle: new.to_bits() });
+        self.undo.note_image(updated, bytes);
+        bytes.copy_from_slice(&new.to_bits().to_le_bytes());
+        self.log.variable_set(position, slot, offset, value);
+        if P::Undo::KEEPS {
+            self.undo.note(Change::ValueReplaced { handle: old.to_bits() });
+        } else {
+            self.values.free(old);
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    /// The empty rows of a table.
+    pub(super) fn new(table: &TableDef, limits: &Limits) -> Result<Self, RegionError> {
+        let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
+        Ok(Self {
+            slab: Slab::new(slot_bytes(table.row_size()), limits.structure_bytes_max)?,
+            row_bytes: table.row_size(),
+            raw_row_bytes: table.raw_row_bytes(),
+            variable_offsets: (0..table.columns.len())
+                .filter(is_variable)
+                .map(|i| column_offset(&table.columns, i))
+                .collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_nearly_fill_lines_are_line_aligned() {
+        for (row_bytes, slot) in
+            [(10, 16), (27, 32), (53, 56), (58, 64), (88, 88), (310, 320), (679, 704)]
+        {
+            assert_eq!(slot_bytes(row_bytes), slot, "rows of {row_bytes}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The memory store from outside: typed and dynamic access meet on the same rows, aborts take everything back.
+
+use std::ops::ControlFlow;
+
+use tombolo_storage::dynamic::DynamicTable;
+use tombolo_storage::error::Error;
+use tombolo_storage::key::Range;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::{Bare, Memory};
+use tombolo_storage::row::Fields;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::store::{Order, Phase, Store, resolve_index, resolve_table};
+use tombolo_storage::value::Value;
+
+tombolo_storage::table! {
+    /// Accounts.
+    struct Account = "account" {
+        ID: Integer [0..=999_999];
+        BRANCH: SmallInt;
+        OWNER: Varchar<12>;
+        NOTE: Nullable<Text>;
+        BALANCE: Decimal<12, 2> => hot;
+        CLOSED: Nullable<Timestamp> => hot;
+    }
+}
+tombolo_storage::index! {
+    /// By number.
+    struct AccountKey = "account_pk" on Account (ID: Integer) unique Tree;
+}
+tombolo_storage::index! {
+    /// By branch and owner.
+    struct ByOwner = "account_owner" on Account (BRANCH: SmallInt, OWNER: Varchar<12>) multiple Tree;
+}
+tombolo_storage::index! {
+    /// By owner and number, hashed.
+    struct ByHash = "account_hash" on Account (OWNER: Varchar<12>, ID: Integer) unique Hash;
+}
+
+fn definition() -> TableDef {
+    TableDef::of::<Account>().with::<AccountKey>().with::<ByOwner>().with::<ByHash>()
+}
+
+fn row<'a>(id: i64, branch: i64, owner: &'a str, note: Value<'a>, cents: i128) -> [Value<'a>; 6] {
+    [
+        Value::Integer(id),
+        Value::Integer(branch),
+        Value::Text(owner),
+        note,
+        Value::Decimal { units: cents, scale: 2 },
+        Value::Null,
+    ]
+}
+
+/// A store with a hundred accounts in ten branches.
+fn filled<P: tombolo_storage::profile::MemoryProfile>() -> (MemoryStore<P>, DynamicTable) {
+    let mut store = MemoryStore::<P>::new(Limits::default());
+    store.create_table(definition()).unwrap();
+    let accounts = DynamicTable::new(store.schema(), 0);
+    store.begin().unwrap();
+    store.begin_writes();
+    for id in 0..100 {
+        let owner = format!("owner {}", id % 7);
+        let note = "n".repeat(id as usize * 3);
+        accounts.insert(&mut store, &row(id, id % 10, &owner, Value::Text(&note), 100)).unwrap();
+    }
+    store.commit().unwrap();
+    (store, accounts)
+}
+
+/// All rows as text, sorted.
+fn contents<S: Store>(store: &mut S, accounts: &DynamicTable) -> Vec<String> {
+    let ids = accounts.row_ids(store).unwrap();
+    let text = |values: &[Value<'_>]| format!("{values:?}");
+    let mut rows: Vec<_> =
+        ids.into_iter().map(|id| accounts.read(store, id, text).unwrap()).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn declared_and_dynamic_access_agree() {
+    let (mut store, _) = filled::<Memory>();
+    let accounts = resolve_table::<Account>(store.schema()).unwrap();
+    let key = resolve_index::<AccountKey>(store.schema()).unwrap();
+    let by_owner = resolve_index::<ByOwner>(store.schema()).unwrap();
+    let by_hash = resolve_index::<ByHash>(store.schema()).unwrap();
+    store.begin().unwrap();
+    let id = store.lookup(&key, 42).unwrap().unwrap();
+    let account = store.pin(&accounts, id).unwrap();
+    assert_eq!(account.get(Account::ID), 42);
+    assert_eq!(account.get(Account::OWNER), b"owner 0");
+    assert_eq!(account.get(Account::NOTE).unwrap().len(), 126);
+    assert_eq!(account.get(Account::BALANCE), 100);
+    assert_eq!(account.get(Account::CLOSED), None);
+    drop(account);
+    assert_eq!(store.lookup(&key, 1_000_000).unwrap(), None, "outside the declared range");
+    assert_eq!(store.lookup(&by_hash, (b"owner 0", 42)).unwrap(), Some(id));
+    assert_eq!(store.lookup(&by_hash, (b"owner 1", 42)).unwrap(), None);
+
+    let mut found = Vec::new();
+    for order in [Order::Forward, Order::Backward] {
+        let mut ids = Vec::new();
+        store
+            .scan(&by_owner, Range::prefix((2, b"owner 2"), 2), order, |row| {
+                ids.push(row);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        ids.sort();
+        found.push(ids);
+    }
+    assert_eq!(found[0], found[1]);
+    let expected = (0..100).filter(|id| id % 10 == 2 && id % 7 == 2).count();
+    assert_eq!(found[0].len(), expected);
+
+    let mut found = [None; 3];
+    store.lookup_many(&key, &[7, -1, 99], &mut found).unwrap();
+    assert!(found[0].is_some() && found[1].is_none() && found[2].is_some());
+    store.commit().unwrap();
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn abort_takes_back_every_kind_of_change() {
+    let (mut store, accounts) = filled::<Memory>();
+    let before = contents(&mut store, &accounts);
+    let ids = accounts.row_ids(&mut store).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    accounts.delete(&mut store, ids[3]).unwrap();
+    accounts.insert(&mut store, &row(3, 1, "again", Value::Null, 5)).unwrap();
+    accounts
+        .update(&mut store, ids[5], &row(5, 9, "moved", Value::Text("another note"), -7))
+        .unwrap();
+    accounts.update(&mut store, ids[5], &row(500, 9, "moved", Value::Null, -7)).unwrap();
+    accounts.delete(&mut store, ids[5]).unwrap();
+    assert_eq!(accounts.delete(&mut store, ids[5]), Err(Error::NoSuchRow { table: 0 }));
+    assert_ne!(contents(&mut store, &accounts), before);
+    store.abort().unwrap();
+    assert_eq!(contents(&mut store, &accounts), before);
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn refused_values_change_nothing() {
+    let (mut store, accounts) = filled::<Memory>();
+    let before = contents(&mut store, &accounts);
+    store.begin().unwrap();
+    store.begin_writes();
+    let refused = [
+        (row(7, 1, "a", Value::Null, 5), Error::Duplicate { index: 0 }),
+        (row(-1, 1, "a", Value::Null, 5), Error::OutOfRange { column: 0 }),
+        (row(700, 40_000, "a", Value::Null, 5), Error::OutOfRange { column: 1 }),
+        (row(700, 1, "longer than twelve", Value::Null, 5), Error::OutOfRange { column: 2 }),
+        (row(700, 1, "a", Value::Integer(1), 5), Error::WrongType { column: 3 }),
+        (row(700, 1, "a", Value::Null, 10i128.pow(12)), Error::OutOfRange { column: 4 }),
+    ];
+    for (values, error) in refused {
+        assert_eq!(accounts.insert(&mut store, &values).unwrap_err(), error);
+    }
+    store.commit().unwrap();
+    assert_eq!(contents(&mut store, &accounts), before);
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn without_undo_an_abort_after_a_write_poisons() {
+    let (mut store, accounts) = filled::<Bare>();
+    store.begin().unwrap();
+    store.abort().unwrap(); // nothing written yet
+    store.begin().unwrap();
+    store.begin_writes();
+    accounts.insert(&mut store, &row(900, 1, "a", Value::Null, 5)).unwrap();
+    assert_eq!(store.abort(), Err(Error::NoUndo));
+    assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));
+    assert_eq!(store.phase(), Phase::Idle);
+}
+
+#[test]
+fn deleted_rows_are_reused_and_start_empty() {
+    let (mut store, accounts) = filled::<Memory>();
+    let ids = accounts.row_ids(&mut store).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    accounts.delete(&mut store, ids[50]).unwrap();
+    store.commit().unwrap();
+    let handle = resolve_table::<Account>(store.schema()).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    let id = store.create(&handle, |row| row.set(Account::ID, 800)).unwrap();
+    assert_eq!(id, ids[50]);
+    let row = store.pin(&handle, id).unwrap();
+    assert_eq!((row.get(Account::BALANCE), row.get(Account::NOTE)), (0, None));
+    drop(row);
+    store.abort().unwrap();
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+#[should_panic(expected = "column was not named in the update")]
+fn an_update_cannot_write_beyond_its_fields() {
+    let (mut store, accounts) = filled::<Memory>();
+    let id = accounts.row_ids(&mut store).unwrap()[0];
+    let handle = resolve_table::<Account>(store.schema()).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    let balance = Fields::none().with(Account::BALANCE);
+    let _ = store.update(&handle, id, balance, |row| row.set(Account::BRANCH, 3));
+}
+
+#[test]
+fn a_program_with_another_schema_is_told_the_difference() {
+    let mut other = definition();
+    other.columns[1].sql = tombolo_storage::types::SqlType::BigInt;
+    let mut store = MemoryStore::<Memory>::new(Limits::default());
+    store.create_table(other).unwrap();
+    let error = resolve_table::<Account>(store.schema()).unwrap_err().to_string();
+    assert!(error.contains("account") && error.contains("branch"), "{error}");
+    assert_eq!(Account::COLUMNS.len(), 6);
+}
