@@ -13,5 +13,6 @@
 pub mod clock;
 pub mod procedure;
 pub mod rng;
+pub mod settings;
 pub mod threads;
 pub mod transaction;

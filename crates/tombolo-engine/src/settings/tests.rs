@@ -1,0 +1,121 @@
+//! What texts become settings, and which are refused with what words.
+
+use super::*;
+
+fn value(setting: &Setting, text: &str) -> Result<String, String> {
+    setting.parse(text).map(|value| value.to_string()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn numbers_take_underscores_and_units() {
+    let count = |text| COUNTED.parse(text);
+    for (text, n) in
+        [("1_000", 1_000), ("50k", 50_000), ("0.5M", 500_000), ("1.5k", 1_500), (" 200 ", 200)]
+    {
+        assert_eq!(count(text), Ok(Value::Count(n)), "{text}");
+    }
+    for text in [
+        "",
+        "k",
+        "1.5",
+        "-5",
+        "1e3",
+        "5.",
+        ".5k",
+        "1._5k",
+        "5 m",
+        "1.2.3",
+        "0x10",
+        "99999999999999999999999999999999999999999",
+    ] {
+        let message = count(text).unwrap_err().to_string();
+        assert!(message.contains("is not a whole number"), "{text}: {message}");
+    }
+}
+
+#[test]
+fn sizes_and_times_have_units() {
+    for (text, shown) in
+        [("64MB", "64 MB"), ("1.5 GB", "1536 MB"), ("68719476736", "64 GB"), ("65536kb", "64 MB")]
+    {
+        assert_eq!(value(&MEMORY_LIMIT, text), Ok(shown.to_owned()), "{text}");
+    }
+    for (text, shown) in [
+        ("5", "5 s"),
+        ("5s", "5 s"),
+        ("0.5", "500 ms"),
+        ("2m", "2 m"),
+        ("1500 ms", "1500 ms"),
+        ("90s", "90 s"),
+    ] {
+        assert_eq!(value(&SECONDS, text), Ok(shown.to_owned()), "{text}");
+    }
+    for text in ["5M", "5h", "five", "1.2.3s"] {
+        assert!(value(&SECONDS, text).unwrap_err().contains("is not a time"), "{text}");
+    }
+}
+
+#[test]
+fn limits_and_choices_are_named() {
+    assert_eq!(
+        value(&WAREHOUSES, "0").unwrap_err(),
+        "setting warehouses: 0 is outside its limits: give 1 to 65535 (1_000, 50k, 2M)"
+    );
+    assert_eq!(
+        value(&PROFILE, "fast").unwrap_err(),
+        "setting profile: \"fast\" is not known: give one of bare, memory"
+    );
+    assert!(value(&MEMORY_LIMIT, "1 KB").unwrap_err().contains("64 MB to 16384 GB"));
+}
+
+#[test]
+fn the_strongest_source_wins_whatever_the_order() {
+    let mut settings = Settings::default();
+    assert_eq!(settings.count(&WAREHOUSES), 5);
+    settings.set("warehouses", "7", Source::Environment).unwrap();
+    settings.set("warehouses", "9", Source::File).unwrap();
+    assert_eq!(
+        (settings.count(&WAREHOUSES), settings.source(&WAREHOUSES)),
+        (7, Source::Environment)
+    );
+    settings.set("warehouses", "8", Source::Flag).unwrap();
+    assert_eq!(settings.count(&WAREHOUSES), 8);
+    let weaker_but_wrong = settings.set("warehouses", "none", Source::File);
+    assert!(weaker_but_wrong.is_err(), "a mistake is a mistake even where it has no effect");
+    assert!(
+        settings
+            .set("werehouses", "7", Source::File)
+            .unwrap_err()
+            .to_string()
+            .contains("no such setting")
+    );
+    settings.set("in-flight", "4", Source::Flag).unwrap();
+    assert_eq!(settings.count(&IN_FLIGHT), 4);
+}
+
+#[test]
+fn the_registry_is_complete_and_consistent() {
+    let settings = Settings::default();
+    for (i, setting) in ALL.iter().enumerate() {
+        assert!(ALL[..i].iter().all(|other| other.name != setting.name), "{} twice", setting.name);
+        assert!(setting.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        assert!(!setting.about.is_empty() && !setting.about.contains('\n'));
+        assert!(!setting.default_text().is_empty(), "{}", setting.name);
+        let is_number =
+            matches!(setting.kind, Kind::Count(..) | Kind::Bytes(..) | Kind::Duration(..));
+        assert!(
+            !is_number || !setting.unit.is_empty() || setting.name == "seed",
+            "{}",
+            setting.name
+        );
+        match setting.default {
+            Default::Is(_) => assert!(settings.get(setting).is_some()),
+            Default::Means(_) => assert!(settings.get(setting).is_none()),
+        }
+        // What is printed can be written back.
+        if let Some(value) = settings.get(setting) {
+            assert_eq!(setting.parse(&value.to_string()), Ok(value.clone()));
+        }
+        assert_eq!(find(&setting.flag()), Some(*setting));
+    }
+}
