@@ -16,10 +16,12 @@
 
 use super::super::region::RegionError;
 use super::hints::{LeafHint, LeafHints};
-use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf, Trend};
+use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf};
 use super::nodes::Nodes;
+use super::path::{HEIGHT_MAX, Path};
 use super::search::bias;
-use super::{ABSENT, HEIGHT_MAX, InsertError, LOCK_STEP, RunError};
+use super::trend::Trend;
+use super::{ABSENT, InsertError, LOCK_STEP, RunError};
 
 /// A B+tree from unique 64-bit keys to 32-bit values. See the module's head.
 #[derive(Debug)]
@@ -32,24 +34,6 @@ pub struct IntegerTree {
     pub(super) levels: usize,
     pub(super) len: usize,
     hints: LeafHints,
-}
-
-/// The inner nodes from the root to a leaf, with the position of the child taken in each.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
-    pub(super) nodes: [u32; HEIGHT_MAX],
-    pub(super) ranks: [u8; HEIGHT_MAX],
-}
-
-impl Path {
-    pub(super) fn new() -> Path {
-        Path { nodes: [0; HEIGHT_MAX], ranks: [0; HEIGHT_MAX] }
-    }
-
-    #[inline(always)]
-    pub(super) fn rank(&self, level: usize) -> usize {
-        self.ranks[level] as usize
-    }
 }
 
 impl IntegerTree {
@@ -209,7 +193,7 @@ impl IntegerTree {
         {
             let node = self.inners.get(id);
             let at = node.rank(key);
-            (*node_id, *rank) = (id, at as u8);
+            (*node_id, *rank) = (id, at as u16);
             id = node.child(at);
         }
         id

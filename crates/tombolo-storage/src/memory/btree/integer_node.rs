@@ -16,7 +16,8 @@
 //! minimum; the next redistribution clears it.
 
 use super::nodes::Plain;
-use super::search::{PAD, rank};
+use super::search::{PAD, bias, rank};
+use super::trend::Trend;
 
 /// Entries of a leaf.
 pub(super) const LEAF_KEYS: usize = 10;
@@ -27,30 +28,6 @@ pub(super) const INNER_KEYS: usize = 10;
 pub(super) const LEAF_MIN: usize = LEAF_KEYS / 2 - 1;
 /// The same for the separators of inner nodes.
 pub(super) const INNER_MIN: usize = INNER_KEYS / 2 - 1;
-
-/// Where insertion has been going, and so where a full node is best split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trend {
-    Ascending,
-    Descending,
-    Random,
-}
-
-impl Trend {
-    /// How many of `total` entries stay in the left node when the new one is the `at`-th of them; `most` fit in a node, which
-    /// keeps at least `least`.
-    ///
-    /// A run goes on right after (before) the new entry: what is left of it stays there for good and should be full, and
-    /// the room should be where the run goes on.
-    fn left_count(self, at: usize, total: usize, least: usize, most: usize) -> usize {
-        let wanted = match self {
-            Trend::Ascending => at + 1,
-            Trend::Descending => at,
-            Trend::Random => total / 2,
-        };
-        wanted.clamp(least.max(total - most), most.min(total - least))
-    }
-}
 
 /// A leaf. See the module's head.
 #[derive(Clone, Copy, Debug)]
@@ -116,14 +93,7 @@ impl Leaf {
     /// The direction of the insertion at `at`, seen from the one before it in this leaf.
     #[inline(always)]
     pub(super) fn trend(&self, at: usize) -> Trend {
-        let last = self.last as usize;
-        if at == last {
-            Trend::Ascending
-        } else if at + 1 == last {
-            Trend::Descending
-        } else {
-            Trend::Random
-        }
+        Trend::of(at, self.last as usize)
     }
 
     /// Inserts where there is room.
@@ -150,7 +120,7 @@ impl Leaf {
             self.values.copy_within(at..len, at + more);
         }
         for (i, (&key, &value)) in keys.iter().zip(values).enumerate() {
-            self.keys[at + i] = super::search::bias(key);
+            self.keys[at + i] = bias(key);
             self.values[at + i] = value;
         }
         self.count += more as u8;

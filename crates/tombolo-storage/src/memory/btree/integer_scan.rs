@@ -5,7 +5,8 @@
 //!
 //! Not here: scans while the tree changes; the borrow of the tree forbids it.
 
-use super::integer::{IntegerTree, Path};
+use super::integer::IntegerTree;
+use super::path::Path;
 use super::search::{bias, unbias};
 use std::ops::{Bound, ControlFlow};
 
@@ -76,7 +77,7 @@ impl IntegerTree {
         for level in turn + 1..self.levels {
             let node = self.inners.get(id);
             path.nodes[level] = id;
-            path.ranks[level] = if forward { 0 } else { node.len() as u8 };
+            path.ranks[level] = if forward { 0 } else { node.len() as u16 };
             id = node.child(path.rank(level));
         }
         Some(id)

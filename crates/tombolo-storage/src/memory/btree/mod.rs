@@ -12,6 +12,12 @@
 //!
 //! Implements the hand-coded integer-key search of LG-S1 and the tree of the bare kernel, LG-S11; answers LG-59.
 
+mod byte_check;
+mod byte_node;
+mod byte_scan;
+#[cfg(test)]
+mod byte_tests;
+mod bytes;
 mod hints;
 mod integer;
 mod integer_check;
@@ -20,8 +26,12 @@ mod integer_scan;
 #[cfg(test)]
 mod integer_tests;
 mod nodes;
+mod path;
 mod search;
+mod trend;
 
+pub use byte_node::KEY_BYTES_MAX;
+pub use bytes::{ByteTree, Position};
 pub use integer::IntegerTree;
 
 use super::region::RegionError;
@@ -33,9 +43,6 @@ pub const ABSENT: u32 = u32::MAX;
 /// How many look-ups run in lock step: enough to cover a miss, few enough for the processor's line-fill buffers.
 pub const LOCK_STEP: usize = 16;
 
-/// More levels than a tree of 2^32 nodes can have, each inner node having at least two children.
-const HEIGHT_MAX: usize = 33;
-
 /// Why nothing was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
@@ -43,6 +50,11 @@ pub enum InsertError {
     Duplicate(u32),
     /// There is no memory for another node.
     NoSpace(RegionError),
+    /// The key is longer than the tree was made for.
+    KeyTooLong {
+        /// The longest key it takes.
+        bytes_max: usize,
+    },
 }
 
 impl From<RegionError> for InsertError {
@@ -55,6 +67,9 @@ impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InsertError::Duplicate(value) => write!(f, "the key exists, with value {value}"),
+            InsertError::KeyTooLong { bytes_max } => {
+                write!(f, "the key is longer than {bytes_max} bytes")
+            }
             InsertError::NoSpace(error) => write!(f, "no space for an index node: {error}"),
         }
     }

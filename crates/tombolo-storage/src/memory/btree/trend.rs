@@ -1,0 +1,41 @@
+//! Where insertion into a node has been going, and so where the node is best split when it is full.
+//!
+//! A node keeps one more than the position of its last insertion. An insertion right behind that one goes on with an ascending run, one
+//! right before it with a descending run. Random insertion matches by chance once in a while, which costs a lopsided split and nothing
+//! else.
+
+/// The direction of insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trend {
+    Ascending,
+    Descending,
+    Random,
+}
+
+impl Trend {
+    /// The direction of an insertion at `at` after one just before position `last`.
+    #[inline(always)]
+    pub(super) fn of(at: usize, last: usize) -> Trend {
+        if at == last {
+            Trend::Ascending
+        } else if at + 1 == last {
+            Trend::Descending
+        } else {
+            Trend::Random
+        }
+    }
+
+    /// How many of `total` entries stay in the left node when the new one is the `at`-th of them; `most` fit in a node, which
+    /// keeps at least `least`.
+    ///
+    /// A run goes on right after (before) the new entry: what is left of it stays there for good and should be full, and
+    /// the room should be where the run goes on.
+    pub(super) fn left_count(self, at: usize, total: usize, least: usize, most: usize) -> usize {
+        let wanted = match self {
+            Trend::Ascending => at + 1,
+            Trend::Descending => at,
+            Trend::Random => total / 2,
+        };
+        wanted.clamp(least.max(total - most), most.min(total - least))
+    }
+}
