@@ -5,11 +5,10 @@
 
 use std::ops::ControlFlow;
 
-use super::btree::{ABSENT, LOCK_STEP, RunError};
+use super::btree::{ABSENT, LOCK_STEP, Position, RunError};
 use super::index::{Entries, RowIndex};
 use super::log::Log;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
-use super::stub::Position;
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{Edge, IndexType, Range};

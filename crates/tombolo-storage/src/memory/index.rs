@@ -9,12 +9,15 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::Limits;
-use super::btree::{InsertError, IntegerTree};
+use super::btree::{ByteTree, InsertError, IntegerTree, Position};
 use super::region::RegionError;
-use super::stub::{ByteTree, HashTable, Position};
-use crate::key::{IndexShape, packed_bits};
+use super::stub::HashTable;
+use crate::key::{IndexShape, KEY_BYTES_MAX, packed_bits};
 use crate::schema::{IndexDef, IndexKind, TableDef};
 use crate::store::Order;
+
+/// A normalised key with its row's slot behind it.
+const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + size_of::<u32>();
 
 /// The structure that holds an index's entries.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl RowIndex {
         let packs = packed_bits(&shape.parts).is_some() && def.unique;
         let entries = match (def.kind, packs) {
             (IndexKind::Tree, true) => Entries::Packed(IntegerTree::new(limit)?),
-            (IndexKind::Tree, false) => Entries::Bytes(ByteTree::new(limit)?),
+            (IndexKind::Tree, false) => Entries::Bytes(ByteTree::new(STORED_KEY_BYTES_MAX, limit)?),
             (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(limit)?),
             (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(limit)?),
         };
