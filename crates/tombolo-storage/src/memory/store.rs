@@ -186,6 +186,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         match error {
             InsertError::Duplicate(_) => Error::Duplicate { index: index as u32 },
             InsertError::NoSpace(_) => self.no_space(),
+            InsertError::KeyTooLong { .. } => Self::out_of_range(),
         }
     }
 
