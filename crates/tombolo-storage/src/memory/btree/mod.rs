@@ -25,7 +25,7 @@ mod integer_node;
 mod integer_scan;
 #[cfg(test)]
 mod integer_tests;
-mod nodes;
+pub(super) mod nodes;
 mod path;
 mod search;
 mod trend;

@@ -13,34 +13,34 @@ use std::marker::PhantomData;
 ///
 /// # Safety
 /// Every bit pattern is a value (so no references, no `bool`, no padding that matters), and its alignment divides its size and 4096.
-pub(super) unsafe trait Plain: Copy {}
+pub(in crate::memory) unsafe trait Plain: Copy {}
 
 /// Nodes of type `T` in a slab. See the module's head.
 #[derive(Debug)]
-pub(super) struct Nodes<T: Plain> {
+pub(in crate::memory) struct Nodes<T: Plain> {
     slab: Slab,
     holds: PhantomData<T>,
 }
 
 impl<T: Plain> Nodes<T> {
-    pub(super) fn new(limit_bytes: usize) -> Result<Self, RegionError> {
+    pub(in crate::memory) fn new(limit_bytes: usize) -> Result<Self, RegionError> {
         Ok(Nodes { slab: Slab::new(size_of::<T>(), limit_bytes)?, holds: PhantomData })
     }
 
-    pub(super) fn allocate(&mut self) -> Result<u32, RegionError> {
+    pub(in crate::memory) fn allocate(&mut self) -> Result<u32, RegionError> {
         self.slab.allocate()
     }
 
-    pub(super) fn free(&mut self, id: u32) {
+    pub(in crate::memory) fn free(&mut self, id: u32) {
         self.slab.free(id);
     }
 
-    pub(super) fn reserve(&mut self, nodes: u32) -> Result<(), RegionError> {
+    pub(in crate::memory) fn reserve(&mut self, nodes: u32) -> Result<(), RegionError> {
         self.slab.reserve(nodes)
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, id: u32) -> &T {
+    pub(in crate::memory) fn get(&self, id: u32) -> &T {
         self.verify(id);
         // SAFETY: the id is of a live slot (module's head), which is committed, as large as `T` and aligned for it (`Plain`: slots
         // lie at multiples of the size from a base aligned to 2 MB), and every bit pattern is a `T`. `&self` keeps it shared.
@@ -49,21 +49,21 @@ impl<T: Plain> Nodes<T> {
 
     /// A node that a hint names: it may have been freed since, but was allocated once.
     #[inline(always)]
-    pub(super) fn peek(&self, id: u32) -> &T {
+    pub(in crate::memory) fn peek(&self, id: u32) -> &T {
         debug_assert!(id < self.slab.used());
         // SAFETY: as in `get`, where liveness serves only the meaning: a freed slot is still committed and nobody's.
         unsafe { &*self.slab.pointer(id).cast::<T>() }
     }
 
     #[inline(always)]
-    pub(super) fn get_mut(&mut self, id: u32) -> &mut T {
+    pub(in crate::memory) fn get_mut(&mut self, id: u32) -> &mut T {
         self.verify(id);
         // SAFETY: as in `get`; `&mut self` keeps it exclusive.
         unsafe { &mut *self.slab.pointer(id).cast::<T>() }
     }
 
     /// Two different nodes at once.
-    pub(super) fn pair_mut(&mut self, a: u32, b: u32) -> (&mut T, &mut T) {
+    pub(in crate::memory) fn pair_mut(&mut self, a: u32, b: u32) -> (&mut T, &mut T) {
         assert_ne!(a, b);
         self.verify(a);
         self.verify(b);
@@ -73,7 +73,7 @@ impl<T: Plain> Nodes<T> {
 
     /// Asks for all cache lines of a node.
     #[inline(always)]
-    pub(super) fn prefetch(&self, id: u32) {
+    pub(in crate::memory) fn prefetch(&self, id: u32) {
         let node = self.slab.pointer(id);
         let mut offset = 0;
         while offset < size_of::<T>() {
@@ -82,19 +82,19 @@ impl<T: Plain> Nodes<T> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::memory) fn len(&self) -> usize {
         self.slab.len()
     }
 
-    pub(super) fn committed_bytes(&self) -> usize {
+    pub(in crate::memory) fn committed_bytes(&self) -> usize {
         self.slab.committed_bytes()
     }
 
-    pub(super) fn is_live(&self, id: u32) -> bool {
+    pub(in crate::memory) fn is_live(&self, id: u32) -> bool {
         self.slab.is_live(id)
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(in crate::memory) fn check(&self) -> Result<(), String> {
         self.slab.check()
     }
 
