@@ -205,7 +205,11 @@ impl Step {
     fn run(&self, root: &Path) -> Result<Outcome, Failure> {
         match self.action {
             Action::Call(call) => match call(root) {
-                Some(call) => call.run(root).map_err(Failure::machine),
+                Some(call) => call.run(root).map_err(|message| {
+                    Failure::machine(format!(
+                        "{message}; `cargo xtask test` installs what the checks need"
+                    ))
+                }),
                 None => Ok(Outcome { success: true, tests_passed: 0 }),
             },
             Action::Tidy => {

@@ -95,8 +95,10 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
 
 /// The folder above this package: chores work wherever in the repository they are called.
 fn repository_root() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_path_buf()
+    // Cargo sets the variable for what it runs; the compiled-in value would be stale in a moved folder.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
 #[cfg(test)]

@@ -195,6 +195,17 @@ fn unsafe_keeps_to_its_places() {
     breaks(STORE, &format!("//! S.\n{body}"), "store.rs:3: `unsafe` outside the modules");
     passes("crates/tombolo-storage/src/memory/slab.rs", &format!("//! S.\n{body}"));
     passes("crates/tombolo-storage/tests/allocations.rs", &format!("//! A.\n{body}"));
+    passes("crates/tombolo-storage/tests/no_alloc/main.rs", &format!("//! A.\n{body}"));
+    breaks(
+        "crates/tombolo-storage/tests/model.rs",
+        &format!("//! M.\n{body}"),
+        "model.rs:3: `unsafe`",
+    );
+    breaks(
+        "crates/tombolo-storage/src/bin/slab.rs",
+        &format!("//! B.\n{body}"),
+        "slab.rs:3: `unsafe`",
+    );
     passes(STORE, "//! S.\n#[expect(unsafe_code, reason = \"unsafe\")]\nfn f() {}\n");
 }
 
