@@ -65,7 +65,18 @@ impl KeyPart {
         parts
     }
 
-    /// Where `units` (or null) lies in this part's range.
+    /// Where `value` lies in this part's range.
+    fn place_value(&self, value: &Value<'_>) -> Place {
+        match (value.integer(), value) {
+            (Some(units), _) => self.place(Some(units)),
+            (None, Value::Null) if self.nullable => self.place(None),
+            // Units of more than 64 bits; a null where none can be sorts last as well.
+            (None, Value::Decimal { units, .. }) if *units < 0 => Place::Below,
+            (None, _) => Place::Above,
+        }
+    }
+
+    /// Where `units` (or null, of a nullable part) lies in this part's range.
     #[inline(always)]
     fn place(&self, units: Option<i64>) -> Place {
         match units {
@@ -87,6 +98,19 @@ impl KeyPart {
 enum Place {
     Below,
     Within(u64),
+    Above,
+}
+
+/// Whether every value of a key is one its column's stored form can hold. No row has a key with a value that is not, yet look-ups
+/// and edges may name one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Fit {
+    /// Every one is.
+    Within,
+    /// One is not and sorts before all keys that begin with the bytes appended so far.
+    Below,
+    /// One is not and sorts after all of them.
     Above,
 }
 
@@ -145,16 +169,16 @@ pub trait KeyColumns: 'static {
     fn pack(key: Self::Values<'_>, parts: &[KeyPart]) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, after: bool) -> u128;
-    /// Appends the normalised form of the first `columns` columns of `key`.
-    fn encode(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, out: &mut Vec<u8>);
+    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has none.
+    fn encode(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, out: &mut Vec<u8>) -> Fit;
 }
 
 /// A column type that can be part of a key.
 pub trait KeyColumn: ColumnType {
     /// The value as the whole number that packs; `None` for null. Types that do not pack are never asked.
     fn units(value: Self::Value<'_>) -> Option<i64>;
-    /// Appends the value's normalised form.
-    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>);
+    /// Appends the value's normalised form, if it has one.
+    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit;
 }
 
 macro_rules! number_key {
@@ -165,8 +189,8 @@ macro_rules! number_key {
                 Some($units)
             }
             #[inline]
-            fn encode($value: Self::Value<'_>, out: &mut Vec<u8>) {
-                encode_integer($units as i128, $bytes, out);
+            fn encode($value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
+                encode_integer($units as i128, $bytes, out)
             }
         }
     )+};
@@ -183,26 +207,26 @@ number_key! {
 }
 
 macro_rules! bytes_key {
-    ($($name:ident $(<const $g:ident: $t:ty>)?, $encode:ident;)+) => {$(
+    ($($name:ident $(<const $g:ident: $t:ty>)?, $value:ident, $out:ident => $encode:expr;)+) => {$(
         impl $(<const $g: $t>)? KeyColumn for $name $(<$g>)? {
             #[inline(always)]
             fn units(_: Self::Value<'_>) -> Option<i64> {
                 unreachable!("only keys of whole numbers are packed")
             }
             #[inline]
-            fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) {
-                $encode(value.as_ref(), out);
+            fn encode($value: Self::Value<'_>, $out: &mut Vec<u8>) -> Fit {
+                $encode
             }
         }
     )+};
 }
 
 bytes_key! {
-    Char<const N: u16>, encode_exact;
-    Uuid, encode_exact;
-    Varchar<const N: u16>, encode_bytes;
-    Text, encode_bytes;
-    Bytes, encode_bytes;
+    Char<const N: u16>, value, out => encode_padded(value, N as usize, out);
+    Uuid, value, out => encode_padded(&value, 16, out);
+    Varchar<const N: u16>, value, out => encode_bytes(value, out);
+    Text, value, out => encode_bytes(value, out);
+    Bytes, value, out => encode_bytes(value, out);
 }
 
 impl<T: KeyColumn> KeyColumn for Nullable<T> {
@@ -211,34 +235,48 @@ impl<T: KeyColumn> KeyColumn for Nullable<T> {
         value.and_then(T::units)
     }
     #[inline]
-    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) {
+    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
         out.push(value.is_none() as u8);
-        if let Some(value) = value {
-            T::encode(value, out);
-        }
+        value.map_or(Fit::Within, |value| T::encode(value, out))
     }
 }
 
 /// Big-endian with the sign flipped: negative numbers sort before positive ones.
-fn encode_integer(value: i128, width: usize, out: &mut Vec<u8>) {
+#[inline]
+fn encode_integer(value: i128, width: usize, out: &mut Vec<u8>) -> Fit {
+    let unused = u128::BITS - 8 * width as u32;
+    if value << unused >> unused != value {
+        return if value < 0 { Fit::Below } else { Fit::Above };
+    }
     let mut bytes = value.to_be_bytes();
     bytes[16 - width] ^= 0x80;
     out.extend_from_slice(&bytes[16 - width..]);
+    Fit::Within
 }
 
-/// IEEE total order: all bits flipped where negative, the sign alone where not.
-fn encode_double(value: f64, out: &mut Vec<u8>) {
-    let bits = value.to_bits();
+/// All bits flipped where negative, the sign alone where not. As in PostgreSQL the two zeros are equal, and so are all NaNs, which sort last.
+fn encode_double(value: f64, out: &mut Vec<u8>) -> Fit {
+    let canonical = match value {
+        0.0 => 0.0,
+        value if value.is_nan() => f64::NAN,
+        value => value,
+    };
+    let bits = canonical.to_bits();
     let mask = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
     out.extend_from_slice(&(bits ^ mask).to_be_bytes());
+    Fit::Within
 }
 
-fn encode_exact(value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(value);
+/// Exactly `width` bytes; a shorter value is padded with blanks as `char` is.
+fn encode_padded(value: &[u8], width: usize, out: &mut Vec<u8>) -> Fit {
+    let end = out.len() + width;
+    out.extend_from_slice(&value[..value.len().min(width)]);
+    out.resize(end, b' ');
+    if value.len() > width { Fit::Above } else { Fit::Within }
 }
 
 /// Any bytes, ended so that a prefix sorts first: 0 becomes 0 255, the end is 0 1.
-fn encode_bytes(value: &[u8], out: &mut Vec<u8>) {
+fn encode_bytes(value: &[u8], out: &mut Vec<u8>) -> Fit {
     for &byte in value {
         out.push(byte);
         if byte == 0 {
@@ -246,6 +284,7 @@ fn encode_bytes(value: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&[0, 1]);
+    Fit::Within
 }
 
 /// Packs column by column; the position form works on as many as count.
@@ -276,10 +315,10 @@ impl Packer {
         (self.packed as u128 + after as u128) << self.rest
     }
 
-    /// Pushes `units`, or gives the edge at which a value outside the range lies.
+    /// Pushes a value, or gives the edge at which one outside the range lies.
     #[inline(always)]
-    fn push_or_edge(&mut self, part: &KeyPart, units: Option<i64>) -> Result<(), u128> {
-        match part.place(units) {
+    fn push_or_edge(&mut self, part: &KeyPart, place: Place) -> Result<(), u128> {
+        match place {
             Place::Within(distance) => {
                 self.push(part, distance);
                 Ok(())
@@ -317,7 +356,10 @@ macro_rules! key_columns {
                 let key_columns!(@pattern $($value),+) = key;
                 let mut packer = Packer::new(parts);
                 $(if columns > $position
-                    && let Err(edge) = packer.push_or_edge(&parts[$position], $name::units($value))
+                    && let Err(edge) = {
+                        let place = parts[$position].place($name::units($value));
+                        packer.push_or_edge(&parts[$position], place)
+                    }
                 {
                     return edge;
                 })+
@@ -325,11 +367,20 @@ macro_rules! key_columns {
             }
 
             #[inline]
-            fn encode(key: Self::Values<'_>, _: &[KeyPart], columns: usize, out: &mut Vec<u8>) {
+            fn encode(
+                key: Self::Values<'_>,
+                _: &[KeyPart],
+                columns: usize,
+                out: &mut Vec<u8>,
+            ) -> Fit {
                 let key_columns!(@pattern $($value),+) = key;
                 $(if columns > $position {
-                    $name::encode($value, out);
+                    match $name::encode($value, out) {
+                        Fit::Within => {}
+                        outside => return outside,
+                    }
                 })+
+                Fit::Within
             }
         }
     };
@@ -362,8 +413,8 @@ pub trait IndexType: 'static {
     fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, after: bool) -> u128;
-    /// Appends the normalised form of the first `columns` columns of `key`.
-    fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>);
+    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has none.
+    fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit;
 }
 
 impl<I: DeclaredIndex> IndexType for I {
@@ -390,8 +441,8 @@ impl<I: DeclaredIndex> IndexType for I {
         I::Columns::position(key, I::PARTS, columns, after)
     }
     #[inline]
-    fn encode((): &(), key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) {
-        I::Columns::encode(key, I::PARTS, columns, out);
+    fn encode((): &(), key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit {
+        I::Columns::encode(key, I::PARTS, columns, out)
     }
 }
 
@@ -417,6 +468,17 @@ impl IndexShape {
             unique: index.unique,
         }
     }
+
+    /// The first `columns` parts with their values.
+    fn counted<'a>(
+        &'a self,
+        key: &'a [Value<'a>],
+        columns: usize,
+    ) -> impl Iterator<Item = (&'a KeyPart, &'a Value<'a>)> {
+        let columns = columns.min(self.parts.len());
+        assert!(key.len() >= columns, "a key has fewer values than columns count");
+        self.parts.iter().zip(key).take(columns)
+    }
 }
 
 impl IndexType for Dynamic {
@@ -433,9 +495,10 @@ impl IndexType for Dynamic {
         shape.unique
     }
     fn pack(shape: &IndexShape, key: &[Value<'_>]) -> Option<u64> {
+        assert_eq!(key.len(), shape.parts.len(), "a key has one value per column of its index");
         let mut packer = Packer::new(&shape.parts);
         for (part, value) in shape.parts.iter().zip(key) {
-            match part.place(value.integer()) {
+            match part.place_value(value) {
                 Place::Within(distance) => packer.push(part, distance),
                 _ => return None,
             }
@@ -444,40 +507,43 @@ impl IndexType for Dynamic {
     }
     fn position(shape: &IndexShape, key: &[Value<'_>], columns: usize, after: bool) -> u128 {
         let mut packer = Packer::new(&shape.parts);
-        for (part, value) in shape.parts.iter().zip(key).take(columns) {
-            if let Err(edge) = packer.push_or_edge(part, value.integer()) {
+        for (part, value) in shape.counted(key, columns) {
+            if let Err(edge) = packer.push_or_edge(part, part.place_value(value)) {
                 return edge;
             }
         }
         packer.edge(after)
     }
-    fn encode(shape: &IndexShape, key: &[Value<'_>], columns: usize, out: &mut Vec<u8>) {
-        for (part, value) in shape.parts.iter().zip(key).take(columns) {
-            encode_value(part, value, out);
+    fn encode(shape: &IndexShape, key: &[Value<'_>], columns: usize, out: &mut Vec<u8>) -> Fit {
+        for (part, value) in shape.counted(key, columns) {
+            match encode_value(part, value, out) {
+                Fit::Within => {}
+                outside => return outside,
+            }
         }
+        Fit::Within
     }
 }
 
-/// Appends the normalised form of a dynamic value.
-fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) {
+/// Appends the normalised form of a dynamic value, if it has one.
+fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) -> Fit {
     if part.nullable {
         out.push(matches!(value, Value::Null) as u8);
     }
+    let bytes = |bytes: &[u8], out: &mut Vec<u8>| match part.sql {
+        SqlType::Char(n) => encode_padded(bytes, n as usize, out),
+        _ => encode_bytes(bytes, out),
+    };
     match *value {
-        Value::Null => {}
+        Value::Null if part.nullable => Fit::Within,
+        Value::Null => Fit::Above,
         Value::Double(value) => encode_double(value, out),
-        Value::Text(text) if matches!(part.sql, SqlType::Char(_)) => {
-            let padded = out.len() + part.sql.width();
-            encode_exact(text.as_bytes(), out);
-            out.resize(padded, b' ');
-        }
-        Value::Text(text) => encode_bytes(text.as_bytes(), out),
-        Value::Bytes(bytes) if matches!(part.sql, SqlType::Char(_)) => encode_exact(bytes, out),
-        Value::Bytes(bytes) => encode_bytes(bytes, out),
-        Value::Uuid(bytes) => encode_exact(&bytes, out),
+        Value::Text(text) => bytes(text.as_bytes(), out),
+        Value::Bytes(value) => bytes(value, out),
+        Value::Uuid(uuid) => encode_padded(&uuid, 16, out),
         Value::Boolean(value) => encode_integer(value as i128, 1, out),
         Value::Integer(value) | Value::Timestamp(value) => {
-            encode_integer(value as i128, part.sql.width(), out);
+            encode_integer(value as i128, part.sql.width(), out)
         }
         Value::Date(days) => encode_integer(days as i128, 4, out),
         Value::Decimal { units, .. } => encode_integer(units, part.sql.width(), out),

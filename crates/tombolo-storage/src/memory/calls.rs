@@ -11,7 +11,7 @@ use super::log::Log;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
-use crate::key::{Edge, IndexType, Range};
+use crate::key::{Edge, Fit, IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
@@ -89,7 +89,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
             return Ok(self.indexes[index.position()].find_packed(key).map(Self::row_id));
         }
-        self.normalise(index, key)?;
+        if !self.normalise(index, key) {
+            return Ok(None);
+        }
         Ok(self.find_normalised(index.position()).map(Self::row_id))
     }
 
@@ -145,21 +147,29 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             entries.scan_packed(lower, upper, order, |slot| visit(Self::row_id(slot)));
             return Ok(());
         }
+        // Whether the edge lies before or after all keys that begin with the bytes put out.
         let encode = |edge: &Edge<I::Key<'_>>, out: &mut Vec<u8>| {
             out.clear();
-            if let Edge::Before(key, columns) | Edge::After(key, columns) = *edge {
-                I::encode(index.shape(), key, columns, out);
-            }
+            let (key, columns, after) = match *edge {
+                Edge::Open => return None,
+                Edge::Before(key, columns) => (key, columns, false),
+                Edge::After(key, columns) => (key, columns, true),
+            };
+            Some(match I::encode(index.shape(), key, columns, out) {
+                Fit::Within => after,
+                Fit::Below => false,
+                Fit::Above => true,
+            })
         };
-        encode(&range.lower, &mut self.key);
-        encode(&range.upper, &mut self.end_key);
-        let position = |edge: &Edge<I::Key<'_>>, bytes, open| match edge {
-            Edge::Open => open,
-            Edge::Before(..) => Position::Before(bytes),
-            Edge::After(..) => Position::After(bytes),
+        let lower = encode(&range.lower, &mut self.key);
+        let upper = encode(&range.upper, &mut self.end_key);
+        let position = |after, bytes, open| match after {
+            None => open,
+            Some(false) => Position::Before(bytes),
+            Some(true) => Position::After(bytes),
         };
-        let lower = position(&range.lower, self.key.as_slice(), Position::Before(&[]));
-        let upper = position(&range.upper, self.end_key.as_slice(), Position::After(&[]));
+        let lower = position(lower, self.key.as_slice(), Position::Before(&[]));
+        let upper = position(upper, self.end_key.as_slice(), Position::After(&[]));
         entries.scan_bytes(lower, upper, order, |slot| visit(Self::row_id(slot)));
         Ok(())
     }
@@ -285,7 +295,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             self.undo.note(Change::InsertedPacked { index: position as u32, row: slot, key });
             return Ok(());
         }
-        self.normalise(index, key)?;
+        if !self.normalise(index, key) {
+            return Err(Self::out_of_range());
+        }
         self.insert_normalised(position, slot)
     }
 
@@ -343,8 +355,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             self.undo.note(Change::RemovedPacked { index: position as u32, row: slot, key });
             return Ok(true);
         }
-        self.normalise(index, key)?;
-        Ok(self.remove_normalised(position, slot))
+        Ok(self.normalise(index, key) && self.remove_normalised(position, slot))
     }
 
     #[cold]

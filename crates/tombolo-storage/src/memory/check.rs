@@ -11,7 +11,7 @@ use super::stub::hash_bytes;
 use super::stub::{Handle, SizeClasses};
 use super::undo::{Change, Undo};
 use crate::error::Result;
-use crate::key::{Dynamic, IndexType};
+use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;
 use crate::schema::ColumnDef;
 use crate::store::{Damage, Usage};
@@ -37,8 +37,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let columns = &self.schema.tables[index.table].columns;
         let row = row(&self.tables[index.table], &self.values, slot);
         let mut key = Vec::new();
-        Dynamic::encode(&index.shape, &key_values(&row, columns, index), usize::MAX, &mut key);
-        key == self.key
+        let values = key_values(&row, columns, index);
+        let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
+        fit == Fit::Within && key == self.key
     }
 
     /// The row with the normalised key `self.key`.
@@ -129,13 +130,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
                     packed.and_then(|key| index.find_packed(key)) == Some(slot)
                 }
                 Entries::Bytes(tree) => {
-                    Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
+                    let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
                     index.stored_form(&mut key, slot);
-                    tree.get(&key) == Some(slot)
+                    fit == Fit::Within && tree.get(&key) == Some(slot)
                 }
                 Entries::BytesHash(table) => {
-                    Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
-                    table.candidates(hash_bytes(&key)).any(|candidate| candidate == slot)
+                    let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
+                    let mut candidates = table.candidates(hash_bytes(&key));
+                    fit == Fit::Within && candidates.any(|candidate| candidate == slot)
                 }
             };
             if !found {

@@ -21,7 +21,7 @@ use super::stub::hash_bytes;
 use super::stub::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result};
-use crate::key::{IndexType, KEY_BYTES_MAX, packed_bits};
+use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
 use crate::row::{RowBytes, RowId, column_offset};
 use crate::schema::{Schema, TableDef};
@@ -141,7 +141,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub(super) fn existing<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
         let slab = &self.tables[table.position()].slab;
         let slot = Self::slot(row);
-        if slot < slab.used() && (!R::CHECKED || slab.is_live(slot)) {
+        // The whole location is compared: an id of another store may have more bits than a slot.
+        if row.location() < slab.used() as u64 && (!R::CHECKED || slab.is_live(slot)) {
             return Ok(slot);
         }
         Err(Error::NoSuchRow { table: table.position() as u32 })
@@ -153,15 +154,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
         packed_bits(I::parts(index.shape())).is_some() && I::unique(index.shape())
     }
 
-    /// Puts the normalised form of `key` into `self.key`.
-    pub(super) fn normalise<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-    ) -> Result<()> {
+    /// Puts the normalised form of `key` into `self.key`; says whether a row can have that key.
+    #[inline]
+    pub(super) fn normalise<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> bool {
         self.key.clear();
-        I::encode(index.shape(), key, usize::MAX, &mut self.key);
-        if self.key.len() > KEY_BYTES_MAX { Err(Error::OutOfRange { column: 0 }) } else { Ok(()) }
+        let fit = I::encode(index.shape(), key, usize::MAX, &mut self.key);
+        fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 
     /// Why no transaction can begin.
