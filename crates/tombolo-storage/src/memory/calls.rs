@@ -66,6 +66,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn commit(&mut self) -> Result<()> {
+        if let State::Poisoned(reason) = self.state {
+            return Err(Error::Poisoned { reason });
+        }
         let (tables, values) = (&mut self.tables, &mut self.values);
         self.undo.finish(|change| Self::give_back(tables, values, change));
         self.log.committed();
@@ -74,6 +77,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     fn abort(&mut self) -> Result<()> {
+        if let State::Poisoned(reason) = self.state {
+            return Err(Error::Poisoned { reason });
+        }
         if !Self::UNDO && self.state == State::Writing {
             return self.fail();
         }
