@@ -126,7 +126,7 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
 /// The handle of an index that is declared and that the schema holds with the same definition.
 ///
 /// # Errors
-/// When there is no such index, or it differs.
+/// When there is no such index, or it or its table differs: how a key packs depends on the columns' declared ranges.
 pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, SchemaError> {
     let refuse = |what| Err(SchemaError::new(I::NAME, what));
     let Some((table, i)) = schema.index(I::NAME) else { return refuse("no such index") };
@@ -137,6 +137,7 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
     if stored.unique != I::UNIQUE || stored.kind != I::KIND {
         return refuse("the index is of another kind in the database than in the program");
     }
+    resolve_table::<I::Table>(schema)?;
     Ok(Index { position: (first_index(schema, table) + i) as u32, shape: () })
 }
 
