@@ -228,13 +228,13 @@ impl<R> Fields<R> {
         }
     }
 
-    /// First byte.
+    /// First byte; that of the row when there is no column.
     #[inline(always)]
     pub const fn start(self) -> usize {
-        self.start as usize
+        if self.start > self.end { 0 } else { self.start as usize }
     }
 
-    /// One past the last byte; equal to or below `start` when there is no column.
+    /// One past the last byte; the same as `start` when there is no column.
     #[inline(always)]
     pub const fn end(self) -> usize {
         self.end as usize
@@ -278,7 +278,7 @@ impl<'a, R> RowMut<'a, R> {
     /// The bytes that may be changed, for callers that know the layout at run time.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.fields.start as usize..self.fields.end as usize]
+        &mut self.bytes[self.fields.start()..self.fields.end()]
     }
 }
 
