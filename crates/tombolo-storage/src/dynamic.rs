@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use crate::error::{Error, Result};
-use crate::key::{Dynamic, IndexType};
+use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
 use crate::schema::{ColumnDef, Schema};
 use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
@@ -75,6 +75,7 @@ impl DynamicTable {
     /// A value its column does not admit (before anything is changed), or what the store refuses.
     pub fn insert<S: Store>(&self, store: &mut S, values: &[Value<'_>]) -> Result<RowId> {
         self.verify(values)?;
+        self.verify_key_lengths(values)?;
         self.verify_unique(store, values, None)?;
         let row = store.create(&self.table, |row| self.write_inline(row, values))?;
         self.write_variable(store, row, values)?;
@@ -90,6 +91,7 @@ impl DynamicTable {
     /// As [`DynamicTable::insert`], and `NoSuchRow`.
     pub fn update<S: Store>(&self, store: &mut S, row: RowId, values: &[Value<'_>]) -> Result<()> {
         self.verify(values)?;
+        self.verify_key_lengths(values)?;
         self.verify_unique(store, values, Some(row))?;
         let moved = self.moved_entries(store, row, Some(values))?;
         for (index, old) in &moved {
@@ -158,6 +160,30 @@ impl DynamicTable {
             let handle = |position| self.indexes().find(move |index| index.position() == position);
             moved.into_iter().filter_map(|(p, key)| handle(p).map(|index| (index, key))).collect()
         })
+    }
+
+    /// Refuses a key longer than an index takes, in the name of the column that makes it so.
+    fn verify_key_lengths(&self, values: &[Value<'_>]) -> Result<()> {
+        // No other value takes more bytes, and each byte of a text takes two at most.
+        let bytes_most = |&column: &usize| match values[column] {
+            Value::Text(text) => self.columns[column].sql.width() + text.len() * 2 + 3,
+            Value::Bytes(bytes) => self.columns[column].sql.width() + bytes.len() * 2 + 3,
+            _ => 17,
+        };
+        for (index, columns) in &self.indexes {
+            if columns.iter().map(bytes_most).sum::<usize>() <= KEY_BYTES_MAX {
+                continue;
+            }
+            let (key, mut bytes) = (self.key(columns, values), Vec::new());
+            for (i, &column) in columns.iter().enumerate() {
+                bytes.clear();
+                let fit = Dynamic::encode(index.shape(), &key, i + 1, &mut bytes);
+                if fit != Fit::Within || bytes.len() > KEY_BYTES_MAX {
+                    return Err(Error::OutOfRange { column: column as u32 });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a key another row has in a unique index.
