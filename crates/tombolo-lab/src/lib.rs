@@ -1,2 +1,3 @@
 //! Tombolo, crate lab.
+pub mod dump;
 pub mod workload;
