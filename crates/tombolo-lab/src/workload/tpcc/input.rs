@@ -87,6 +87,13 @@ impl NewOrderInput {
     pub fn lines(&self) -> &[LineInput] {
         &self.line_array[..usize::from(self.line_count)]
     }
+
+    /// Replaces the item of the line at `place`.
+    #[cfg(test)]
+    pub(super) fn set_item(&mut self, place: usize, i_id: i32) {
+        assert!(place < usize::from(self.line_count));
+        self.line_array[place].i_id = i_id;
+    }
 }
 
 /// How a transaction names its customer.

@@ -23,7 +23,7 @@ use super::rows::{
 use super::text::{Text, a_string, data, last_name, n_string, zip};
 use super::{
     CUSTOMERS, DAY, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDER_LINES_MAX, ORDER_LINES_MIN,
-    ORDERS, Stream, money,
+    ORDERS, STOCK_PARTS, Stream, money,
 };
 
 /// Chooses an exact number of a known number of rows, every such choice equally likely.
@@ -215,9 +215,16 @@ pub fn items(seed: u64) -> impl Iterator<Item = Item> {
 
 /// The rows of STOCK of one warehouse.
 pub fn stock(seed: u64, s_w_id: i32) -> impl Iterator<Item = Stock> {
-    let mut rng = Stream::Stock.rng(seed, [s_w_id]);
-    let mut original = Choice::tenth(ITEMS);
-    (1..=ITEMS).map(move |s_i_id| {
+    (0..STOCK_PARTS).flat_map(move |part| stock_part(seed, s_w_id, part))
+}
+
+/// One of [`STOCK_PARTS`] equal parts of the rows of STOCK of one warehouse.
+pub fn stock_part(seed: u64, s_w_id: i32, part: i32) -> impl Iterator<Item = Stock> {
+    const ROWS: i32 = ITEMS / STOCK_PARTS;
+    const { assert!(ROWS * STOCK_PARTS == ITEMS) };
+    let mut rng = Stream::Stock.rng(seed, [s_w_id, part]);
+    let mut original = Choice::tenth(ROWS);
+    (part * ROWS + 1..=(part + 1) * ROWS).map(move |s_i_id| {
         let rng = &mut rng;
         let original = original.next(rng);
         Stock {

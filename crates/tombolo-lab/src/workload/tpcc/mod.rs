@@ -10,13 +10,24 @@
 //! Every value that ends in a row is a function of the seed and of a transaction's input: nothing
 //! here reads a clock, and all randomness comes from the seeded door `tombolo_engine::rng`.
 
+pub mod checks;
+pub mod error;
+pub mod fill;
+mod handles;
 pub mod input;
 pub mod load;
+pub mod loader;
 pub mod nurand;
 pub mod rows;
+pub mod schema;
+pub mod tamper;
 pub mod text;
+pub mod transactions;
 
 use tombolo_engine::rng::Rng;
+
+#[cfg(test)]
+mod store_tests;
 
 /// Districts of a warehouse.
 pub const DISTRICTS: i16 = 10;
@@ -28,6 +39,8 @@ pub const ORDERS: i32 = 3_000;
 pub const FIRST_UNDELIVERED_ORDER: i32 = 2_101;
 /// Items, and stock rows of each warehouse.
 pub const ITEMS: i32 = 100_000;
+/// The parts in which a warehouse's stock is generated.
+pub const STOCK_PARTS: i32 = 10;
 /// The fewest lines of an order.
 pub const ORDER_LINES_MIN: i64 = 5;
 /// The most lines of an order.

@@ -41,6 +41,17 @@ impl<const N: usize> Text<N> {
         text
     }
 
+    /// The string that a row holds as `bytes`.
+    ///
+    /// # Panics
+    /// If there are more than `N` bytes. That they are ASCII is for the row to guarantee.
+    #[inline]
+    #[must_use]
+    pub fn from_row(bytes: &[u8]) -> Self {
+        debug_assert!(bytes.is_ascii(), "not ASCII: {bytes:?}");
+        Self::filled(bytes.len(), |out| out.copy_from_slice(bytes))
+    }
+
     /// Appends `value`.
     ///
     /// # Panics
@@ -63,7 +74,7 @@ impl<const N: usize> Text<N> {
     /// The string.
     ///
     /// # Panics
-    /// Never: every constructor accepts ASCII only.
+    /// If a row held other bytes than ASCII.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("a text holds ASCII only")
@@ -149,7 +160,32 @@ pub fn zip(rng: &mut Rng) -> Text<9> {
 }
 
 /// What I_DATA or S_DATA holds where the item is an original.
-pub const ORIGINAL: &[u8] = b"ORIGINAL";
+const ORIGINAL: &[u8; 8] = b"ORIGINAL";
+
+/// By byte: how far [`is_original`] may move on when its window ends in that byte.
+const STEPS: [u8; 256] = {
+    let mut steps = [ORIGINAL.len() as u8; 256];
+    let mut place = 0;
+    while place < ORIGINAL.len() - 1 {
+        steps[ORIGINAL[place] as usize] = (ORIGINAL.len() - 1 - place) as u8;
+        place += 1;
+    }
+    steps
+};
+
+/// Whether I_DATA or S_DATA holds "ORIGINAL" (Horspool's search: about one byte in seven is read).
+#[inline]
+#[must_use]
+pub fn is_original(data: &[u8]) -> bool {
+    let mut end = ORIGINAL.len();
+    while let Some(window) = data.get(end.wrapping_sub(ORIGINAL.len())..end) {
+        if window == ORIGINAL {
+            return true;
+        }
+        end += usize::from(STEPS[usize::from(window[ORIGINAL.len() - 1])]);
+    }
+    false
+}
 
 /// I_DATA or S_DATA: 26 to 50 characters, with "ORIGINAL" at a random place if `original`.
 pub fn data(rng: &mut Rng, original: bool) -> Text<50> {
@@ -260,8 +296,29 @@ mod tests {
             let with = data(&mut rng, true);
             places.insert(with.as_str().find("ORIGINAL").expect("it was asked for"));
             assert!((26..=50).contains(&with.len()));
-            assert!(!data(&mut rng, false).as_str().contains("ORIGINAL"));
+            assert!(is_original(with.as_bytes()));
+            let without = data(&mut rng, false);
+            assert!(!without.as_str().contains("ORIGINAL") && !is_original(without.as_bytes()));
         }
         assert_eq!(places, (0..=42).collect());
+    }
+
+    #[test]
+    fn original_is_found_wherever_it_stands() {
+        // Letters of the word itself lead the search astray most.
+        let mut rng = Rng::from_seed(1);
+        let mut found = 0;
+        for _ in 0..200_000 {
+            let length = rng.below(20) as usize;
+            let mut bytes: Vec<u8> = (0..length).map(|_| ORIGINAL[rng.below(8) as usize]).collect();
+            let place = rng.below(30) as usize;
+            if let Some(window) = bytes.get_mut(place..place + ORIGINAL.len()) {
+                window.copy_from_slice(ORIGINAL);
+            }
+            let expected = bytes.windows(ORIGINAL.len()).any(|window| window == ORIGINAL);
+            assert_eq!(is_original(&bytes), expected, "{bytes:?}");
+            found += u32::from(expected);
+        }
+        assert!(found > 10_000);
     }
 }

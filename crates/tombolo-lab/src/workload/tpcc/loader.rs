@@ -1,0 +1,282 @@
+//! Puts the initial database into a store.
+//!
+//! # What it is
+//! Parts of the database are generated on several threads and stored by the calling one, in a fixed
+//! order, so what the store holds, and where, never depends on the schedule. Each part is stored in
+//! transactions of a thousand rows: a store with undo or a log need not hold a whole table's.
+//!
+//! # What it does not do
+//! It does not decide whether the database fits in memory; [`row_bytes`] says what to expect, and a
+//! store without space refuses a row.
+
+use tombolo_engine::threads;
+use tombolo_storage::error::Error;
+use tombolo_storage::key::IndexType;
+use tombolo_storage::row::RowId;
+use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
+use tombolo_storage::store::{Index, Store, Table};
+
+use super::error::TpccError;
+use super::fill::Fill;
+use super::handles::Handles;
+use super::input::Mix;
+use super::{DISTRICTS, STOCK_PARTS, load, rows, schema};
+
+/// What to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The seed of every value.
+    pub seed: u64,
+    /// The number of warehouses.
+    pub warehouses: i32,
+    /// The mix whose indexes are built.
+    pub mix: Mix,
+}
+
+/// The rows of a transaction while loading.
+const BATCH_ROWS: usize = 1_000;
+
+/// A part of the database: what one thread generates at a time.
+#[derive(Clone, Copy)]
+enum Part {
+    Items,
+    Warehouse(i32),
+    Stock(i32, i32),
+    Customers(i32, i16),
+    Orders(i32, i16),
+}
+
+/// The rows of a part.
+enum PartRows {
+    Items(Vec<rows::Item>),
+    Warehouse(rows::Warehouse, Vec<rows::District>),
+    Stock(Vec<rows::Stock>),
+    Customers(Vec<rows::Customer>, Vec<rows::History>),
+    Orders(Vec<rows::Order>, Vec<rows::OrderLine>, Vec<rows::NewOrder>),
+}
+
+impl Part {
+    /// The parts of the whole database, in the order they are stored.
+    fn all(warehouses: i32) -> Vec<Self> {
+        let mut parts = vec![Self::Items];
+        for w_id in 1..=warehouses {
+            parts.push(Self::Warehouse(w_id));
+            parts.extend((0..STOCK_PARTS).map(|part| Self::Stock(w_id, part)));
+            parts.extend((1..=DISTRICTS).map(|d_id| Self::Customers(w_id, d_id)));
+            parts.extend((1..=DISTRICTS).map(|d_id| Self::Orders(w_id, d_id)));
+        }
+        parts
+    }
+
+    fn generate(self, seed: u64) -> PartRows {
+        match self {
+            Self::Items => PartRows::Items(load::items(seed).collect()),
+            Self::Warehouse(w_id) => PartRows::Warehouse(
+                load::warehouse(seed, w_id),
+                load::districts(seed, w_id).collect(),
+            ),
+            Self::Stock(w_id, part) => {
+                PartRows::Stock(load::stock_part(seed, w_id, part).collect())
+            }
+            Self::Customers(w_id, d_id) => PartRows::Customers(
+                load::customers(seed, w_id, d_id).collect(),
+                load::history(seed, w_id, d_id).collect(),
+            ),
+            Self::Orders(w_id, d_id) => {
+                let orders: Vec<_> = load::orders(seed, w_id, d_id).collect();
+                let lines = orders.iter().flat_map(|order| load::lines_of(seed, order)).collect();
+                PartRows::Orders(orders, lines, load::new_orders(w_id, d_id).collect())
+            }
+        }
+    }
+}
+
+/// Bytes of all rows of `warehouses` warehouses, each column at full width, without indexes.
+#[must_use]
+pub fn row_bytes(warehouses: i32) -> u64 {
+    use super::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS};
+    const LINES_ON_AVERAGE: u64 = 10;
+    let size = |bytes: usize, rows: u64| bytes as u64 * rows;
+    let count = |rows: i32| u64::from(rows.unsigned_abs());
+    let districts = u64::from(DISTRICTS.unsigned_abs());
+    let per_district = size(schema::District::SIZE, 1)
+        + size(schema::Customer::SIZE + schema::History::SIZE, count(CUSTOMERS))
+        + size(schema::Orders::SIZE, count(ORDERS))
+        + size(schema::OrderLine::SIZE, count(ORDERS) * LINES_ON_AVERAGE)
+        + size(schema::NewOrder::SIZE, count(ORDERS + 1 - FIRST_UNDELIVERED_ORDER));
+    let per_warehouse = size(schema::Warehouse::SIZE, 1)
+        + size(schema::Stock::SIZE, count(ITEMS))
+        + districts * per_district;
+    size(schema::Item::SIZE, count(ITEMS)) + count(warehouses) * per_warehouse
+}
+
+/// Creates the tables in `store` and loads the initial database, generating on `threads` threads.
+///
+/// `progress` hears how many parts of how many are stored.
+///
+/// # Errors
+/// When the store refuses a table, a row or an index entry; what was stored so far stays.
+///
+/// # Panics
+/// When there is not at least one thread and one warehouse, or there are more than
+/// [`schema::WAREHOUSES_MAX`] warehouses.
+pub fn load<S: Store>(
+    store: &mut S,
+    scale: Scale,
+    threads: usize,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<(), TpccError> {
+    let warehouses = 1..=schema::WAREHOUSES_MAX;
+    assert!(warehouses.contains(&scale.warehouses), "{} warehouses", scale.warehouses);
+    for table in schema::tables(scale.mix) {
+        store.create_table(table)?;
+    }
+    let handles = Handles::bind(store.schema())?;
+    let parts = Part::all(scale.warehouses);
+    let mut done = 0;
+    let mut result = Ok(());
+    let generate = |part: &Part| part.generate(scale.seed);
+    threads::ordered_parallel(&parts, threads, generate, |rows| {
+        // After a refusal the remaining parts are only taken from their threads.
+        if result.is_ok() {
+            result = handles.store_part(store, &rows);
+            done += 1;
+            progress(done, parts.len());
+        }
+    });
+    Ok(result?)
+}
+
+impl Handles {
+    fn store_part<S: Store>(&self, store: &mut S, part: &PartRows) -> Result<(), Error> {
+        match part {
+            PartRows::Items(items) => store_batches(store, items, |store, items| {
+                let rows = create_rows(store, &self.item, items)?;
+                insert_run(store, &self.item_key, items, &rows, |item| item.i_id)
+            }),
+            PartRows::Warehouse(warehouse, districts) => {
+                self.store_warehouse(store, warehouse, districts)
+            }
+            PartRows::Stock(stock) => store_batches(store, stock, |store, stock| {
+                let rows = create_rows(store, &self.stock, stock)?;
+                insert_run(store, &self.stock_key, stock, &rows, |s| (s.s_w_id, s.s_i_id))
+            }),
+            PartRows::Customers(customers, history) => {
+                store_batches(store, customers, |store, batch| self.store_customers(store, batch))?;
+                store_batches(store, history, |store, batch| {
+                    create_rows(store, &self.history, batch).map(|_| ())
+                })
+            }
+            PartRows::Orders(orders, lines, new_orders) => {
+                store_batches(store, orders, |store, batch| self.store_orders(store, batch))?;
+                store_batches(store, lines, |store, lines| {
+                    let rows = create_rows(store, &self.order_line, lines)?;
+                    insert_run(store, &self.order_line_key, lines, &rows, |line| {
+                        (line.ol_w_id, line.ol_d_id, line.ol_o_id, line.ol_number)
+                    })
+                })?;
+                store_batches(store, new_orders, |store, batch| self.store_new_orders(store, batch))
+            }
+        }
+    }
+
+    fn store_warehouse<S: Store>(
+        &self,
+        store: &mut S,
+        warehouse: &rows::Warehouse,
+        districts: &[rows::District],
+    ) -> Result<(), Error> {
+        store_batches(store, std::slice::from_ref(warehouse), |store, warehouses| {
+            let rows = create_rows(store, &self.warehouse, warehouses)?;
+            insert_run(store, &self.warehouse_key, warehouses, &rows, |w| w.w_id)
+        })?;
+        store_batches(store, districts, |store, districts| {
+            let rows = create_rows(store, &self.district, districts)?;
+            insert_run(store, &self.district_key, districts, &rows, |d| (d.d_w_id, d.d_id))
+        })
+    }
+
+    fn store_customers<S: Store>(
+        &self,
+        store: &mut S,
+        customers: &[rows::Customer],
+    ) -> Result<(), Error> {
+        let rows = create_rows(store, &self.customer, customers)?;
+        insert_run(store, &self.customer_key, customers, &rows, |customer| {
+            (customer.c_w_id, customer.c_d_id, customer.c_id)
+        })?;
+        let Some(by_name) = &self.customer_by_name else { return Ok(()) };
+        for (customer, &row) in customers.iter().zip(&rows) {
+            let (last, first) = (customer.c_last.as_bytes(), customer.c_first.as_bytes());
+            store.insert(by_name, (customer.c_w_id, customer.c_d_id, last, first), row)?;
+        }
+        Ok(())
+    }
+
+    fn store_orders<S: Store>(&self, store: &mut S, orders: &[rows::Order]) -> Result<(), Error> {
+        let rows = create_rows(store, &self.orders, orders)?;
+        insert_run(store, &self.orders_key, orders, &rows, |order| {
+            (order.o_w_id, order.o_d_id, order.o_id)
+        })?;
+        let Some(by_customer) = &self.orders_by_customer else { return Ok(()) };
+        for (order, &row) in orders.iter().zip(&rows) {
+            let key = (order.o_w_id, order.o_d_id, order.o_c_id, order.o_id);
+            store.insert(by_customer, key, row)?;
+        }
+        Ok(())
+    }
+
+    fn store_new_orders<S: Store>(
+        &self,
+        store: &mut S,
+        new_orders: &[rows::NewOrder],
+    ) -> Result<(), Error> {
+        let rows = create_rows(store, &self.new_order, new_orders)?;
+        insert_run(store, &self.new_order_key, new_orders, &rows, |order| {
+            (order.no_w_id, order.no_d_id, order.no_o_id)
+        })?;
+        // Ascending within the district, but not one after the other: other districts' lie between.
+        for (order, &row) in new_orders.iter().zip(&rows) {
+            let key = (order.no_w_id, order.no_o_id, order.no_d_id);
+            store.insert(&self.new_order_by_warehouse, key, row)?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores `rows` in transactions of [`BATCH_ROWS`].
+fn store_batches<S: Store, T>(
+    store: &mut S,
+    rows: &[T],
+    mut store_batch: impl FnMut(&mut S, &[T]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for batch in rows.chunks(BATCH_ROWS) {
+        store.begin()?;
+        store.begin_writes();
+        if let Err(error) = store_batch(store, batch) {
+            store.fail()?;
+            return Err(error);
+        }
+        store.commit()?;
+    }
+    Ok(())
+}
+
+fn create_rows<S: Store, R: DeclaredTable, T: Fill<R>>(
+    store: &mut S,
+    table: &Table<R>,
+    rows: &[T],
+) -> Result<Vec<RowId>, Error> {
+    rows.iter().map(|row| store.create(table, |to| row.fill(to))).collect()
+}
+
+fn insert_run<'a, S: Store, I: DeclaredIndex, T>(
+    store: &mut S,
+    index: &Index<I>,
+    rows: &'a [T],
+    ids: &[RowId],
+    key: impl Fn(&'a T) -> <I as IndexType>::Key<'a>,
+) -> Result<(), Error> {
+    let keys: Vec<_> = rows.iter().map(key).collect();
+    store.insert_run(index, &keys, ids)
+}

@@ -1,0 +1,98 @@
+//! Finding a customer: by number, or by last name (2.5.2.2, 2.6.2.2).
+//!
+//! By name it is, of all customers of the district with that last name in order of first name, the
+//! middle one, rounded up.
+
+use std::ops::ControlFlow;
+
+use tombolo_engine::transaction::Reading;
+use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::key::Range;
+use tombolo_storage::row::RowId;
+use tombolo_storage::schema::Schema;
+use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+
+use super::existing;
+use super::row_list::RowList;
+use crate::workload::tpcc::handles::optional_index;
+use crate::workload::tpcc::input::CustomerInput;
+use crate::workload::tpcc::schema::{Customer, CustomerByName, CustomerKey};
+use crate::workload::tpcc::text::Text;
+
+/// The handles that find a customer.
+#[derive(Debug)]
+pub(super) struct Customers {
+    pub(super) table: Table<Customer>,
+    by_id: Index<CustomerKey>,
+    /// The paper's index set has none.
+    by_name: Option<Index<CustomerByName>>,
+}
+
+/// The customers with one last name whose rows a search remembers; there are about fifty of the
+/// most frequent name, and the middle one of twice as many can be told without a second scan.
+const NAMESAKES: usize = 64;
+
+impl Customers {
+    pub(super) fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self {
+            table: resolve_table(schema)?,
+            by_id: resolve_index(schema)?,
+            by_name: optional_index(schema)?,
+        })
+    }
+
+    /// The row of a customer of district `d_id` of warehouse `w_id`.
+    ///
+    /// # Panics
+    /// If the customer is named and the schema has no index of names.
+    #[inline(always)]
+    pub(super) fn find<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        w_id: i32,
+        d_id: i16,
+        customer: &CustomerInput,
+    ) -> Result<RowId> {
+        match customer {
+            CustomerInput::Id(c_id) => {
+                existing(&self.table, tx.lookup(&self.by_id, (w_id, d_id, *c_id))?)
+            }
+            CustomerInput::LastName(name) => self.find_by_name(tx, w_id, d_id, name),
+        }
+    }
+
+    fn find_by_name<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        w_id: i32,
+        d_id: i16,
+        name: &Text<16>,
+    ) -> Result<RowId> {
+        let index = self.by_name.as_ref().expect("only the standard mix names customers");
+        let range = || Range::prefix((w_id, d_id, name.as_bytes(), &b""[..]), 3);
+        let mut first = RowList::<NAMESAKES>::new();
+        let mut count = 0;
+        tx.scan(index, range(), Order::Forward, |row| {
+            if count < NAMESAKES {
+                // Whether the list is full does not matter: the rest is counted.
+                let _ = first.push(row);
+            }
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        let middle = count.div_ceil(2).saturating_sub(1);
+        if middle < NAMESAKES {
+            return existing(&self.table, first.get(middle).copied());
+        }
+        let (mut before, mut found) = (middle, None);
+        tx.scan(index, range(), Order::Forward, |row| {
+            if before == 0 {
+                found = Some(row);
+                return ControlFlow::Break(());
+            }
+            before -= 1;
+            ControlFlow::Continue(())
+        })?;
+        existing(&self.table, found)
+    }
+}

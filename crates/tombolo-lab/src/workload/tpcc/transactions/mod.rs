@@ -1,0 +1,128 @@
+//! The five transactions, each written once for every store, reads first (2.4 – 2.8; LG-32 …
+//! LG-35).
+//!
+//! # What it is
+//! One file per transaction: its answer, its handles, its code. The paper's variant is the same
+//! code with the paper's inputs: ten local lines and customers by number make exactly the calls of
+//! its Figure 4. All decide whether to abort before their first write, so they run on stores
+//! without undo. Arrays are fixed and on the stack: nothing is allocated.
+//!
+//! # Answers
+//! An answer holds what the terminal computes or decides by (2.4.3 – 2.8.3): numbers, names, sums.
+//! Constant columns that a terminal only prints — addresses, the phone, an item's name — are not
+//! read.
+
+pub mod delivery;
+pub mod new_order;
+pub mod order_status;
+pub mod payment;
+pub mod stock_level;
+
+mod customer;
+mod row_list;
+
+use tombolo_engine::procedure::Procedure;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::{Error, SchemaError};
+use tombolo_storage::row::RowId;
+use tombolo_storage::schema::Schema;
+use tombolo_storage::store::{Store, Table, TableType};
+
+use super::input::{Input, Mix};
+use delivery::{Delivery, DeliveryAnswer};
+use new_order::{NewOrder, NewOrderAnswer};
+use order_status::{OrderStatus, OrderStatusAnswer};
+use payment::{Payment, PaymentAnswer};
+use stock_level::{StockLevel, StockLevelAnswer};
+
+/// The abort reason of a New Order with an item number that no item has.
+pub const INVALID_ITEM_REASON: &str = "invalid_item";
+
+/// What a transaction answers.
+#[expect(clippy::large_enum_variant, reason = "used where it is returned, never stored")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Of a New Order.
+    NewOrder(NewOrderAnswer),
+    /// Of a Payment.
+    Payment(PaymentAnswer),
+    /// Of an Order Status.
+    OrderStatus(OrderStatusAnswer),
+    /// Of a Delivery.
+    Delivery(DeliveryAnswer),
+    /// Of a Stock Level.
+    StockLevel(StockLevelAnswer),
+}
+
+/// The transactions of a mix, bound to a schema.
+#[derive(Debug)]
+pub struct Transactions {
+    new_order: NewOrder,
+    payment: Payment,
+    standard: Option<StandardOnly>,
+}
+
+/// The transactions that only the standard mix has.
+#[derive(Debug)]
+struct StandardOnly {
+    order_status: OrderStatus,
+    delivery: Delivery,
+    stock_level: StockLevel,
+}
+
+impl Transactions {
+    /// Resolves what the transactions of `mix` use.
+    ///
+    /// # Errors
+    /// When the schema lacks a table or an index, or defines it differently.
+    pub fn bind(schema: &Schema, mix: Mix) -> Result<Self, SchemaError> {
+        let standard = match mix {
+            Mix::Paper => None,
+            Mix::Standard => Some(StandardOnly {
+                order_status: OrderStatus::bind(schema)?,
+                delivery: Delivery::bind(schema)?,
+                stock_level: StockLevel::bind(schema)?,
+            }),
+        };
+        Ok(Self { new_order: NewOrder::bind(schema)?, payment: Payment::bind(schema)?, standard })
+    }
+
+    /// Runs the transaction that `input` is of.
+    ///
+    /// # Errors
+    /// Its abort, or what the store refused.
+    ///
+    /// # Panics
+    /// If the transactions were bound for the paper's mix and `input` is none of it.
+    #[inline]
+    pub fn call<S: Store>(&self, store: &mut S, input: &Input) -> Result<Answer, Stop> {
+        match input {
+            Input::NewOrder(input) => self.new_order.call(store, input).map(Answer::NewOrder),
+            Input::Payment(input) => self.payment.call(store, input).map(Answer::Payment),
+            Input::OrderStatus(input) => {
+                self.standard().order_status.call(store, input).map(Answer::OrderStatus)
+            }
+            Input::Delivery(input) => {
+                self.standard().delivery.call(store, input).map(Answer::Delivery)
+            }
+            Input::StockLevel(input) => {
+                self.standard().stock_level.call(store, input).map(Answer::StockLevel)
+            }
+        }
+    }
+
+    fn standard(&self) -> &StandardOnly {
+        self.standard.as_ref().expect("the transactions were bound for the paper's mix")
+    }
+}
+
+/// The row that a look-up found, where the data always hold one.
+#[inline(always)]
+fn existing<R: TableType>(table: &Table<R>, found: Option<RowId>) -> Result<RowId, Error> {
+    found.ok_or(Error::NoSuchRow { table: table.position() as u32 })
+}
+
+#[cfg(test)]
+mod counting;
+#[cfg(test)]
+mod tests;

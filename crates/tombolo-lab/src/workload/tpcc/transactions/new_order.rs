@@ -1,0 +1,339 @@
+//! New Order (2.4): a customer orders five to fifteen items.
+//!
+//! # Calls (LG-34, LG-35)
+//! With ten lines: 23 look-ups and 23 pins (10 items, district, warehouse, customer, 10 stocks), 11
+//! updates (district, 10 stocks), 12 creates (10 lines, order, new order), 13 index entries (10
+//! lines, order, new order twice). The standard index set adds the order by customer.
+//!
+//! # Order
+//! Items are looked up first, in lock step; one that does not exist ends the transaction there. The
+//! stocks are looked up before the first write too, and their rows asked for while the district,
+//! the warehouse and the customer are read.
+
+use tombolo_engine::procedure::Procedure;
+use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
+use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::schema::Schema;
+use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+
+use super::{INVALID_ITEM_REASON, existing};
+use crate::workload::tpcc::ORDER_LINES_MAX;
+use crate::workload::tpcc::fill::Fill;
+use crate::workload::tpcc::handles::optional_index;
+use crate::workload::tpcc::input::{LineInput, NewOrderInput};
+use crate::workload::tpcc::rows;
+use crate::workload::tpcc::schema::{
+    Customer, CustomerKey, District, DistrictKey, Item, ItemKey, NewOrder as NewOrderTable,
+    NewOrderByWarehouse, NewOrderKey, OrderLine, OrderLineKey, Orders, OrdersByCustomer, OrdersKey,
+    Stock, StockKey, Warehouse, WarehouseKey,
+};
+use crate::workload::tpcc::text::{Text, is_original};
+
+/// What a New Order tells the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewOrderAnswer {
+    /// O_ID.
+    pub o_id: i32,
+    /// The order's total with discount and taxes, in cents, halves rounded up.
+    pub total: i64,
+    /// Bit n − 1 is set where line n's item is brand-generic "B": both I_DATA and S_DATA say
+    /// "ORIGINAL".
+    pub brand: u16,
+    /// C_LAST.
+    pub c_last: Text<16>,
+    /// C_CREDIT.
+    pub c_credit: Text<2>,
+    /// C_DISCOUNT, in 1/10,000.
+    pub c_discount: i64,
+    /// W_TAX, in 1/10,000.
+    pub w_tax: i64,
+    /// D_TAX, in 1/10,000.
+    pub d_tax: i64,
+}
+
+/// The transaction, bound.
+#[derive(Debug)]
+pub struct NewOrder {
+    warehouse: Table<Warehouse>,
+    district: Table<District>,
+    customer: Table<Customer>,
+    new_order: Table<NewOrderTable>,
+    orders: Table<Orders>,
+    order_line: Table<OrderLine>,
+    item: Table<Item>,
+    stock: Table<Stock>,
+    warehouse_key: Index<WarehouseKey>,
+    district_key: Index<DistrictKey>,
+    customer_key: Index<CustomerKey>,
+    new_order_key: Index<NewOrderKey>,
+    new_order_by_warehouse: Index<NewOrderByWarehouse>,
+    orders_key: Index<OrdersKey>,
+    /// The paper's index set has none.
+    orders_by_customer: Option<Index<OrdersByCustomer>>,
+    order_line_key: Index<OrderLineKey>,
+    item_key: Index<ItemKey>,
+    stock_key: Index<StockKey>,
+}
+
+const LINES: usize = ORDER_LINES_MAX as usize;
+
+/// What the reading phase found out about an item.
+#[derive(Clone, Copy, Default)]
+struct ItemRead {
+    price: i64,
+    original: bool,
+}
+
+/// What the reading phase leaves to the writing phase.
+struct Found {
+    stocks: [RowId; LINES],
+    items: [ItemRead; LINES],
+}
+
+impl Procedure for NewOrder {
+    type Input = NewOrderInput;
+    type Answer = NewOrderAnswer;
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self {
+            warehouse: resolve_table(schema)?,
+            district: resolve_table(schema)?,
+            customer: resolve_table(schema)?,
+            new_order: resolve_table(schema)?,
+            orders: resolve_table(schema)?,
+            order_line: resolve_table(schema)?,
+            item: resolve_table(schema)?,
+            stock: resolve_table(schema)?,
+            warehouse_key: resolve_index(schema)?,
+            district_key: resolve_index(schema)?,
+            customer_key: resolve_index(schema)?,
+            new_order_key: resolve_index(schema)?,
+            new_order_by_warehouse: resolve_index(schema)?,
+            orders_key: resolve_index(schema)?,
+            orders_by_customer: optional_index(schema)?,
+            order_line_key: resolve_index(schema)?,
+            item_key: resolve_index(schema)?,
+            stock_key: resolve_index(schema)?,
+        })
+    }
+
+    #[inline]
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &NewOrderInput,
+    ) -> Result<Committed<NewOrderAnswer>, Stop> {
+        let lines = input.lines();
+        let mut found_items = [None; LINES];
+        self.look_up_items(&mut tx, lines, &mut found_items)?;
+        let mut item_rows = [RowId::new(0); LINES];
+        for (row, found) in item_rows.iter_mut().zip(&found_items[..lines.len()]) {
+            let Some(found) = *found else { return tx.abort(INVALID_ITEM_REASON) };
+            tx.prefetch(&self.item, found, Item::SOLD);
+            *row = found;
+        }
+        let stocks = self.look_up_stocks(&mut tx, input)?;
+        let (district, mut answer) = self.read_parties(&mut tx, input)?;
+        let items = self.read_items(&tx, &item_rows[..lines.len()])?;
+
+        let mut tx = tx.write();
+        tx.update(&self.district, district, District::ORDERED, |row| {
+            row.set(District::D_NEXT_O_ID, answer.o_id + 1);
+        })?;
+        let found = Found { stocks, items };
+        let sum = self.order_lines(&mut tx, input, &found, &mut answer)?;
+        self.order(&mut tx, input, answer.o_id)?;
+        answer.total = total(sum, &answer);
+        tx.commit(answer)
+    }
+}
+
+/// The sum of the lines with discount and taxes, in cents, halves rounded up.
+pub(super) fn total(sum: i64, answer: &NewOrderAnswer) -> i64 {
+    const ONE: i64 = 10_000;
+    let discounted = sum * (ONE - answer.c_discount);
+    (discounted * (ONE + answer.w_tax + answer.d_tax) + ONE * ONE / 2) / (ONE * ONE)
+}
+
+impl NewOrder {
+    #[inline(always)]
+    fn look_up_items<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        lines: &[LineInput],
+        found: &mut [Option<RowId>; LINES],
+    ) -> Result<()> {
+        let mut keys = [0; LINES];
+        for (key, line) in keys.iter_mut().zip(lines) {
+            *key = line.i_id;
+        }
+        tx.lookup_many(&self.item_key, &keys[..lines.len()], &mut found[..lines.len()])
+    }
+
+    /// Looks the lines' stocks up and asks for their rows.
+    #[inline(always)]
+    fn look_up_stocks<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        input: &NewOrderInput,
+    ) -> Result<[RowId; LINES]> {
+        let lines = input.lines();
+        let mut keys = [(0, 0); LINES];
+        for (key, line) in keys.iter_mut().zip(lines) {
+            *key = (line.supply_w_id, line.i_id);
+        }
+        let mut found = [None; LINES];
+        tx.lookup_many(&self.stock_key, &keys[..lines.len()], &mut found[..lines.len()])?;
+        let dist = Fields::none().with(Stock::DIST[input.d_id as usize - 1]);
+        let mut rows = [RowId::new(0); LINES];
+        for (row, found) in rows.iter_mut().zip(&found[..lines.len()]) {
+            *row = existing(&self.stock, *found)?;
+            tx.prefetch(&self.stock, *row, Stock::ORDERED);
+            tx.prefetch(&self.stock, *row, dist);
+        }
+        Ok(rows)
+    }
+
+    /// Reads district, warehouse and customer: the district's row, and the answer as far as known.
+    #[inline(always)]
+    fn read_parties<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        input: &NewOrderInput,
+    ) -> Result<(RowId, NewOrderAnswer)> {
+        let (w_id, d_id, c_id) = (input.w_id, input.d_id, input.c_id);
+        let customer = tx.lookup(&self.customer_key, (w_id, d_id, c_id))?;
+        let customer = existing(&self.customer, customer)?;
+        tx.prefetch(&self.customer, customer, Customer::ACCOUNT);
+        let district = existing(&self.district, tx.lookup(&self.district_key, (w_id, d_id))?)?;
+        let warehouse = existing(&self.warehouse, tx.lookup(&self.warehouse_key, w_id)?)?;
+        let (o_id, d_tax) = {
+            let row = tx.pin(&self.district, district)?;
+            (row.get(District::D_NEXT_O_ID), row.get(District::D_TAX))
+        };
+        let w_tax = tx.pin(&self.warehouse, warehouse)?.get(Warehouse::W_TAX);
+        let row = tx.pin(&self.customer, customer)?;
+        let answer = NewOrderAnswer {
+            o_id,
+            total: 0,
+            brand: 0,
+            c_last: Text::from_row(row.get(Customer::C_LAST)),
+            c_credit: Text::from_row(row.get(Customer::C_CREDIT)),
+            c_discount: row.get(Customer::C_DISCOUNT),
+            w_tax,
+            d_tax,
+        };
+        Ok((district, answer))
+    }
+
+    #[inline(always)]
+    fn read_items<S: Store>(
+        &self,
+        tx: &Reading<'_, S>,
+        rows: &[RowId],
+    ) -> Result<[ItemRead; LINES]> {
+        let mut items = [ItemRead::default(); LINES];
+        for (item, row) in items.iter_mut().zip(rows) {
+            let row = tx.pin(&self.item, *row)?;
+            let original = is_original(row.get(Item::I_DATA));
+            *item = ItemRead { price: row.get(Item::I_PRICE), original };
+        }
+        Ok(items)
+    }
+
+    /// Takes every line from its stock and stores it; the sum of the lines' amounts.
+    #[inline(always)]
+    fn order_lines<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        input: &NewOrderInput,
+        found: &Found,
+        answer: &mut NewOrderAnswer,
+    ) -> Result<i64> {
+        let lines = input.lines();
+        let mut keys = [(0, 0, 0, 0); LINES];
+        let mut rows = [RowId::new(0); LINES];
+        let mut sum = 0;
+        for (place, line) in lines.iter().enumerate() {
+            let (stock, item) = (found.stocks[place], found.items[place]);
+            let dist_info = {
+                let row = tx.pin(&self.stock, stock)?;
+                // S_DATA lies on a cache line of its own: read only where it decides.
+                if item.original && is_original(row.get(Stock::S_DATA)) {
+                    answer.brand |= 1 << place;
+                }
+                Text::from_row(row.get(Stock::DIST[input.d_id as usize - 1]))
+            };
+            self.take_from_stock(tx, stock, line, line.supply_w_id != input.w_id)?;
+            let quantity = i64::from(line.quantity);
+            let order_line = rows::OrderLine {
+                ol_o_id: answer.o_id,
+                ol_d_id: input.d_id,
+                ol_w_id: input.w_id,
+                ol_number: place as i16 + 1,
+                ol_i_id: line.i_id,
+                ol_supply_w_id: line.supply_w_id,
+                ol_delivery_d: None,
+                ol_quantity: quantity,
+                ol_amount: quantity * item.price,
+                ol_dist_info: dist_info,
+            };
+            sum += order_line.ol_amount;
+            keys[place] = (input.w_id, input.d_id, answer.o_id, order_line.ol_number);
+            rows[place] = tx.create(&self.order_line, |row| order_line.fill(row))?;
+        }
+        tx.insert_run(&self.order_line_key, &keys[..lines.len()], &rows[..lines.len()])?;
+        Ok(sum)
+    }
+
+    /// 2.4.2.2: the stock's quantity and counts, as this transaction left them so far.
+    #[inline(always)]
+    fn take_from_stock<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        stock: RowId,
+        line: &LineInput,
+        remote: bool,
+    ) -> Result<()> {
+        let quantity = i64::from(line.quantity);
+        tx.update(&self.stock, stock, Stock::ORDERED, |row| {
+            let left = row.get(Stock::S_QUANTITY) - quantity;
+            row.set(Stock::S_QUANTITY, if left < 10 { left + 91 } else { left });
+            row.set(Stock::S_YTD, row.get(Stock::S_YTD) + quantity);
+            row.set(Stock::S_ORDER_CNT, row.get(Stock::S_ORDER_CNT) + 1);
+            row.set(Stock::S_REMOTE_CNT, row.get(Stock::S_REMOTE_CNT) + i64::from(remote));
+        })
+    }
+
+    /// Stores the order and marks it as new.
+    #[inline(always)]
+    fn order<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        input: &NewOrderInput,
+        o_id: i32,
+    ) -> Result<()> {
+        let (w_id, d_id, c_id) = (input.w_id, input.d_id, input.c_id);
+        let local = input.lines().iter().all(|line| line.supply_w_id == w_id);
+        let order = rows::Order {
+            o_id,
+            o_d_id: d_id,
+            o_w_id: w_id,
+            o_c_id: c_id,
+            o_entry_d: input.entry_d,
+            o_carrier_id: None,
+            o_ol_cnt: input.lines().len() as i64,
+            o_all_local: i64::from(local),
+        };
+        let row = tx.create(&self.orders, |row| order.fill(row))?;
+        tx.insert(&self.orders_key, (w_id, d_id, o_id), row)?;
+        if let Some(by_customer) = &self.orders_by_customer {
+            tx.insert(by_customer, (w_id, d_id, c_id, o_id), row)?;
+        }
+        let new_order = rows::NewOrder { no_o_id: o_id, no_d_id: d_id, no_w_id: w_id };
+        let row = tx.create(&self.new_order, |row| new_order.fill(row))?;
+        tx.insert(&self.new_order_key, (w_id, d_id, o_id), row)?;
+        tx.insert(&self.new_order_by_warehouse, (w_id, o_id, d_id), row)
+    }
+}

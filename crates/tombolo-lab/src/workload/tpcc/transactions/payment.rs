@@ -1,0 +1,218 @@
+//! Payment (2.5): a customer pays a district.
+//!
+//! # Calls (LG-34)
+//! By number: 3 look-ups and 3 pins (district, warehouse, customer), 3 updates, 1 create, no index
+//! entry. By name, a scan takes the place of the customer's look-up.
+
+use std::io::Write as _;
+
+use tombolo_engine::procedure::Procedure;
+use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
+use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::row::{RowId, RowMut};
+use tombolo_storage::schema::Schema;
+use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+
+use super::customer::Customers;
+use super::existing;
+use crate::workload::tpcc::fill::Fill;
+use crate::workload::tpcc::input::PaymentInput;
+use crate::workload::tpcc::rows;
+use crate::workload::tpcc::schema::{
+    Customer, District, DistrictKey, History, Warehouse, WarehouseKey,
+};
+use crate::workload::tpcc::text::Text;
+
+/// What a Payment tells the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaymentAnswer {
+    /// C_ID.
+    pub c_id: i32,
+    /// C_LAST.
+    pub c_last: Text<16>,
+    /// C_CREDIT.
+    pub c_credit: Text<2>,
+    /// C_CREDIT_LIM, in cents.
+    pub c_credit_lim: i64,
+    /// C_DISCOUNT, in 1/10,000.
+    pub c_discount: i64,
+    /// C_BALANCE after the payment, in cents.
+    pub c_balance: i64,
+}
+
+/// The transaction, bound.
+#[derive(Debug)]
+pub struct Payment {
+    warehouse: Table<Warehouse>,
+    district: Table<District>,
+    history: Table<History>,
+    warehouse_key: Index<WarehouseKey>,
+    district_key: Index<DistrictKey>,
+    customers: Customers,
+}
+
+impl Procedure for Payment {
+    type Input = PaymentInput;
+    type Answer = PaymentAnswer;
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self {
+            warehouse: resolve_table(schema)?,
+            district: resolve_table(schema)?,
+            history: resolve_table(schema)?,
+            warehouse_key: resolve_index(schema)?,
+            district_key: resolve_index(schema)?,
+            customers: Customers::bind(schema)?,
+        })
+    }
+
+    #[inline]
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &PaymentInput,
+    ) -> Result<Committed<PaymentAnswer>, Stop> {
+        let (w_id, d_id) = (input.w_id, input.d_id);
+        let customer = self.customers.find(&mut tx, input.c_w_id, input.c_d_id, &input.customer)?;
+        tx.prefetch(&self.customers.table, customer, Customer::ACCOUNT);
+        let district = existing(&self.district, tx.lookup(&self.district_key, (w_id, d_id))?)?;
+        let warehouse = existing(&self.warehouse, tx.lookup(&self.warehouse_key, w_id)?)?;
+        let h_data = history_data(
+            tx.pin(&self.warehouse, warehouse)?.get(Warehouse::W_NAME),
+            tx.pin(&self.district, district)?.get(District::D_NAME),
+        );
+        let answer = {
+            let row = tx.pin(&self.customers.table, customer)?;
+            PaymentAnswer {
+                c_id: row.get(Customer::C_ID),
+                c_last: Text::from_row(row.get(Customer::C_LAST)),
+                c_credit: Text::from_row(row.get(Customer::C_CREDIT)),
+                c_credit_lim: row.get(Customer::C_CREDIT_LIM),
+                c_discount: row.get(Customer::C_DISCOUNT),
+                c_balance: row.get(Customer::C_BALANCE) - input.h_amount,
+            }
+        };
+
+        let mut tx = tx.write();
+        self.charge(&mut tx, customer, input, &answer)?;
+        tx.update(&self.district, district, District::PAID, |row| {
+            row.set(District::D_YTD, row.get(District::D_YTD) + input.h_amount);
+        })?;
+        tx.update(&self.warehouse, warehouse, Warehouse::PAID, |row| {
+            row.set(Warehouse::W_YTD, row.get(Warehouse::W_YTD) + input.h_amount);
+        })?;
+        let history = rows::History {
+            h_c_id: answer.c_id,
+            h_c_d_id: input.c_d_id,
+            h_c_w_id: input.c_w_id,
+            h_d_id: d_id,
+            h_w_id: w_id,
+            h_date: input.h_date,
+            h_amount: input.h_amount,
+            h_data,
+        };
+        tx.create(&self.history, |row| history.fill(row))?;
+        tx.commit(answer)
+    }
+}
+
+/// H_DATA: W_NAME and D_NAME with four blanks between (2.5.2.2).
+#[inline(always)]
+fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
+    const BLANKS: &[u8] = b"    ";
+    let mut data = [0; 24];
+    let d_start = w_name.len() + BLANKS.len();
+    let end = d_start + d_name.len();
+    data[..w_name.len()].copy_from_slice(w_name);
+    data[w_name.len()..d_start].copy_from_slice(BLANKS);
+    data[d_start..end].copy_from_slice(d_name);
+    Text::from_row(&data[..end])
+}
+
+impl Payment {
+    /// Changes the customer's balance and counts, and C_DATA where the credit is bad.
+    #[inline(always)]
+    fn charge<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        customer: RowId,
+        input: &PaymentInput,
+        answer: &PaymentAnswer,
+    ) -> Result<()> {
+        let pay = |row: &mut RowMut<'_, Customer>| {
+            row.set(Customer::C_BALANCE, answer.c_balance);
+            let paid = row.get(Customer::C_YTD_PAYMENT) + input.h_amount;
+            row.set(Customer::C_YTD_PAYMENT, paid);
+            row.set(Customer::C_PAYMENT_CNT, row.get(Customer::C_PAYMENT_CNT) + 1);
+        };
+        if answer.c_credit.as_bytes() != b"BC" {
+            return tx.update(&self.customers.table, customer, Customer::PAID, pay);
+        }
+        tx.update(&self.customers.table, customer, Customer::PAID_BAD, |row| {
+            pay(row);
+            let mut data = [0; C_DATA];
+            let len = bad_credit_data(&mut data, input, answer.c_id, row.get(Customer::C_DATA));
+            row.set(Customer::C_DATA, &data[..len]);
+        })
+    }
+}
+
+/// The width of C_DATA.
+const C_DATA: usize = 500;
+
+/// 2.5.2.2: writes the payment's ids and amount and then `old` into `data`, cut at its end; the
+/// length.
+fn bad_credit_data(data: &mut [u8; C_DATA], input: &PaymentInput, c_id: i32, old: &[u8]) -> usize {
+    let mut rest = &mut data[..];
+    write!(
+        rest,
+        "{c_id} {} {} {} {} {}.{:02}|",
+        input.c_d_id,
+        input.c_w_id,
+        input.d_id,
+        input.w_id,
+        input.h_amount / 100,
+        input.h_amount % 100
+    )
+    .expect("six numbers and their blanks are shorter than C_DATA");
+    let room = rest.len();
+    let kept = old.len().min(room);
+    rest[..kept].copy_from_slice(&old[..kept]);
+    C_DATA - room + kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tpcc::input::CustomerInput;
+
+    fn check(old_len: usize, expected_len: usize) {
+        let input = PaymentInput {
+            h_date: 0,
+            h_amount: 123_405,
+            w_id: 5,
+            c_w_id: 4,
+            d_id: 10,
+            c_d_id: 9,
+            customer: CustomerInput::Id(7),
+        };
+        let mut data = [0; C_DATA];
+        let len = bad_credit_data(&mut data, &input, 7, &vec![b'x'; old_len]);
+        assert_eq!(len, expected_len);
+        assert!(data.starts_with(b"7 9 4 10 5 1234.05|x"));
+        assert!(data[19..len].iter().all(|&byte| byte == b'x'));
+    }
+
+    #[test]
+    fn bad_credit_data_grows_in_front_and_is_cut_at_500() {
+        check(300, 319);
+        check(481, 500);
+        check(500, 500);
+    }
+
+    #[test]
+    fn history_data_joins_the_names() {
+        assert_eq!(history_data(b"warehouse0", b"district00").as_str(), "warehouse0    district00");
+        assert_eq!(history_data(b"ware", b"d").as_str(), "ware    d");
+    }
+}
