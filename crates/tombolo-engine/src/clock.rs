@@ -1,6 +1,7 @@
 //! The door to time: the only place that reads a clock.
 //!
-//! Times never enter rows from here; they come with a transaction's input. A simulated clock takes this one's place in the simulator.
+//! Times never enter rows from here; they come with a transaction's input. A simulated clock takes
+//! this one's place in the simulator.
 
 use std::time::{Duration, Instant};
 

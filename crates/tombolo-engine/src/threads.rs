@@ -1,9 +1,11 @@
 //! The door to threads: the only place that starts one.
 //!
-//! Threads are scoped: nobody outlives the data it borrows, and a panic in one reaches whoever waits for it.
+//! Threads are scoped: nobody outlives the data it borrows, and a panic in one reaches whoever
+//! waits for it.
 
-/// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to `consume` on the calling
-/// thread, in the order of `parts`, whatever the schedule was. At most a few results wait at any time.
+/// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
+/// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
+/// few results wait at any time.
 ///
 /// # Panics
 /// When `threads` is 0, or with the panic of a worker.
@@ -15,7 +17,8 @@ pub fn ordered_parallel<P: Sync, T: Send>(
 ) {
     assert!(threads > 0, "at least one thread does the work");
     std::thread::scope(|scope| {
-        // Worker t makes parts t, t + threads, …; its channel holds one result while it makes the next.
+        // Worker t makes parts t, t + threads, …; its channel holds one result while it makes the
+        // next.
         let channels: Vec<_> = (0..threads)
             .map(|first| {
                 let (send, receive) = std::sync::mpsc::sync_channel(1);

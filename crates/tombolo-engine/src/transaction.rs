@@ -7,9 +7,10 @@
 //!                 └── abort(), or any other way out: there is nothing to undo
 //! ```
 //!
-//! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to an abort before its first write.
-//! [`Writing`] has no `abort`, so such a transaction needs no undo and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and
-//! is only made where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
+//! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to
+//! an abort before its first write. [`Writing`] has no `abort`, so such a transaction needs no undo
+//! and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and is only made
+//! where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
 
 use std::ops::ControlFlow;
 
@@ -314,7 +315,8 @@ impl<S: Store> Drop for OpenTransaction<'_, S> {
 /// Runs one reads-first transaction.
 ///
 /// # Errors
-/// What stopped it. A transaction that fails after its first write is undone, or poisons a store without undo.
+/// What stopped it. A transaction that fails after its first write is undone, or poisons a store
+/// without undo.
 #[inline(always)]
 pub fn execute<S: Store, T>(
     store: &mut S,

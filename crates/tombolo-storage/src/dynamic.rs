@@ -1,9 +1,11 @@
 //! Whole rows of any schema: what SQL, dumps, restores and tests do with a store.
 //!
-//! Here a row is a list of values; its index entries are kept along with it, all of them, which procedures do call by call. Every value is
-//! verified against its column: type, null, length, digits and declared range. Nothing is changed when one is refused.
+//! Here a row is a list of values; its index entries are kept along with it, all of them, which
+//! procedures do call by call. Every value is verified against its column: type, null, length,
+//! digits and declared range. Nothing is changed when one is refused.
 //!
-//! Not here: speed. A procedure that runs a million times a second declares its tables (`schema.rs`).
+//! Not here: speed. A procedure that runs a million times a second declares its tables
+//! (`schema.rs`).
 
 use std::ops::ControlFlow;
 
@@ -136,7 +138,8 @@ impl DynamicTable {
         columns.iter().map(|&column| values[column]).collect()
     }
 
-    /// The indexes whose key of the stored row differs from that of `values` (all, without values), with the stored key.
+    /// The indexes whose key of the stored row differs from that of `values` (all, without values),
+    /// with the stored key.
     fn moved_entries<S: Store>(
         &self,
         store: &S,

@@ -46,7 +46,8 @@ pub enum Error {
 impl Error {
     /// Whether the same transaction may succeed when it is simply tried again.
     pub const fn retry(self) -> bool {
-        // Deadlocks and lock time-outs arrive with the paged store; nothing serial is cured by repetition.
+        // Deadlocks and lock time-outs arrive with the paged store; nothing serial is cured by
+        // repetition.
         false
     }
 

@@ -1,11 +1,13 @@
 //! Index keys: from typed column values to the two forms an index orders.
 //!
-//! A key whose columns' declared ranges need at most 64 bits together is *packed* into one integer; every other key is
-//! *normalised* into bytes that compare like the columns do. Either way comparing two keys needs no types. A
-//! [`Range`] lies between two [`Edge`]s, positions before or after all keys that begin with some columns' values, so
-//! prefix scans need no smallest or largest value. Nulls sort last and count as equal.
+//! A key whose columns' declared ranges need at most 64 bits together is *packed* into one integer;
+//! every other key is *normalised* into bytes that compare like the columns do. Either way
+//! comparing two keys needs no types. A [`Range`] lies between two [`Edge`]s, positions before or
+//! after all keys that begin with some columns' values, so prefix scans need no smallest or largest
+//! value. Nulls sort last and count as equal.
 //!
-//! Hand-coded search on integer keys is LG-S1's removed form; its conventional form compares the same values by type.
+//! Hand-coded search on integer keys is LG-S1's removed form; its conventional form compares the
+//! same values by type.
 
 use std::sync::Arc;
 
@@ -101,8 +103,8 @@ enum Place {
     Above,
 }
 
-/// Whether every value of a key is one its column's stored form can hold. No row has a key with a value that is not, yet look-ups
-/// and edges may name one.
+/// Whether every value of a key is one its column's stored form can hold. No row has a key with a
+/// value that is not, yet look-ups and edges may name one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Fit {
@@ -129,7 +131,8 @@ pub const fn packed_bits(parts: &[KeyPart]) -> Option<u32> {
 pub enum Edge<K> {
     /// Before or after everything.
     Open,
-    /// Before all keys whose first columns are those of the key; the number says how many count, the others are ignored.
+    /// Before all keys whose first columns are those of the key; the number says how many count,
+    /// the others are ignored.
     Before(K, usize),
     /// After all such keys.
     After(K, usize),
@@ -169,13 +172,15 @@ pub trait KeyColumns: 'static {
     fn pack(key: Self::Values<'_>, parts: &[KeyPart]) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, after: bool) -> u128;
-    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has none.
+    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has
+    /// none.
     fn encode(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, out: &mut Vec<u8>) -> Fit;
 }
 
 /// A column type that can be part of a key.
 pub trait KeyColumn: ColumnType {
-    /// The value as the whole number that packs; `None` for null. Types that do not pack are never asked.
+    /// The value as the whole number that packs; `None` for null. Types that do not pack are never
+    /// asked.
     fn units(value: Self::Value<'_>) -> Option<i64>;
     /// Appends the value's normalised form, if it has one.
     fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit;
@@ -254,7 +259,8 @@ fn encode_integer(value: i128, width: usize, out: &mut Vec<u8>) -> Fit {
     Fit::Within
 }
 
-/// All bits flipped where negative, the sign alone where not. As in PostgreSQL the two zeros are equal, and so are all NaNs, which sort last.
+/// All bits flipped where negative, the sign alone where not. As in PostgreSQL the two zeros are
+/// equal, and so are all NaNs, which sort last.
 fn encode_double(value: f64, out: &mut Vec<u8>) -> Fit {
     let canonical = match value {
         0.0 => 0.0,
@@ -397,7 +403,8 @@ key_columns!(A a 0, B b 1, C c 2, D d 3);
 key_columns!(A a 0, B b 1, C c 2, D d 3, E e 4);
 key_columns!(A a 0, B b 1, C c 2, D d 3, E e 4, F f 5);
 
-/// What an index handle knows of its keys: a declared index at compile time, [`Dynamic`] at run time.
+/// What an index handle knows of its keys: a declared index at compile time, [`Dynamic`] at run
+/// time.
 pub trait IndexType: 'static {
     /// One key.
     type Key<'a>: Copy;
@@ -413,7 +420,8 @@ pub trait IndexType: 'static {
     fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, after: bool) -> u128;
-    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has none.
+    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has
+    /// none.
     fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit;
 }
 

@@ -1,7 +1,9 @@
-//! The switchboard: a profile names one type per switch (LG-S1 … LG-S11), and the list of all profiles.
+//! The switchboard: a profile names one type per switch (LG-S1 … LG-S11), and the list of all
+//! profiles.
 //!
-//! "Off" is a zero-sized sibling of "on", so a component that is off leaves no instruction behind. Numbers a user
-//! tunes are settings, not switches. Profiles know nothing of workloads. The paged store's switches join with it.
+//! "Off" is a zero-sized sibling of "on", so a component that is off leaves no instruction behind.
+//! Numbers a user tunes are settings, not switches. Profiles know nothing of workloads. The paged
+//! store's switches join with it.
 
 use crate::memory::log::{Log, NoLog};
 use crate::memory::undo::{Copies, NoUndo, Undo};
@@ -76,7 +78,8 @@ pub const PROFILES: &[ProfileInfo] = &[
     },
 ];
 
-/// Expands `$each!(Profile)` once per profile: the one place that lists the instances generic code is compiled for.
+/// Expands `$each!(Profile)` once per profile: the one place that lists the instances generic code
+/// is compiled for.
 #[macro_export]
 macro_rules! for_each_profile {
     ($each:ident) => {

@@ -1,17 +1,19 @@
 //! Rows: where each column lies, and reading and writing rows in place.
 //!
-//! A row is a run of bytes: presence bits of the nullable columns, then the *hot* columns (those transactions touch, kept
-//! together so that they share a cache line), then the others, each without padding. A set presence bit means "not null": a zeroed row has
-//! every nullable column null. The layout is a function of the column list alone, so a schema declared in Rust
-//! and the same schema described at run time agree byte for byte. Variable-length columns hold a handle here; what it
-//! means is the store's business ([`RowBytes::variable`]).
+//! A row is a run of bytes: presence bits of the nullable columns, then the *hot* columns (those
+//! transactions touch, kept together so that they share a cache line), then the others, each
+//! without padding. A set presence bit means "not null": a zeroed row has every nullable column
+//! null. The layout is a function of the column list alone, so a schema declared in Rust and the
+//! same schema described at run time agree byte for byte. Variable-length columns hold a handle
+//! here; what it means is the store's business ([`RowBytes::variable`]).
 
 use std::marker::PhantomData;
 
 use crate::schema::ColumnDef;
 use crate::types::{ColumnType, InlineType};
 
-/// Names a row for as long as it lives: where a store keeps it, in whatever numbering the store uses.
+/// Names a row for as long as it lives: where a store keeps it, in whatever numbering the store
+/// uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(std::num::NonZeroU64);
 
@@ -99,7 +101,8 @@ impl<R, T> Clone for Column<R, T> {
 impl<R, T> Copy for Column<R, T> {}
 
 impl<R, T: ColumnType> Column<R, T> {
-    /// The column at `position` of a table with these columns; checked at compile time where used in a constant.
+    /// The column at `position` of a table with these columns; checked at compile time where used
+    /// in a constant.
     pub const fn new(columns: &[ColumnDef], position: usize) -> Self {
         assert!(position < columns.len(), "no such column");
         assert!(columns[position].nullable == T::NULLABLE, "nullable where the type is not");
@@ -155,7 +158,8 @@ pub trait RowBytes {
     fn variable(&self, handle: u64) -> &[u8];
 }
 
-/// A row of table `R`, read in place: `P` is what the store holds on to (a pointer, a pinned page) meanwhile.
+/// A row of table `R`, read in place: `P` is what the store holds on to (a pointer, a pinned page)
+/// meanwhile.
 #[derive(Debug)]
 pub struct Row<R, P> {
     pin: P,

@@ -1,8 +1,10 @@
-//! Schemas: tables, columns and indexes described at run time, and the macros that declare them in Rust.
+//! Schemas: tables, columns and indexes described at run time, and the macros that declare them in
+//! Rust.
 //!
-//! A [`Schema`] is data: SQL, dumps, checks and recovery work from it alone. A table that procedures use is also declared
-//! with [`table!`](crate::table) and [`index!`](crate::index), which make a type per table and index whose columns have
-//! constant offsets; a store hands out a handle for such a type only when its own definition is the same.
+//! A [`Schema`] is data: SQL, dumps, checks and recovery work from it alone. A table that
+//! procedures use is also declared with [`table!`](crate::table) and [`index!`](crate::index),
+//! which make a type per table and index whose columns have constant offsets; a store hands out a
+//! handle for such a type only when its own definition is the same.
 
 use std::borrow::Cow;
 

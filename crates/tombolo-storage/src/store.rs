@@ -1,12 +1,14 @@
 //! What a transaction can ask of a store: one trait, implemented by every store in every profile.
 //!
-//! The calls are those of the paper's Figure 4 (LG-15, LG-34): begin; look a key up in an index; pin a row; update, create or delete a
-//! row; insert or remove an index entry; commit or abort. Rows and index entries are separate calls on purpose: procedures
-//! say exactly what they need, and what each call costs can be counted. Code that works on any schema at run time is in `dynamic.rs`; the types that
-//! keep a transaction's phases apart (reads first, then writes) are the engine's.
+//! The calls are those of the paper's Figure 4 (LG-15, LG-34): begin; look a key up in an index;
+//! pin a row; update, create or delete a row; insert or remove an index entry; commit or abort.
+//! Rows and index entries are separate calls on purpose: procedures say exactly what they need, and
+//! what each call costs can be counted. Code that works on any schema at run time is in
+//! `dynamic.rs`; the types that keep a transaction's phases apart (reads first, then writes) are
+//! the engine's.
 //!
-//! Not here: threads and waiting policy. A value implementing `Store` serves one transaction at a time; a store that
-//! many threads share hands each a session that implements it.
+//! Not here: threads and waiting policy. A value implementing `Store` serves one transaction at a
+//! time; a store that many threads share hands each a session that implements it.
 
 use std::ops::ControlFlow;
 
@@ -15,11 +17,13 @@ use crate::key::{Dynamic, IndexShape, IndexType, Range};
 use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
 use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
 
-/// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run time.
+/// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run
+/// time.
 pub trait TableType: 'static {
     /// What is known at run time only.
     type Shape: Clone + std::fmt::Debug + Send;
-    /// Whether a store verifies that a row id names a live row. Procedures use ids they just looked up; they need not pay for it.
+    /// Whether a store verifies that a row id names a live row. Procedures use ids they just looked
+    /// up; they need not pay for it.
     const CHECKED: bool;
     /// Bytes of a row's fixed part.
     fn size(shape: &Self::Shape) -> usize;
@@ -126,7 +130,8 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
 /// The handle of an index that is declared and that the schema holds with the same definition.
 ///
 /// # Errors
-/// When there is no such index, or it or its table differs: how a key packs depends on the columns' declared ranges.
+/// When there is no such index, or it or its table differs: how a key packs depends on the columns'
+/// declared ranges.
 pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, SchemaError> {
     let refuse = |what| Err(SchemaError::new(I::NAME, what));
     let Some((table, i)) = schema.index(I::NAME) else { return refuse("no such index") };
@@ -186,7 +191,8 @@ pub enum Phase {
 pub struct Usage {
     /// Bytes taken from the system.
     pub memory_bytes: u64,
-    /// Bytes of all columns at full width, over all rows (and the bytes of their variable-length values).
+    /// Bytes of all columns at full width, over all rows (and the bytes of their variable-length
+    /// values).
     pub raw_row_bytes: u64,
     /// Bytes of the key columns at full width plus 8, over all index entries.
     pub raw_key_bytes: u64,
@@ -194,14 +200,16 @@ pub struct Usage {
 
 /// A store, as one transaction at a time sees it.
 ///
-/// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it. Reads see the transaction's own writes.
+/// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it.
+/// Reads see the transaction's own writes.
 pub trait Store: Sized {
     /// What holds a row in place while it is read.
     type Pin<'a>: RowBytes
     where
         Self: 'a;
 
-    /// Whether `abort` can take back writes. Where it cannot, a transaction decides before its first write.
+    /// Whether `abort` can take back writes. Where it cannot, a transaction decides before its
+    /// first write.
     const UNDO: bool;
 
     /// The tables and indexes.
@@ -237,7 +245,8 @@ pub trait Store: Sized {
     /// The row a unique index holds for `key`; of a non-unique one, the first.
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>>;
 
-    /// Looks up `keys` together, in lock step where the store can: the misses of one hide behind those of the others.
+    /// Looks up `keys` together, in lock step where the store can: the misses of one hide behind
+    /// those of the others.
     ///
     /// # Panics
     /// When `found` is not as long as `keys`.
@@ -306,7 +315,8 @@ pub trait Store: Sized {
         value: &[u8],
     ) -> Result<()>;
 
-    /// Makes a row and fills it in place; it starts with zeros, empty strings and nulls. Index entries are the caller's business.
+    /// Makes a row and fills it in place; it starts with zeros, empty strings and nulls. Index
+    /// entries are the caller's business.
     ///
     /// # Errors
     /// `NoSpace`.
@@ -316,7 +326,8 @@ pub trait Store: Sized {
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId>;
 
-    /// Deletes a row. Index entries are the caller's business; the row can be read until the transaction ends.
+    /// Deletes a row. Index entries are the caller's business; the row can be read until the
+    /// transaction ends.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -325,11 +336,13 @@ pub trait Store: Sized {
     /// Adds an index entry.
     ///
     /// # Errors
-    /// `Duplicate` (a unique index holds the key), `OutOfRange` (a column's value is outside its declared range), `NoSpace`.
+    /// `Duplicate` (a unique index holds the key), `OutOfRange` (a column's value is outside its
+    /// declared range), `NoSpace`.
     fn insert<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId)
     -> Result<()>;
 
-    /// Adds index entries in ascending order of their keys; the same as one `insert` each, but the place is looked for once.
+    /// Adds index entries in ascending order of their keys; the same as one `insert` each, but the
+    /// place is looked for once.
     ///
     /// # Panics
     /// When there are not as many rows as keys.
@@ -357,13 +370,15 @@ pub trait Store: Sized {
     /// Refuses everything from now on.
     fn poison(&mut self, reason: &'static str);
 
-    /// Verifies every structure and that every index holds exactly its table's rows; one line per damage found.
+    /// Verifies every structure and that every index holds exactly its table's rows; one line per
+    /// damage found.
     fn check(&mut self) -> Vec<Damage>;
 
     /// Memory taken and used.
     fn usage(&mut self) -> Usage;
 
-    /// Ends a transaction that failed half-way: takes its changes back, or poisons the store where nothing can.
+    /// Ends a transaction that failed half-way: takes its changes back, or poisons the store where
+    /// nothing can.
     ///
     /// # Errors
     /// What `abort` failed with.

@@ -1,11 +1,14 @@
-//! The column types: as run-time descriptions ([`SqlType`]) and as compile-time markers ([`Integer`], [`Decimal`], …).
+//! The column types: as run-time descriptions ([`SqlType`]) and as compile-time markers
+//! ([`Integer`], [`Decimal`], …).
 //!
-//! A marker names a column's type for procedures, which read and write rows without copying and without looking
-//! a type up; [`SqlType`] describes the same column to everything that learns the schema at run time. Both agree on
-//! the stored form: little-endian, fixed width, at an offset the layout (`row.rs`) decides.
+//! A marker names a column's type for procedures, which read and write rows without copying and
+//! without looking a type up; [`SqlType`] describes the same column to everything that learns the
+//! schema at run time. Both agree on the stored form: little-endian, fixed width, at an offset the
+//! layout (`row.rs`) decides.
 //!
-//! Lengths of `char(n)` and `varchar(n)` count bytes of UTF-8. They lie inside the row at full width, so that a row never
-//! moves when a value grows; only [`Text`] and [`Bytes`], which have no bound, live in a slot of their own.
+//! Lengths of `char(n)` and `varchar(n)` count bytes of UTF-8. They lie inside the row at full
+//! width, so that a row never moves when a value grows; only [`Text`] and [`Bytes`], which have no
+//! bound, live in a slot of their own.
 
 use crate::row::{Column, RowBytes};
 
@@ -25,8 +28,8 @@ pub enum SqlType {
     BigInt,
     /// `double precision`, eight bytes.
     Double,
-    /// `numeric(precision, scale)`: an exact decimal, stored as a whole number of units of 10^-scale
-    /// in the narrowest of 1, 2, 4, 8 or 16 bytes that holds `precision` digits.
+    /// `numeric(precision, scale)`: an exact decimal, stored as a whole number of units of
+    /// 10^-scale in the narrowest of 1, 2, 4, 8 or 16 bytes that holds `precision` digits.
     Decimal {
         /// Decimal digits in all, 1 to 38.
         precision: u8,
@@ -85,7 +88,8 @@ impl SqlType {
     }
 }
 
-/// Bytes of a decimal with `precision` digits: 10^precision − 1 fits the signed integer of that width.
+/// Bytes of a decimal with `precision` digits: 10^precision − 1 fits the signed integer of that
+/// width.
 pub const fn decimal_width(precision: u8) -> usize {
     match precision {
         0..=2 => 1,
@@ -205,7 +209,8 @@ impl InlineType for Uuid {
 
 /// `numeric(P, S)` of at most 18 digits; the value is a whole number of units of 10^-S.
 ///
-/// A value of more than P digits is a programming error and panics where it would not fit its bytes.
+/// A value of more than P digits is a programming error and panics where it would not fit its
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<const P: u8, const S: u8>;
 impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {

@@ -1,7 +1,7 @@
 //! Values as SQL, dumps and checks see them: one dynamically typed cell, and its text form.
 //!
-//! The text is PostgreSQL's COPY format, because state hashes and dumps are defined by it (cli.md, "state_hash"). Procedures do
-//! not come through here: they read columns by type.
+//! The text is PostgreSQL's COPY format, because state hashes and dumps are defined by it (cli.md,
+//! "state_hash"). Procedures do not come through here: they read columns by type.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,8 @@ pub fn read_value<'a, P: RowBytes>(
 }
 
 impl Value<'_> {
-    /// The value as a whole number, for the types that are one (units, for decimals of at most 18 digits).
+    /// The value as a whole number, for the types that are one (units, for decimals of at most 18
+    /// digits).
     pub fn integer(&self) -> Option<i64> {
         match *self {
             Self::Boolean(value) => Some(value as i64),
@@ -129,7 +130,8 @@ fn push_display(out: &mut String, value: impl std::fmt::Display) {
     debug_assert!(written.is_ok());
 }
 
-/// PostgreSQL's shortest exact form: plain between 1e-4 and 1e15, with an exponent of two digits at least outside.
+/// PostgreSQL's shortest exact form: plain between 1e-4 and 1e15, with an exponent of two digits at
+/// least outside.
 fn double_text(value: f64, out: &mut String) {
     if value.is_nan() {
         return out.push_str("NaN");
@@ -176,7 +178,8 @@ fn escape_text(text: &str, out: &mut String) {
     }
 }
 
-/// Days since 2000-01-01 as `YYYY-MM-DD` in the proleptic Gregorian calendar; years before 1 end in ` BC`.
+/// Days since 2000-01-01 as `YYYY-MM-DD` in the proleptic Gregorian calendar; years before 1 end in
+/// ` BC`.
 fn date_text(days: i64, out: &mut String) {
     let era = push_date(days, out);
     out.push_str(era);

@@ -1,4 +1,5 @@
-//! The memory store from outside: typed and dynamic access meet on the same rows, aborts take everything back.
+//! The memory store from outside: typed and dynamic access meet on the same rows, aborts take
+//! everything back.
 
 use std::ops::ControlFlow;
 

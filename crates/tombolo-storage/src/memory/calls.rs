@@ -1,7 +1,8 @@
 //! The calls a transaction makes, on the memory store: `Store` for [`MemoryStore`].
 //!
-//! Every call is one path with no lock, latch, allocation or copy of a row; what a profile does not keep leaves no code. A key of a declared index is
-//! packed by constants, and which structure holds it is known when the call is compiled.
+//! Every call is one path with no lock, latch, allocation or copy of a row; what a profile does not
+//! keep leaves no code. A key of a declared index is packed by constants, and which structure holds
+//! it is known when the call is compiled.
 
 use std::ops::ControlFlow;
 
@@ -118,7 +119,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let mut packed = [0; LOCK_STEP];
         let mut slots = [0; LOCK_STEP];
         for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
-            // A key outside its columns' ranges is in no row; another key is looked up in its place.
+            // A key outside its columns' ranges is in no row; another key is looked up in its
+            // place.
             let mut outside = 0u32;
             for (i, key) in keys.iter().enumerate() {
                 match I::pack(index.shape(), *key) {

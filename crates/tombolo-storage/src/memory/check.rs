@@ -1,8 +1,9 @@
 //! Normalised keys on the memory store, and the checker of its invariants.
 //!
-//! A row's key can always be made again from its columns; that is how a hash of bytes is verified, and how the checker
-//! proves that every index entry names a live row with that key and that every live row is in each of its table's indexes.
-//! Not here: packed keys of single calls (`calls.rs`), consistency of what the rows mean.
+//! A row's key can always be made again from its columns; that is how a hash of bytes is verified,
+//! and how the checker proves that every index entry names a live row with that key and that every
+//! live row is in each of its table's indexes. Not here: packed keys of single calls (`calls.rs`),
+//! consistency of what the rows mean.
 
 use super::btree::InsertError;
 use super::index::{Entries, RowIndex};
@@ -74,7 +75,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
-    /// Removes the entry of the row in `slot` with the normalised key `self.key`; says whether there was one.
+    /// Removes the entry of the row in `slot` with the normalised key `self.key`; says whether
+    /// there was one.
     pub(super) fn remove_normalised(&mut self, position: usize, slot: u32) -> bool {
         let removed = match &mut self.indexes[position].entries {
             Entries::BytesHash(table) => table.remove_pair(hash_bytes(&self.key), slot),
@@ -112,7 +114,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         damage
     }
 
-    /// Every live row is found in the index under its own key, and there are as many entries as rows.
+    /// Every live row is found in the index under its own key, and there are as many entries as
+    /// rows.
     fn verify_entries(&self, index: &RowIndex) -> Result<(), String> {
         let rows = &self.tables[index.table];
         let columns = &self.schema.tables[index.table].columns;

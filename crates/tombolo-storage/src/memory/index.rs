@@ -1,8 +1,11 @@
-//! One index of the memory store: a tree or a hash table, over packed or normalised keys, unique or not.
+//! One index of the memory store: a tree or a hash table, over packed or normalised keys, unique or
+//! not.
 //!
-//! Which of the forms an index has is decided once, by its definition: keys that pack into 64 bits and are unique live in an integer tree or an integer
-//! hash table; all others are normalised bytes in a byte tree, where an index that is not unique appends the row's slot to
-//! make its entries distinct; a hash table over bytes holds their 64-bit hash, and its candidates are verified against the rows.
+//! Which of the forms an index has is decided once, by its definition: keys that pack into 64 bits
+//! and are unique live in an integer tree or an integer hash table; all others are normalised bytes
+//! in a byte tree, where an index that is not unique appends the row's slot to make its entries
+//! distinct; a hash table over bytes holds their 64-bit hash, and its candidates are verified
+//! against the rows.
 //!
 //! Not here: where keys come from (`key.rs`), undo, counting of rows.
 
@@ -125,7 +128,8 @@ impl RowIndex {
         tree.insert(key, row)
     }
 
-    /// Removes the entry of `row` with a normalised key, which is changed into the stored form; says whether there was one.
+    /// Removes the entry of `row` with a normalised key, which is changed into the stored form;
+    /// says whether there was one.
     pub(super) fn remove_bytes(&mut self, key: &mut Vec<u8>, row: u32) -> bool {
         self.stored_form(key, row);
         let Entries::Bytes(tree) = &mut self.entries else { wrong_form() };
@@ -205,7 +209,8 @@ impl RowIndex {
     }
 }
 
-/// The calls choose by the same definition the structure was made from, so they never meet another form.
+/// The calls choose by the same definition the structure was made from, so they never meet another
+/// form.
 #[cold]
 #[inline(never)]
 fn wrong_form() -> ! {

@@ -1,7 +1,7 @@
 //! The place where durability attaches: what a memory store tells of every change.
 //!
-//! Today's only log is none at all; the value log (TPK-8) implements the same trait. Calls come in execution order, after
-//! the change, and are inlined: [`NoLog`] leaves no instruction behind.
+//! Today's only log is none at all; the value log (TPK-8) implements the same trait. Calls come in
+//! execution order, after the change, and are inlined: [`NoLog`] leaves no instruction behind.
 
 /// Told of every change of a row, in execution order.
 ///

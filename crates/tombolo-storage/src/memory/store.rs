@@ -1,12 +1,15 @@
-//! The memory store: rows in slabs, found through indexes, changed in place by one thread (TPK-1, TPK-7, LG-S11).
+//! The memory store: rows in slabs, found through indexes, changed in place by one thread (TPK-1,
+//! TPK-7, LG-S11).
 //!
-//! A transaction's path: `begin` marks it open; look-ups go through `index.rs` to a slot number; `pin` hands out the slot's
-//! bytes; `update`, `create`, `delete`, `insert` and `remove` change slots and entries in place and, where the profile keeps
-//! undo, note how to take that back; `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
+//! A transaction's path: `begin` marks it open; look-ups go through `index.rs` to a slot number;
+//! `pin` hands out the slot's bytes; `update`, `create`, `delete`, `insert` and `remove` change
+//! slots and entries in place and, where the profile keeps undo, note how to take that back;
+//! `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
 //!
-//! Not here: durability (the log is told of every change), threads. Invariants: outside a transaction every index entry names
-//! a live row with that key and every live row has one entry in each index of its table (`check.rs` verifies it); a deleted row's slot is not
-//! reused before its transaction ends; after a failure without undo every call is refused.
+//! Not here: durability (the log is told of every change), threads. Invariants: outside a
+//! transaction every index entry names a live row with that key and every live row has one entry in
+//! each index of its table (`check.rs` verifies it); a deleted row's slot is not reused before its
+//! transaction ends; after a failure without undo every call is refused.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -98,7 +101,8 @@ impl RowBytes for MemoryRow<'_> {
     }
 }
 
-/// The slot size for rows of `row_bytes`: whole cache lines where that wastes little, so that no row lies in one more line than it must.
+/// The slot size for rows of `row_bytes`: whole cache lines where that wastes little, so that no
+/// row lies in one more line than it must.
 fn slot_bytes(row_bytes: usize) -> usize {
     const LINE: usize = 64;
     let lines = row_bytes.next_multiple_of(LINE);
@@ -270,7 +274,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Stores `value` and puts its handle at `offset` of the row; the value there before goes when the transaction ends.
+    /// Stores `value` and puts its handle at `offset` of the row; the value there before goes when
+    /// the transaction ends.
     pub(super) fn replace_value(
         &mut self,
         table: usize,

@@ -1,15 +1,19 @@
-//! How a transaction's changes are taken back: copies of what it changed (TPK-8), or not at all (LG-11).
+//! How a transaction's changes are taken back: copies of what it changed (TPK-8), or not at all
+//! (LG-11).
 //!
-//! [`Copies`] keeps, per change, the bytes an update was about to overwrite (the named fields, not the whole row), or
-//! the fact that a row or index entry was made or removed. What a transaction deletes is only retired until commit, so taking a deletion back needs no memory.
-//! The two buffers grow to the largest transaction seen and are reused; a committed transaction allocates nothing here.
+//! [`Copies`] keeps, per change, the bytes an update was about to overwrite (the named fields, not
+//! the whole row), or the fact that a row or index entry was made or removed. What a transaction
+//! deletes is only retired until commit, so taking a deletion back needs no memory. The two buffers
+//! grow to the largest transaction seen and are reused; a committed transaction allocates nothing
+//! here.
 //!
 //! Not here: applying the changes backwards, which needs the store (`store.rs`, `roll_back`).
 
 /// One change, as its reversal needs it. Rows and handles are those of the memory store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A row's bytes from `offset` on were overwritten; the last `bytes` bytes of the images are what was there.
+    /// A row's bytes from `offset` on were overwritten; the last `bytes` bytes of the images are
+    /// what was there.
     Updated {
         /// The table.
         table: u32,
@@ -90,9 +94,11 @@ pub trait Undo: Default + 'static {
     fn note(&mut self, change: Change);
     /// Notes a change together with its image.
     fn note_image(&mut self, change: Change, image: &[u8]);
-    /// Removes and returns the newest change; its image, if it has one, is appended to `image`, which is cleared first.
+    /// Removes and returns the newest change; its image, if it has one, is appended to `image`,
+    /// which is cleared first.
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change>;
-    /// What commit still has to give back: deleted rows and replaced values. Forgets everything else.
+    /// What commit still has to give back: deleted rows and replaced values. Forgets everything
+    /// else.
     fn finish(&mut self, give_back: impl FnMut(Change));
 }
 
