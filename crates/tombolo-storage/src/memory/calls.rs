@@ -110,12 +110,13 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         found: &mut [Option<RowId>],
     ) -> Result<()> {
         assert_eq!(keys.len(), found.len());
-        let Entries::Packed(tree) = &self.indexes[index.position()].entries else {
+        if !Self::is_packed(index) {
             for (key, found) in keys.iter().zip(found) {
                 *found = self.lookup(index, *key)?;
             }
             return Ok(());
-        };
+        }
+        let entries = &self.indexes[index.position()];
         let mut packed = [0; LOCK_STEP];
         let mut slots = [0; LOCK_STEP];
         for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
@@ -128,7 +129,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
                     None => outside |= 1 << i,
                 }
             }
-            tree.get_many(&packed[..keys.len()], &mut slots[..keys.len()]);
+            entries.find_many_packed(&packed[..keys.len()], &mut slots[..keys.len()]);
             for (i, found) in found.iter_mut().enumerate() {
                 let absent = slots[i] == ABSENT || outside & (1 << i) != 0;
                 *found = if absent { None } else { Some(Self::row_id(slots[i])) };

@@ -8,8 +8,8 @@
 use super::btree::InsertError;
 use super::index::{Entries, RowIndex};
 use super::store::{MemoryRow, MemoryStore, Rows};
-use super::stub::hash_bytes;
-use super::stub::{Handle, SizeClasses};
+use super::hash::hash_bytes;
+use super::variable::{Handle, SizeClasses};
 use super::undo::{Change, Undo};
 use crate::error::Result;
 use crate::key::{Dynamic, Fit, IndexType};

@@ -14,7 +14,7 @@ use std::ops::{Bound, ControlFlow};
 use super::Limits;
 use super::btree::{ByteTree, InsertError, IntegerTree, Position};
 use super::region::RegionError;
-use super::stub::HashTable;
+use super::hash::HashTable;
 use crate::key::{IndexShape, KEY_BYTES_MAX, packed_bits};
 use crate::schema::{IndexDef, IndexKind, TableDef};
 use crate::store::Order;
@@ -83,6 +83,16 @@ impl RowIndex {
         match &self.entries {
             Entries::Packed(tree) => tree.get(key),
             Entries::PackedHash(table) => table.get(key),
+            _ => wrong_form(),
+        }
+    }
+
+    /// The slots an index of packed keys holds for `keys`, `ABSENT` for those it does not hold.
+    #[inline(always)]
+    pub(super) fn find_many_packed(&self, keys: &[u64], found: &mut [u32]) {
+        match &self.entries {
+            Entries::Packed(tree) => tree.get_many(keys, found),
+            Entries::PackedHash(table) => table.get_many(keys, found),
             _ => wrong_form(),
         }
     }

@@ -2,15 +2,19 @@
 
 #[expect(unsafe_code, reason = "nodes lie in raw slots and are searched with vector instructions")]
 pub mod btree;
+#[expect(
+    unsafe_code,
+    reason = "buckets lie in raw slots and are searched with vector instructions"
+)]
+pub mod hash;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]
 pub mod region;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]
 pub mod slab;
 #[cfg(test)]
 mod test_random;
+pub mod variable;
 
-#[allow(clippy::all, reason = "temporary")]
-mod stub;
 
 mod calls;
 mod check;
