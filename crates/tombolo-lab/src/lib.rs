@@ -1,3 +1,4 @@
 //! Tombolo, crate lab.
+pub mod counters;
 pub mod dump;
 pub mod workload;

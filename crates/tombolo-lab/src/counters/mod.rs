@@ -1,0 +1,172 @@
+//! Counting what transactions cost: instructions and cycles, per transaction and per call.
+//!
+//! # What it is
+//! Three sources of counts and one way to tell them what runs (LG-38, LG-39, LG-44, LG-45):
+//! - [`callgrind`] counts instructions exactly, the same on every machine. The counted process is a
+//!   child under valgrind; [`client`] are the requests it makes, [`fork`] gives every count the same
+//!   loaded database, [`counts`] takes the probes' own cost off.
+//! - [`tsc`] reads the processor's time-stamp counter: cycles, measured natively.
+//! - [`hardware`] reads the processor's instruction counter, where the machine lets us.
+//! - [`meter`] is told where transactions and calls begin and end and drives one of the three.
+//!
+//! [`miss`] measures what one dependent cache miss costs, to be printed beside every time.
+//!
+//! # What it does not do
+//! It knows no store, no workload and no profile: whoever wraps a store calls the meter, whoever
+//! drives a workload says which transactions are counted. A store without that wrapper contains
+//! none of this code.
+//!
+//! # Invariants
+//! - Times and callgrind counts never come from the same run.
+//! - What a probe costs is measured in the same process as the counts it is subtracted from; for
+//!   callgrind it is a whole number of instructions, or the count is refused.
+
+pub mod callgrind;
+#[expect(unsafe_code, reason = "valgrind's client requests are a magic instruction sequence")]
+pub mod client;
+pub mod counts;
+mod error;
+#[expect(unsafe_code, reason = "fork, waitpid and _exit have no safe interface")]
+pub mod fork;
+pub mod hardware;
+mod label;
+#[expect(unsafe_code, reason = "a probe is a fixed instruction sequence that callgrind can count")]
+pub mod meter;
+#[expect(unsafe_code, reason = "huge pages are asked for with madvise")]
+pub mod miss;
+#[expect(unsafe_code, reason = "the time-stamp counter is read by an intrinsic")]
+pub mod tsc;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::CounterError;
+
+use std::fmt;
+
+/// What a part of a transaction does, by the calls it makes (the columns of LG-44 and LG-45).
+///
+/// Deletions and scans have no column in the papers: they are not probed and count as `Other`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    /// Opening the transaction.
+    Begin,
+    /// Finding rows by key.
+    Lookup,
+    /// Pinning a row, and unpinning it.
+    Pin,
+    /// Changing a row.
+    Update,
+    /// Creating a row.
+    Create,
+    /// Inserting a key into an index.
+    Insert,
+    /// Committing.
+    Commit,
+    /// Everything in the transaction that is none of the calls above.
+    Other,
+}
+
+impl Category {
+    /// How many categories are calls.
+    pub const CALLS: usize = 7;
+
+    /// All of them, calls first, `Other` last.
+    pub const ALL: [Self; Self::CALLS + 1] = [
+        Self::Begin,
+        Self::Lookup,
+        Self::Pin,
+        Self::Update,
+        Self::Create,
+        Self::Insert,
+        Self::Commit,
+        Self::Other,
+    ];
+
+    /// Its name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Lookup => "lookup",
+            Self::Pin => "pin",
+            Self::Update => "update",
+            Self::Create => "create",
+            Self::Insert => "insert",
+            Self::Commit => "commit",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What one counted run counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Whole transactions, on a store without probes: what a transaction costs.
+    Whole,
+    /// Whole transactions, on the store with probes: what the categories have to add up to. Probes
+    /// that do nothing still keep the compiler from merging what is before and after them.
+    Probed,
+    /// Only the calls of one category, or, for `Other`, only what is between the calls.
+    Category(Category),
+}
+
+impl Part {
+    /// Every part, `Whole` first: what a full breakdown counts.
+    pub const ALL: [Self; Category::CALLS + 3] = [
+        Self::Whole,
+        Self::Probed,
+        Self::Category(Category::Begin),
+        Self::Category(Category::Lookup),
+        Self::Category(Category::Pin),
+        Self::Category(Category::Update),
+        Self::Category(Category::Create),
+        Self::Category(Category::Insert),
+        Self::Category(Category::Commit),
+        Self::Category(Category::Other),
+    ];
+
+    /// Its name: `whole`, `probed`, or the category's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Probed => "probed",
+            Self::Category(category) => category.name(),
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A kind of transaction, numbered by the caller.
+///
+/// Callgrind is told to count before a transaction begins, so whether it will abort must be known
+/// by then: give transactions known to abort a kind, or a group, of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind(pub u8);
+
+/// How many transactions, and how many calls of each category in them, a meter has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions.
+    pub transactions: u64,
+    /// Calls, in the order of [`Category::ALL`].
+    pub calls: [u64; Category::CALLS],
+}
+
+impl Tally {
+    /// Calls of all categories.
+    #[must_use]
+    pub fn all_calls(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+}
