@@ -1,4 +1,24 @@
-//! Tombolo, crate lab.
+//! Tombolo's lab: *how fast*, and why. Workloads, drivers, counters, experiments, reports.
+//!
+//! A workload ([`workload`]) knows nothing of profiles, a profile nothing of workloads; they meet in [`instance`]. [`run`] drives one
+//! run from an empty store to a verified result, [`sweep`] many; [`counting`] counts instructions with [`counters`]; [`report`] says what was found.
+//!
+//! Not here: exit codes, arguments, standard output. Those are the command's.
+
 pub mod counters;
+pub mod counting;
+pub mod drive;
 pub mod dump;
+pub mod dump_files;
+pub mod estimate;
+pub mod failure;
+pub mod histogram;
+pub mod host;
+pub mod instance;
+pub mod metered;
+pub mod progress;
+pub mod report;
+pub mod restore;
+pub mod run;
+pub mod sweep;
 pub mod workload;

@@ -1,0 +1,283 @@
+//! Counts the instructions of a mix's transactions, by kind and call (LG-37 … LG-45), with whatever this machine has.
+//!
+//! Inputs are grouped by kind; transactions that abort are a group of their own. Each group is a stretch of the mix in which only
+//! that kind is counted. By callgrind, the command starts itself again under valgrind with a hidden command
+//! ([`child`] is what that does): it loads once and forks once per part. The processor's counters count in this process, on a database loaded for it.
+//!
+//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: all parts count the same transactions on the same
+//! database; a transaction that ends otherwise than its input says spoils the count loudly.
+
+use std::ffi::OsString;
+
+use tombolo_engine::threads;
+
+use crate::counters::callgrind::{Callgrind, Program};
+use crate::counters::fork::fork_each;
+use crate::counters::hardware::Instructions;
+use crate::counters::meter::{Native, NativeCount};
+use crate::counters::{self, Category, CounterError, Part};
+use crate::drive::{KINDS, kind_name};
+use crate::failure::Failure;
+use crate::instance::{self, Instance};
+use crate::run::Plan;
+use crate::workload::tpcc::input::{INVALID_ITEM, Input, Kind, Mix};
+
+/// Transactions before the first that is counted.
+const UNCOUNTED: usize = 200;
+/// Added to a kind's number for its aborting transactions.
+const ABORTS: u8 = 8;
+
+/// Whether the transaction of `input` will abort, which its input says.
+pub fn aborts(input: &Input) -> bool {
+    let Input::NewOrder(order) = input else { return false };
+    order.lines().last().is_some_and(|line| line.i_id == INVALID_ITEM)
+}
+
+/// The meter's number for the transaction of `input`.
+#[inline]
+pub fn kind_of(input: &Input) -> counters::Kind {
+    number(input.kind(), aborts(input))
+}
+
+const fn number(kind: Kind, aborts: bool) -> counters::Kind {
+    counters::Kind(kind as u8 + if aborts { ABORTS } else { 0 })
+}
+
+/// Transactions of which one kind is counted.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its name: the kind's, with `_aborted` where those are counted that abort.
+    pub name: String,
+    /// What is counted.
+    pub kind: counters::Kind,
+    /// All transactions that run meanwhile.
+    pub inputs: Vec<Input>,
+}
+
+/// The inputs of one count.
+#[derive(Clone, Debug)]
+pub struct CountInputs {
+    /// Those before.
+    pub uncounted: Vec<Input>,
+    /// Those during which each group is counted.
+    pub groups: Vec<Group>,
+}
+
+impl CountInputs {
+    /// Takes them from `inputs`: `counted` transactions of `mix` for each kind.
+    pub fn new(inputs: &mut dyn Iterator<Item = Input>, mix: Mix, counted: usize) -> Self {
+        let uncounted = inputs.take(UNCOUNTED).collect();
+        let kinds = match mix {
+            Mix::Paper => &KINDS[..2],
+            Mix::Standard => &KINDS[..],
+        };
+        let mut group = |kind, aborts: bool| {
+            let suffix = if aborts { "_aborted" } else { "" };
+            let name = format!("{}{suffix}", kind_name(kind));
+            Group { name, kind: number(kind, aborts), inputs: inputs.take(counted).collect() }
+        };
+        let mut groups: Vec<_> = kinds.iter().map(|&kind| group(kind, false)).collect();
+        groups.push(group(Kind::NewOrder, true));
+        Self { uncounted, groups }
+    }
+}
+
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// The processor.
+    Perf,
+    /// Valgrind.
+    Callgrind,
+}
+
+impl Counter {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf",
+            Self::Callgrind => "callgrind",
+        }
+    }
+
+    /// The counter a setting asks for, and what to tell the user where there is none.
+    ///
+    /// # Errors
+    /// When the machine does not have the one that is asked for by name.
+    pub fn choose(setting: &str) -> Result<(Option<Self>, Option<String>), Failure> {
+        let valgrind = || Callgrind::find().map(|_| Self::Callgrind);
+        let perf = || Instructions::open().map(|_| Self::Perf);
+        match setting {
+            "perf" => Ok((Some(perf()?), None)),
+            "callgrind" => Ok((Some(valgrind()?), None)),
+            "auto" => match perf().or_else(|_| valgrind()) {
+                Ok(counter) => Ok((Some(counter), None)),
+                Err(_) => Ok((
+                    None,
+                    Some(
+                        "instructions are not counted: this machine has no hardware counter and \
+                         no valgrind (apt-get install valgrind); times are given"
+                            .to_owned(),
+                    ),
+                )),
+            },
+            _ => Ok((None, None)),
+        }
+    }
+}
+
+/// What one group costs per transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupCost {
+    /// The group.
+    pub name: String,
+    /// Transactions that were counted.
+    pub transactions: u64,
+    /// Instructions of a whole transaction, counted without probes inside where the counter allows.
+    pub instructions: f64,
+    /// Instructions by category, in the order of [`Category::ALL`].
+    pub categories: [f64; Category::CALLS + 1],
+}
+
+impl GroupCost {
+    /// How far the categories' sum is from the whole, in percent.
+    pub fn sum_error_percent(&self) -> f64 {
+        if self.instructions == 0.0 {
+            return 0.0;
+        }
+        (self.categories.iter().sum::<f64>() - self.instructions).abs() / self.instructions * 100.0
+    }
+
+    fn native(name: &str, count: &NativeCount) -> Self {
+        let per = |sum: f64| sum / count.tally.transactions.max(1) as f64;
+        Self {
+            name: name.to_owned(),
+            transactions: count.tally.transactions,
+            instructions: per(count.whole),
+            categories: count.categories.map(per),
+        }
+    }
+}
+
+/// Counts once.
+///
+/// # Errors
+/// When the counter fails, or a counted database cannot be loaded.
+pub fn count(counter: Counter, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+    match counter {
+        Counter::Callgrind => count_by_callgrind(plan),
+        Counter::Perf => count_natively(Native::Instructions(Instructions::open()?), plan),
+    }
+}
+
+/// Ticks of the time-stamp counter per transaction of each group, measured natively on a database loaded for it.
+///
+/// # Errors
+/// As [`count`].
+pub fn cycles(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+    count_natively(Native::Tsc, plan)
+}
+
+fn count_natively(native: Native, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+    let (mut instance, inputs) = load(plan, threads::available())?;
+    let counts = instance.count_natively(native, &inputs)?;
+    let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
+    Ok(groups.map(|(group, count)| GroupCost::native(&group.name, count)).collect())
+}
+
+/// The database and the inputs of a count.
+fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs), Failure> {
+    let Some(mut instance) = instance::open(&plan.profile) else {
+        return Err(Failure::usage(format!("profile {} is not known", plan.profile)));
+    };
+    let loaded = instance.load(plan.scale(), threads, &mut |_, _| {});
+    loaded.map_err(|error| Failure::check(error.to_string()))?;
+    Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))
+}
+
+fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::environment(format!("the command cannot find its own file: {error}"))
+    })?;
+    let mut args = vec![OsString::from(CHILD_COMMAND)];
+    args.extend(plan.count_arguments().into_iter().map(OsString::from));
+    let program = Program { program, args, env: Vec::new() };
+    let counts = Callgrind::find()?.run(&program)?.counts;
+    let mut groups = Vec::new();
+    for name in counts.groups() {
+        let breakdown = counts.breakdown(name)?;
+        if breakdown.tally.transactions > 0 {
+            let per = |sum: u64| sum as f64 / breakdown.tally.transactions as f64;
+            groups.push(GroupCost {
+                name: name.to_owned(),
+                transactions: breakdown.tally.transactions,
+                instructions: per(breakdown.whole),
+                categories: breakdown.categories.map(per),
+            });
+        }
+    }
+    Ok(groups)
+}
+
+/// The hidden command that the counted process is started with.
+pub const CHILD_COMMAND: &str = "count-under-callgrind";
+
+/// What the counted process does: loads once, then counts each part in a process of its own.
+///
+/// # Errors
+/// When it does not run under callgrind, or a part cannot be counted.
+pub fn child(plan: &Plan) -> Result<(), Failure> {
+    // One thread: a forked process has no other.
+    let (mut instance, inputs) = load(plan, 1)?;
+    let count = |part: &Part| match instance.count(*part, &inputs) {
+        Ok(()) => Vec::new(),
+        Err(error) => error.to_string().into_bytes(),
+    };
+    let reports = fork_each(&Part::ALL, threads::available(), count)?;
+    match reports.iter().find(|report| !report.is_empty()) {
+        None => Ok(()),
+        Some(report) => Err(CounterError::Damaged(String::from_utf8_lossy(report).into()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tpcc::input::Generator;
+    use crate::workload::tpcc::nurand::Constants;
+
+    fn inputs(mix: Mix) -> CountInputs {
+        let mut generator = Generator::new(1, mix, 1, Constants::from_seed(1));
+        CountInputs::new(&mut generator, mix, 1_000)
+    }
+
+    #[test]
+    fn groups_cover_the_mix_and_what_aborts() {
+        let names = |mix| inputs(mix).groups.iter().map(|g| g.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(Mix::Paper), ["new_order", "payment", "new_order_aborted"]);
+        assert_eq!(names(Mix::Standard).len(), 6);
+        for group in inputs(Mix::Standard).groups {
+            assert_eq!(group.inputs.len(), 1_000);
+            assert!(
+                group.inputs.iter().any(|input| kind_of(input) == group.kind),
+                "{}",
+                group.name
+            );
+        }
+    }
+
+    #[test]
+    fn aborting_orders_have_a_number_of_their_own() {
+        let all = inputs(Mix::Paper).groups.into_iter().flat_map(|group| group.inputs);
+        let (bad, good): (Vec<_>, Vec<_>) = all.partition(aborts);
+        assert!(bad.len() > 5 && bad.len() < 50, "one in a hundred orders: {}", bad.len());
+        assert!(good.iter().all(|input| kind_of(input).0 < ABORTS));
+        assert!(bad.iter().all(|input| kind_of(input).0 == ABORTS));
+    }
+
+    #[test]
+    fn no_counter_is_no_error() {
+        assert_eq!(Counter::choose("none"), Ok((None, None)));
+        assert!(Counter::choose("auto").is_ok());
+    }
+}

@@ -1,0 +1,294 @@
+//! The closed loop: batches of inputs go through an instance, outcomes and times come out.
+//!
+//! # What is measured
+//! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock time, processor time of
+//! the process and of this thread, which is the engine's (`engine_cpu_s`). The throughput pass has no probe. Latencies come from a pass of its own
+//! that reads the clock once per transaction; the cost of a reading is measured and taken off.
+//!
+//! # Callers
+//! `callers` calls are under way all the time, answered in order by one execution thread: when a call is answered its caller makes
+//! the next at once, which waits behind the others. A call's latency therefore runs from the completion `callers` calls before its own.
+//!
+//! Not here: which store runs, and where inputs come from (an iterator). It starts no thread.
+
+use std::time::Duration;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::transaction::Stop;
+
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::host;
+use crate::instance::Instance;
+use crate::workload::tpcc::input::{Input, Kind};
+
+/// How many transactions run between two looks at the clock.
+const SLICE: usize = 5_000;
+/// Free memory below which a run ends before the system ends it.
+const RESERVE_BYTES: u64 = 192 << 20;
+
+/// All kinds of transaction, in the order they are printed.
+pub const KINDS: [Kind; 5] =
+    [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+
+/// The name of a kind in results.
+pub const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NewOrder => "new_order",
+        Kind::Payment => "payment",
+        Kind::OrderStatus => "order_status",
+        Kind::Delivery => "delivery",
+        Kind::StockLevel => "stock_level",
+    }
+}
+
+/// How many transactions ended which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// Committed.
+    pub committed: u64,
+    /// Aborted by their own decision.
+    pub aborted: u64,
+}
+
+/// How transactions ended, by kind and reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// By kind, in the order of [`KINDS`].
+    pub kinds: [Outcomes; 5],
+    /// Aborts by reason.
+    pub reasons: Vec<(&'static str, u64)>,
+}
+
+impl Tally {
+    /// Counts a commit.
+    #[inline(always)]
+    pub fn committed(&mut self, kind: Kind) {
+        self.kinds[kind as usize].committed += 1;
+    }
+
+    /// Counts an abort, or passes on what no run survives.
+    ///
+    /// # Errors
+    /// When the store refused a call: inputs are valid, so that is no outcome but a failure.
+    #[cold]
+    pub fn stopped(&mut self, kind: Kind, stop: Stop) -> Result<(), Stop> {
+        let Stop::Abort(reason) = stop else { return Err(stop) };
+        self.kinds[kind as usize].aborted += 1;
+        match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => self.reasons.push((reason, 1)),
+        }
+        Ok(())
+    }
+
+    /// Both ways, over all kinds.
+    pub fn total(&self) -> Outcomes {
+        let add = |a: Outcomes, b: &Outcomes| Outcomes {
+            committed: a.committed + b.committed,
+            aborted: a.aborted + b.aborted,
+        };
+        self.kinds.iter().fold(Outcomes::default(), add)
+    }
+}
+
+/// When the throughput pass ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// After this much measured time.
+    Time(Duration),
+    /// After this many transactions.
+    Transactions(u64),
+}
+
+/// What the throughput pass found.
+#[derive(Clone, Debug, Default)]
+pub struct Throughput {
+    /// How transactions ended.
+    pub tally: Tally,
+    /// Wall-clock time of executing.
+    pub wall: Duration,
+    /// Processor time of the whole process meanwhile.
+    pub process_cpu: Duration,
+    /// Processor time of the executing thread.
+    pub engine_cpu: Duration,
+}
+
+impl Throughput {
+    fn done(&self) -> u64 {
+        let total = self.tally.total();
+        total.committed + total.aborted
+    }
+
+    /// Committed transactions per second of processor time.
+    pub fn per_cpu_second(&self) -> f64 {
+        per_second(self.tally.total().committed, self.engine_cpu)
+    }
+
+    /// Committed transactions per second of wall-clock time.
+    pub fn per_second(&self) -> f64 {
+        per_second(self.tally.total().committed, self.wall)
+    }
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+/// Drives one instance.
+pub struct Driver<'a> {
+    /// The clock.
+    pub clock: &'a dyn Clock,
+    /// What makes inputs.
+    pub inputs: &'a mut dyn Iterator<Item = Input>,
+    /// The inputs made at a time.
+    pub batch: usize,
+    /// Memory this process may occupy.
+    pub memory_limit: Option<u64>,
+}
+
+impl Driver<'_> {
+    /// Fills `batch` with the next `count` inputs.
+    fn make(&mut self, batch: &mut Vec<Input>, count: usize) {
+        batch.clear();
+        batch.extend((&mut *self.inputs).take(count));
+    }
+
+    /// Runs `count` transactions that nothing is measured of.
+    ///
+    /// # Errors
+    /// What the store failed with.
+    pub fn warm_up(&mut self, instance: &mut dyn Instance, count: usize) -> Result<(), Failure> {
+        let mut batch = Vec::new();
+        self.make(&mut batch, count);
+        instance.run(&batch, &mut Tally::default()).map_err(|stop| stopped(stop, 0))
+    }
+
+    /// The throughput pass.
+    ///
+    /// `progress` hears which part of the whole is done, and what was found so far.
+    ///
+    /// # Errors
+    /// What the store failed with, or that memory is used up.
+    pub fn run(
+        &mut self,
+        instance: &mut dyn Instance,
+        bound: Bound,
+        progress: &mut dyn FnMut(f64, &Throughput),
+    ) -> Result<Throughput, Failure> {
+        let mut found = Throughput::default();
+        let mut batch = Vec::with_capacity(self.batch);
+        loop {
+            let rest = match bound {
+                Bound::Transactions(wanted) => wanted - found.done(),
+                Bound::Time(wanted) if found.wall >= wanted => 0,
+                Bound::Time(_) => u64::MAX,
+            };
+            if rest == 0 {
+                return Ok(found);
+            }
+            self.verify_memory(&found)?;
+            self.make(&mut batch, rest.min(self.batch as u64) as usize);
+            self.run_batch(instance, &batch, bound, &mut found)?;
+            let part = match bound {
+                Bound::Transactions(wanted) => found.done() as f64 / wanted as f64,
+                Bound::Time(wanted) => found.wall.as_secs_f64() / wanted.as_secs_f64(),
+            };
+            progress(part.min(1.0), &found);
+        }
+    }
+
+    /// Executes one batch, or the part of it that fits the bound. Only this is measured.
+    fn run_batch(
+        &mut self,
+        instance: &mut dyn Instance,
+        batch: &[Input],
+        bound: Bound,
+        found: &mut Throughput,
+    ) -> Result<(), Failure> {
+        let (process, engine) = (self.clock.process_cpu(), self.clock.thread_cpu());
+        let start = self.clock.now_ns();
+        let before = found.wall;
+        for slice in batch.chunks(SLICE) {
+            let outcome = instance.run(slice, &mut found.tally);
+            found.wall = before + Duration::from_nanos(self.clock.now_ns() - start);
+            outcome.map_err(|stop| stopped(stop, found.done()))?;
+            if matches!(bound, Bound::Time(wanted) if found.wall >= wanted) {
+                break;
+            }
+        }
+        found.engine_cpu += self.clock.thread_cpu().saturating_sub(engine);
+        found.process_cpu += self.clock.process_cpu().saturating_sub(process);
+        Ok(())
+    }
+
+    /// Ends a run before the system would end the process.
+    fn verify_memory(&self, found: &Throughput) -> Result<(), Failure> {
+        let resident = host::resident_bytes();
+        let used_up = match self.memory_limit {
+            Some(limit) => resident > limit,
+            None => host::available_bytes() < RESERVE_BYTES,
+        };
+        if !used_up {
+            return Ok(());
+        }
+        Err(Failure::environment(format!(
+            "memory is used up after {} transactions ({} MB taken): give fewer --seconds or \
+             --transactions, or a higher --memory-limit",
+            found.done(),
+            resident >> 20
+        )))
+    }
+
+    /// The latency pass: `count` further transactions, `callers` under way at a time.
+    ///
+    /// # Errors
+    /// What the store failed with.
+    pub fn time(
+        &mut self,
+        instance: &mut dyn Instance,
+        count: usize,
+        callers: usize,
+    ) -> Result<[Latencies; 5], Failure> {
+        let mut latencies: [Latencies; 5] = Default::default();
+        if count == 0 {
+            return Ok(latencies);
+        }
+        // Until every caller has had one answer the queue is shorter than it will be.
+        let mut batch = Vec::new();
+        self.make(&mut batch, count + callers);
+        let mut ends = vec![0; batch.len()];
+        let probe = reading_ns(self.clock);
+        let outcome = instance.run_timed(&batch, self.clock, &mut ends);
+        outcome.map_err(|stop| stopped(stop, 0))?;
+        for (i, input) in batch.iter().enumerate().skip(callers) {
+            let ns = ends[i] - ends[i - callers];
+            let probes = probe * callers as u64;
+            latencies[input.kind() as usize].record(ns.saturating_sub(probes));
+        }
+        Ok(latencies)
+    }
+}
+
+/// What reading the clock costs: the middle of many readings, two after each other.
+fn reading_ns(clock: &dyn Clock) -> u64 {
+    let mut costs = [0; 1_001];
+    for cost in &mut costs {
+        let before = clock.now_ns();
+        *cost = clock.now_ns() - before;
+    }
+    costs.sort_unstable();
+    costs[costs.len() / 2]
+}
+
+/// The failure of a run that a store ended.
+pub fn stopped(stop: Stop, done: u64) -> Failure {
+    let text = format!("the run ended after {done} transactions: {stop}");
+    match stop {
+        Stop::Error(tombolo_storage::error::Error::NoSpace { .. }) => Failure::environment(text),
+        _ => Failure::check(text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

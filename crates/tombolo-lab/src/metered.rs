@@ -1,0 +1,233 @@
+//! A store with probes: every call that has a category is announced to a meter (LG-44, LG-45).
+//!
+//! A separate type, so that the store that is timed contains no probe. Deletions, scans, prefetches and the phase change pass through
+//! unannounced: they count as *other*. A look-up of many keys in lock step is one call.
+//!
+//! Not here: what is counted and where it goes (`counters`). Invariants: the meter is the first field, which every probe
+//! relies on; nothing else happens between a probe and the call it announces.
+
+use std::ops::ControlFlow;
+
+use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::row::{Fields, Row, RowId, RowMut};
+use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+
+use crate::counters::meter::{Meter, call};
+
+/// A store with probes around its calls.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Metered<S> {
+    /// What the probes announce to.
+    pub meter: Meter,
+    /// The store without them.
+    pub store: S,
+}
+
+impl<S: Store> Metered<S> {
+    /// `store` with probes; the meter counts nothing yet.
+    pub fn new(store: S) -> Self {
+        Self { meter: Meter::new(), store }
+    }
+}
+
+impl<S: Store> Store for Metered<S> {
+    type Pin<'a>
+        = S::Pin<'a>
+    where
+        Self: 'a;
+
+    const UNDO: bool = S::UNDO;
+
+    fn schema(&self) -> &Schema {
+        self.store.schema()
+    }
+
+    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
+        self.store.create_table(table)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) -> Result<()> {
+        self.meter.enter(call::Begin);
+        let result = self.store.begin();
+        self.meter.exit(call::Begin);
+        result
+    }
+
+    #[inline(always)]
+    fn phase(&self) -> Phase {
+        self.store.phase()
+    }
+
+    #[inline(always)]
+    fn begin_writes(&mut self) {
+        self.store.begin_writes();
+    }
+
+    #[inline(always)]
+    fn commit(&mut self) -> Result<()> {
+        self.meter.enter(call::Commit);
+        let result = self.store.commit();
+        self.meter.exit(call::Commit);
+        result
+    }
+
+    #[inline(always)]
+    fn abort(&mut self) -> Result<()> {
+        self.store.abort()
+    }
+
+    #[inline(always)]
+    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
+        self.meter.enter(call::Lookup);
+        let result = self.store.lookup(index, key);
+        self.meter.exit(call::Lookup);
+        result
+    }
+
+    #[inline(always)]
+    fn lookup_many<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.meter.enter(call::Lookup);
+        let result = self.store.lookup_many(index, keys, found);
+        self.meter.exit(call::Lookup);
+        result
+    }
+
+    #[inline(always)]
+    fn scan<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.store.scan(index, range, order, visit)
+    }
+
+    #[inline(always)]
+    fn rows<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.store.rows(table, visit)
+    }
+
+    #[inline(always)]
+    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
+        self.store.prefetch(table, row, fields);
+    }
+
+    #[inline(always)]
+    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>> {
+        self.meter.enter(call::Pin);
+        let result = self.store.pin(table, row);
+        self.meter.exit(call::Pin);
+        result
+    }
+
+    #[inline(always)]
+    fn update<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        self.meter.enter(call::Update);
+        let result = self.store.update(table, row, fields, change);
+        self.meter.exit(call::Update);
+        result
+    }
+
+    #[inline(always)]
+    fn set_variable<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        self.meter.enter(call::Update);
+        let result = self.store.set_variable(table, row, offset, value);
+        self.meter.exit(call::Update);
+        result
+    }
+
+    #[inline(always)]
+    fn create<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        fill: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<RowId> {
+        self.meter.enter(call::Create);
+        let result = self.store.create(table, fill);
+        self.meter.exit(call::Create);
+        result
+    }
+
+    #[inline(always)]
+    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+        self.store.delete(table, row)
+    }
+
+    #[inline(always)]
+    fn insert<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<()> {
+        self.meter.enter(call::Insert);
+        let result = self.store.insert(index, key, row);
+        self.meter.exit(call::Insert);
+        result
+    }
+
+    #[inline(always)]
+    fn insert_run<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        rows: &[RowId],
+    ) -> Result<()> {
+        self.meter.enter(call::Insert);
+        let result = self.store.insert_run(index, keys, rows);
+        self.meter.exit(call::Insert);
+        result
+    }
+
+    #[inline(always)]
+    fn remove<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<bool> {
+        self.store.remove(index, key, row)
+    }
+
+    fn poison(&mut self, reason: &'static str) {
+        self.store.poison(reason);
+    }
+
+    fn check(&mut self) -> Vec<Damage> {
+        self.store.check()
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.store.usage()
+    }
+
+    fn fail(&mut self) -> Result<()> {
+        self.store.fail()
+    }
+}

@@ -1,0 +1,21 @@
+//! How far a long command is, told to whoever shows it.
+//!
+//! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line written to a file in
+//! the middle of a run would be counted as the run's own disk traffic.
+
+/// Hears of stages that take a while.
+pub trait Progress {
+    /// A stage begins.
+    fn begin(&mut self, what: &str);
+    /// `part` of the stage, from 0 to 1, is done.
+    fn part(&mut self, part: f64, detail: &str);
+    /// The stage is over.
+    fn end(&mut self);
+}
+
+/// Nobody listens.
+impl Progress for () {
+    fn begin(&mut self, _: &str) {}
+    fn part(&mut self, _: f64, _: &str) {}
+    fn end(&mut self) {}
+}

@@ -1,0 +1,189 @@
+//! Results: what a command found, as one JSON object each for scripts and as a few lines for people.
+//!
+//! [`run`] and [`check`] make the objects cli.md names, field by field; [`terminal`] says the same to people. Names are
+//! never changed, only added. Not here: measuring, and where the text goes.
+
+pub mod check;
+pub mod run;
+pub mod terminal;
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+use tombolo_engine::settings::{self, Settings, Value};
+
+use crate::host::Host;
+
+/// Which build made a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// Its version.
+    pub version: &'static str,
+    /// The commit it was built from.
+    pub commit: &'static str,
+}
+
+/// What every result begins with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Header {
+    /// The command.
+    pub command: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The commit it was built from.
+    pub commit: &'static str,
+    /// All effective settings.
+    pub settings: Map<String, Json>,
+    /// Equal for results that measure the same thing.
+    pub settings_hash: String,
+    /// The machine.
+    pub host: Host,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Header {
+    /// The header of a result of `command` under `settings`.
+    pub fn new(command: &'static str, build: Build, settings: &Settings, host: &Host) -> Self {
+        Self {
+            command,
+            version: build.version,
+            commit: build.commit,
+            settings: settings_json(settings),
+            settings_hash: settings_hash(settings),
+            host: host.clone(),
+            seed: settings.count(&settings::SEED),
+        }
+    }
+}
+
+/// A setting's value in results: times in seconds, no value as null.
+pub fn value_json(value: Option<&Value>) -> Json {
+    match value {
+        None => Json::Null,
+        Some(Value::Count(n) | Value::Bytes(n)) => (*n).into(),
+        Some(Value::Duration(time)) => time.as_secs_f64().into(),
+        Some(Value::Word(word)) => word.as_str().into(),
+    }
+}
+
+fn settings_json(settings: &Settings) -> Map<String, Json> {
+    let value = |setting| value_json(settings.get(setting));
+    settings::ALL.iter().map(|setting| (setting.name.to_owned(), value(setting))).collect()
+}
+
+/// Sixteen hexadecimal digits that differ where an identifying setting does; seeds, paths and the machine are left out.
+pub fn settings_hash(settings: &Settings) -> String {
+    let mut digest = Sha256::new();
+    let mut identifying: Vec<_> = settings::ALL.iter().filter(|s| s.identifies).collect();
+    identifying.sort_unstable_by_key(|setting| setting.name);
+    for setting in identifying {
+        digest.update(format!("{}={}\n", setting.name, value_json(settings.get(setting))));
+    }
+    let mut text = String::new();
+    for byte in digest.finalize().iter().take(8) {
+        let written = write!(text, "{byte:02x}");
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+    text
+}
+
+/// Rounds to `digits` behind the point: results need no sixteen.
+pub fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+/// A whole number with separators: `1,234,567`.
+pub fn separated(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A quantity with separators and no more digits than mean something: `712,000`, `8,940`, `12.4`.
+pub fn quantity(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100_000.0 => separated((v / 1_000.0).round() as u64 * 1_000),
+        v if v >= 1_000.0 => separated((v / 10.0).round() as u64 * 10),
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A number of bytes: `412 MB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10)];
+    for (unit, shift) in UNITS {
+        let value = bytes as f64 / (1u64 << shift) as f64;
+        if value >= 1_000.0 {
+            return format!("{} {unit}", separated(value.round() as u64));
+        }
+        if value >= 100.0 {
+            return format!("{value:.0} {unit}");
+        }
+        if value >= 1.0 {
+            return format!("{value:.1} {unit}");
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tombolo_engine::settings::Source;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(separated(0), "0");
+        assert_eq!(separated(1_234_567), "1,234,567");
+        assert_eq!(quantity(712_345.0), "712,000");
+        assert_eq!(quantity(8_943.0), "8,940");
+        assert_eq!((quantity(12.34), quantity(0.5)), ("12.3".to_owned(), "0.50".to_owned()));
+        assert_eq!(size(1023), "1023 bytes");
+        assert_eq!((size(1536), size(412 << 20)), ("1.5 KB".to_owned(), "412 MB".to_owned()));
+        assert_eq!(size(6_700 << 30), "6.5 TB");
+    }
+
+    #[test]
+    fn the_hash_leaves_the_seed_out_and_nothing_that_matters() {
+        let plain = Settings::default();
+        let with = |name, value| {
+            let mut settings = plain.clone();
+            settings.set(name, value, Source::Flag).unwrap();
+            settings_hash(&settings)
+        };
+        let hash = settings_hash(&plain);
+        assert_eq!(hash.len(), 16);
+        assert_eq!(hash, with("seed", "7"));
+        assert_eq!(hash, with("load_threads", "7"));
+        for (name, value) in [("warehouses", "7"), ("profile", "bare"), ("transactions", "5000000")]
+        {
+            assert_ne!(hash, with(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn all_settings_are_in_a_result() {
+        let header = Header::new(
+            "run",
+            Build { version: "1.2.3", commit: "abc" },
+            &Settings::default(),
+            &Host::read(),
+        );
+        assert_eq!(header.settings.len(), settings::ALL.len());
+        assert_eq!(header.settings["seconds"], 5.0);
+        assert_eq!(header.settings["transactions"], Json::Null);
+        assert_eq!(header.seed, 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! The result of `run`, field by field as cli.md names them.
+//!
+//! Fields of parts that a profile does not have are null or zero, never left out.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tombolo_storage::profile::ProfileInfo;
+
+use super::{Header, rounded};
+use crate::counters::Category;
+use crate::counting::GroupCost;
+use crate::drive::{KINDS, kind_name};
+use crate::histogram::{Latencies, Summary};
+use crate::run::{Outcome, mix_name};
+
+/// Instructions by call category.
+pub type Calls = BTreeMap<&'static str, f64>;
+
+/// What is told of one kind of transaction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ByTransaction {
+    /// How many committed.
+    pub committed: u64,
+    /// How many aborted.
+    pub aborted: u64,
+    /// Their latencies.
+    pub latency_us: Option<Summary>,
+    /// Instructions of a committed one, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
+    /// Instructions of an aborted one, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aborted_instructions: Option<f64>,
+    /// How many committed ones were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
+    /// Ticks of the time-stamp counter of a committed one, on average, in a native run with probes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<f64>,
+    /// Instructions by call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
+    /// How far the calls' sum is from the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_error_percent: Option<f64>,
+}
+
+/// One kind in one count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counted {
+    /// Transactions counted.
+    pub transactions: u64,
+    /// Instructions of one, on average.
+    pub instructions: f64,
+    /// Instructions by call.
+    pub calls: Calls,
+}
+
+/// A result of `run`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct RunResult {
+    #[serde(flatten)]
+    pub header: Header,
+    pub workload: &'static str,
+    pub mix: &'static str,
+    pub profile: String,
+    pub durability: &'static str,
+    pub islands: u64,
+    pub threads: u64,
+    pub clients: u64,
+    pub in_flight: u64,
+    pub warehouses: i32,
+    pub committed: u64,
+    pub aborted: u64,
+    pub aborts_by_reason: BTreeMap<&'static str, u64>,
+    pub wall_s: f64,
+    pub cpu_s: f64,
+    pub engine_cpu_s: f64,
+    pub tps: f64,
+    pub tps_per_cpu_s: f64,
+    pub latency_us: Option<Summary>,
+    pub latency_transactions: u64,
+    pub within_1s_percent: f64,
+    pub by_transaction: BTreeMap<&'static str, ByTransaction>,
+    pub log_bytes: u64,
+    pub flushes: u64,
+    pub disk_bytes: Option<u64>,
+    pub load_wall_s: f64,
+    pub load_cpu_s: f64,
+    pub data_dir: Option<String>,
+    pub data_fs: Option<String>,
+    pub memory_bytes: u64,
+    pub raw_row_bytes: u64,
+    pub raw_key_bytes: u64,
+    pub miss_ns: Option<f64>,
+    pub consistent: bool,
+    pub checks: BTreeMap<String, bool>,
+    pub state_hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<BTreeMap<String, Counted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_error_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Where a sweep was when it made this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<BTreeMap<String, serde_json::Value>>,
+    /// The round of a sweep, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<u64>,
+}
+
+impl RunResult {
+    /// The result that says what `outcome` is.
+    pub fn new(header: Header, outcome: &Outcome) -> Self {
+        let setting = |name: &str| header.settings.get(name).and_then(serde_json::Value::as_u64);
+        let (clients, in_flight) = (setting("clients"), setting("in_flight"));
+        let total = outcome.throughput.tally.total();
+        let mut all = Latencies::default();
+        outcome.latencies.iter().for_each(|latencies| all.add(latencies));
+        let seconds = |time: std::time::Duration| rounded(time.as_secs_f64(), 6);
+        Self {
+            workload: "tpcc",
+            mix: mix_name(outcome.plan.mix),
+            profile: outcome.plan.profile.clone(),
+            durability: "none",
+            islands: 1,
+            threads: 1,
+            clients: clients.unwrap_or(1),
+            in_flight: in_flight.unwrap_or(1),
+            warehouses: outcome.plan.warehouses,
+            committed: total.committed,
+            aborted: total.aborted,
+            aborts_by_reason: outcome.throughput.tally.reasons.iter().copied().collect(),
+            wall_s: seconds(outcome.throughput.wall),
+            cpu_s: seconds(outcome.throughput.process_cpu),
+            engine_cpu_s: seconds(outcome.throughput.engine_cpu),
+            tps: rounded(outcome.throughput.per_second(), 1),
+            tps_per_cpu_s: rounded(outcome.throughput.per_cpu_second(), 1),
+            latency_us: all.summary(),
+            latency_transactions: all.len(),
+            within_1s_percent: rounded(all.within_1s_percent(), 4),
+            by_transaction: by_transaction(outcome),
+            log_bytes: 0,
+            flushes: 0,
+            disk_bytes: outcome.disk_bytes,
+            load_wall_s: rounded(outcome.load_s.0, 6),
+            load_cpu_s: rounded(outcome.load_s.1, 6),
+            data_dir: None,
+            data_fs: None,
+            memory_bytes: outcome.usage.memory_bytes,
+            raw_row_bytes: outcome.usage.raw_row_bytes,
+            raw_key_bytes: outcome.usage.raw_key_bytes,
+            miss_ns: outcome.miss_ns.map(|ns| rounded(ns, 1)),
+            consistent: outcome.verification.consistent(),
+            checks: outcome.verification.checks.iter().cloned().collect(),
+            state_hash: outcome.state_hash.clone(),
+            counter: outcome.counter.map(|counter| counter.name()),
+            counts: outcome.counts.iter().map(|count| counted(count)).collect(),
+            sum_error_percent: outcome.counts.first().map(|count| {
+                let errors = count.iter().map(GroupCost::sum_error_percent);
+                rounded(errors.fold(0.0, f64::max), 4)
+            }),
+            notes: outcome.notes.clone(),
+            point: None,
+            round: None,
+            header,
+        }
+    }
+
+    /// Memory taken per byte of rows and keys.
+    pub fn memory_ratio(&self) -> f64 {
+        self.memory_bytes as f64 / (self.raw_row_bytes + self.raw_key_bytes).max(1) as f64
+    }
+}
+
+fn calls(cost: &GroupCost) -> Calls {
+    let by_name = |(category, cost): (Category, f64)| (category.name(), rounded(cost, 2));
+    Category::ALL.into_iter().zip(cost.categories).map(by_name).collect()
+}
+
+fn counted(count: &[GroupCost]) -> BTreeMap<String, Counted> {
+    let of = |cost: &GroupCost| Counted {
+        transactions: cost.transactions,
+        instructions: rounded(cost.instructions, 4),
+        calls: calls(cost),
+    };
+    count.iter().map(|cost| (cost.name.clone(), of(cost))).collect()
+}
+
+fn by_transaction(outcome: &Outcome) -> BTreeMap<&'static str, ByTransaction> {
+    let mut by_name = BTreeMap::new();
+    for (i, kind) in KINDS.into_iter().enumerate() {
+        let outcomes = outcome.throughput.tally.kinds[i];
+        let latencies = &outcome.latencies[i];
+        if outcomes.committed + outcomes.aborted + latencies.len() == 0 {
+            continue;
+        }
+        let find = |costs: Option<&Vec<GroupCost>>, suffix: &str| {
+            let name = format!("{}{suffix}", kind_name(kind));
+            costs.and_then(|costs| costs.iter().find(|cost| cost.name == name).cloned())
+        };
+        let committed = find(outcome.counts.first(), "");
+        let aborted = find(outcome.counts.first(), "_aborted");
+        let cycles = find(Some(&outcome.cycles), "");
+        let rounded_to = |cost: &GroupCost| rounded(cost.instructions, 2);
+        by_name.insert(
+            kind_name(kind),
+            ByTransaction {
+                committed: outcomes.committed,
+                aborted: outcomes.aborted,
+                latency_us: latencies.summary(),
+                instructions: committed.as_ref().map(rounded_to),
+                aborted_instructions: aborted.as_ref().map(rounded_to),
+                counted: committed.as_ref().map(|cost| cost.transactions),
+                cycles: cycles.as_ref().map(rounded_to),
+                calls: committed.as_ref().map(calls),
+                sum_error_percent: committed.map(|cost| rounded(cost.sum_error_percent(), 4)),
+            },
+        );
+    }
+    by_name
+}
+
+/// What `run --list-profiles` says of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct ProfileResult {
+    pub profile: &'static str,
+    pub store: &'static str,
+    pub switches: BTreeMap<String, bool>,
+    pub threads_max: usize,
+    pub durability: &'static [&'static str],
+    pub undo: bool,
+}
+
+impl From<&ProfileInfo> for ProfileResult {
+    fn from(info: &ProfileInfo) -> Self {
+        let switch = |(i, on): (usize, &bool)| (format!("S{}", i + 1), *on);
+        Self {
+            profile: info.name,
+            store: info.store,
+            switches: info.switches.iter().enumerate().map(switch).collect(),
+            threads_max: info.threads_max,
+            durability: info.durability,
+            undo: info.undo,
+        }
+    }
+}

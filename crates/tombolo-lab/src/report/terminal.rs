@@ -1,0 +1,309 @@
+//! Results for people: aligned, with units, in colour only where the reader's terminal shows it.
+//!
+//! Every function gives a text; nothing is written here.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::check::CheckResult;
+use super::run::{ByTransaction, ProfileResult, RunResult};
+use super::{quantity, separated, size};
+use crate::drive::{KINDS, kind_name};
+use crate::histogram::Summary;
+
+/// How to emphasise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether escape sequences are understood and wanted.
+    pub colour: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// What matters most.
+    pub fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What explains.
+    pub fn faint(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// What holds.
+    pub fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    /// What does not.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    /// A bar.
+    pub fn bar(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+}
+
+/// Columns of text, the first aligned left, the others right.
+pub fn table(rows: &[Vec<String>], style: Style) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        let mut line = String::from(" ");
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let padding = " ".repeat(width - cell.chars().count());
+            let (cell, padding) = (cell.as_str(), padding.as_str());
+            let parts = if column == 0 { [cell, padding] } else { [padding, cell] };
+            line.push_str(if column == 0 { " " } else { "  " });
+            line.extend(parts);
+        }
+        let line = line.trim_end();
+        text.push_str(&if i == 0 { style.faint(line) } else { line.to_owned() });
+        text.push('\n');
+    }
+    text
+}
+
+/// A bar of at most `width` characters for `part` of `of`, in eighths of a character.
+pub fn bar(part: f64, of: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if !(of > 0.0 && part > 0.0) {
+        return String::new();
+    }
+    let eighths = ((part / of).min(1.0) * (width * 8) as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// Writing to a string cannot fail.
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    let written = writeln!(text, "{line}");
+    debug_assert!(written.is_ok(), "a string takes everything");
+}
+
+fn latency(summary: &Summary) -> String {
+    format!(
+        "p50 {} µs · p99 {} · p99.9 {} · max {} · mean {}",
+        quantity(summary.p50),
+        quantity(summary.p99),
+        quantity(summary.p999),
+        quantity(summary.max),
+        quantity(summary.mean)
+    )
+}
+
+/// `✓ c01 … slabs`, or what failed.
+pub fn checks(checks: &BTreeMap<String, bool>, style: Style) -> String {
+    let failed: Vec<_> =
+        checks.iter().filter(|(_, holds)| !**holds).map(|(name, _)| name).collect();
+    if failed.is_empty() {
+        let names: Vec<_> = checks.keys().map(String::as_str).collect();
+        let names =
+            names.join(" ").replace("c01 c02 c03 c04 c05 c06 c07 c08 c09 c10 c11 c12", "c01…c12");
+        return format!("{} {} hold: {names}", style.good("✓"), checks.len());
+    }
+    let failed: Vec<_> = failed.into_iter().map(String::as_str).collect();
+    style.bad(&format!("✗ {} of {} failed: {}", failed.len(), checks.len(), failed.join(" ")))
+}
+
+/// What `run` prints.
+pub fn run(result: &RunResult, style: Style) -> String {
+    let mut text = String::new();
+    let mut point = String::new();
+    if let (Some(at), Some(round)) = (&result.point, result.round) {
+        let at: Vec<_> = at.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        point = format!(" · {} round {round}", at.join(" ")).replace('"', "");
+    }
+    let title = format!(
+        "{} {} · {} · {} warehouses · 1 thread · durability none{point}",
+        result.workload, result.mix, result.profile, result.warehouses
+    );
+    line(&mut text, format_args!("{}", style.strong(&title)));
+    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
+    let rate = style.strong(&quantity(result.tps_per_cpu_s));
+    say(
+        "throughput",
+        &format!(
+            "{rate} committed per CPU-second · {} per second · {} in {:.2} s",
+            quantity(result.tps),
+            separated(result.committed),
+            result.wall_s
+        ),
+    );
+    if result.aborted > 0 {
+        let reasons = result.aborts_by_reason.iter();
+        let reasons: Vec<_> = reasons.map(|(why, n)| format!("{why} {}", separated(*n))).collect();
+        say("aborted", &format!("{} ({})", separated(result.aborted), reasons.join(", ")));
+    }
+    if let Some(summary) = &result.latency_us {
+        let callers = result.clients.saturating_mul(result.in_flight);
+        let callers =
+            if callers > 1 { format!(", {callers} calls under way") } else { String::new() };
+        say("latency", &format!("{}{}", latency(summary), style.faint(&callers)));
+    }
+    say(
+        "memory",
+        &format!(
+            "{} for {} of rows and keys ({:.2} ×) · loaded in {:.1} s, {:.1} CPU-s",
+            size(result.memory_bytes),
+            size(result.raw_row_bytes + result.raw_key_bytes),
+            result.memory_ratio(),
+            result.load_wall_s,
+            result.load_cpu_s
+        ),
+    );
+    if let Some(ns) = result.miss_ns {
+        say(
+            "a miss",
+            &format!(
+                "{ns:.0} ns {}",
+                style.faint("for a dependent load from memory, here and now")
+            ),
+        );
+    }
+    say("checks", &checks(&result.checks, style));
+    say("state", &result.state_hash);
+    text.push('\n');
+    text.push_str(&by_transaction(&result.by_transaction, style));
+    if let Some(counter) = result.counter {
+        text.push('\n');
+        text.push_str(&instructions(result, counter, style));
+    }
+    for note in &result.notes {
+        text.push_str(&format!("  {}\n", style.faint(note)));
+    }
+    text
+}
+
+fn by_transaction(by_name: &BTreeMap<&str, ByTransaction>, style: Style) -> String {
+    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for name in KINDS.map(kind_name) {
+        let Some(kind) = by_name.get(name) else { continue };
+        let at = |get: fn(&Summary) -> f64| {
+            kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
+        };
+        rows.push(vec![
+            name.to_owned(),
+            separated(kind.committed),
+            separated(kind.aborted),
+            at(|summary| summary.p50),
+            at(|summary| summary.p99),
+            at(|summary| summary.p999),
+        ]);
+    }
+    table(&rows, style)
+}
+
+/// Instructions by transaction and call, with bars.
+pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
+    const BAR: usize = 30;
+    let mut text = format!(
+        "  {}\n",
+        style.strong(&format!("instructions per transaction, counted by {counter}"))
+    );
+    let counted = KINDS.map(kind_name).into_iter().filter_map(|name| {
+        let kind = result.by_transaction.get(name)?;
+        Some((name, kind, kind.instructions?))
+    });
+    for (name, kind, whole) in counted {
+        let aborted = kind
+            .aborted_instructions
+            .map_or_else(String::new, |aborted| format!(", {} when it aborts", quantity(aborted)));
+        let of = kind.counted.unwrap_or(0);
+        let note = style.faint(&format!("mean of {}{aborted}", separated(of)));
+        line(&mut text, format_args!("  {name:<13} {:>7}  {note}", style.strong(&quantity(whole))));
+        let Some(calls) = &kind.calls else { continue };
+        for category in crate::counters::Category::ALL {
+            let cost = calls.get(category.name()).copied().unwrap_or(0.0);
+            if cost < 0.5 {
+                continue;
+            }
+            let drawn = style.bar(&bar(cost, whole, BAR));
+            let percent = 100.0 * cost / whole;
+            line(
+                &mut text,
+                format_args!(
+                    "    {:<11} {:>7} {percent:>3.0} % {drawn}",
+                    category.name(),
+                    quantity(cost)
+                ),
+            );
+        }
+    }
+    text
+}
+
+/// What `check` prints.
+pub fn check(result: &CheckResult, style: Style) -> String {
+    let mut text = String::new();
+    let tampered = result.tampered.as_ref();
+    let tampered = tampered.map_or_else(String::new, |check| format!(" · tampered with: {check}"));
+    let title = format!("{}{tampered}", result.directory);
+    line(&mut text, format_args!("{}", style.strong(&title)));
+    line(&mut text, format_args!("  {:<11}{}", "checks", checks(&result.checks, style)));
+    for damage in &result.damage {
+        line(&mut text, format_args!("  {:<11}{}", damage.check, damage.what));
+    }
+    line(&mut text, format_args!("  {:<11}{}", "state", result.state_hash));
+    text
+}
+
+/// What `run --list-profiles` prints.
+pub fn profiles(results: &[ProfileResult], style: Style) -> String {
+    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for result in results {
+        let on: Vec<_> = result.switches.iter().filter(|(_, on)| **on).collect();
+        let on: Vec<_> = on.into_iter().map(|(name, _)| name.as_str()).collect();
+        rows.push(vec![
+            result.profile.to_owned(),
+            result.store.to_owned(),
+            if result.undo { "yes" } else { "no" }.to_owned(),
+            format!("1 to {}", result.threads_max).replace("1 to 1", "1"),
+            result.durability.join(" "),
+            if on.is_empty() { "none of S1…S11".to_owned() } else { on.join(" ") },
+        ]);
+    }
+    table(&rows, style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Style = Style { colour: false };
+
+    #[test]
+    fn tables_are_aligned() {
+        let rows =
+            [vec!["a".to_owned(), "long".to_owned()], vec!["bbb".to_owned(), "µ".to_owned()]];
+        assert_eq!(table(&rows, PLAIN), "  a    long\n  bbb     µ\n");
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_part() {
+        assert_eq!(bar(1.0, 2.0, 4), "██");
+        assert_eq!(bar(5.0, 16.0, 2), "▋");
+        assert_eq!(bar(3.0, 2.0, 4), "████", "never longer than the whole");
+        assert_eq!(bar(1.0, 0.0, 4), "");
+    }
+
+    #[test]
+    fn failed_checks_are_named() {
+        let mut all: BTreeMap<_, _> = (1..=12).map(|i| (format!("c{i:02}"), true)).collect();
+        all.insert("slabs".to_owned(), true);
+        assert_eq!(checks(&all, PLAIN), "✓ 13 hold: c01…c12 slabs");
+        all.insert("c07".to_owned(), false);
+        assert_eq!(checks(&all, PLAIN), "✗ 1 of 13 failed: c07");
+        assert!(checks(&all, Style { colour: true }).contains("\x1b["));
+    }
+}

@@ -1,0 +1,231 @@
+//! Reads dumped rows back: PostgreSQL's COPY text, by the columns of any schema.
+//!
+//! The inverse of `dump.rs`. Every text is parsed strictly by its column's type and every row goes through the store's dynamic path, which verifies
+//! types, ranges and unique keys. Not here: files ([`Rows`] gives lines, whoever implements it knows where they come from).
+//!
+//! Invariant: what restores without an error dumps to the same text; another text of the same value is refused as not canonical.
+
+use std::fmt;
+
+use tombolo_storage::dynamic::DynamicTable;
+use tombolo_storage::error::{Error, SchemaError};
+use tombolo_storage::schema::ColumnDef;
+use tombolo_storage::store::Store;
+use tombolo_storage::types::SqlType;
+use tombolo_storage::value::Value;
+
+/// The rows of a transaction while restoring.
+const BATCH_ROWS: usize = 1_000;
+
+/// Where dumped rows come from.
+pub trait Rows {
+    /// The next row of `table` into `line`, without the line's end; false after the last.
+    ///
+    /// # Errors
+    /// When the table cannot be read; one line for the user.
+    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String>;
+}
+
+/// Why rows could not be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// The store refused a table.
+    Schema(SchemaError),
+    /// The store refused to begin or commit.
+    Store(Error),
+    /// A table cannot be read.
+    Read(String),
+    /// A line is no row of its table.
+    Row {
+        /// The table.
+        table: String,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl From<SchemaError> for RestoreError {
+    fn from(error: SchemaError) -> Self {
+        Self::Schema(error)
+    }
+}
+
+impl From<Error> for RestoreError {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schema(error) => write!(f, "the tables cannot be created: {error}"),
+            Self::Store(error) => error.fmt(f),
+            Self::Read(what) => what.fmt(f),
+            Self::Row { table, line, what } => write!(f, "{table}.copy line {line}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+/// Fills every table of `store` from `rows`.
+///
+/// # Errors
+/// The first line that is no row, or what the store refused.
+pub fn restore<S: Store>(store: &mut S, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+    for position in 0..store.schema().tables.len() {
+        restore_table(store, position, rows)?;
+    }
+    Ok(())
+}
+
+fn restore_table<S: Store>(
+    store: &mut S,
+    position: usize,
+    rows: &mut dyn Rows,
+) -> Result<(), RestoreError> {
+    let name = store.schema().tables[position].name.to_string();
+    let table = DynamicTable::new(store.schema(), position);
+    let (mut line, mut number, mut more) = (String::new(), 0, true);
+    while more {
+        store.begin()?;
+        store.begin_writes();
+        for _ in 0..BATCH_ROWS {
+            more = rows.next_row(&name, &mut line).map_err(RestoreError::Read)?;
+            if !more {
+                break;
+            }
+            number += 1;
+            insert(store, &table, &line).map_err(|what| RestoreError::Row {
+                table: name.clone(),
+                line: number,
+                what,
+            })?;
+        }
+        store.commit()?;
+    }
+    Ok(())
+}
+
+/// Inserts the row that `line` is.
+fn insert<S: Store>(store: &mut S, table: &DynamicTable, line: &str) -> Result<(), String> {
+    let columns = table.columns();
+    let mut texts = vec![String::new(); columns.len()];
+    let mut fields = line.split('\t');
+    let mut values = Vec::with_capacity(columns.len());
+    for (column, text) in columns.iter().zip(&mut texts) {
+        let Some(field) = fields.next() else {
+            return Err(format!("{} columns instead of {}", values.len(), columns.len()));
+        };
+        let parsed = parse(column, field, text);
+        values.push(parsed.ok_or_else(|| {
+            format!("{field:?} is no {:?} of column {}", column.sql, column.name)
+        })?);
+    }
+    if fields.next().is_some() {
+        return Err(format!("more than {} columns", columns.len()));
+    }
+    let refused = |error: Error| match error {
+        Error::OutOfRange { column } | Error::WrongType { column } => {
+            let name = columns.get(column as usize).map_or("?", |column| &column.name);
+            format!("column {name}: {error}")
+        }
+        Error::Duplicate { .. } => "a row with the same key is there already".to_owned(),
+        _ => error.to_string(),
+    };
+    table.insert(store, &values).map(|_| ()).map_err(refused)
+}
+
+/// The value that `field` is the COPY text of; `text` keeps what has to be unescaped.
+fn parse<'a>(column: &ColumnDef, field: &'a str, text: &'a mut String) -> Option<Value<'a>> {
+    if field == "\\N" {
+        return Some(Value::Null);
+    }
+    let value = match column.sql {
+        SqlType::Boolean => match field {
+            "t" => Value::Boolean(true),
+            "f" => Value::Boolean(false),
+            _ => return None,
+        },
+        SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => {
+            Value::Integer(field.parse().ok()?)
+        }
+        SqlType::Decimal { scale, .. } => Value::Decimal { units: units(field, scale)?, scale },
+        SqlType::Timestamp => Value::Timestamp(timestamp(field)?),
+        SqlType::Date => Value::Date(i32::try_from(days(field)?).ok()?),
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
+            unescape(field, text)?;
+            return Some(Value::Text(text));
+        }
+        // No table that is dumped has one yet; see `Value::copy_text` for their text.
+        SqlType::Double | SqlType::Bytes | SqlType::Uuid => return None,
+    };
+    // Only the text that would be written for it: no sign, zero or space more.
+    let mut canonical = String::new();
+    value.copy_text(&mut canonical);
+    (canonical == field).then_some(value)
+}
+
+/// The units of a decimal with `scale` digits behind the point.
+fn units(field: &str, scale: u8) -> Option<i128> {
+    let (whole, fraction) = field.split_once('.').unwrap_or((field, ""));
+    if fraction.len() != usize::from(scale) {
+        return None;
+    }
+    format!("{whole}{fraction}").parse().ok()
+}
+
+/// Days since 2000-01-01 of `YYYY-MM-DD`, for years of this era.
+fn days(field: &str) -> Option<i64> {
+    let mut parts = field.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March, so that the leap day is a year's last (H. Hinnant's days-from-civil).
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some(year * 365 + leap_days + day_of_year - 730_425)
+}
+
+/// Microseconds since 2000-01-01 of `YYYY-MM-DD HH:MM:SS[.ffffff]`.
+fn timestamp(field: &str) -> Option<i64> {
+    let (date, time) = field.split_once(' ')?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut parts = time.splitn(3, ':').map(|part| part.parse::<i64>().ok());
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+    if fraction.len() > 6 || ![hour, minute, second].iter().all(|part| (0..60).contains(part)) {
+        return None;
+    }
+    let micros: i64 = format!("{fraction:0<6}").parse().ok()?;
+    let seconds = days(date)?.checked_mul(86_400)? + hour * 3_600 + minute * 60 + second;
+    Some(seconds.checked_mul(1_000_000)? + micros)
+}
+
+/// Appends `field` with its escapes resolved; nothing when one is unknown.
+fn unescape(field: &str, text: &mut String) -> Option<()> {
+    let mut rest = field.chars();
+    while let Some(c) = rest.next() {
+        text.push(match c {
+            '\\' => match rest.next()? {
+                '\\' => '\\',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'b' => '\u{8}',
+                'v' => '\u{b}',
+                'f' => '\u{c}',
+                _ => return None,
+            },
+            c => c,
+        });
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;
