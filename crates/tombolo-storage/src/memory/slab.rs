@@ -197,6 +197,12 @@ impl Slab {
         self.region.base().wrapping_add(id as usize * self.slot_bytes)
     }
 
+    /// The address of slot 0.
+    #[inline(always)]
+    pub(super) fn base(&self) -> *mut u8 {
+        self.region.base()
+    }
+
     /// Asks the processor to bring the cache line at `offset` in the slot; harmless for any id.
     #[inline(always)]
     pub fn prefetch(&self, id: u32, offset: usize) {

@@ -181,7 +181,7 @@ impl ByteNode {
     fn search_suffix(&self, suffix: &[u8]) -> (usize, bool) {
         let (heads, head) = (self.heads(), head_of(suffix));
         let mut low = heads.partition_point(|&h| h < head);
-        let mut high = low + heads[low..].iter().take_while(|&&h| h == head).count();
+        let mut high = low + heads[low..].partition_point(|&h| h == head);
         let rest = suffix.get(HEAD_BYTES..).unwrap_or(&[]);
         while low < high {
             let middle = (low + high) / 2;

@@ -38,7 +38,9 @@ impl LeafHints {
 
     /// Remembers a leaf for the keys near `key`.
     pub(super) fn remember(&mut self, key: i64, hint: LeafHint) {
-        debug_assert!(hint.low < key && key <= hint.high);
+        if key <= hint.low || hint.high < key {
+            return; // Only the smallest key of all, whose leaf is bounded by nothing below it.
+        }
         if self.places.is_empty() {
             // Without memory for it the tree works as well, only slower.
             if self.places.try_reserve_exact(1 << PLACES_LOG2).is_err() {

@@ -114,22 +114,32 @@ impl IntegerTree {
     }
 
     fn get_group(&self, keys: &[u64], found: &mut [u32]) {
+        // Biased once, so that every level broadcasts straight from memory.
+        let mut biased = [0; LOCK_STEP];
+        for (biased, &key) in biased.iter_mut().zip(keys) {
+            *biased = bias(key);
+        }
         // The places for the results serve as the places of the nodes on the way.
         found.fill(self.root);
-        for level in 1..=self.levels {
-            for (&key, id) in keys.iter().zip(found.iter_mut()) {
-                let node = self.inners.get(*id);
-                *id = node.child(node.rank(bias(key)));
-                if level < self.levels {
-                    self.inners.prefetch(*id);
-                } else {
-                    self.leaves.prefetch(*id);
-                }
-            }
+        for _ in 1..self.levels {
+            self.get_level(&biased, found, |id| self.inners.prefetch(id));
         }
-        for (&key, id) in keys.iter().zip(found.iter_mut()) {
+        if self.levels > 0 {
+            self.get_level(&biased, found, |id| self.leaves.prefetch(id));
+        }
+        for (&key, id) in biased.iter().zip(found) {
             let leaf = self.leaves.get(*id);
-            *id = leaf.value_at(leaf.rank(bias(key)), bias(key)).unwrap_or(ABSENT);
+            *id = leaf.value_at(leaf.rank(key), key).unwrap_or(ABSENT);
+        }
+    }
+
+    /// One level of [`IntegerTree::get_many`]: from inner nodes to their children.
+    #[inline(always)]
+    fn get_level(&self, keys: &[i64; LOCK_STEP], ids: &mut [u32], prefetch: impl Fn(u32)) {
+        for (&key, id) in keys.iter().zip(ids) {
+            let node = self.inners.get(*id);
+            *id = node.child(node.rank(key));
+            prefetch(*id);
         }
     }
 
@@ -209,6 +219,9 @@ impl IntegerTree {
             }
             if at < node.len() {
                 high = high.or(Some(node.keys[at]));
+            }
+            if low.is_some() && high.is_some() {
+                break;
             }
         }
         (low.unwrap_or(i64::MIN), high.unwrap_or(i64::MAX))

@@ -17,6 +17,7 @@
 
 use super::nodes::Plain;
 use super::search::{PAD, bias, rank};
+use super::shift::{shift_down, shift_up};
 use super::trend::Trend;
 
 /// Entries of a leaf.
@@ -102,7 +103,8 @@ impl Leaf {
         let len = self.len();
         assert!(at <= len && len < LEAF_KEYS);
         if at < len {
-            self.shift_up(at);
+            shift_up(&mut self.keys, at);
+            shift_up(&mut self.values, at);
         }
         self.keys[at] = key;
         self.values[at] = value;
@@ -119,9 +121,11 @@ impl Leaf {
             self.keys.copy_within(at..len, at + more);
             self.values.copy_within(at..len, at + more);
         }
-        for (i, (&key, &value)) in keys.iter().zip(values).enumerate() {
-            self.keys[at + i] = bias(key);
-            self.values[at + i] = value;
+        for (place, &key) in self.keys[at..at + more].iter_mut().zip(keys) {
+            *place = bias(key);
+        }
+        for (place, &value) in self.values[at..at + more].iter_mut().zip(values) {
+            *place = value;
         }
         self.count += more as u8;
         self.last = (at + more) as u8;
@@ -130,8 +134,8 @@ impl Leaf {
     pub(super) fn remove(&mut self, at: usize) -> u32 {
         let len = self.len();
         let value = self.values[at];
-        self.keys.copy_within(at + 1..len, at);
-        self.values.copy_within(at + 1..len, at);
+        shift_down(&mut self.keys, at);
+        shift_down(&mut self.values, at);
         self.keys[len - 1] = PAD;
         self.count -= 1;
         self.last -= u8::from(self.last as usize > at);
@@ -155,21 +159,23 @@ impl Leaf {
         if left_count == LEAF_KEYS && at == LEAF_KEYS {
             right.insert(0, key, value);
             right.sparse = 1;
-            return self.keys[LEAF_KEYS - 1];
+            return trend.separator(self.keys[LEAF_KEYS - 1], key);
         }
-        let (mut keys, mut values) = ([key; TOTAL], [value; TOTAL]);
-        keys[..at].copy_from_slice(&self.keys[..at]);
-        values[..at].copy_from_slice(&self.values[..at]);
-        keys[at + 1..].copy_from_slice(&self.keys[at..]);
-        values[at + 1..].copy_from_slice(&self.values[at..]);
-        self.fill(&keys[..left_count], &values[..left_count]);
-        right.fill(&keys[left_count..], &values[left_count..]);
-        if at < left_count {
-            self.last = at as u8 + 1;
+        let is_left = at < left_count;
+        let kept = left_count - usize::from(is_left);
+        right.fill(&self.keys[kept..], &self.values[kept..]);
+        self.keys[kept..].fill(PAD);
+        self.count = kept as u8;
+        // No insertion to go on from: no trend matches.
+        self.last = u8::MAX;
+        if is_left {
+            self.insert(at, key, value);
         } else {
-            right.last = (at - left_count) as u8 + 1;
+            right.insert(at - left_count, key, value);
         }
-        keys[left_count - 1]
+        self.sparse = u8::from(self.len() < LEAF_MIN);
+        right.sparse = u8::from(right.len() < LEAF_MIN);
+        trend.separator(self.keys[left_count - 1], right.keys[0])
     }
 
     /// Replaces the content.
@@ -203,16 +209,6 @@ impl Leaf {
         self.fill(&keys[..left_count], &values[..left_count]);
         right.fill(&keys[left_count..total], &values[left_count..total]);
         Some(keys[left_count - 1])
-    }
-
-    /// Moves the entries from `at` on one position up. The last of them must have room.
-    #[inline(always)]
-    fn shift_up(&mut self, at: usize) {
-        let (keys, values) = (self.keys, self.values);
-        for i in 1..LEAF_KEYS {
-            self.keys[i] = if i > at { keys[i - 1] } else { keys[i] };
-            self.values[i] = if i > at { values[i - 1] } else { values[i] };
-        }
     }
 }
 
@@ -255,8 +251,8 @@ impl Inner {
     pub(super) fn insert(&mut self, at: usize, separator: i64, right: u32) {
         let len = self.len();
         assert!(at <= len && len < INNER_KEYS);
-        self.keys.copy_within(at..len, at + 1);
-        self.children.copy_within(at + 1..len + 1, at + 2);
+        shift_up(&mut self.keys, at);
+        shift_up(&mut self.children, at + 1);
         self.keys[at] = separator;
         self.children[at + 1] = right;
         self.count += 1;
@@ -265,9 +261,9 @@ impl Inner {
     /// Takes out a separator and the child to its right.
     pub(super) fn remove(&mut self, at: usize) {
         let len = self.len();
-        self.keys.copy_within(at + 1..len, at);
+        shift_down(&mut self.keys, at);
         self.keys[len - 1] = PAD;
-        self.children.copy_within(at + 2..len + 1, at + 1);
+        shift_down(&mut self.children, at + 1);
         self.count -= 1;
     }
 

@@ -28,6 +28,7 @@ mod integer_tests;
 pub(super) mod nodes;
 mod path;
 mod search;
+mod shift;
 mod trend;
 
 pub use byte_node::KEY_BYTES_MAX;

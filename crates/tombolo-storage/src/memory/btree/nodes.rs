@@ -44,7 +44,7 @@ impl<T: Plain> Nodes<T> {
         self.verify(id);
         // SAFETY: the id is of a live slot (module's head), which is committed, as large as `T` and aligned for it (`Plain`: slots
         // lie at multiples of the size from a base aligned to 2 MB), and every bit pattern is a `T`. `&self` keeps it shared.
-        unsafe { &*self.slab.pointer(id).cast::<T>() }
+        unsafe { &*self.pointer(id) }
     }
 
     /// A node that a hint names: it may have been freed since, but was allocated once.
@@ -52,14 +52,14 @@ impl<T: Plain> Nodes<T> {
     pub(in crate::memory) fn peek(&self, id: u32) -> &T {
         debug_assert!(id < self.slab.used());
         // SAFETY: as in `get`, where liveness serves only the meaning: a freed slot is still committed and nobody's.
-        unsafe { &*self.slab.pointer(id).cast::<T>() }
+        unsafe { &*self.pointer(id) }
     }
 
     #[inline(always)]
     pub(in crate::memory) fn get_mut(&mut self, id: u32) -> &mut T {
         self.verify(id);
         // SAFETY: as in `get`; `&mut self` keeps it exclusive.
-        unsafe { &mut *self.slab.pointer(id).cast::<T>() }
+        unsafe { &mut *self.pointer(id) }
     }
 
     /// Two different nodes at once.
@@ -68,13 +68,13 @@ impl<T: Plain> Nodes<T> {
         self.verify(a);
         self.verify(b);
         // SAFETY: as in `get_mut`; the slots are different, so the references do not overlap.
-        unsafe { (&mut *self.slab.pointer(a).cast::<T>(), &mut *self.slab.pointer(b).cast::<T>()) }
+        unsafe { (&mut *self.pointer(a), &mut *self.pointer(b)) }
     }
 
     /// Asks for all cache lines of a node.
     #[inline(always)]
     pub(in crate::memory) fn prefetch(&self, id: u32) {
-        let node = self.slab.pointer(id);
+        let node = self.pointer(id).cast::<u8>();
         let mut offset = 0;
         while offset < size_of::<T>() {
             prefetch(node.wrapping_add(offset));
@@ -96,6 +96,12 @@ impl<T: Plain> Nodes<T> {
 
     pub(in crate::memory) fn check(&self) -> Result<(), String> {
         self.slab.check()
+    }
+
+    /// The slab's own address computation with the size known to the compiler.
+    #[inline(always)]
+    fn pointer(&self, id: u32) -> *mut T {
+        self.slab.base().cast::<T>().wrapping_add(id as usize)
     }
 
     #[inline(always)]

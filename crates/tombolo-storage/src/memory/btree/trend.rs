@@ -38,4 +38,14 @@ impl Trend {
         };
         wanted.clamp(least.max(total - most), most.min(total - least))
     }
+
+    /// An upper bound for the left of two neighbours between which a leaf is split. Where runs are interleaved the keys between the two belong to the
+    /// run that goes on to the right of `left`, so an ascending one keeps them on its side; else `left` itself would do for a bound, and
+    /// the next key of that run would go to the leaf of the run behind it.
+    pub(super) fn separator(self, left: i64, right: i64) -> i64 {
+        match self {
+            Trend::Ascending => right - 1,
+            Trend::Descending | Trend::Random => left,
+        }
+    }
 }
