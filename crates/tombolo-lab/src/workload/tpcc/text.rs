@@ -49,7 +49,7 @@ impl<const N: usize> Text<N> {
     #[must_use]
     pub fn from_row(bytes: &[u8]) -> Self {
         debug_assert!(bytes.is_ascii(), "not ASCII: {bytes:?}");
-        Self::filled(bytes.len(), |out| out.copy_from_slice(bytes))
+        Self::filled(bytes.len(), |out| copy_short(out, bytes))
     }
 
     /// Appends `value`.
@@ -94,8 +94,8 @@ impl<const N: usize> Text<N> {
     }
 
     /// A string of `len` bytes that `fill` writes.
-    #[inline]
-    fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
+    #[inline(always)]
+    pub(super) fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         const { assert!(N <= u16::MAX as usize) };
         let mut text = Self::EMPTY;
         fill(&mut text.bytes[..len]);
@@ -107,6 +107,24 @@ impl<const N: usize> Text<N> {
 impl<const N: usize> fmt::Debug for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// Copies `from` to `to`, which is as long: for the short strings of rows a call of memcpy costs
+/// more than two overlapping copies of a fixed length.
+#[inline(always)]
+pub(super) fn copy_short(to: &mut [u8], from: &[u8]) {
+    let len = from.len();
+    match len {
+        8..=16 => {
+            to[..8].copy_from_slice(&from[..8]);
+            to[len - 8..].copy_from_slice(&from[len - 8..]);
+        }
+        4..8 => {
+            to[..4].copy_from_slice(&from[..4]);
+            to[len - 4..].copy_from_slice(&from[len - 4..]);
+        }
+        _ => to.copy_from_slice(from),
     }
 }
 
@@ -301,6 +319,16 @@ mod tests {
             assert!(!without.as_str().contains("ORIGINAL") && !is_original(without.as_bytes()));
         }
         assert_eq!(places, (0..=42).collect());
+    }
+
+    #[test]
+    fn short_copies_copy_every_byte() {
+        let from: Vec<u8> = (b'A'..b'a').collect();
+        for len in 0..from.len() {
+            let mut to = vec![0; len];
+            copy_short(&mut to, &from[..len]);
+            assert_eq!(to, from[..len]);
+        }
     }
 
     #[test]

@@ -4,8 +4,6 @@
 //! By number: 3 look-ups and 3 pins (district, warehouse, customer), 3 updates, 1 create, no index
 //! entry. By name, a scan takes the place of the customer's look-up.
 
-use std::io::Write as _;
-
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
@@ -21,7 +19,7 @@ use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
     Customer, District, DistrictKey, History, Warehouse, WarehouseKey,
 };
-use crate::workload::tpcc::text::Text;
+use crate::workload::tpcc::text::{Text, copy_short};
 
 /// What a Payment tells the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,14 +117,13 @@ impl Procedure for Payment {
 /// H_DATA: W_NAME and D_NAME with four blanks between (2.5.2.2).
 #[inline(always)]
 fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
-    const BLANKS: &[u8] = b"    ";
-    let mut data = [0; 24];
+    const BLANKS: &[u8; 4] = b"    ";
     let d_start = w_name.len() + BLANKS.len();
-    let end = d_start + d_name.len();
-    data[..w_name.len()].copy_from_slice(w_name);
-    data[w_name.len()..d_start].copy_from_slice(BLANKS);
-    data[d_start..end].copy_from_slice(d_name);
-    Text::from_row(&data[..end])
+    Text::filled(d_start + d_name.len(), |data| {
+        copy_short(&mut data[..w_name.len()], w_name);
+        data[w_name.len()..d_start].copy_from_slice(BLANKS);
+        copy_short(&mut data[d_start..], d_name);
+    })
 }
 
 impl Payment {
@@ -163,22 +160,47 @@ const C_DATA: usize = 500;
 /// 2.5.2.2: writes the payment's ids and amount and then `old` into `data`, cut at its end; the
 /// length.
 fn bad_credit_data(data: &mut [u8; C_DATA], input: &PaymentInput, c_id: i32, old: &[u8]) -> usize {
-    let mut rest = &mut data[..];
-    write!(
-        rest,
-        "{c_id} {} {} {} {} {}.{:02}|",
-        input.c_d_id,
-        input.c_w_id,
-        input.d_id,
-        input.w_id,
+    let whole = [
+        i64::from(c_id),
+        input.c_d_id.into(),
+        input.c_w_id.into(),
+        input.d_id.into(),
+        input.w_id.into(),
         input.h_amount / 100,
-        input.h_amount % 100
-    )
-    .expect("six numbers and their blanks are shorter than C_DATA");
-    let room = rest.len();
-    let kept = old.len().min(room);
-    rest[..kept].copy_from_slice(&old[..kept]);
-    C_DATA - room + kept
+    ];
+    let mut end = 0;
+    for number in whole {
+        end = push_number(data, end, number.unsigned_abs());
+        data[end] = b' ';
+        end += 1;
+    }
+    let cents = (input.h_amount % 100) as u8;
+    let tail = [b'.', b'0' + cents / 10, b'0' + cents % 10, b'|'];
+    let start = end - 1;
+    end = start + tail.len();
+    data[start..end].copy_from_slice(&tail);
+    let kept = old.len().min(C_DATA - end);
+    data[end..end + kept].copy_from_slice(&old[..kept]);
+    end + kept
+}
+
+/// Writes `number` in decimal at `start`; where it ends.
+#[inline]
+fn push_number(data: &mut [u8; C_DATA], start: usize, mut number: u64) -> usize {
+    const DIGITS_MAX: usize = 20;
+    let mut digits = [0; DIGITS_MAX];
+    let mut first = DIGITS_MAX;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let end = start + DIGITS_MAX - first;
+    data[start..end].copy_from_slice(&digits[first..]);
+    end
 }
 
 #[cfg(test)]
