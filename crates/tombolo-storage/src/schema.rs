@@ -278,7 +278,16 @@ macro_rules! table {
         #[derive(Clone, Copy, Debug)]
         $vis struct $table;
 
-        #[allow(dead_code, unused_imports, non_camel_case_types, missing_docs, reason = "declared for completeness")]
+        #[allow(
+            dead_code,
+            unused_imports,
+            non_camel_case_types,
+            missing_docs,
+            unreachable_pub,
+            clippy::upper_case_acronyms,
+            clippy::enum_variant_names,
+            reason = "columns are declared for completeness, in the spelling of SQL"
+        )]
         const _: () = {
             use $crate::types::*;
             // The position of each column, by name.

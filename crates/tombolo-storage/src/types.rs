@@ -144,7 +144,7 @@ macro_rules! number {
             const SQL: SqlType = $sql;
             type Value<'a> = $rust;
             #[inline(always)]
-            fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> $rust {
+            fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> $rust {
                 <$rust>::from_le_bytes(array(row.fixed(), column.offset()))
             }
         }
@@ -178,7 +178,7 @@ impl ColumnType for Boolean {
     const SQL: SqlType = SqlType::Boolean;
     type Value<'a> = bool;
     #[inline(always)]
-    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> bool {
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> bool {
         row.fixed()[column.offset()] != 0
     }
 }
@@ -196,7 +196,7 @@ impl ColumnType for Uuid {
     const SQL: SqlType = SqlType::Uuid;
     type Value<'a> = [u8; 16];
     #[inline(always)]
-    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> [u8; 16] {
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> [u8; 16] {
         array(row.fixed(), column.offset())
     }
 }
@@ -220,7 +220,7 @@ impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {
     };
     type Value<'a> = i64;
     #[inline(always)]
-    fn read<'a, R, X: RowBytes>(row: &'a X, column: Column<R, Self>) -> i64 {
+    fn read<R, X: RowBytes>(row: &X, column: Column<R, Self>) -> i64 {
         read_units(row.fixed(), column.offset(), decimal_width(P)) as i64
     }
 }
@@ -257,7 +257,7 @@ impl<const N: u16> ColumnType for Char<N> {
     const SQL: SqlType = SqlType::Char(N);
     type Value<'a> = &'a [u8];
     #[inline(always)]
-    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> &[u8] {
         &row.fixed()[column.offset()..column.offset() + N as usize]
     }
 }
@@ -277,7 +277,7 @@ impl<const N: u16> ColumnType for Varchar<N> {
     const SQL: SqlType = SqlType::Varchar(N);
     type Value<'a> = &'a [u8];
     #[inline(always)]
-    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> &[u8] {
         read_varchar(row.fixed(), column.offset(), N)
     }
 }
@@ -317,7 +317,7 @@ macro_rules! variable {
             const SQL: SqlType = $sql;
             type Value<'a> = &'a [u8];
             #[inline(always)]
-            fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a [u8] {
+            fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> &[u8] {
                 row.variable(u64::from_le_bytes(array(row.fixed(), column.offset())))
             }
         }
