@@ -12,7 +12,7 @@ pub mod region;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]
 pub mod slab;
 #[cfg(test)]
-mod test_random;
+pub(crate) mod test_random;
 pub mod variable;
 
 
