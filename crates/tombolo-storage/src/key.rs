@@ -84,8 +84,10 @@ impl KeyPart {
         match units {
             None => Place::Within(self.span.wrapping_add(1)),
             Some(units) => {
+                // One compare for both sides: below `low` the distance wraps around to 2^64 less
+                // something, and no range of 64-bit integers is that wide.
                 let distance = units.wrapping_sub(self.low) as u64;
-                if distance <= self.span && units >= self.low {
+                if distance <= self.span {
                     Place::Within(distance)
                 } else if units < self.low {
                     Place::Below
@@ -557,3 +559,6 @@ fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) -> Fit {
         Value::Decimal { units, .. } => encode_integer(units, part.sql.width(), out),
     }
 }
+
+#[cfg(test)]
+mod tests;

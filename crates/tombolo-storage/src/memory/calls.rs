@@ -111,28 +111,22 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     ) -> Result<()> {
         assert_eq!(keys.len(), found.len());
         if !Self::is_packed(index) {
-            for (key, found) in keys.iter().zip(found) {
-                *found = self.lookup(index, *key)?;
-            }
-            return Ok(());
+            return self.lookup_each(index, keys, found);
         }
-        let entries = &self.indexes[index.position()];
         let mut packed = [0; LOCK_STEP];
         let mut slots = [0; LOCK_STEP];
         for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
-            // A key outside its columns' ranges is in no row; another key is looked up in its
-            // place.
-            let mut outside = 0u32;
-            for (i, key) in keys.iter().enumerate() {
+            for (packed, key) in packed.iter_mut().zip(keys) {
                 match I::pack(index.shape(), *key) {
-                    Some(key) => packed[i] = key,
-                    None => outside |= 1 << i,
+                    Some(key) => *packed = key,
+                    // A key outside its columns' ranges is in no row; the others may be.
+                    None => return self.lookup_each(index, keys, found),
                 }
             }
+            let entries = &self.indexes[index.position()];
             entries.find_many_packed(&packed[..keys.len()], &mut slots[..keys.len()]);
-            for (i, found) in found.iter_mut().enumerate() {
-                let absent = slots[i] == ABSENT || outside & (1 << i) != 0;
-                *found = if absent { None } else { Some(Self::row_id(slots[i])) };
+            for (found, &slot) in found.iter_mut().zip(&slots) {
+                *found = if slot == ABSENT { None } else { Some(Self::row_id(slot)) };
             }
         }
         Ok(())
@@ -208,9 +202,11 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, MemoryRow<'_>>> {
-        let slot = self.existing(table, row)?;
-        let fixed = self.tables[table.position()].slab.head(slot, table.row_size());
-        Ok(Row::new(MemoryRow { fixed, values: &self.values }))
+        self.refuse_dead(table, row)?;
+        match self.tables[table.position()].slab.head(row.location(), table.row_size()) {
+            Some(fixed) => Ok(Row::new(MemoryRow { fixed, values: &self.values })),
+            None => Err(Self::no_such_row(table)),
+        }
     }
 
     #[inline(always)]
@@ -222,8 +218,12 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
-        let slot = self.existing(table, row)?;
-        let bytes = self.tables[table.position()].slab.head_mut(slot, table.row_size());
+        self.refuse_dead(table, row)?;
+        let slot = Self::slot(row);
+        let slab = &mut self.tables[table.position()].slab;
+        let Some(bytes) = slab.head_mut(row.location(), table.row_size()) else {
+            return Err(Self::no_such_row(table));
+        };
         let (start, end) = (fields.start(), fields.end());
         let note = Change::Updated {
             table: table.position() as u32,
@@ -245,7 +245,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         value: &[u8],
     ) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
-        let slot = self.existing(table, row)?;
+        let slot = self.live_slot(table, row)?;
         self.replace_value(table.position(), slot, offset, value)
     }
 
@@ -256,14 +256,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId> {
         debug_assert_eq!(self.state, State::Writing);
-        let slab = &mut self.tables[table.position()].slab;
-        let fresh = slab.used();
-        let Ok(slot) = slab.allocate() else { return Err(self.no_space()) };
         let size = table.row_size();
-        let bytes = slab.head_mut(slot, size);
-        if slot < fresh {
-            bytes.fill(0);
-        }
+        let slab = &mut self.tables[table.position()].slab;
+        let Ok((slot, bytes)) = slab.allocate_zeroed(size) else { return Err(self.no_space()) };
         fill(&mut RowMut::new(bytes, Fields::whole(size)));
         self.log.created(table.position() as u32, slot, bytes);
         self.undo.note(Change::Created { table: table.position() as u32, row: slot });
@@ -272,7 +267,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
-        let slot = self.existing(table, row)?;
+        let slot = self.live_slot(table, row)?;
         let position = table.position() as u32;
         if !self.tables[table.position()].slab.retire(slot) {
             return Err(Error::NoSuchRow { table: position });
@@ -326,21 +321,14 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let mut packed = [0; LOCK_STEP];
         let mut slots = [0; LOCK_STEP];
         for (keys, rows) in keys.chunks(LOCK_STEP).zip(rows.chunks(LOCK_STEP)) {
-            let n = keys.len();
-            for i in 0..n {
-                let Some(key) = I::pack(index.shape(), keys[i]) else {
-                    return Err(Self::out_of_range());
-                };
-                (packed[i], slots[i]) = (key, Self::slot(rows[i]));
+            let entries = packed.iter_mut().zip(&mut slots);
+            for ((packed, slot), (key, row)) in entries.zip(keys.iter().zip(rows)) {
+                match I::pack(index.shape(), *key) {
+                    Some(key) => (*packed, *slot) = (key, Self::slot(*row)),
+                    None => return Err(Self::out_of_range()),
+                }
             }
-            let Entries::Packed(tree) = &mut self.indexes[position].entries else { unreachable!() };
-            if let Err(RunError { error, .. }) = tree.insert_run(&packed[..n], &slots[..n]) {
-                return Err(self.insert_error(position, error));
-            }
-            for i in 0..n {
-                let (row, key) = (slots[i], packed[i]);
-                self.undo.note(Change::InsertedPacked { index: position as u32, row, key });
-            }
+            self.insert_packed_run(position, &packed[..keys.len()], &slots[..keys.len()])?;
         }
         Ok(())
     }

@@ -28,7 +28,8 @@ fn key_values<'a>(
 }
 
 fn row<'a>(rows: &'a Rows, values: &'a SizeClasses, slot: u32) -> MemoryRow<'a> {
-    MemoryRow { fixed: rows.slab.head(slot, rows.row_bytes), values }
+    let fixed = rows.slab.head(slot.into(), rows.row_bytes);
+    MemoryRow { fixed: fixed.expect("an index or the slab itself named the slot"), values }
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {

@@ -90,6 +90,27 @@ impl Slab {
         Ok(id)
     }
 
+    /// Takes a slot whose first `bytes` bytes are zero: a fresh one is, a used one is cleared.
+    ///
+    /// # Errors
+    /// As [`Slab::allocate`].
+    ///
+    /// # Panics
+    /// When slots are shorter.
+    #[inline(always)]
+    pub fn allocate_zeroed(&mut self, bytes: usize) -> Result<(u32, &mut [u8]), RegionError> {
+        assert!(bytes <= self.slot_bytes);
+        let fresh = self.used;
+        let id = self.allocate()?;
+        // SAFETY: the slot was just handed out, so it is committed, at least `bytes` long and
+        // reached by this slab alone; `&mut self` keeps it exclusive.
+        let slot = unsafe { std::slice::from_raw_parts_mut(self.pointer(id), bytes) };
+        if id < fresh {
+            slot.fill(0);
+        }
+        Ok((id, slot))
+    }
+
     /// Gives a slot back.
     ///
     /// # Panics
@@ -169,26 +190,33 @@ impl Slab {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(id), self.slot_bytes) }
     }
 
-    /// The first `bytes` bytes of a slot; where `bytes` is a constant, so is the slice's length.
+    /// The first `bytes` bytes of a slot, or nothing when no slot with this id was ever handed out.
+    /// Where `bytes` is a constant, so is the slice's length.
     ///
     /// # Panics
-    /// When no slot with this id was ever handed out, or slots are shorter.
+    /// When slots are shorter.
     #[inline(always)]
-    pub fn head(&self, id: u32, bytes: usize) -> &[u8] {
-        assert!(id < self.used && bytes <= self.slot_bytes);
+    pub fn head(&self, id: u64, bytes: usize) -> Option<&[u8]> {
+        assert!(bytes <= self.slot_bytes);
+        if id >= self.used as u64 {
+            return None;
+        }
         // SAFETY: as in `slot`, for the slot's first `bytes` bytes.
-        unsafe { std::slice::from_raw_parts(self.pointer(id), bytes) }
+        Some(unsafe { std::slice::from_raw_parts(self.pointer(id as u32), bytes) })
     }
 
-    /// The first `bytes` bytes of a slot, to be changed.
+    /// The first `bytes` bytes of a slot, to be changed; see [`Slab::head`].
     ///
     /// # Panics
     /// As [`Slab::head`].
     #[inline(always)]
-    pub fn head_mut(&mut self, id: u32, bytes: usize) -> &mut [u8] {
-        assert!(id < self.used && bytes <= self.slot_bytes);
+    pub fn head_mut(&mut self, id: u64, bytes: usize) -> Option<&mut [u8]> {
+        assert!(bytes <= self.slot_bytes);
+        if id >= self.used as u64 {
+            return None;
+        }
         // SAFETY: as in `slot_mut`, for the slot's first `bytes` bytes.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer(id), bytes) }
+        Some(unsafe { std::slice::from_raw_parts_mut(self.pointer(id as u32), bytes) })
     }
 
     /// The address of a slot. Only an id below [`Slab::used`] gives one that may be dereferenced.

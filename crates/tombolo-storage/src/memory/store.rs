@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use super::Limits;
-use super::btree::InsertError;
+use super::btree::{InsertError, RunError};
 use super::index::{Entries, RowIndex};
 use super::log::Log;
 use super::region::RegionError;
@@ -140,16 +140,62 @@ impl<P: MemoryProfile> MemoryStore<P> {
         RowId::new(slot as u64)
     }
 
-    /// Refuses slots never handed out and, for handles made at run time, slots that are free.
+    /// Refuses slots that are free, for handles made at run time; procedures use ids they just
+    /// looked up.
     #[inline(always)]
-    pub(super) fn existing<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
-        let slab = &self.tables[table.position()].slab;
-        let slot = Self::slot(row);
-        // The whole location is compared: an id of another store may have more bits than a slot.
-        if row.location() < slab.used() as u64 && (!R::CHECKED || slab.is_live(slot)) {
-            return Ok(slot);
+    pub(super) fn refuse_dead<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<()> {
+        if R::CHECKED {
+            self.live_slot(table, row)?;
         }
-        Err(Error::NoSuchRow { table: table.position() as u32 })
+        Ok(())
+    }
+
+    /// The slot of a live row.
+    pub(super) fn live_slot<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
+        // The whole location is compared: an id of another store may have more bits than a slot.
+        match u32::try_from(row.location()) {
+            Ok(slot) if self.tables[table.position()].slab.is_live(slot) => Ok(slot),
+            _ => Err(Self::no_such_row(table)),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
+        Error::NoSuchRow { table: table.position() as u32 }
+    }
+
+    /// Looks keys up one after the other.
+    #[inline(never)]
+    pub(super) fn lookup_each<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        for (key, found) in keys.iter().zip(found) {
+            *found = self.lookup(index, *key)?;
+        }
+        Ok(())
+    }
+
+    /// Inserts entries with ascending packed keys into the tree at `position`.
+    #[inline(always)]
+    pub(super) fn insert_packed_run(
+        &mut self,
+        position: usize,
+        keys: &[u64],
+        slots: &[u32],
+    ) -> Result<()> {
+        let Entries::Packed(tree) = &mut self.indexes[position].entries else {
+            unreachable!("runs go into trees of packed keys")
+        };
+        if let Err(RunError { error, .. }) = tree.insert_run(keys, slots) {
+            return Err(self.insert_error(position, error));
+        }
+        for (&key, &row) in keys.iter().zip(slots) {
+            self.undo.note(Change::InsertedPacked { index: position as u32, row, key });
+        }
+        Ok(())
     }
 
     /// Whether the index's keys live in packed form; a constant for a declared index.
@@ -203,9 +249,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         match change {
             Change::Deleted { table, row } => {
                 let rows = &mut tables[table as usize];
+                let bytes = rows.slab.head(row.into(), rows.row_bytes).unwrap_or_default();
                 for &offset in &rows.variable_offsets {
-                    let handle = Handle::read(rows.slab.head(row, rows.row_bytes), offset);
-                    values.free(handle);
+                    values.free(Handle::read(bytes, offset));
                 }
                 rows.slab.release(row);
             }

@@ -227,8 +227,7 @@ impl IntegerTree {
         (low.unwrap_or(i64::MIN), high.unwrap_or(i64::MAX))
     }
 
-    /// Inserts a key that is not there into the full leaf at the end of `path`, by splitting it. Where a run ascends, the
-    /// leaf in which it goes on is remembered and returned.
+    /// Inserts a key that is not there into the full leaf at the end of `path`, by splitting it.
     #[inline(never)]
     fn insert_split(
         &mut self,
@@ -237,25 +236,27 @@ impl IntegerTree {
         key: i64,
         value: u32,
         trend: Trend,
-    ) -> Result<LeafHint, InsertError> {
+    ) -> Result<(), RegionError> {
         self.leaves.reserve(1)?;
         self.inners.reserve(self.levels as u32 + 1)?;
-        let (low, high) = self.bounds(path);
         let right = self.leaves.allocate()?;
         let (left_leaf, right_leaf) = self.leaves.pair_mut(left, right);
         let at = left_leaf.rank(key);
         let separator = left_leaf.split(right_leaf, at, key, value, trend);
-        let hint = if key <= separator {
-            LeafHint { low, high: separator, leaf: left, version: left_leaf.version }
-        } else {
-            LeafHint { low: separator, high, leaf: right, version: right_leaf.version }
-        };
         if trend == Trend::Ascending {
-            self.hints.remember(key, hint);
+            self.remember(path, left, separator, right, key);
         }
         self.len += 1;
-        self.insert_above(path, separator, right, trend)?;
-        Ok(hint)
+        self.insert_above(path, separator, right, trend)
+    }
+
+    /// Remembers the one of the two leaves of an ascending split that holds `key`. The nodes of `path` have not changed yet.
+    fn remember(&mut self, path: &Path, left: u32, separator: i64, right: u32, key: i64) {
+        let (low, high) = self.bounds(path);
+        let (leaf, low, high) =
+            if key <= separator { (left, low, separator) } else { (right, separator, high) };
+        let version = self.leaves.get(leaf).version;
+        self.hints.remember(key, LeafHint { low, high, leaf, version });
     }
 
     /// Hands a new node and the separator to its left up the path. The nodes needed are reserved.
