@@ -26,8 +26,8 @@ impl DumpDirectory {
     /// Makes the directory where it does not exist and proves that files can be written in it.
     ///
     /// # Errors
-    /// When they cannot.
-    pub fn create(path: PathBuf) -> Result<Self, Failure> {
+    /// When they cannot; `flag` is what the user named it with.
+    pub fn create(path: PathBuf, flag: &str) -> Result<Self, Failure> {
         let probe = path.join(".tombolo-writable");
         let tried = fs::create_dir_all(&path)
             .and_then(|()| fs::write(&probe, b""))
@@ -35,11 +35,16 @@ impl DumpDirectory {
         match tried {
             Ok(()) => Ok(Self { path }),
             Err(error) => Err(Failure::environment(format!(
-                "directory {} cannot be written: {}: give --dump another one",
+                "directory {} cannot be written: {}: give {flag} another one",
                 path.display(),
                 reason(&error)
             ))),
         }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes all tables.

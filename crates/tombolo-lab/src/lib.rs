@@ -5,8 +5,10 @@
 //!
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 
+pub mod check;
 pub mod counters;
 pub mod counting;
+pub mod demo;
 pub mod drive;
 pub mod dump;
 pub mod dump_files;

@@ -268,7 +268,7 @@ pub fn run(
 ) -> Result<Outcome, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_memory()?;
-    let dump = dump.map(DumpDirectory::create).transpose()?;
+    let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let clock = SystemClock::new();
     let disk_before = host::disk_bytes();
     let (mut instance, load_s) = load(plan, &clock, progress)?;

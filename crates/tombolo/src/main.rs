@@ -1,2 +1,58 @@
-//! The `tombolo` command.
-fn main() {}
+//! The `tombolo` command: arguments in, results on standard output, everything else on standard error.
+//!
+//! Exit status: 0 success · 1 the command's own check failed, or the command has a defect (a panic) · 2 bad usage or input ·
+//! 3 the machine cannot (memory, disk, a missing program). Every error is one line: what failed, on what, what to do.
+//!
+//! Thin on purpose: what a command does is in the lab crate; here are arguments (`cmd/`), their errors (`usage.rs`) and where output goes (`output.rs`).
+
+mod bar;
+mod cmd;
+mod flags;
+mod output;
+mod usage;
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cmd::Cli;
+
+/// The status of a defect: something the command itself is to check did not hold.
+const STATUS_DEFECT: u8 = 1;
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(report_defect));
+    match panic::catch_unwind(run) {
+        Ok(status) => ExitCode::from(status),
+        Err(_) => ExitCode::from(STATUS_DEFECT), // the hook has said it
+    }
+}
+
+/// Says in one line what a panic is; with `RUST_BACKTRACE` also where it comes from.
+fn report_defect(defect: &panic::PanicHookInfo<'_>) {
+    let what = defect.payload_as_str().unwrap_or("no reason is known").lines().next();
+    let place = defect.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+    output::complain(&format!(
+        "internal error: {}{}: this is a defect, please report the command line",
+        what.unwrap_or_default(),
+        place.unwrap_or_default()
+    ));
+    if std::env::var_os("RUST_BACKTRACE").is_some_and(|wanted| wanted != "0") {
+        output::say(&std::backtrace::Backtrace::force_capture().to_string());
+    }
+}
+
+fn run() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::report(&error),
+    };
+    match cmd::run(cli) {
+        Ok(()) => 0,
+        Err(failure) => {
+            output::complain(&failure.to_string());
+            failure.blame().status()
+        }
+    }
+}

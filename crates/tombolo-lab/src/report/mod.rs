@@ -4,6 +4,7 @@
 //! never changed, only added. Not here: measuring, and where the text goes.
 
 pub mod check;
+pub mod demo;
 pub mod run;
 pub mod terminal;
 

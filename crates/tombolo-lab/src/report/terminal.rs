@@ -9,7 +9,8 @@ use super::check::CheckResult;
 use super::run::{ByTransaction, ProfileResult, RunResult};
 use super::{quantity, separated, size};
 use crate::drive::{KINDS, kind_name};
-use crate::histogram::Summary;
+use crate::histogram::Summary as Latency;
+use crate::sweep::Summary;
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     debug_assert!(written.is_ok(), "a string takes everything");
 }
 
-fn latency(summary: &Summary) -> String {
+fn latency(summary: &Latency) -> String {
     format!(
         "p50 {} µs · p99 {} · p99.9 {} · max {} · mean {}",
         quantity(summary.p50),
@@ -188,7 +189,7 @@ fn by_transaction(by_name: &BTreeMap<&str, ByTransaction>, style: Style) -> Stri
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for name in KINDS.map(kind_name) {
         let Some(kind) = by_name.get(name) else { continue };
-        let at = |get: fn(&Summary) -> f64| {
+        let at = |get: fn(&Latency) -> f64| {
             kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
         };
         rows.push(vec![
@@ -240,6 +241,24 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
         }
     }
     text
+}
+
+/// What a sweep prints last.
+pub fn summary(summary: &Summary, style: Style) -> String {
+    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for point in &summary.summary {
+        let at: Vec<_> = point.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let rate = &point.tps_per_cpu_s;
+        rows.push(vec![
+            if at.is_empty() { "all rounds".to_owned() } else { at.join(" ").replace('"', "") },
+            quantity(rate.median),
+            quantity(rate.min),
+            quantity(rate.max),
+            format!("{:.2} ×", point.ratio_to_first.median),
+        ]);
+    }
+    format!("\n{}", table(&rows, style))
 }
 
 /// What `check` prints.

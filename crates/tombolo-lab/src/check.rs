@@ -1,0 +1,126 @@
+//! `check`: a dumped database is loaded again and every condition and structure verified.
+//!
+//! Rows come back through the store's dynamic path, so types, ranges and unique keys are verified on the way; then come the twelve conditions, the
+//! indexes and the slabs. Tampering breaks one condition in the loaded copy, to prove that its check, and no other, notices.
+//!
+//! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
+
+use std::path::Path;
+
+use tombolo_storage::error::Error;
+
+use crate::dump::StateHash;
+use crate::dump_files::DumpReader;
+use crate::failure::Failure;
+use crate::instance::{self, Verification};
+use crate::progress::Progress;
+use crate::restore::{RestoreError, Rows};
+use crate::workload::tpcc::error::TpccError;
+use crate::workload::tpcc::input::Mix;
+use crate::workload::tpcc::schema;
+
+/// The profile a dump is loaded into; any would do.
+const PROFILE: &str = "memory";
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The checks.
+    pub verification: Verification,
+    /// The hash of all rows, as they were before tampering.
+    pub state_hash: StateHash,
+    tampered: Option<String>,
+}
+
+impl Checked {
+    /// Why this is a failure, if it is one.
+    pub fn failure(&self) -> Option<Failure> {
+        let failed: Vec<&str> = self
+            .verification
+            .checks
+            .iter()
+            .filter(|(_, holds)| !holds)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let Some(finding) = self.verification.damage.first() else {
+            let check = self.tampered.as_ref()?;
+            return Some(Failure::check(format!(
+                "check {check} did not notice that it was tampered with: please report it"
+            )));
+        };
+        let what = format!("check {} failed: {}", failed.join(", "), finding.what);
+        Some(Failure::check(match &self.tampered {
+            Some(_) => format!("{what} (it was tampered with)"),
+            None => format!("{what}: dump the database again, or report it"),
+        }))
+    }
+}
+
+/// Tells how far the rows are read.
+struct Watched<'a> {
+    rows: DumpReader,
+    progress: &'a mut dyn Progress,
+    until_told: u32,
+}
+
+/// How many rows are read between two looks at the progress.
+const ROWS_PER_STEP: u32 = 10_000;
+
+impl Rows for Watched<'_> {
+    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
+        if self.until_told == 0 {
+            self.progress.part(self.rows.part(), table);
+            self.until_told = ROWS_PER_STEP;
+        }
+        self.until_told -= 1;
+        self.rows.next_row(table, line)
+    }
+}
+
+/// Verifies the database dumped in `directory`, having broken the condition `tamper` in the loaded copy first, if one is named.
+///
+/// # Errors
+/// When the dump cannot be read as one, or the condition cannot be broken.
+pub fn check(
+    directory: &Path,
+    tamper: Option<&str>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let tables = schema::tables(Mix::Standard);
+    let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
+    let Some(mut instance) = instance::open(PROFILE) else {
+        return Err(Failure::check(format!("profile {PROFILE} is not known")));
+    };
+    progress.begin("loading the dump");
+    let mut watched = Watched { rows, progress, until_told: 0 };
+    let restored = instance.restore(&mut watched);
+    progress.end();
+    restored.map_err(|error| refused(directory, &error))?;
+    let failed = |error: TpccError| match error {
+        TpccError::NoSuchCheck(_) | TpccError::NothingToTamper(_) => {
+            Failure::usage(format!("--tamper: {error}"))
+        }
+        error => Failure::check(error.to_string()),
+    };
+    progress.begin("verifying");
+    let state_hash = instance.state_hash().map_err(failed)?;
+    if let Some(check) = tamper {
+        instance.tamper(check).map_err(failed)?;
+    }
+    progress.part(0.5, "");
+    let verification = instance.verify().map_err(failed)?;
+    progress.end();
+    Ok(Checked { verification, state_hash, tampered: tamper.map(str::to_owned) })
+}
+
+fn refused(directory: &Path, error: &RestoreError) -> Failure {
+    match error {
+        RestoreError::Row { .. } => Failure::usage(format!(
+            "{}: dump the database again",
+            directory.join(error.to_string()).display()
+        )),
+        RestoreError::Read(what) => Failure::usage(format!("{what}: dump the database again")),
+        RestoreError::Store(Error::NoSpace { .. }) => Failure::environment(error.to_string()),
+        _ => Failure::check(error.to_string()),
+    }
+}

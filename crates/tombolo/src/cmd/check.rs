@@ -1,0 +1,57 @@
+//! `tombolo check`: verifies a dumped database.
+
+use std::path::PathBuf;
+
+use tombolo_engine::settings::Setting;
+use tombolo_lab::check;
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::check::CheckResult;
+use tombolo_lab::report::{Header, terminal};
+
+use super::BUILD;
+use crate::bar::Bar;
+use crate::flags::{Flags, Scope};
+use crate::output::Output;
+
+/// A check has none of its own.
+#[derive(Clone, Debug)]
+pub(super) struct NoSettings;
+
+impl Scope for NoSettings {
+    const SETTINGS: &'static [&'static Setting] = &[];
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/
+  tombolo check dump/
+  tombolo check dump/ --tamper c05      must fail, and only in c05";
+
+/// Verify a database that run --dump wrote
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The directory with TABLE.copy files
+    directory: PathBuf,
+    /// Break this condition (c01 to c12) in the loaded copy first: exactly that check must fail
+    #[arg(long, value_name = "CHECK")]
+    tamper: Option<String>,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.flags.settings()?;
+    let tamper = arguments.tamper.as_deref();
+    let checked = check::check(&arguments.directory, tamper, &mut Bar::default())?;
+    let result = CheckResult::new(
+        Header::new("check", BUILD, &settings, &Host::read()),
+        arguments.directory.display().to_string(),
+        arguments.tamper.clone(),
+        &checked.verification,
+        checked.state_hash.to_string(),
+    );
+    Output::new(arguments.flags.json).result(&result, terminal::check)?;
+    checked.failure().map_or(Ok(()), Err)
+}

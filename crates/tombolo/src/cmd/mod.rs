@@ -1,0 +1,64 @@
+//! The commands: their arguments, and which function each is.
+//!
+//! One file per command. A command or flag that does not exist yet is an error like any other unknown one.
+
+mod check;
+mod compare;
+mod count;
+mod demo;
+mod run;
+mod settings;
+
+use clap::{Parser, Subcommand};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::report::Build;
+
+/// Which build this is.
+const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("TOMBOLO_COMMIT") };
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo demo                                          see what it can do, in three minutes
+  tombolo run tpcc --warehouses 5 --seconds 5           run a benchmark, verified
+  tombolo run tpcc --sweep profile=bare,memory --json   compare settings, for scripts";
+
+/// A main-memory OLTP database that shows what each of its parts costs.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Check(check::Arguments),
+    Settings(settings::Arguments),
+    Compare(compare::Arguments),
+    Demo(demo::Arguments),
+    #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
+    Count(count::Arguments),
+}
+
+/// Does what the command line asks for.
+pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Settings(arguments) => settings::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Count(arguments) => count::run(&arguments),
+    }
+}
+
+/// Refuses a workload that there is not.
+fn verify_workload(workload: &str) -> Result<(), Failure> {
+    const WORKLOADS: [&str; 1] = ["tpcc"];
+    if WORKLOADS.contains(&workload) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("there is no workload {workload}: use {}", WORKLOADS.join(", "))))
+}

@@ -1,0 +1,114 @@
+//! `tombolo run`: one workload, at one point or many.
+
+use std::path::PathBuf;
+
+use tombolo_engine::settings::{self, Setting, Settings};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::run::{ProfileResult, RunResult};
+use tombolo_lab::report::{Header, terminal};
+use tombolo_lab::run::{self, Plan};
+use tombolo_lab::sweep::{self, Summary};
+use tombolo_storage::profile::PROFILES;
+
+use super::{BUILD, verify_workload};
+use crate::bar::Bar;
+use crate::flags::{Flags, Scope};
+use crate::output::Output;
+
+/// Everything a run depends on.
+#[derive(Clone, Debug)]
+pub(super) struct RunSettings;
+
+impl Scope for RunSettings {
+    const SETTINGS: &'static [&'static Setting] = settings::ALL;
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo run tpcc --warehouses 5 --seconds 5
+  tombolo run tpcc --mix paper --profile bare --counter auto
+  tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
+  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/";
+
+/// Run a workload, measure it and verify what it left
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The workload: tpcc
+    #[arg(required_unless_present = "list_profiles")]
+    workload: Option<String>,
+    /// Print the profiles and which components they have
+    #[arg(long)]
+    list_profiles: bool,
+    /// Run at several values of a setting, in turn; repeat it for all combinations
+    #[arg(long, value_name = "KEY=V1,V2,…")]
+    sweep: Vec<String>,
+    /// Write all rows into this directory afterwards, as TABLE.copy
+    #[arg(long, value_name = "DIR")]
+    dump: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags<RunSettings>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let output = Output::new(arguments.flags.json);
+    if arguments.list_profiles {
+        return list_profiles(output, arguments.flags.json);
+    }
+    verify_workload(arguments.workload.as_deref().unwrap_or_default())?;
+    let base = arguments.flags.settings()?;
+    let points = sweep::points(&base, &arguments.sweep)?;
+    let rounds = base.count(&settings::ROUNDS);
+    // Whatever is wrong with any point is found before the first one runs.
+    let plans: Vec<Plan> =
+        points.iter().map(|(_, settings)| Plan::new(settings)).collect::<Result<_, _>>()?;
+    plans.iter().try_for_each(Plan::verify_memory)?;
+    let many = points.len() > 1 || rounds > 1;
+    if many && arguments.dump.is_some() {
+        return Err(Failure::usage(
+            "--dump keeps the rows of one run: leave --sweep and --rounds out",
+        ));
+    }
+    let mut results = Vec::new();
+    for round in 1..=rounds {
+        for ((point, settings), plan) in points.iter().zip(&plans) {
+            let mut plan = plan.clone();
+            if round > 1 {
+                plan.counter = "none".to_owned(); // counts do not change from round to round
+            }
+            let (mut result, failure) = run_one(settings, &plan, arguments.dump.clone())?;
+            if many {
+                (result.point, result.round) = (Some(point.clone()), Some(round));
+            }
+            output.result(&result, terminal::run)?;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            results.push(result);
+        }
+    }
+    if many {
+        output.result(&Summary::new(&results, points.len()), terminal::summary)?;
+    }
+    Ok(())
+}
+
+/// One run: its result, and what makes it a failure if it is one.
+pub(super) fn run_one(
+    settings: &Settings,
+    plan: &Plan,
+    dump: Option<PathBuf>,
+) -> Result<(RunResult, Option<Failure>), Failure> {
+    let outcome = run::run(plan, dump, &mut Bar::default())?;
+    let header = Header::new("run", BUILD, settings, &Host::read());
+    Ok((RunResult::new(header, &outcome), outcome.failure()))
+}
+
+fn list_profiles(output: Output, json: bool) -> Result<(), Failure> {
+    let results: Vec<_> = PROFILES.iter().map(ProfileResult::from).collect();
+    if !json {
+        return output.people(|style| terminal::profiles(&results, style));
+    }
+    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))
+}

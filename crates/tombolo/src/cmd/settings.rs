@@ -1,0 +1,91 @@
+//! `tombolo settings`: every setting, its value and where the value comes from.
+
+use serde::Serialize;
+use tombolo_engine::settings::{self, Setting, Settings};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::terminal::{Style, table};
+use tombolo_lab::report::{Header, value_json};
+
+use super::BUILD;
+use super::run::RunSettings;
+use crate::flags::Flags;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo settings
+  TOMBOLO_WAREHOUSES=20 tombolo settings --config bench.toml --json
+
+A file holds one setting a line: warehouses = 20, mix = \"paper\", seconds = \"500ms\".
+A variable is TOMBOLO_ and the name in capitals. Flags are strongest, then variables, then the file.";
+
+/// Print every setting with its unit, limits, default and value
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    flags: Flags<RunSettings>,
+}
+
+/// What is told of one setting.
+#[derive(Serialize)]
+struct SettingResult {
+    name: &'static str,
+    value: serde_json::Value,
+    source: &'static str,
+    unit: &'static str,
+    limits: String,
+    default: &'static str,
+    flag: String,
+    variable: String,
+    about: &'static str,
+}
+
+#[derive(Serialize)]
+struct SettingsResult {
+    #[serde(flatten)]
+    header: Header,
+    registry: Vec<SettingResult>,
+}
+
+fn describe(settings: &Settings, setting: &'static Setting) -> SettingResult {
+    SettingResult {
+        name: setting.name,
+        value: value_json(settings.get(setting)),
+        source: settings.source(setting).name(),
+        unit: setting.unit,
+        limits: setting.limits(),
+        default: setting.default_text(),
+        flag: format!("--{}", setting.flag()),
+        variable: setting.variable(),
+        about: setting.about,
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.flags.settings()?;
+    let result = SettingsResult {
+        header: Header::new("settings", BUILD, &settings, &Host::read()),
+        registry: settings::ALL.iter().map(|setting| describe(&settings, setting)).collect(),
+    };
+    Output::new(arguments.flags.json)
+        .result(&result, |result, style| for_people(&settings, &result.registry, style))
+}
+
+fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> String {
+    let heads = ["setting", "value", "from", "default", "limits", "unit"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for (setting, result) in settings::ALL.iter().zip(registry) {
+        let value = settings.get(setting).map_or_else(|| "—".to_owned(), ToString::to_string);
+        let texts =
+            [result.name, &value, result.source, result.default, &result.limits, result.unit];
+        rows.push(texts.map(str::to_owned).to_vec());
+    }
+    let mut text = table(&rows, style);
+    text.push('\n');
+    for result in registry {
+        text.push_str(&format!("  {:<21} {}\n", result.name, style.faint(result.about)));
+    }
+    text
+}

@@ -1,0 +1,156 @@
+//! Settings as flags: every command takes the settings that concern it, from the one registry.
+//!
+//! Their help is the registry's text, their errors are the registry's errors. Here flags, environment and file come together (the strongest first).
+
+use std::fs;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use tombolo_engine::settings::{self, ENVIRONMENT_PREFIX, Kind, Setting, Settings, Source};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::run::make_effective;
+
+use crate::output;
+
+/// The settings a command takes as flags.
+pub(crate) trait Scope {
+    /// In the order help lists them.
+    const SETTINGS: &'static [&'static Setting];
+}
+
+/// What was given on the command line, not yet read.
+#[derive(Clone, Debug)]
+pub(crate) struct Flags<S> {
+    /// Whether results are for scripts.
+    pub(crate) json: bool,
+    config: Option<PathBuf>,
+    given: Vec<(&'static str, String)>,
+    scope: PhantomData<S>,
+}
+
+impl<S: Scope> Flags<S> {
+    /// The effective settings.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let mut settings = Settings::default();
+        if let Some(path) = &self.config {
+            read_file(path, &mut settings)?;
+        }
+        read_environment(&mut settings)?;
+        for (name, value) in &self.given {
+            let set = settings.set(name, value, Source::Flag);
+            set.map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        make_effective(&mut settings);
+        Ok(settings)
+    }
+}
+
+fn read_environment(settings: &mut Settings) -> Result<(), Failure> {
+    for (variable, value) in std::env::vars_os() {
+        let Some(variable) = variable.to_str() else { continue };
+        let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
+        let name = name.to_ascii_lowercase();
+        if settings::find(&name).is_none() {
+            output::complain(&format!("variable {variable} is no setting and has no effect"));
+            continue;
+        }
+        let value = value.to_string_lossy();
+        let set = settings.set(&name, &value, Source::Environment);
+        set.map_err(|error| Failure::usage(format!("variable {variable}: {error}")))?;
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
+    let usage = |what: &str| Failure::usage(format!("--config {}: {what}", path.display()));
+    let text = fs::read_to_string(path)
+        .map_err(|error| usage(&format!("{error}: give a TOML file of settings")))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        usage(&format!("line {line}: {}", error.message()))
+    })?;
+    for (name, value) in table {
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            other => {
+                return Err(usage(&format!(
+                    "{name} is a {}: give a number or a text",
+                    other.type_str()
+                )));
+            }
+        };
+        settings.set(&name, &value, Source::File).map_err(|error| usage(&error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// What stands for a setting's value in help.
+fn value_name(setting: &Setting) -> String {
+    match setting.kind {
+        Kind::Choice(words) if words.len() <= 3 => words.join("|"),
+        Kind::Choice(_) | Kind::Text => "NAME".to_owned(),
+        Kind::Bytes(..) => "SIZE".to_owned(),
+        Kind::Duration(..) => "TIME".to_owned(),
+        Kind::Count(..) => "N".to_owned(),
+    }
+}
+
+impl<S: Scope> Args for Flags<S> {
+    fn augment_args(command: Command) -> Command {
+        let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
+        let config = Arg::new("config").long("config").value_name("FILE");
+        let command = command
+            .arg(json.help("Print one JSON object per result, and nothing else"))
+            .arg(
+                config
+                    .value_parser(value_parser!(PathBuf))
+                    .help("Read settings from a TOML file; the environment and flags are stronger"),
+            )
+            .next_help_heading("Settings");
+        S::SETTINGS.iter().fold(command, |command, setting| {
+            let limits = match setting.kind {
+                Kind::Choice(words) if words.len() > 3 => format!("; {}", words.join("|")),
+                _ => String::new(),
+            };
+            let help =
+                format!("{} [{}{limits}]", capitalised(setting.about), setting.default_text());
+            command.arg(
+                Arg::new(setting.name)
+                    .long(setting.flag())
+                    .value_name(value_name(setting))
+                    .help(help),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+impl<S: Scope> FromArgMatches for Flags<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = S::SETTINGS.iter().filter_map(|setting| {
+            matches.get_one::<String>(setting.name).map(|value| (setting.name, value.clone()))
+        });
+        Ok(Self {
+            json: matches.get_flag("json"),
+            config: matches.get_one::<PathBuf>("config").cloned(),
+            given: given.collect(),
+            scope: PhantomData,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Where results go: one JSON object a line for scripts, text for people. Messages go to standard error.
+//!
+//! A reader that stops reading (`| head`) ends the command quietly.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use serde::Serialize;
+use tombolo_lab::failure::Failure;
+use tombolo_lab::report::terminal::Style;
+
+/// Standard output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+    style: Style,
+}
+
+impl Output {
+    /// For scripts if `json`, else for people.
+    pub(crate) fn new(json: bool) -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = io::stdout().is_terminal() && !is_set("NO_COLOR") && !dumb;
+        Self { json, style: Style { colour } }
+    }
+
+    /// Gives one result: its object, or the text `for_people` makes.
+    pub(crate) fn result<T: Serialize>(
+        self,
+        result: &T,
+        for_people: impl FnOnce(&T, Style) -> String,
+    ) -> Result<(), Failure> {
+        let text = if self.json { json(result)? } else { for_people(result, self.style) };
+        self.write(&text)
+    }
+
+    /// Text for people; scripts do not get it.
+    pub(crate) fn people(self, text: impl FnOnce(Style) -> String) -> Result<(), Failure> {
+        if self.json { Ok(()) } else { self.write(&text(self.style)) }
+    }
+
+    fn write(self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        let written = stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.write_all(end.as_bytes()))
+            .and_then(|()| stdout.flush());
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) => Err(Failure::environment(format!(
+                "standard output cannot be written: {error}: free space or redirect it elsewhere"
+            ))),
+        }
+    }
+}
+
+/// A result as one line of JSON.
+pub(crate) fn json<T: Serialize>(result: &T) -> Result<String, Failure> {
+    serde_json::to_string(result)
+        .map_err(|error| Failure::check(format!("a result cannot be written as JSON: {error}")))
+}
+
+/// One line to standard error. When even that cannot be written there is nobody to tell.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The one line of an error.
+pub(crate) fn complain(message: &str) {
+    say(&format!("tombolo: {message}"));
+}
