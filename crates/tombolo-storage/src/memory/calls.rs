@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::btree::{ABSENT, LOCK_STEP, Position, RunError};
+use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
 use super::log::Log;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
@@ -115,12 +115,15 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         }
         let mut packed = [0; LOCK_STEP];
         let mut slots = [0; LOCK_STEP];
-        for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
+        'chunks: for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
             for (packed, key) in packed.iter_mut().zip(keys) {
                 match I::pack(index.shape(), *key) {
                     Some(key) => *packed = key,
                     // A key outside its columns' ranges is in no row; the others may be.
-                    None => return self.lookup_each(index, keys, found),
+                    None => {
+                        self.lookup_each(index, keys, found)?;
+                        continue 'chunks;
+                    }
                 }
             }
             let entries = &self.indexes[index.position()];
