@@ -191,6 +191,16 @@ impl RowIndex {
         };
     }
 
+    /// Takes the memory for `more` entries, where they need any before they arrive.
+    pub(super) fn reserve(&mut self, more: usize) -> Result<(), RegionError> {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.reserve(more),
+            // How many nodes keys of unknown length take cannot be said beforehand.
+            Entries::Bytes(_) => Ok(()),
+            Entries::PackedHash(table) | Entries::BytesHash(table) => table.reserve(more),
+        }
+    }
+
     /// Number of entries.
     pub(super) fn len(&self) -> usize {
         match &self.entries {

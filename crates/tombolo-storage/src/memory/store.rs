@@ -130,6 +130,23 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
+    /// Takes and touches the memory for `rows` further rows of the table at position `table` and
+    /// for their index entries: creating them then never waits for the system.
+    ///
+    /// # Errors
+    /// `NoSpace`; what was taken so far stays.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn reserve(&mut self, table: usize, rows: usize) -> Result<()> {
+        let slots = u32::try_from(rows).unwrap_or(u32::MAX);
+        let mut reserved = self.tables[table].slab.reserve(slots);
+        for index in self.indexes.iter_mut().filter(|index| index.table == table) {
+            reserved = reserved.and_then(|()| index.reserve(rows));
+        }
+        reserved.map_err(|_| self.no_space())
+    }
+
     #[inline(always)]
     pub(super) fn slot(row: RowId) -> u32 {
         row.location() as u32
