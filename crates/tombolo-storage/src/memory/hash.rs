@@ -134,6 +134,12 @@ impl HashTable {
         self.home.committed_bytes() + self.overflow.committed_bytes()
     }
 
+    /// Lets the table take more memory than its limit, or no longer (see `Region::lift_limit`).
+    pub fn lift_limit(&mut self, is_lifted: bool) {
+        self.home.lift_limit(is_lifted);
+        self.overflow.lift_limit(is_lifted);
+    }
+
     /// Takes the memory for `more` further entries beforehand.
     ///
     /// # Errors

@@ -10,7 +10,8 @@
 //! other elements by id, never by address, so that a region may later be mapped copy-on-write from a file.
 //!
 //! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable and read as zero until they
-//! are written; bytes above are inaccessible; `committed_bytes <= limit_bytes`.
+//! are written; bytes above are inaccessible; `committed_bytes <= limit_bytes`, but for
+//! what was committed while the limit was lifted.
 //!
 //! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone, cache and TLB misses are the bottleneck.
 
@@ -19,6 +20,9 @@ use std::ptr::NonNull;
 
 /// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room for two thousand.
 pub const RESERVATION_BYTES: usize = 64 << 30;
+
+/// How many times its limit a region may take while the limit is lifted.
+const LIFTED: usize = 4;
 
 /// The size of a huge page, the alignment of every region and its growth step once it is this large.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -74,6 +78,7 @@ pub struct Region {
     base: NonNull<u8>,
     reserved_bytes: usize,
     limit_bytes: usize,
+    is_limit_lifted: bool,
     committed_bytes: usize,
 }
 
@@ -89,12 +94,19 @@ impl Region {
     /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
     pub fn reserve(limit_bytes: usize) -> Result<Region, RegionError> {
         let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, RESERVATION_BYTES), PAGE_BYTES);
-        let mut reserved_bytes = round_up(limit_bytes, HUGE_PAGE_BYTES);
+        let lifted_bytes = limit_bytes.saturating_mul(LIFTED).min(RESERVATION_BYTES);
+        let mut reserved_bytes = round_up(lifted_bytes, HUGE_PAGE_BYTES);
         loop {
             match map_aligned(reserved_bytes) {
                 Ok(base) => {
                     let limit_bytes = limit_bytes.min(reserved_bytes);
-                    return Ok(Region { base, reserved_bytes, limit_bytes, committed_bytes: 0 });
+                    return Ok(Region {
+                        base,
+                        reserved_bytes,
+                        limit_bytes,
+                        is_limit_lifted: false,
+                        committed_bytes: 0,
+                    });
                 }
                 Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
                     return Err(RegionError::Reserve { bytes: reserved_bytes, errno });
@@ -119,7 +131,13 @@ impl Region {
     /// How far the region may grow.
     #[inline]
     pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
+        if self.is_limit_lifted { self.reserved_bytes } else { self.limit_bytes }
+    }
+
+    /// Lets the region grow beyond its limit, up to four times of it, or no longer. An aborted
+    /// transaction has to be undone even where its undoing takes memory.
+    pub fn lift_limit(&mut self, is_lifted: bool) {
+        self.is_limit_lifted = is_lifted;
     }
 
     /// Makes at least the first `bytes` bytes usable, and touches them; does nothing if they are.
@@ -132,14 +150,14 @@ impl Region {
         if bytes <= self.committed_bytes {
             return Ok(());
         }
-        if bytes > self.limit_bytes {
-            return Err(RegionError::Limit { limit_bytes: self.limit_bytes });
+        if bytes > self.limit_bytes() {
+            return Err(RegionError::Limit { limit_bytes: self.limit_bytes() });
         }
         let from = self.committed_bytes;
         let to = self.next_committed(bytes);
         self.make_writable(from, to).map_err(|errno| RegionError::Commit { bytes: to, errno })?;
         self.committed_bytes = to;
-        assert!(bytes <= self.committed_bytes && self.committed_bytes <= self.limit_bytes);
+        assert!(bytes <= self.committed_bytes && self.committed_bytes <= self.limit_bytes());
         Ok(())
     }
 
@@ -152,7 +170,7 @@ impl Region {
             bytes
         };
         let step = if wanted > HUGE_PAGE_BYTES / 4 * 3 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
-        round_up(wanted, step).min(self.limit_bytes)
+        round_up(wanted, step).min(self.limit_bytes())
     }
 
     fn make_writable(&self, from: usize, to: usize) -> Result<(), i32> {
@@ -303,6 +321,20 @@ mod tests {
         let error = region.commit(102_401).unwrap_err();
         assert_eq!(error, RegionError::Limit { limit_bytes: 102_400 });
         assert_eq!(region.committed_bytes(), 102_400);
+    }
+
+    #[test]
+    fn a_lifted_limit_lets_the_region_grow_and_a_lowered_one_keeps_what_it_has() {
+        let mut region = Region::reserve(100_000).unwrap();
+        region.commit(102_400).unwrap();
+        region.lift_limit(true);
+        region.commit(102_401).unwrap();
+        assert!(region.commit(HUGE_PAGE_BYTES + 1).is_err());
+        region.lift_limit(false);
+        let committed = region.committed_bytes();
+        region.commit(committed).unwrap();
+        let error = region.commit(committed + 1).unwrap_err();
+        assert_eq!(error, RegionError::Limit { limit_bytes: 102_400 });
     }
 
     #[test]

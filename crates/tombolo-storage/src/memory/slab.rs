@@ -300,6 +300,11 @@ impl Slab {
         self.region.committed_bytes() + self.live.capacity() * 8
     }
 
+    /// See [`Region::lift_limit`].
+    pub fn lift_limit(&mut self, is_lifted: bool) {
+        self.region.lift_limit(is_lifted);
+    }
+
     /// Walks the free list and the bitmap and says what does not agree.
     ///
     /// # Errors

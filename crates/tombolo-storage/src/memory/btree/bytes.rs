@@ -111,6 +111,11 @@ impl ByteTree {
         self.slab.committed_bytes() + 2 * self.slab.slot_bytes()
     }
 
+    /// Lets the tree take more memory than its limit, or no longer (see `Region::lift_limit`).
+    pub fn lift_limit(&mut self, is_lifted: bool) {
+        self.slab.lift_limit(is_lifted);
+    }
+
     /// How full the nodes are, in parts of 1.
     pub fn node_fill(&self) -> f64 {
         let used: usize = self.slab.live().map(|id| self.node(id).used_bytes()).sum();

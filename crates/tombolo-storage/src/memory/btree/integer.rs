@@ -71,6 +71,12 @@ impl IntegerTree {
         self.leaves.committed_bytes() + self.inners.committed_bytes() + self.hints.committed_bytes()
     }
 
+    /// Lets the tree take more memory than its limit, or no longer (see `Region::lift_limit`).
+    pub fn lift_limit(&mut self, is_lifted: bool) {
+        self.leaves.lift_limit(is_lifted);
+        self.inners.lift_limit(is_lifted);
+    }
+
     /// How full the leaves are, in parts of 1.
     pub fn leaf_fill(&self) -> f64 {
         self.len as f64 / (self.leaves.len() * LEAF_KEYS) as f64

@@ -86,6 +86,10 @@ impl<T: Plain> Nodes<T> {
         self.slab.len()
     }
 
+    pub(in crate::memory) fn lift_limit(&mut self, is_lifted: bool) {
+        self.slab.lift_limit(is_lifted);
+    }
+
     pub(in crate::memory) fn committed_bytes(&self) -> usize {
         self.slab.committed_bytes()
     }
