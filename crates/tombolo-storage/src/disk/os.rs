@@ -1,0 +1,185 @@
+//! `OsDisk`: a directory of the operating system.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, DiskError, DiskFile, Open, Operation, assert_plain};
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub struct OsDisk {
+    directory: PathBuf,
+}
+
+impl OsDisk {
+    /// An existing directory.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(directory: &Path) -> Result<Self, DiskError> {
+        let disk = Self { directory: directory.to_owned() };
+        match fs::metadata(directory) {
+            Ok(found) if found.is_dir() => Ok(disk),
+            Ok(_) => Err(disk.error(Operation::Open, &io::ErrorKind::NotADirectory.into())),
+            Err(cause) => Err(disk.error(Operation::Open, &cause)),
+        }
+    }
+
+    /// A directory that is made, with those above it, if it does not exist.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create(directory: &Path) -> Result<Self, DiskError> {
+        let disk = Self { directory: directory.to_owned() };
+        fs::create_dir_all(directory).map_err(|cause| disk.error(Operation::Open, &cause))?;
+        Ok(disk)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        assert_plain(name);
+        self.directory.join(name)
+    }
+
+    fn error(&self, operation: Operation, cause: &io::Error) -> DiskError {
+        DiskError::new(operation, &self.directory.display().to_string(), None, cause)
+    }
+}
+
+fn file_error(operation: Operation, path: &Path, cause: &io::Error) -> DiskError {
+    DiskError::new(operation, &path.display().to_string(), None, cause)
+}
+
+impl Disk for OsDisk {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(how != Open::Read)
+            .create_new(how == Open::New)
+            .open(&path)
+            .map_err(|cause| file_error(Operation::Open, &path, &cause))?;
+        Ok(Box::new(OsFile { file, name: path.display().to_string() }))
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        let list = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.directory)? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    names.push(entry.file_name().to_string_lossy().into_owned());
+                }
+            }
+            names.sort_unstable();
+            Ok(names)
+        };
+        list().map_err(|cause| self.error(Operation::List, &cause))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        let path = self.path(name);
+        fs::exists(&path).map_err(|cause| file_error(Operation::Inspect, &path, &cause))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        let path = self.path(name);
+        fs::remove_file(&path).map_err(|cause| file_error(Operation::Remove, &path, &cause))
+    }
+
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        let directory = OpenOptions::new().read(true).open(&self.directory);
+        directory
+            .and_then(|directory| directory.sync_all())
+            .map_err(|cause| self.error(Operation::Sync, &cause))
+    }
+}
+
+#[expect(clippy::disallowed_types, reason = "this is the door to files")]
+#[derive(Debug)]
+struct OsFile {
+    file: fs::File,
+    name: String,
+}
+
+impl OsFile {
+    fn error(&self, operation: Operation, offset: Option<u64>, cause: &io::Error) -> DiskError {
+        DiskError::new(operation, &self.name, offset, cause)
+    }
+
+    /// Lengthens the file from `from` to `to` bytes and takes the space for it from the device;
+    /// `false` where the file system has no way to promise space.
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, from: u64, to: u64) -> io::Result<bool> {
+        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
+        let offset = libc::off_t::try_from(from).map_err(too_large)?;
+        let bytes = libc::off_t::try_from(to - from).map_err(too_large)?;
+        loop {
+            // SAFETY: the descriptor is this file's own and open for as long as `self` lives; the
+            // call touches no memory of the process.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), 0, offset, bytes) } == 0 {
+                return Ok(true);
+            }
+            let cause = io::Error::last_os_error();
+            match cause.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+                _ => return Err(cause),
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, _: u64, _: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+impl DiskFile for OsFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        self.file
+            .read_exact_at(bytes, offset)
+            .map_err(|cause| self.error(Operation::Read, Some(offset), &cause))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|cause| self.error(Operation::Write, Some(offset), &cause))
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(|cause| self.error(Operation::Sync, None, &cause))
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        let from = self.len()?;
+        let set = || {
+            if bytes > from && self.allocate(from, bytes)? {
+                return Ok(());
+            }
+            self.file.set_len(bytes)
+        };
+        set().map_err(|cause| self.error(Operation::SetLen, Some(bytes), &cause))
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        let found =
+            self.file.metadata().map_err(|cause| self.error(Operation::Inspect, None, &cause))?;
+        Ok(found.len())
+    }
+
+    fn try_lock(&self) -> Result<bool, DiskError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(cause)) => Err(self.error(Operation::Lock, None, &cause)),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Both disks keep one contract; a planned fault strikes where it was planned.
+
+use super::*;
+use std::io::ErrorKind;
+
+/// A directory that goes with the test.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let name = format!("tombolo-disk-{test}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn on_both(test: &str, check: impl Fn(&dyn Disk)) {
+    check(&MemDisk::new());
+    let scratch = Scratch::new(test);
+    check(&OsDisk::create(&scratch.0).unwrap());
+}
+
+#[test]
+fn what_is_written_is_read() {
+    on_both("write", |disk| {
+        let file = disk.open("a", Open::New).unwrap();
+        assert!(file.is_empty().unwrap());
+        file.write_at(b"island", 70_000).unwrap();
+        file.write_at(b"sand", 0).unwrap();
+        assert_eq!(file.len().unwrap(), 70_006);
+        let mut bytes = vec![1; 70_006];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!((&bytes[..4], &bytes[70_000..]), (&b"sand"[..], &b"island"[..]));
+        assert!(bytes[4..70_000].iter().all(|&byte| byte == 0));
+        file.sync().unwrap();
+        disk.sync_dir().unwrap();
+        let again = disk.open("a", Open::Read).unwrap();
+        let mut bytes = [0; 6];
+        again.read_at(&mut bytes, 70_000).unwrap();
+        assert_eq!(&bytes, b"island");
+        assert!(again.write_at(b"no", 0).is_err(), "opened for reading");
+    });
+}
+
+#[test]
+fn a_length_is_set_both_ways() {
+    on_both("length", |disk| {
+        let file = disk.open("a", Open::New).unwrap();
+        file.write_at(&[7; 100_000], 0).unwrap();
+        file.set_len(10).unwrap();
+        file.set_len(100_000).unwrap();
+        let mut bytes = vec![1; 100_000];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert!(bytes[..10].iter().all(|&byte| byte == 7));
+        assert!(bytes[10..].iter().all(|&byte| byte == 0), "what was cut off came back");
+    });
+}
+
+#[test]
+fn errors_name_file_and_offset() {
+    on_both("errors", |disk| {
+        let missing = disk.open("a", Open::Write).unwrap_err();
+        assert!(missing.is_not_found() && missing.file().ends_with('a'), "{missing}");
+        let file = disk.open("a", Open::New).unwrap();
+        assert!(disk.open("a", Open::New).is_err());
+        file.set_len(10).unwrap();
+        let short = file.read_at(&mut [0; 8], 4).unwrap_err();
+        assert!(short.is_truncated() && !short.is_full(), "{short}");
+        assert_eq!((short.operation(), short.offset()), (Operation::Read, Some(4)));
+        assert!(short.to_string().contains("a at offset 4"), "{short}");
+    });
+}
+
+#[test]
+fn files_are_listed_and_removed() {
+    on_both("list", |disk| {
+        for name in ["pages", "log-2", "log-1"] {
+            disk.open(name, Open::New).unwrap();
+        }
+        assert_eq!(disk.list().unwrap(), ["log-1", "log-2", "pages"]);
+        disk.remove("log-2").unwrap();
+        assert!(!disk.exists("log-2").unwrap() && disk.exists("pages").unwrap());
+        assert!(disk.remove("log-2").unwrap_err().is_not_found());
+    });
+}
+
+#[test]
+fn one_handle_locks_a_file() {
+    on_both("lock", |disk| {
+        let first = disk.open("a", Open::New).unwrap();
+        let second = disk.open("a", Open::Write).unwrap();
+        assert!(first.try_lock().unwrap());
+        assert!(!second.try_lock().unwrap());
+        drop(first);
+        assert!(second.try_lock().unwrap());
+    });
+}
+
+#[test]
+fn a_full_disk_says_so() {
+    let disk = MemDisk::new();
+    disk.set_capacity_bytes(Some(100));
+    let file = disk.open("a", Open::New).unwrap();
+    file.set_len(60).unwrap();
+    assert!(file.write_at(&[1; 50], 60).unwrap_err().is_full());
+    file.write_at(&[1; 40], 60).unwrap();
+    assert!(file.set_len(101).unwrap_err().is_full());
+    let other = disk.open("b", Open::New).unwrap();
+    assert!(other.write_at(&[1], 0).unwrap_err().is_full());
+    disk.remove("a").unwrap();
+    other.write_at(&[1; 100], 0).unwrap();
+}
+
+#[test]
+fn a_fault_strikes_the_planned_call() {
+    let disk = MemDisk::new();
+    let file = disk.open("a", Open::New).unwrap();
+    disk.set_fault(Some(Fault { operation: Operation::Write, after: 2, kind: ErrorKind::Other }));
+    file.write_at(&[1], 0).unwrap();
+    file.write_at(&[1], 1).unwrap();
+    assert_eq!(file.write_at(&[1], 2).unwrap_err().operation(), Operation::Write);
+    assert!(file.write_at(&[1], 0).is_err(), "and all later ones");
+    file.sync().unwrap();
+    disk.set_fault(None);
+    file.write_at(&[1], 2).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "no plain file name")]
+fn a_name_leads_nowhere_else() {
+    _ = MemDisk::new().open("../a", Open::Read);
+}
