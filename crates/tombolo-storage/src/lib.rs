@@ -8,10 +8,14 @@
 pub mod dynamic;
 pub mod error;
 pub mod key;
+#[expect(unsafe_code, reason = "the promise of exclusion is stated by unsafe traits")]
+pub mod latch;
 pub mod memory;
+pub mod probe;
 pub mod profile;
 pub mod row;
 pub mod schema;
 pub mod store;
+pub mod sync;
 pub mod types;
 pub mod value;

@@ -1,0 +1,229 @@
+//! The only place where storage waits: atomics, mutex, condition variable, parking and the spin
+//! hint, from the standard library or, under `--cfg loom`, from loom.
+//!
+//! Latches, the lock table and the log buffer are written against these names, so what loom
+//! explores is the code that runs. Not here: threads (the engine starts them), clocks (a bounded
+//! wait counts intervals, it does not ask what time it is), any policy of who waits for whom.
+//!
+//! A mutex that a panicking thread held is simply taken over: what a panic left behind is judged by
+//! the engine, which poisons the database, not by the next thread that needs the mutex.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom as library;
+#[cfg(not(loom))]
+use std as library;
+
+pub use library::hint::spin_loop;
+pub use library::sync::Arc;
+pub use library::sync::MutexGuard;
+pub use library::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::thread_local;
+#[cfg(not(loom))]
+pub(crate) use std::thread_local;
+
+/// Mutual exclusion that ignores poisoning (see the head of this file).
+#[derive(Debug, Default)]
+pub struct Mutex<T>(library::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A free mutex around `value`.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    /// A free mutex around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Mutex<T> {
+        Mutex(loom::sync::Mutex::new(value))
+    }
+
+    /// Waits until the mutex is free and takes it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What threads that hold a [`Mutex`] wait on for a change of what it protects.
+#[derive(Debug, Default)]
+pub struct Condvar(library::sync::Condvar);
+
+impl Condvar {
+    /// A condition variable nobody waits on.
+    #[cfg(not(loom))]
+    pub const fn new() -> Condvar {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    /// A condition variable nobody waits on.
+    #[cfg(loom)]
+    pub fn new() -> Condvar {
+        Condvar(loom::sync::Condvar::new())
+    }
+
+    /// Gives the mutex up, waits for a notification and takes the mutex again. May return without
+    /// a notification.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Like [`Condvar::wait`], for at most `interval`; the second value says whether it passed.
+    /// Under loom no interval ever passes.
+    pub fn wait_for<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        interval: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let (guard, result) =
+            self.0.wait_timeout(guard, interval).unwrap_or_else(PoisonError::into_inner);
+        (guard, result.timed_out())
+    }
+
+    /// Wakes one waiting thread.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiting threads.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Where one thread sleeps until another one hands it a word.
+///
+/// One place: a word handed over before the thread parks is kept, a second one replaces it.
+#[derive(Debug)]
+pub struct Parker<T> {
+    word: Mutex<Option<T>>,
+    arrived: Condvar,
+}
+
+impl<T> Parker<T> {
+    /// A parker without a word.
+    #[cfg(not(loom))]
+    pub const fn new() -> Parker<T> {
+        Parker { word: Mutex::new(None), arrived: Condvar::new() }
+    }
+
+    /// A parker without a word.
+    #[cfg(loom)]
+    pub fn new() -> Parker<T> {
+        Parker { word: Mutex::new(None), arrived: Condvar::new() }
+    }
+
+    /// Sleeps until there is a word, and takes it.
+    pub fn park(&self) -> T {
+        let mut word = self.word.lock();
+        loop {
+            match word.take() {
+                Some(word) => return word,
+                None => word = self.arrived.wait(word),
+            }
+        }
+    }
+
+    /// Sleeps until there is a word or one whole `interval` has passed without.
+    pub fn park_for(&self, interval: Duration) -> Option<T> {
+        let mut word = self.word.lock();
+        let mut passed = false;
+        while word.is_none() && !passed {
+            (word, passed) = self.arrived.wait_for(word, interval);
+        }
+        word.take()
+    }
+
+    /// Hands the sleeping thread its word. All this thread did before is visible to it afterwards.
+    pub fn unpark(&self, word: T) {
+        *self.word.lock() = Some(word);
+        self.arrived.notify_one();
+    }
+}
+
+impl<T> Default for Parker<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Patience before parking: each turn spins twice as long as the one before, seven turns in all,
+/// a few microseconds on today's processors: about what parking and waking cost.
+///
+/// Loom gets no turns: to it a spinning thread is one more way to try again.
+#[derive(Debug, Default)]
+pub struct Spin {
+    turn: u32,
+}
+
+const SPIN_TURNS: u32 = if cfg!(loom) { 0 } else { 7 };
+
+impl Spin {
+    /// All turns are left.
+    pub const fn new() -> Spin {
+        Spin { turn: 0 }
+    }
+
+    /// Spends a turn; `false` when none is left and the thread should park.
+    pub fn again(&mut self) -> bool {
+        if self.turn == SPIN_TURNS {
+            return false;
+        }
+        for _ in 0..1_u32 << self.turn {
+            spin_loop();
+        }
+        self.turn += 1;
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_handed_over_early_is_kept() {
+        let parker = Parker::new();
+        parker.unpark(1);
+        parker.unpark(2);
+        assert_eq!(parker.park(), 2);
+        assert_eq!(parker.park_for(Duration::from_millis(1)), None);
+    }
+
+    #[test]
+    fn a_parked_thread_gets_its_word() {
+        let parker = Parker::new();
+        let got = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| parker.park());
+            parker.unpark("go");
+            waiting.join().unwrap()
+        });
+        assert_eq!(got, "go");
+    }
+
+    #[test]
+    fn a_mutex_survives_a_panic() {
+        let mutex = Mutex::new(1);
+        let panicked = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    let _guard = mutex.lock();
+                    panic!("while holding the mutex");
+                })
+                .join()
+        });
+        assert!(panicked.is_err());
+        assert_eq!(*mutex.lock(), 1);
+    }
+
+    #[test]
+    fn patience_ends() {
+        let mut spin = Spin::new();
+        let turns = std::iter::from_fn(|| spin.again().then_some(())).count();
+        assert_eq!(turns, SPIN_TURNS as usize);
+    }
+}
