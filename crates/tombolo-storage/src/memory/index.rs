@@ -219,6 +219,31 @@ impl RowIndex {
         }
     }
 
+    /// Puts an entry back that a transaction to be undone removed; beyond the memory limit if need
+    /// be, because other entries may have taken its room since.
+    pub(super) fn put_back(
+        &mut self,
+        insert: impl Fn(&mut Self) -> Result<(), InsertError>,
+    ) -> Result<(), InsertError> {
+        match insert(self) {
+            Err(InsertError::NoSpace(_)) => {
+                self.lift_limit(true);
+                let inserted = insert(self);
+                self.lift_limit(false);
+                inserted
+            }
+            result => result,
+        }
+    }
+
+    fn lift_limit(&mut self, is_lifted: bool) {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.lift_limit(is_lifted),
+            Entries::Bytes(tree) => tree.lift_limit(is_lifted),
+            Entries::PackedHash(table) | Entries::BytesHash(table) => table.lift_limit(is_lifted),
+        }
+    }
+
     /// Verifies the structure, not what it refers to.
     pub(super) fn check(&self) -> Result<(), String> {
         match &self.entries {

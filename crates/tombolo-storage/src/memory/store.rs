@@ -304,11 +304,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
                     self.indexes[index as usize].remove_packed(key);
                     Ok(())
                 }
-                Change::RemovedPacked { index, row, key } => {
-                    self.indexes[index as usize].insert_packed(key, row)
-                }
+                Change::RemovedPacked { index, row, key } => self.indexes[index as usize]
+                    .put_back(|index| index.insert_packed(key, row)),
                 Change::InsertedBytes { index, row, .. } => self.remove_note(index, &image, row),
-                Change::RemovedBytes { index, row, .. } => self.insert_note(index, &image, row),
+                Change::RemovedBytes { index, row, .. } => self.indexes[index as usize]
+                    .put_back(|index| Self::insert_note(index, &image, row)),
             };
             if restored.is_err() {
                 self.poison(
@@ -329,8 +329,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
-    fn insert_note(&mut self, index: u32, key: &[u8], row: u32) -> Result<(), InsertError> {
-        match &mut self.indexes[index as usize].entries {
+    fn insert_note(index: &mut RowIndex, key: &[u8], row: u32) -> Result<(), InsertError> {
+        match &mut index.entries {
             Entries::Bytes(tree) => tree.insert(key, row),
             Entries::BytesHash(table) => table.insert_pair(hash_bytes(key), row),
             _ => unreachable!("a normalised key was noted for an index of packed keys"),
