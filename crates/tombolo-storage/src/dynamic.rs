@@ -14,7 +14,7 @@ use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
 use crate::schema::{ColumnDef, Schema};
 use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
-use crate::types::{SqlType, write_units, write_varchar};
+use crate::types::{SqlType, TEXT_BYTES_MAX, write_units, write_varchar};
 use crate::value::{Value, read_value};
 
 /// A table with its columns and indexes, resolved at run time.
@@ -273,6 +273,8 @@ fn admits(column: &ColumnDef, value: &Value<'_>) -> Admission {
         (SqlType::Char(n) | SqlType::Varchar(n), Value::Text(text)) => {
             return fits(text.len() <= n as usize);
         }
+        (SqlType::Text, Value::Text(text)) => return fits(text.len() <= TEXT_BYTES_MAX),
+        (SqlType::Bytes, Value::Bytes(bytes)) => return fits(bytes.len() <= TEXT_BYTES_MAX),
         (SqlType::Decimal { precision, scale }, Value::Decimal { units, scale: given }) => {
             if *given != scale {
                 return Admission::WrongType;
@@ -285,8 +287,6 @@ fn admits(column: &ColumnDef, value: &Value<'_>) -> Admission {
         (SqlType::Boolean, Value::Boolean(_))
         | (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, Value::Integer(_))
         | (SqlType::Double, Value::Double(_))
-        | (SqlType::Text, Value::Text(_))
-        | (SqlType::Bytes, Value::Bytes(_))
         | (SqlType::Date, Value::Date(_))
         | (SqlType::Timestamp, Value::Timestamp(_))
         | (SqlType::Uuid, Value::Uuid(_)) => true,
@@ -371,3 +371,6 @@ impl OwnedValue {
 fn borrowed(values: &[OwnedValue]) -> Vec<Value<'_>> {
     values.iter().map(OwnedValue::value).collect()
 }
+
+#[cfg(test)]
+mod tests;

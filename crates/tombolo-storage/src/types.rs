@@ -15,6 +15,9 @@ use crate::row::{Column, RowBytes};
 /// The longest `char(n)` or `varchar(n)`; longer values are `text`.
 pub const INLINE_BYTES_MAX: u16 = 2_000;
 
+/// The longest `text` or `bytea`.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// The type of a column, as a schema states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlType {
@@ -40,9 +43,9 @@ pub enum SqlType {
     Char(u16),
     /// `varchar(n)`: up to n bytes, inside the row.
     Varchar(u16),
-    /// `text`: any length up to the store's limit, outside the row.
+    /// `text`: up to [`TEXT_BYTES_MAX`] bytes, outside the row.
     Text,
-    /// `bytea`: any bytes up to the store's limit, outside the row.
+    /// `bytea`: up to [`TEXT_BYTES_MAX`] bytes, outside the row.
     Bytes,
     /// `date`: days since 2000-01-01.
     Date,
@@ -348,5 +351,64 @@ impl<T: InlineType> InlineType for Nullable<T> {
         if let Some(value) = value {
             T::write(row, column.retyped(), value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_fit_their_bytes() {
+        for precision in 1..=38 {
+            let width = decimal_width(precision);
+            let most = 10i128.pow(precision as u32) - 1;
+            for units in [0, 1, -1, most, -most] {
+                let mut bytes = [0xaa; 20];
+                write_units(&mut bytes, 2, width, units);
+                assert_eq!(read_units(&bytes, 2, width), units, "{precision} digits");
+                assert_eq!((bytes[1], bytes[2 + width]), (0xaa, 0xaa), "{precision} digits");
+            }
+            let narrower = precision > 2 && most >> (4 * width - 1) == 0;
+            assert!(!narrower, "{precision} digits would fit {} bytes", width / 2);
+            let range = SqlType::Decimal { precision, scale: 0 }.integer_range();
+            let expected = (precision <= 18).then_some((-most as i64, most as i64));
+            assert_eq!(range, expected, "{precision} digits");
+        }
+    }
+
+    #[test]
+    fn varchar_lengths_take_one_byte_up_to_255() {
+        for (n, prefix) in [(1, 1), (255, 1), (256, 2), (INLINE_BYTES_MAX, 2)] {
+            assert_eq!(SqlType::Varchar(n).width(), prefix + n as usize);
+            let mut bytes = vec![0xaa; SqlType::Varchar(n).width() + 2];
+            for length in [n as usize, 0, 1] {
+                let value = vec![b'v'; length];
+                write_varchar(&mut bytes, 1, n, &value);
+                assert_eq!(read_varchar(&bytes, 1, n), value);
+                assert_eq!((bytes[0], bytes[bytes.len() - 1]), (0xaa, 0xaa));
+            }
+        }
+    }
+
+    crate::table! {
+        /// Columns whose values can be wrong.
+        struct Narrow = "narrow" { RATE: Decimal<3, 1>; CODE: Char<2>; NAME: Varchar<2>; }
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_never_written() {
+        let refused = |write: fn(&mut [u8])| {
+            let mut row = vec![0; 2 + 2 + 3];
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(&mut row)));
+            assert!(panic.is_err());
+            assert_eq!(row, [0; 7]);
+        };
+        refused(|row| Decimal::write(row, Narrow::RATE, 1_000));
+        refused(|row| Decimal::write(row, Narrow::RATE, -1_000));
+        refused(|row| Decimal::write(row, Narrow::RATE, i64::MIN));
+        refused(|row| Char::write(row, Narrow::CODE, b"a"));
+        refused(|row| Char::write(row, Narrow::CODE, b"abc"));
+        refused(|row| Varchar::write(row, Narrow::NAME, b"abc"));
     }
 }

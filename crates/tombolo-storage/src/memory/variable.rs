@@ -11,9 +11,10 @@
 
 use super::region::RegionError;
 use super::slab::Slab;
+use crate::types::TEXT_BYTES_MAX;
 
 /// The longest string that can be put.
-pub const VALUE_BYTES_MAX: usize = 1 << 20;
+pub const VALUE_BYTES_MAX: usize = TEXT_BYTES_MAX;
 
 /// The size of a handle where it is stored.
 pub const HANDLE_BYTES: usize = size_of::<u64>();
