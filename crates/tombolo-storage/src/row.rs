@@ -297,3 +297,127 @@ impl<R> RowBytes for RowMut<'_, R> {
         unreachable!("RowMut::get admits inline columns only")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{DeclaredTable, TableDef};
+
+    crate::table! {
+        /// Ten nullable columns, so two bytes of presence bits; hot columns in between.
+        struct Wide = "wide" {
+            A: Nullable<SmallInt>;
+            B: Varchar<300>;
+            C: Nullable<Integer> => hot;
+            D: Boolean;
+            E: Nullable<Decimal<18, 2>>;
+            F: Nullable<Text> => hot;
+            G: Nullable<Char<7>>;
+            H: Nullable<Uuid>;
+            I: BigInt => hot;
+            J: Nullable<Boolean>;
+            K: Nullable<Date>;
+            L: Nullable<Varchar<255>>;
+            M: Nullable<Timestamp> => hot;
+        }
+    }
+
+    /// Offset and presence bit of every column, as the constants have them.
+    fn declared() -> Vec<(usize, usize)> {
+        macro_rules! places {
+            ($($column:ident)+) => {
+                vec![$((Wide::$column.offset(), Wide::$column.presence as usize)),+]
+            };
+        }
+        places!(A B C D E F G H I J K L M)
+    }
+
+    #[test]
+    fn declared_places_are_those_computed_at_run_time() {
+        let def = TableDef::of::<Wide>();
+        for (position, (offset, presence)) in declared().into_iter().enumerate() {
+            assert_eq!(offset, column_offset(&def.columns, position), "column {position}");
+            assert_eq!(presence, presence_bit(&def.columns, position), "column {position}");
+        }
+        assert_eq!(Wide::M.position(), 12);
+        assert_eq!(
+            (Wide::SIZE, def.row_size()),
+            (row_size(Wide::COLUMNS), row_size(Wide::COLUMNS))
+        );
+    }
+
+    #[test]
+    fn every_byte_of_a_row_belongs_to_one_column_and_hot_ones_come_first() {
+        let mut owners = vec![0; Wide::SIZE];
+        owners[..2].fill(1); // presence bits of ten columns
+        let is_hot = |position: usize| Wide::COLUMNS[position].hot;
+        let (mut hot_end, mut cold_start) = (0, usize::MAX);
+        for (position, (offset, _)) in declared().into_iter().enumerate() {
+            let end = offset + Wide::COLUMNS[position].sql.width();
+            owners[offset..end].iter_mut().for_each(|owner| *owner += 1);
+            if is_hot(position) {
+                hot_end = hot_end.max(end);
+            } else {
+                cold_start = cold_start.min(offset);
+            }
+        }
+        assert!(owners.iter().all(|&owners| owners == 1), "{owners:?}");
+        assert_eq!((hot_end, cold_start), (2 + 4 + 8 + 8 + 8, hot_end));
+    }
+
+    #[test]
+    fn a_null_touches_only_its_own_bit() {
+        let mut bytes = vec![0; Wide::SIZE];
+        let mut row = RowMut::new(&mut bytes, Fields::<Wide>::whole(Wide::SIZE));
+        row.set(Wide::M, Some(-1));
+        row.set(Wide::A, Some(7));
+        assert_eq!(
+            (row.get(Wide::A), row.get(Wide::C), row.get(Wide::M)),
+            (Some(7), None, Some(-1))
+        );
+        assert_eq!(bytes[..2], [1, 2]);
+        let mut row = RowMut::new(&mut bytes, Fields::<Wide>::whole(Wide::SIZE));
+        row.set(Wide::A, None);
+        row.set(Wide::J, Some(false));
+        assert_eq!((row.get(Wide::A), row.get(Wide::J)), (None, Some(false)));
+        assert_eq!(bytes[..2], [1 << 6, 2]);
+    }
+
+    #[test]
+    fn fields_span_the_columns_and_their_presence_bits() {
+        let none = Fields::<Wide>::none();
+        assert_eq!((none.start(), none.end()), (0, 0));
+        let one = none.with(Wide::I);
+        assert_eq!((one.start(), one.end()), (Wide::I.offset(), Wide::I.offset() + 8));
+        let two = one.with(Wide::D);
+        assert_eq!((two.start(), two.end()), (Wide::I.offset(), Wide::D.offset() + 1));
+        let nullable = none.with(Wide::M);
+        assert_eq!((nullable.start(), nullable.end()), (1, Wide::M.offset() + 8));
+        let whole = Fields::<Wide>::whole(Wide::SIZE).with(Wide::A);
+        assert_eq!((whole.start(), whole.end()), (0, Wide::SIZE));
+        assert_eq!(RowMut::new(&mut [0; 8], none).bytes_mut(), []);
+    }
+
+    #[test]
+    #[should_panic(expected = "column was not named in the update")]
+    fn a_nullable_column_needs_its_presence_bit_named() {
+        let end = Wide::C.offset() as u32 + 4;
+        let fields = Fields::<Wide>::none().cover(Wide::C.offset() as u32, end);
+        RowMut::new(&mut vec![0; Wide::SIZE], fields).set(Wide::C, Some(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "column was not named in the update")]
+    fn no_column_can_be_set_where_none_was_named() {
+        RowMut::new(&mut vec![0; Wide::SIZE], Fields::<Wide>::none()).set(Wide::D, true);
+    }
+
+    #[test]
+    fn row_ids_keep_their_location() {
+        for location in [0, 1, u32::MAX as u64, u64::MAX - 1] {
+            assert_eq!(RowId::new(location).location(), location);
+        }
+        assert_eq!(size_of::<Option<RowId>>(), 8);
+        assert!(std::panic::catch_unwind(|| RowId::new(u64::MAX)).is_err());
+    }
+}

@@ -365,3 +365,89 @@ macro_rules! index {
     (@unique unique) => { true };
     (@unique multiple) => { false };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &'static str, columns: &[(&'static str, SqlType)]) -> TableDef {
+        let column = |&(name, sql): &(&'static str, SqlType)| ColumnDef {
+            name: name.into(),
+            sql,
+            nullable: false,
+            range: None,
+            hot: false,
+        };
+        let columns = columns.iter().map(column).collect();
+        TableDef { name: name.into(), columns, indexes: Vec::new() }
+    }
+
+    fn index(name: &'static str, columns: &[usize], unique: bool, kind: IndexKind) -> IndexDef {
+        IndexDef { name: name.into(), columns: columns.to_vec(), unique, kind }
+    }
+
+    #[test]
+    fn definitions_no_store_can_hold_are_refused() {
+        let refused = |def: &TableDef, what: &str| {
+            let error = def.validate().unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        let one = |sql| table("t", &[("a", sql)]);
+        refused(&table("t", &[]), "at least one column");
+        refused(&table("t", &[("a", SqlType::Text), ("a", SqlType::Text)]), "same name");
+        for (precision, scale) in [(0, 0), (39, 0), (5, 6)] {
+            refused(&one(SqlType::Decimal { precision, scale }), "1 to 38 digits");
+        }
+        for n in [0, INLINE_BYTES_MAX + 1] {
+            refused(&one(SqlType::Char(n)), "1 to 2000 bytes");
+            refused(&one(SqlType::Varchar(n)), "1 to 2000 bytes");
+        }
+        let names: Vec<&'static str> = (0..17).map(|i| &"abcdefghijklmnopq"[i..=i]).collect();
+        let wide: Vec<_> = names.iter().map(|name| (*name, SqlType::Char(2_000))).collect();
+        refused(&table("t", &wide), "too wide");
+        assert_eq!(table("t", &wide[..16]).validate(), Ok(()));
+
+        let decimal = |precision| SqlType::Decimal { precision, scale: 0 };
+        for (sql, range) in [
+            (SqlType::SmallInt, (0, 32_768)),
+            (SqlType::Integer, (5, 4)),
+            (SqlType::Date, (i64::MIN, 0)),
+            (decimal(2), (-100, 0)),
+            (decimal(19), (0, 1)),
+            (SqlType::Text, (0, 1)),
+            (SqlType::Double, (0, 1)),
+        ] {
+            let mut def = one(sql);
+            def.columns[0].range = Some(range);
+            refused(&def, "range does not fit");
+        }
+        for columns in [&[][..], &[1], &[0, 7]] {
+            let mut def = one(SqlType::Integer);
+            def.indexes.push(index("i", columns, true, IndexKind::Tree));
+            refused(&def, "names no column");
+        }
+        let mut def = one(SqlType::Integer);
+        def.indexes.push(index("i", &[0], false, IndexKind::Hash));
+        refused(&def, "hash index is unique");
+    }
+
+    #[test]
+    fn names_are_taken_once() {
+        let mut first = table("first", &[("a", SqlType::Integer)]);
+        first.indexes.push(index("first_pk", &[0], true, IndexKind::Tree));
+        let mut schema = Schema::default();
+        assert_eq!(schema.add(first.clone()), Ok(0));
+        assert!(schema.add(first.clone()).is_err());
+        let mut second = first.clone();
+        second.name = "second".into();
+        assert!(schema.add(second.clone()).is_err(), "the index's name is taken");
+        second.indexes[0].name = "second_pk".into();
+        second.indexes.push(second.indexes[0].clone());
+        assert!(schema.add(second.clone()).is_err(), "the index is there twice");
+        second.indexes.pop();
+        assert_eq!(schema.add(second), Ok(1));
+        assert_eq!(schema.tables.len(), 2);
+        assert_eq!((schema.table("second"), schema.index("second_pk")), (Some(1), Some((1, 0))));
+        assert_eq!((schema.table("third"), schema.index("third_pk")), (None, None));
+    }
+}
