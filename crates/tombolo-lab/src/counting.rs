@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 
 use tombolo_engine::threads;
+use tombolo_storage::memory::Limits;
 
 use crate::counters::callgrind::{Callgrind, Program};
 use crate::counters::fork::fork_each;
@@ -17,6 +18,7 @@ use crate::counters::hardware::Instructions;
 use crate::counters::meter::{Native, NativeCount};
 use crate::counters::{self, Category, CounterError, Part};
 use crate::drive::{KINDS, kind_name};
+use crate::estimate;
 use crate::failure::Failure;
 use crate::instance::{self, Instance};
 use crate::run::Plan;
@@ -187,7 +189,12 @@ fn count_natively(native: Native, plan: &Plan) -> Result<Vec<GroupCost>, Failure
 
 /// The database and the inputs of a count.
 fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs), Failure> {
-    let Some(mut instance) = instance::open(&plan.profile) else {
+    // No more address space than can be needed: under valgrind there is far less of it.
+    let transactions = (plan.counted * (KINDS.len() + 1)) as u64;
+    let warehouses = u64::from(plan.warehouses.unsigned_abs());
+    let bytes = estimate::bytes(warehouses, plan.mix, transactions, transactions);
+    let limits = Limits { structure_bytes_max: bytes as usize };
+    let Some(mut instance) = instance::open_within(&plan.profile, limits) else {
         return Err(Failure::usage(format!("profile {} is not known", plan.profile)));
     };
     let loaded = instance.load(plan.scale(), threads, &mut |_, _| {});

@@ -159,10 +159,15 @@ impl fmt::Debug for dyn Instance + '_ {
 
 /// An empty database of the profile called `profile`; none of that name: `None`.
 pub fn open(profile: &str) -> Option<Box<dyn Instance>> {
+    open_within(profile, Limits::default())
+}
+
+/// The same, with less address space than a store asks for by itself.
+pub fn open_within(profile: &str, limits: Limits) -> Option<Box<dyn Instance>> {
     macro_rules! open_if_named {
         ($profile:ty) => {
             if <$profile as MemoryProfile>::NAME == profile {
-                let store = MemoryStore::<$profile>::new(Limits::default());
+                let store = MemoryStore::<$profile>::new(limits);
                 return Some(Box::new(Tpcc { metered: Metered::new(store), transactions: None }));
             }
         };

@@ -97,7 +97,7 @@ pub fn comparison(results: &[RunResult], style: Style) -> String {
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(states);
     text.push('\n');
-    text.push_str(&table(&rows, style));
+    text.push_str(&table(&rows, 2, style));
     text
 }
 

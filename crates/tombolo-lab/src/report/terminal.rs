@@ -50,8 +50,8 @@ impl Style {
     }
 }
 
-/// Columns of text, the first aligned left, the others right.
-pub fn table(rows: &[Vec<String>], style: Style) -> String {
+/// Columns of text, the first `left` aligned left, the others right; the first row is the heads.
+pub fn table(rows: &[Vec<String>], left: usize, style: Style) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
@@ -63,7 +63,7 @@ pub fn table(rows: &[Vec<String>], style: Style) -> String {
         for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
             let padding = " ".repeat(width - cell.chars().count());
             let (cell, padding) = (cell.as_str(), padding.as_str());
-            let parts = if column == 0 { [cell, padding] } else { [padding, cell] };
+            let parts = if column < left { [cell, padding] } else { [padding, cell] };
             line.push_str(if column == 0 { " " } else { "  " });
             line.extend(parts);
         }
@@ -201,7 +201,7 @@ fn by_transaction(by_name: &BTreeMap<&str, ByTransaction>, style: Style) -> Stri
             at(|summary| summary.p999),
         ]);
     }
-    table(&rows, style)
+    table(&rows, 1, style)
 }
 
 /// Instructions by transaction and call, with bars.
@@ -258,7 +258,7 @@ pub fn summary(summary: &Summary, style: Style) -> String {
             format!("{:.2} ×", point.ratio_to_first.median),
         ]);
     }
-    format!("\n{}", table(&rows, style))
+    format!("\n{}", table(&rows, 1, style))
 }
 
 /// What `check` prints.
@@ -292,7 +292,7 @@ pub fn profiles(results: &[ProfileResult], style: Style) -> String {
             if on.is_empty() { "none of S1…S11".to_owned() } else { on.join(" ") },
         ]);
     }
-    table(&rows, style)
+    table(&rows, heads.len(), style)
 }
 
 #[cfg(test)]
@@ -305,7 +305,7 @@ mod tests {
     fn tables_are_aligned() {
         let rows =
             [vec!["a".to_owned(), "long".to_owned()], vec!["bbb".to_owned(), "µ".to_owned()]];
-        assert_eq!(table(&rows, PLAIN), "  a    long\n  bbb     µ\n");
+        assert_eq!(table(&rows, 1, PLAIN), "  a    long\n  bbb     µ\n");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> 
             [result.name, &value, result.source, result.default, &result.limits, result.unit];
         rows.push(texts.map(str::to_owned).to_vec());
     }
-    let mut text = table(&rows, style);
+    let mut text = table(&rows, heads.len(), style);
     text.push('\n');
     for result in registry {
         text.push_str(&format!("  {:<21} {}\n", result.name, style.faint(result.about)));
