@@ -39,11 +39,10 @@ fn store() -> (MemoryStore<Memory>, DynamicTable) {
     (store, table)
 }
 
-/// The lowest, the highest and a plain value of each column; then nulls.
-fn extremes() -> [Vec<Value<'static>>; 4] {
+/// The lowest, the highest and a plain value of each column; then nulls. `story` has 300 bytes.
+fn extremes(story: &str) -> [Vec<Value<'_>>; 4] {
     let decimal = |units, scale| Value::Decimal { units, scale };
     let most = 10i128.pow(18) - 1;
-    let story = "s".repeat(300).leak();
     [
         vec![
             Value::Integer(i32::MIN as i64),
@@ -108,11 +107,11 @@ fn what_is_written_by_name_is_read_by_type_and_back() {
     let (mut store, table) = store();
     let typed = resolve_table::<Everything>(store.schema()).unwrap();
     let by_id = resolve_index::<ById>(store.schema()).unwrap();
-    for values in extremes() {
+    for values in extremes(&"s".repeat(300)) {
         let id = table.insert(&mut store, &values).unwrap();
         let Value::Integer(number) = values[0] else { panic!("an integer is expected") };
         assert_eq!(store.lookup(&by_id, number as i32), Ok(Some(id)));
-        assert_eq!(read_typed(&store, &typed, id), values);
+        assert_reads(&store, &typed, id, &values);
 
         // The same values written by type read the same by name.
         let copy = copy_typed(&mut store, &typed, id);
@@ -126,16 +125,18 @@ fn what_is_written_by_name_is_read_by_type_and_back() {
     assert_eq!(store.check(), []);
 }
 
-fn read_typed(
+/// The row's columns, each taken by its type, are `expected`.
+fn assert_reads(
     store: &MemoryStore<Memory>,
     table: &Table<Everything>,
     id: RowId,
-) -> Vec<Value<'static>> {
+    expected: &[Value<'_>],
+) {
     let row = store.pin(table, id).unwrap();
-    let text = |bytes: &[u8]| Value::Text(String::from_utf8(bytes.to_vec()).unwrap().leak());
+    let text = |bytes| Value::Text(std::str::from_utf8(bytes).unwrap());
     let decimal = |units: i64, scale| Value::Decimal { units: units as i128, scale };
-    let or_null = |value: Option<Value<'static>>| value.unwrap_or(Value::Null);
-    vec![
+    let or_null = |value: Option<_>| value.unwrap_or(Value::Null);
+    let read = [
         Value::Integer(row.get(Everything::ID) as i64),
         or_null(row.get(Everything::FLAG).map(Value::Boolean)),
         or_null(row.get(Everything::SMALL).map(|value| Value::Integer(value as i64))),
@@ -150,8 +151,9 @@ fn read_typed(
         or_null(row.get(Everything::MOMENT).map(Value::Timestamp)),
         or_null(row.get(Everything::TOKEN).map(Value::Uuid)),
         text(row.get(Everything::NOTE)),
-        Value::Bytes(row.get(Everything::RAW).to_vec().leak()),
-    ]
+        Value::Bytes(row.get(Everything::RAW)),
+    ];
+    assert_eq!(read, expected);
 }
 
 /// A row with the values of another, each taken and written by its type.
@@ -179,7 +181,7 @@ fn copy_typed(store: &mut MemoryStore<Memory>, table: &Table<Everything>, id: Ro
 #[test]
 fn values_a_column_does_not_admit_are_refused_before_any_change() {
     let (mut store, table) = store();
-    let [_, _, plain, _] = extremes();
+    let [_, _, plain, _] = extremes("");
     let id = table.insert(&mut store, &plain).unwrap();
     let decimal = |units, scale| Value::Decimal { units, scale };
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
@@ -232,7 +234,7 @@ fn values_a_column_does_not_admit_are_refused_before_any_change() {
 #[test]
 fn the_longest_values_are_kept() {
     let (mut store, table) = store();
-    let [_, _, mut values, _] = extremes();
+    let [_, _, mut values, _] = extremes("");
     let (raw, note) = (vec![255; TEXT_BYTES_MAX], "x".repeat(KEY_BYTES_MAX - 2));
     values[13] = Value::Text(&note);
     values[14] = Value::Bytes(&raw);
