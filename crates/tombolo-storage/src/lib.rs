@@ -13,6 +13,7 @@ pub mod key;
 #[expect(unsafe_code, reason = "the promise of exclusion is stated by unsafe traits")]
 pub mod latch;
 pub mod memory;
+pub mod paged;
 pub mod probe;
 pub mod profile;
 pub mod row;

@@ -1,0 +1,319 @@
+//! One page: a header, records that grow upwards, slots that grow downwards from its end.
+//!
+//! A page is [`PageSize::BYTES`] raw bytes in a frame of the pool. [`Page`] reads it, [`PageMut`]
+//! changes it; both are views a latch guard hands out and they end with the guard's borrow.
+//! `format.rs` says where everything lies, `slots.rs` what records can do, `check.rs` what damage
+//! looks like. LG-19 (slotted pages), LG-20 (pin, update in place), LG-S8 (the page's size).
+//!
+//! Soundness. A row that is *pinned* is read without the latch, so no reference ever covers a whole
+//! page: views go through a raw pointer and make slices of single records only, or of the body of
+//! pages that hold no rows. What keeps a pinned record's bytes still is (1) the row lock, for
+//! changes of the row itself, (2) [`PageMut::compact`] being called only while nobody else has the
+//! page fixed. Both are the callers' part: heap and session.
+//!
+//! Invariants: what `check` and `verify` verify; a frame only ever holds a page that was formatted
+//! here or verified when it was read.
+//!
+//! Not here: latches, frames, files, what a record means.
+
+mod check;
+mod format;
+mod slots;
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+pub use format::{
+    FORMAT_VERSION, HEADER_BYTES, MAGIC, PageKind, RECORD_ALIGNMENT_BYTES, RECORD_BYTES_MIN,
+    SLOT_BYTES,
+};
+pub use slots::{Slot, SlotKind};
+
+/// S8: how large pages are.
+pub trait PageSize: Copy + Default + std::fmt::Debug + Send + Sync + 'static {
+    /// Bytes of a page.
+    const BYTES: usize;
+}
+
+/// S8 on: pages of 8 KB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SmallPages;
+
+impl PageSize for SmallPages {
+    const BYTES: usize = 8 << 10;
+}
+
+/// S8 off: pages of 32 KB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LargePages;
+
+impl PageSize for LargePages {
+    const BYTES: usize = PAGE_BYTES_MAX;
+}
+
+/// The largest page the format has room for.
+pub const PAGE_BYTES_MAX: usize = 32 << 10;
+
+/// The longest record a page of this size can hold.
+pub const fn record_bytes_max<S: PageSize>() -> usize {
+    (S::BYTES - HEADER_BYTES - SLOT_BYTES) / RECORD_ALIGNMENT_BYTES * RECORD_ALIGNMENT_BYTES
+}
+
+/// The number of a page in its file: it lies at `number * BYTES`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(pub u32);
+
+/// A heap file or an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreId(pub u16);
+
+/// A page that others may read at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a, S> {
+    base: NonNull<u8>,
+    marker: PhantomData<(&'a [u8], S)>,
+}
+
+impl<'a, S: PageSize> Page<'a, S> {
+    /// Views the page at `base`.
+    ///
+    /// # Safety
+    /// (1) `S::BYTES` bytes from `base`, which is aligned to four, are valid for `'a` and hold a
+    /// page that was formatted or verified. (2) For `'a` nobody writes them.
+    #[inline(always)]
+    pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
+        Self { base, marker: PhantomData }
+    }
+
+    #[inline(always)]
+    fn at(self, offset: usize, bytes: usize) -> *mut u8 {
+        debug_assert!(offset + bytes <= S::BYTES, "{offset}+{bytes} is outside the page");
+        // SAFETY: inside the page: offsets are the format's, or those of slots and records, which
+        // `verify` bounded when the page came in and every change keeps bounded.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    #[inline(always)]
+    fn u8_at(self, offset: usize) -> u8 {
+        // SAFETY: `at` stays inside the page; condition (1) of `new`.
+        unsafe { self.at(offset, 1).read() }
+    }
+
+    #[inline(always)]
+    fn u16_at(self, offset: usize) -> u16 {
+        // SAFETY: as in `u8_at`.
+        u16::from_le(unsafe { self.at(offset, 2).cast::<u16>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn u32_at(self, offset: usize) -> u32 {
+        // SAFETY: as in `u8_at`.
+        u32::from_le(unsafe { self.at(offset, 4).cast::<u32>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn u64_at(self, offset: usize) -> u64 {
+        // SAFETY: as in `u8_at`.
+        u64::from_le(unsafe { self.at(offset, 8).cast::<u64>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn slice(self, offset: usize, bytes: usize) -> &'a [u8] {
+        // SAFETY: as in `u8_at`; nobody writes the bytes for `'a`, condition (2) of `new`.
+        unsafe { std::slice::from_raw_parts(self.at(offset, bytes), bytes) }
+    }
+
+    /// The page's number.
+    #[inline]
+    pub fn id(self) -> PageId {
+        PageId(self.u32_at(format::ID))
+    }
+
+    /// The log sequence number of the last change (S4); 0 where none is kept.
+    #[inline]
+    pub fn lsn(self) -> u64 {
+        self.u64_at(format::LSN)
+    }
+
+    /// The heap file or index the page belongs to.
+    #[inline]
+    pub fn store(self) -> StoreId {
+        StoreId(self.u16_at(format::STORE))
+    }
+
+    /// What the page holds.
+    #[inline]
+    pub fn kind(self) -> PageKind {
+        PageKind::from_byte(self.u8_at(format::KIND)).unwrap_or(PageKind::Free)
+    }
+
+    /// Flags of the page's owner.
+    #[inline]
+    pub fn flags(self) -> u8 {
+        self.u8_at(format::FLAGS)
+    }
+
+    /// The page's right neighbour, as its owner set it.
+    #[inline]
+    pub fn next(self) -> Option<PageId> {
+        neighbour(self.u32_at(format::NEXT))
+    }
+
+    /// The page's left neighbour, as its owner set it.
+    #[inline]
+    pub fn previous(self) -> Option<PageId> {
+        neighbour(self.u32_at(format::PREVIOUS))
+    }
+
+    /// A number of the page's owner.
+    #[inline]
+    pub fn extra(self) -> u32 {
+        self.u32_at(format::EXTRA)
+    }
+
+    /// All that follows the header, for pages that are not slotted.
+    #[inline(always)]
+    pub fn body(self) -> &'a [u8] {
+        self.slice(HEADER_BYTES, S::BYTES - HEADER_BYTES)
+    }
+
+    /// The whole page, for the pool, which writes it.
+    #[inline]
+    pub(super) fn bytes(self) -> &'a [u8] {
+        self.slice(0, S::BYTES)
+    }
+}
+
+fn neighbour(id: u32) -> Option<PageId> {
+    (id != 0).then_some(PageId(id))
+}
+
+/// A page that its holder alone changes. Rows of it may be pinned by others.
+#[derive(Debug)]
+pub struct PageMut<'a, S> {
+    page: Page<'a, S>,
+}
+
+impl<'a, S: PageSize> PageMut<'a, S> {
+    /// Views the page at `base`.
+    ///
+    /// # Safety
+    /// (1) As of [`Page::new`], or the page is formatted before anything else is asked of it. (2)
+    /// For `'a` nobody else reads or writes the page through a view; pinned records are the
+    /// callers' part as the module's head has it.
+    #[inline(always)]
+    pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
+        // SAFETY: the conditions are the same or weaker, since this view alone writes.
+        Self { page: unsafe { Page::new(base) } }
+    }
+
+    /// The page to be read.
+    #[inline(always)]
+    pub fn read(&self) -> Page<'_, S> {
+        self.page
+    }
+
+    /// The same page for a shorter time.
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> PageMut<'_, S> {
+        PageMut { page: self.page }
+    }
+
+    #[inline(always)]
+    fn set_u8(&mut self, offset: usize, value: u8) {
+        // SAFETY: `at` stays inside the page and condition (2) of `new` makes it ours to write.
+        unsafe { self.page.at(offset, 1).write(value) }
+    }
+
+    #[inline(always)]
+    fn set_u16(&mut self, offset: usize, value: u16) {
+        // SAFETY: as in `set_u8`.
+        unsafe { self.page.at(offset, 2).cast::<u16>().write_unaligned(value.to_le()) }
+    }
+
+    #[inline(always)]
+    fn set_u32(&mut self, offset: usize, value: u32) {
+        // SAFETY: as in `set_u8`.
+        unsafe { self.page.at(offset, 4).cast::<u32>().write_unaligned(value.to_le()) }
+    }
+
+    #[inline(always)]
+    fn set_u64(&mut self, offset: usize, value: u64) {
+        // SAFETY: as in `set_u8`.
+        unsafe { self.page.at(offset, 8).cast::<u64>().write_unaligned(value.to_le()) }
+    }
+
+    #[inline(always)]
+    fn slice_mut(&mut self, offset: usize, bytes: usize) -> &mut [u8] {
+        // SAFETY: as in `set_u8`; the slice borrows this view, so no other of it exists, and other
+        // threads' pins cover other records (the module's head).
+        unsafe { std::slice::from_raw_parts_mut(self.page.at(offset, bytes), bytes) }
+    }
+
+    /// Copies `bytes` bytes within the page; the ranges may overlap.
+    fn copy_within(&mut self, from: usize, to: usize, bytes: usize) {
+        // SAFETY: both ranges lie inside the page, which is ours to write.
+        unsafe { self.page.at(from, bytes).copy_to(self.page.at(to, bytes), bytes) }
+    }
+
+    /// Makes an empty page of it: no record, no neighbours, no LSN, a body of zeros.
+    pub fn format(&mut self, id: PageId, store: StoreId, kind: PageKind) {
+        // SAFETY: the page is ours to write; nobody can have a pin in a page without rows.
+        unsafe { self.page.at(0, S::BYTES).write_bytes(0, S::BYTES) };
+        self.set_u32(format::ID, id.0);
+        self.set_u16(format::STORE, store.0);
+        self.set_u8(format::KIND, kind as u8);
+        self.set_u16(format::FREE_START, HEADER_BYTES as u16);
+        self.set_u16(format::FREE_BYTES, (S::BYTES - HEADER_BYTES) as u16);
+        self.set_u16(format::FREE_SLOT, format::NO_SLOT);
+        debug_assert_eq!(self.read().verify(id), Ok(()));
+    }
+
+    /// Stamps the log sequence number of a change (S4).
+    #[inline]
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.set_u64(format::LSN, lsn);
+    }
+
+    /// Sets the owner's flags.
+    #[inline]
+    pub fn set_flags(&mut self, flags: u8) {
+        self.set_u8(format::FLAGS, flags);
+    }
+
+    /// Sets the right neighbour.
+    #[inline]
+    pub fn set_next(&mut self, next: Option<PageId>) {
+        self.set_u32(format::NEXT, next.map_or(0, |id| id.0));
+    }
+
+    /// Sets the left neighbour.
+    #[inline]
+    pub fn set_previous(&mut self, previous: Option<PageId>) {
+        self.set_u32(format::PREVIOUS, previous.map_or(0, |id| id.0));
+    }
+
+    /// Sets the owner's number.
+    #[inline]
+    pub fn set_extra(&mut self, extra: u32) {
+        self.set_u32(format::EXTRA, extra);
+    }
+
+    /// All that follows the header, for pages that are not slotted.
+    ///
+    /// # Panics
+    /// On a heap page: rows of it may be pinned.
+    #[inline(always)]
+    pub fn body_mut(&mut self) -> &mut [u8] {
+        assert!(self.read().kind() != PageKind::Heap, "rows are reached by slot");
+        self.slice_mut(HEADER_BYTES, S::BYTES - HEADER_BYTES)
+    }
+
+    /// The whole page, for the pool, which reads it in.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.slice_mut(0, S::BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+//! Records by slot: making, changing, removing them, and taking the page's scattered space together.
+//!
+//! Two disciplines share one layout. *Stable* slots (heap pages): a record keeps its slot number for
+//! life; the slot of a removed record keeps the hole, and a later record of its size takes both.
+//! *Sorted* slots (index pages): slot numbers are positions, and insertion shifts those behind. A
+//! page is used with one of them.
+//!
+//! A *ghost* is a record whose removal is not committed: its space and slot stay taken, so taking
+//! the removal back cannot fail. Not here: where a row that moved went (heap), locks, log.
+
+use super::format::{
+    FREE_BYTES, FREE_SLOT, FREE_START, GHOST, HEADER_BYTES, KIND_MASK, KIND_SHIFT, LENGTH_MASK,
+    LENGTH_SHIFT, NO_SLOT, OFFSET_MASK, RECORD_ALIGNMENT_BYTES, RECORD_BYTES_MIN, SLOT_BYTES,
+    SLOT_COUNT,
+};
+use super::{PAGE_BYTES_MAX, Page, PageMut, PageSize};
+
+/// What a slot says of its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SlotKind {
+    /// There is none.
+    Free = 0,
+    /// A record.
+    Record = 1,
+    /// The address of a row that moved.
+    Forward = 2,
+    /// A row that moved here, behind the address it moved from.
+    Moved = 3,
+}
+
+/// A slot that is in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Slot(u32);
+
+impl Slot {
+    fn new(offset: usize, length: usize, kind: SlotKind) -> Self {
+        debug_assert!(offset.is_multiple_of(RECORD_ALIGNMENT_BYTES));
+        let place = (offset / RECORD_ALIGNMENT_BYTES) as u32;
+        Self(place | (length as u32) << LENGTH_SHIFT | (kind as u32) << KIND_SHIFT)
+    }
+
+    /// What the slot says of its record.
+    #[inline(always)]
+    pub fn kind(self) -> SlotKind {
+        match self.0 >> KIND_SHIFT & KIND_MASK {
+            0 => SlotKind::Free,
+            1 => SlotKind::Record,
+            2 => SlotKind::Forward,
+            _ => SlotKind::Moved,
+        }
+    }
+
+    /// Whether its removal is not committed.
+    #[inline(always)]
+    pub fn is_ghost(self) -> bool {
+        self.0 & GHOST != 0
+    }
+
+    /// Whether it holds a record that is no ghost and did not move: one compare.
+    #[inline(always)]
+    pub fn is_plain(self) -> bool {
+        self.0 >> KIND_SHIFT == SlotKind::Record as u32
+    }
+
+    /// Where the record begins in its page.
+    #[inline(always)]
+    pub fn offset(self) -> usize {
+        (self.0 & OFFSET_MASK) as usize * RECORD_ALIGNMENT_BYTES
+    }
+
+    /// The record's length.
+    #[inline(always)]
+    #[expect(clippy::len_without_is_empty, reason = "a slot is no container")]
+    pub fn len(self) -> usize {
+        (self.0 >> LENGTH_SHIFT & LENGTH_MASK) as usize
+    }
+
+    fn with_kind(self, kind: SlotKind) -> Self {
+        Self(self.0 & !(KIND_MASK << KIND_SHIFT) | (kind as u32) << KIND_SHIFT)
+    }
+
+    fn end(self) -> usize {
+        self.offset() + space(self.len())
+    }
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ghost = if self.is_ghost() { " ghost" } else { "" };
+        write!(f, "{:?}{ghost} {}+{}", self.kind(), self.offset(), self.len())
+    }
+}
+
+/// Space a record of `length` bytes takes.
+#[inline(always)]
+const fn space(length: usize) -> usize {
+    let length = if length < RECORD_BYTES_MIN { RECORD_BYTES_MIN } else { length };
+    length.next_multiple_of(RECORD_ALIGNMENT_BYTES)
+}
+
+#[inline(always)]
+const fn slot_offset<S: PageSize>(slot: u16) -> usize {
+    S::BYTES - (slot as usize + 1) * SLOT_BYTES
+}
+
+impl<'a, S: PageSize> Page<'a, S> {
+    /// How many slots there are, free ones among them.
+    #[inline(always)]
+    pub fn slot_count(self) -> u16 {
+        self.u16_at(SLOT_COUNT)
+    }
+
+    /// Space in all: what would be free after compaction.
+    #[inline(always)]
+    pub fn free_bytes(self) -> usize {
+        self.u16_at(FREE_BYTES) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn free_start(self) -> usize {
+        self.u16_at(FREE_START) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn free_slot(self) -> u16 {
+        self.u16_at(FREE_SLOT)
+    }
+
+    /// Space between records and slots.
+    #[inline(always)]
+    pub fn contiguous_bytes(self) -> usize {
+        S::BYTES - self.slot_count() as usize * SLOT_BYTES - self.free_start()
+    }
+
+    /// Whether a record of `length` bytes fits once the page is compacted.
+    #[inline]
+    pub fn has_room_for(self, length: usize) -> bool {
+        let slot_bytes = if self.free_slot() == NO_SLOT { SLOT_BYTES } else { 0 };
+        self.free_bytes() >= space(length) + slot_bytes
+    }
+
+    #[inline(always)]
+    pub(super) fn raw_slot(self, slot: u16) -> Slot {
+        Slot(self.u32_at(slot_offset::<S>(slot)))
+    }
+
+    /// The slot, if it is in use.
+    #[inline(always)]
+    pub fn slot(self, slot: u16) -> Option<Slot> {
+        if slot >= self.slot_count() {
+            return None;
+        }
+        let found = self.raw_slot(slot);
+        (found.kind() != SlotKind::Free).then_some(found)
+    }
+
+    /// The bytes of the record in `slot`, whatever its kind.
+    #[inline(always)]
+    pub fn record(self, slot: u16) -> Option<&'a [u8]> {
+        let slot = self.slot(slot)?;
+        Some(self.slice(slot.offset(), slot.len()))
+    }
+
+    /// Where the next free slot is.
+    pub(super) fn free_link(self, slot: u16) -> u16 {
+        let free = self.raw_slot(slot);
+        debug_assert_eq!(free.kind(), SlotKind::Free);
+        // A slot without a hole keeps the link where the length would be.
+        if free.offset() != 0 { self.u16_at(free.offset()) } else { unpack_link(free.len()) }
+    }
+}
+
+/// Links of free slots without a hole have 15 bits, of which all set mean the end.
+fn unpack_link(length: usize) -> u16 {
+    if length == LENGTH_MASK as usize { NO_SLOT } else { length as u16 }
+}
+
+impl<S: PageSize> PageMut<'_, S> {
+    #[inline(always)]
+    fn set_slot(&mut self, slot: u16, value: Slot) {
+        self.set_u32(slot_offset::<S>(slot), value.0);
+    }
+
+    #[inline(always)]
+    fn add_free_bytes(&mut self, bytes: usize) {
+        let free = self.read().free_bytes() + bytes;
+        self.set_u16(FREE_BYTES, free as u16);
+    }
+
+    #[inline(always)]
+    fn take_free_bytes(&mut self, bytes: usize) {
+        let free = self.read().free_bytes();
+        debug_assert!(free >= bytes);
+        self.set_u16(FREE_BYTES, (free - bytes) as u16);
+    }
+
+    /// Takes `bytes` bytes from the contiguous space.
+    #[inline(always)]
+    fn take_contiguous(&mut self, bytes: usize) -> usize {
+        let offset = self.read().free_start();
+        self.set_u16(FREE_START, (offset + bytes) as u16);
+        self.take_free_bytes(bytes);
+        offset
+    }
+
+    /// Makes a record of `length` bytes, which are unspecified, in a slot of its own; `None` where
+    /// compaction would be needed, or more room than there is.
+    #[inline]
+    pub fn insert(&mut self, length: usize, kind: SlotKind) -> Option<u16> {
+        debug_assert!(kind != SlotKind::Free && length < S::BYTES);
+        let (page, space) = (self.read(), space(length));
+        let free = page.free_slot();
+        if free == NO_SLOT {
+            if page.contiguous_bytes() < space + SLOT_BYTES {
+                return None;
+            }
+            let slot = page.slot_count();
+            self.set_u16(SLOT_COUNT, slot + 1);
+            self.take_free_bytes(SLOT_BYTES);
+            let offset = self.take_contiguous(space);
+            self.set_slot(slot, Slot::new(offset, length, kind));
+            return Some(slot);
+        }
+        let (hole, link) = (page.raw_slot(free), page.free_link(free));
+        let offset = if hole.offset() != 0 && hole.len() >= space {
+            self.take_free_bytes(space);
+            hole.offset()
+        } else if page.contiguous_bytes() >= space {
+            self.take_contiguous(space)
+        } else {
+            return None;
+        };
+        self.set_u16(FREE_SLOT, link);
+        self.set_slot(free, Slot::new(offset, length, kind));
+        Some(free)
+    }
+
+    /// Removes the record in `slot`; a later one may take slot and space.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn remove(&mut self, slot: u16) {
+        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
+        let space = space(found.len());
+        if slot + 1 == self.read().slot_count() && found.end() == self.read().free_start() {
+            // The last one in both respects: as if it had never been.
+            self.set_u16(SLOT_COUNT, slot);
+            self.set_u16(FREE_START, found.offset() as u16);
+            self.add_free_bytes(space + SLOT_BYTES);
+            return;
+        }
+        let link = self.read().free_slot();
+        self.set_u16(found.offset(), link);
+        self.set_slot(slot, Slot::new(found.offset(), space, SlotKind::Free));
+        self.set_u16(FREE_SLOT, slot);
+        self.add_free_bytes(space);
+    }
+
+    /// Gives the record in `slot` another length, moving it inside the page where it must; bytes
+    /// added are zero. `false`, and nothing happens, where compaction would be needed or more room
+    /// than there is.
+    ///
+    /// # Panics
+    /// When there is no record.
+    pub fn resize(&mut self, slot: u16, length: usize) -> bool {
+        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
+        let (before, after) = (space(found.len()), space(length));
+        let is_last = found.end() == self.read().free_start();
+        let mut offset = found.offset();
+        if after <= before {
+            if is_last {
+                self.set_u16(FREE_START, (offset + after) as u16);
+            }
+            self.add_free_bytes(before - after);
+        } else if is_last && self.read().contiguous_bytes() >= after - before {
+            self.take_contiguous(after - before);
+        } else if self.read().contiguous_bytes() >= after {
+            let from = offset;
+            offset = self.take_contiguous(after);
+            self.add_free_bytes(before);
+            self.copy_within(from, offset, found.len());
+        } else {
+            return false;
+        }
+        if length > found.len() {
+            self.slice_mut(offset + found.len(), length - found.len()).fill(0);
+        }
+        let ghost = found.0 & GHOST;
+        self.set_slot(slot, Slot(Slot::new(offset, length, found.kind()).0 | ghost));
+        true
+    }
+
+    /// Says what kind of record the one in `slot` is.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn set_slot_kind(&mut self, slot: u16, kind: SlotKind) {
+        assert!(kind != SlotKind::Free);
+        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
+        self.set_slot(slot, found.with_kind(kind));
+    }
+
+    /// Makes the record in `slot` a ghost, or a record again.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn set_ghost(&mut self, slot: u16, ghost: bool) {
+        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
+        self.set_slot(slot, Slot(if ghost { found.0 | GHOST } else { found.0 & !GHOST }));
+    }
+
+    /// The bytes of the record in `slot`, to be changed.
+    #[inline(always)]
+    pub fn record_mut(&mut self, slot: u16) -> Option<&mut [u8]> {
+        let slot = self.read().slot(slot)?;
+        Some(self.slice_mut(slot.offset(), slot.len()))
+    }
+
+    /// Moves all records together, so that all free space is contiguous, and forgets free slots at
+    /// the end. Slot numbers stay. Nobody else may have the page fixed: records move.
+    pub fn compact(&mut self) {
+        let mut before = [0; PAGE_BYTES_MAX];
+        let before = &mut before[..S::BYTES];
+        before.copy_from_slice(self.read().bytes());
+        let mut count = self.read().slot_count();
+        while count > 0 && self.read().raw_slot(count - 1).kind() == SlotKind::Free {
+            count -= 1;
+        }
+        let (mut start, mut free_slot) = (HEADER_BYTES, NO_SLOT);
+        // Downwards, so that the list of free slots begins with the lowest.
+        for slot in (0..count).rev() {
+            let found = self.read().raw_slot(slot);
+            if found.kind() == SlotKind::Free {
+                let link = usize::from(free_slot) & LENGTH_MASK as usize;
+                self.set_slot(slot, Slot::new(0, link, SlotKind::Free));
+                free_slot = slot;
+                continue;
+            }
+            let record = &before[found.offset()..found.offset() + found.len()];
+            self.slice_mut(start, found.len()).copy_from_slice(record);
+            let place = (start / RECORD_ALIGNMENT_BYTES) as u32;
+            self.set_slot(slot, Slot(found.0 & !OFFSET_MASK | place));
+            start += space(found.len());
+        }
+        self.set_u16(SLOT_COUNT, count);
+        self.set_u16(FREE_START, start as u16);
+        self.set_u16(FREE_SLOT, free_slot);
+        let free = self.read().contiguous_bytes();
+        self.set_u16(FREE_BYTES, free as u16);
+        debug_assert_eq!(self.read().check(), Ok(()));
+    }
+
+    /// Makes a record of `length` bytes, which are unspecified, at `position`; the slots from there
+    /// on become one higher. `false` where compaction would be needed, or more room than there is.
+    ///
+    /// # Panics
+    /// When there are fewer slots than `position`, or the page's slots are not sorted.
+    #[inline]
+    pub fn insert_at(&mut self, position: u16, length: usize) -> bool {
+        let (page, space) = (self.read(), space(length));
+        let count = page.slot_count();
+        assert!(position <= count && page.free_slot() == NO_SLOT);
+        if page.contiguous_bytes() < space + SLOT_BYTES {
+            return false;
+        }
+        let last = S::BYTES - usize::from(count) * SLOT_BYTES;
+        let behind = usize::from(count - position) * SLOT_BYTES;
+        self.copy_within(last, last - SLOT_BYTES, behind);
+        self.set_u16(SLOT_COUNT, count + 1);
+        self.take_free_bytes(SLOT_BYTES);
+        let offset = self.take_contiguous(space);
+        self.set_slot(position, Slot::new(offset, length, SlotKind::Record));
+        true
+    }
+
+    /// Removes the record at `position`; the slots behind become one lower.
+    ///
+    /// # Panics
+    /// When there is none, or the page's slots are not sorted.
+    pub fn remove_at(&mut self, position: u16) {
+        let Some(found) = self.read().slot(position) else { no_such_slot(position) };
+        assert!(self.read().free_slot() == NO_SLOT);
+        if found.end() == self.read().free_start() {
+            self.set_u16(FREE_START, found.offset() as u16);
+        }
+        let count = self.read().slot_count();
+        let last = S::BYTES - usize::from(count) * SLOT_BYTES;
+        let behind = usize::from(count - 1 - position) * SLOT_BYTES;
+        self.copy_within(last, last + SLOT_BYTES, behind);
+        self.set_u16(SLOT_COUNT, count - 1);
+        self.add_free_bytes(space(found.len()) + SLOT_BYTES);
+    }
+}
+
+/// Space a record of `length` bytes takes, its slot not counted.
+pub(super) const fn record_space(length: usize) -> usize {
+    space(length)
+}
+
+#[cold]
+#[inline(never)]
+fn no_such_slot(slot: u16) -> ! {
+    panic!("slot {slot} holds no record");
+}
+
+const _: () = assert!(HEADER_BYTES > 0, "offset 0 can mean that there is no hole");
