@@ -20,6 +20,8 @@ mod random;
 mod reads;
 #[path = "model/run.rs"]
 mod run;
+#[path = "model/typed.rs"]
+mod typed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -103,6 +105,22 @@ fn want_of_space_poisons_without_undo() {
     let name = "want_of_space_poisons_without_undo";
     let Some(counts) = for_seeds(name, 60, run_in_little_space::<Bare>) else { return };
     assert!(counts.out_of_space > 10 && counts.committed > 100, "{counts:?}");
+}
+
+#[test]
+fn declared_tables_agree() {
+    let counts = for_seeds("declared_tables_agree", 10, |seed| {
+        let mut lines = typed::Lines::new(seed);
+        lines.transactions(150);
+        Counts {
+            duplicates: lines.duplicates,
+            too_long: lines.out_of_range,
+            committed: lines.committed,
+            ..Counts::default()
+        }
+    });
+    let Some(counts) = counts else { return };
+    assert!(counts.duplicates > 50 && counts.too_long > 10 && counts.committed > 300, "{counts:?}");
 }
 
 impl Counts {
