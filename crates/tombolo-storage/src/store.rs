@@ -326,8 +326,8 @@ pub trait Store: Sized {
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId>;
 
-    /// Deletes a row. Index entries are the caller's business; the row can be read until the
-    /// transaction ends.
+    /// Deletes a row. Index entries are the caller's business. Its id is not to be used again: a
+    /// store without undo may give its place to the next row at once.
     ///
     /// # Errors
     /// `NoSuchRow`.

@@ -8,8 +8,8 @@
 //!
 //! Not here: durability (the log is told of every change), threads. Invariants: outside a
 //! transaction every index entry names a live row with that key and every live row has one entry in
-//! each index of its table (`check.rs` verifies it); a deleted row's slot is not reused before its
-//! transaction ends; after a failure without undo every call is refused.
+//! each index of its table (`check.rs` verifies it); where undo is kept a deleted row's slot is not
+//! reused before its transaction ends; after a failure without undo no transaction begins.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
