@@ -6,6 +6,7 @@
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 
 pub mod check;
+pub mod compare;
 pub mod counters;
 pub mod counting;
 pub mod demo;

@@ -1,0 +1,118 @@
+//! TPC-C on SQLite in memory, at its best (docs/compare.md: settings, what was tried, figures).
+//!
+//! [`schema`] holds the tables, [`rows`] loads them, [`statements`] and [`transactions`] are the work, [`checks`] proves it.
+//!
+//! # No rollback journal
+//! The database keeps no undo information: all five transactions decide before their first write whether to abort, so
+//! there is never anything to roll back, and no statement after the first write can fail for a reason of the data. It
+//! is the counterpart of our profile `bare`; against `memory`, which keeps undo, the comparison favours SQLite.
+
+mod checks;
+mod rows;
+mod schema;
+mod statements;
+mod transactions;
+
+use std::hint::black_box;
+
+use rusqlite::{Connection, Error, OpenFlags};
+use tombolo_engine::clock::Clock;
+
+use super::{Batch, Engine, Watch};
+use crate::dump::StateHash;
+use crate::failure::Failure;
+use crate::instance::{Finding, Verification};
+use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::tpcc::loader::Scale;
+use statements::Statements;
+use transactions::Answer;
+
+/// The settings, in an order SQLite accepts: the page size before the first page.
+const SETTINGS: &str = "PRAGMA page_size = 16384;
+     PRAGMA journal_mode = OFF;
+     PRAGMA synchronous = OFF;
+     PRAGMA locking_mode = EXCLUSIVE;
+     PRAGMA temp_store = MEMORY;
+     PRAGMA foreign_keys = OFF;";
+
+/// A SQLite database in memory.
+pub(super) struct Sqlite {
+    connection: Connection,
+    mix: Mix,
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("sqlite failed: {error}"))
+}
+
+impl Sqlite {
+    /// An empty database.
+    ///
+    /// # Errors
+    /// When SQLite cannot be opened.
+    pub(super) fn open() -> Result<Self, Failure> {
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_in_memory_with_flags(flags)?;
+            connection.execute_batch(SETTINGS)?;
+            Ok(Self { connection, mix: Mix::Paper })
+        };
+        open().map_err(failed)
+    }
+}
+
+impl Engine for Sqlite {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn version(&self) -> &str {
+        rusqlite::version()
+    }
+
+    fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
+        self.mix = scale.mix;
+        let mut load = || {
+            self.connection.execute_batch("BEGIN")?;
+            self.connection.execute_batch(&schema::tables(scale.mix))?;
+            rows::load(&self.connection, scale.seed, scale.warehouses, progress)?;
+            self.connection.execute_batch("COMMIT")
+        };
+        load().map_err(failed)
+    }
+
+    fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure> {
+        let mut statements = Statements::prepare(&self.connection, self.mix).map_err(failed)?;
+        let watch = Watch::start(clock);
+        let mut committed = 0;
+        for input in inputs {
+            match black_box(statements.run(input).map_err(failed)?) {
+                Answer::InvalidItem => {}
+                _ => committed += 1,
+            }
+        }
+        Ok(watch.stop(committed, inputs.len() as u64 - committed))
+    }
+
+    fn verify(&mut self) -> Result<Verification, Failure> {
+        let mut verification = Verification::default();
+        let mut note = |name: &str, violation: Option<String>| {
+            verification.checks.push((name.to_owned(), violation.is_none()));
+            let finding = |what| Finding { check: name.to_owned(), what };
+            verification.damage.extend(violation.map(finding));
+        };
+        for (name, query) in checks::CHECKS {
+            note(name, checks::violation(&self.connection, query).map_err(failed)?);
+        }
+        note("pages", checks::damage(&self.connection).map_err(failed)?);
+        Ok(verification)
+    }
+
+    fn state_hash(&mut self) -> Result<StateHash, Failure> {
+        let tables = crate::workload::tpcc::schema::tables(self.mix);
+        checks::state_hash(&self.connection, &tables).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

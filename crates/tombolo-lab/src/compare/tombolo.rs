@@ -1,0 +1,64 @@
+//! Our own side of a comparison: any profile of the memory store.
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::threads;
+
+use super::{Batch, Engine, Watch};
+use crate::drive::{Tally, stopped};
+use crate::dump::StateHash;
+use crate::failure::Failure;
+use crate::instance::{Instance, Verification};
+use crate::workload::tpcc::input::Input;
+use crate::workload::tpcc::loader::Scale;
+
+/// A database of one profile.
+pub(super) struct Tombolo {
+    name: String,
+    instance: Box<dyn Instance>,
+}
+
+impl Tombolo {
+    /// An empty database of `profile`; none of that name: `None`.
+    pub(super) fn open(profile: &str) -> Option<Self> {
+        let instance = crate::instance::open(profile)?;
+        Some(Self { name: format!("{}{profile}", super::OURS), instance })
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::check(error.to_string())
+}
+
+impl Engine for Tombolo {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
+        let mut part = |done: usize, of: usize| progress(done as f64 / of as f64);
+        let loaded = self.instance.load(scale, threads::available(), &mut part);
+        loaded.map_err(|error| Failure::environment(error.to_string()))
+    }
+
+    fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure> {
+        let mut tally = Tally::default();
+        let watch = Watch::start(clock);
+        let outcome = self.instance.run(inputs, &mut tally);
+        let total = tally.total();
+        let batch = watch.stop(total.committed, total.aborted);
+        outcome.map_err(|stop| stopped(stop, total.committed + total.aborted))?;
+        Ok(batch)
+    }
+
+    fn verify(&mut self) -> Result<Verification, Failure> {
+        self.instance.verify().map_err(failed)
+    }
+
+    fn state_hash(&mut self) -> Result<StateHash, Failure> {
+        self.instance.state_hash().map_err(failed)
+    }
+}
