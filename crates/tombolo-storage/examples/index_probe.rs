@@ -1,6 +1,6 @@
 //! What the indexes of the memory store cost: nanoseconds per operation, for tuning.
 //!
-//! `index_probe [keys]` (500,000 unless told) prints one line per operation. Each operation runs in a function of its own whose name begins with
+//! `index_probe [keys] [integer|runs|hash|bytes]` (500,000 keys and everything unless told) prints one line per operation. Each operation runs in a function of its own whose name begins with
 //! `probe_`, so instructions are counted with
 //! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*probe_get*' index_probe 100000`.
 //! Times on a shared machine move by a factor of two: compare within one run.
@@ -36,7 +36,7 @@ fn timed(name: &str, operations: usize, work: impl FnOnce()) {
     let start = Instant::now();
     work();
     let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / operations as f64;
-    println!("{name:<40} {nanoseconds:8.1} ns");
+    println!("{name:<44} {nanoseconds:8.1} ns");
 }
 
 /// Keys as a table has them: dense but for gaps, in random order.
@@ -60,6 +60,23 @@ fn probe_get(tree: &IntegerTree, keys: &[u64]) {
     for &key in keys {
         assert!(black_box(tree.get(key)).is_some());
     }
+}
+
+#[inline(never)]
+fn probe_insert_ascending(tree: &mut IntegerTree, keys: &[u64]) {
+    for (i, &key) in keys.iter().enumerate() {
+        assert!(tree.insert(key, i as u32).is_ok());
+    }
+}
+
+#[inline(never)]
+fn probe_packed_get(tree: &IntegerTree, keys: &[u64]) {
+    probe_get(tree, keys);
+}
+
+#[inline(never)]
+fn probe_packed_many(tree: &IntegerTree, keys: &[u64]) {
+    probe_many(tree, keys);
 }
 
 /// Each key depends on the look-up before, as in a program that does one thing after another.
@@ -167,6 +184,16 @@ fn integer_tree(keys: &[u64]) -> Option<()> {
     });
     timed("integer: scan", count, || _ = black_box(probe_scan(&tree)));
     timed("integer: remove, random", count, || probe_remove(&mut tree, &order));
+
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable();
+    let mut tree = IntegerTree::new(RESERVATION_BYTES).ok()?;
+    timed("integer: insert, ascending", count, || probe_insert_ascending(&mut tree, &sorted));
+    let bytes = tree.committed_bytes() as f64 / count as f64;
+    println!("  height {}, fill {:.2}, {bytes:.1} bytes a key", tree.height(), tree.leaf_fill());
+    timed("integer: get, packed", count, || probe_packed_get(&tree, &order));
+    timed("integer: get, packed, each after the other", count, || probe_dependent_get(&tree, keys));
+    timed("integer: get_many of 12, packed", count, || probe_packed_many(&tree, &order));
     Some(())
 }
 
@@ -263,11 +290,14 @@ fn byte_tree(keys: &[u64]) -> Option<()> {
 }
 
 fn main() {
-    let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(500_000);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let count = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(500_000);
+    let part = arguments.get(1).map_or("all", String::as_str);
+    let wanted = |name: &str| part == "all" || part == name;
     let keys = shuffled_keys(count, &mut Random(1));
-    let done = integer_tree(&keys)
-        .and_then(|()| integer_runs(count))
-        .and_then(|()| hash_table(&keys))
-        .and_then(|()| byte_tree(&keys));
-    assert!(done.is_some(), "not enough memory");
+    let done = (!wanted("integer") || integer_tree(&keys).is_some())
+        && (!wanted("runs") || integer_runs(count).is_some())
+        && (!wanted("hash") || hash_table(&keys).is_some())
+        && (!wanted("bytes") || byte_tree(&keys).is_some());
+    assert!(done, "not enough memory");
 }

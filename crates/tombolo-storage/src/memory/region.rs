@@ -27,6 +27,10 @@ const LIFTED: usize = 4;
 /// The size of a huge page, the alignment of every region and its growth step once it is this large.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// How much less is tried when a reservation is refused. Address space is then scarce (valgrind has 128 GB, a process may be
+/// limited): halving would let the first few regions take all that is left of it.
+const REFUSED_DIVISOR: usize = 64;
+
 const PAGE_BYTES: usize = 4 << 10;
 const FIRST_STEP_BYTES: usize = 16 << 10;
 
@@ -88,7 +92,7 @@ unsafe impl Send for Region {}
 impl Region {
     /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing tighter is known); commits nothing.
     ///
-    /// When the system refuses that much, half is tried, and so on: [`Region::limit_bytes`] tells what was granted.
+    /// When the system refuses that much, a 64th is tried, and so on: [`Region::limit_bytes`] tells what was granted.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
@@ -111,7 +115,9 @@ impl Region {
                 Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
                     return Err(RegionError::Reserve { bytes: reserved_bytes, errno });
                 }
-                Err(_) => reserved_bytes = round_up(reserved_bytes / 2, HUGE_PAGE_BYTES),
+                Err(_) => {
+                    reserved_bytes = round_up(reserved_bytes / REFUSED_DIVISOR, HUGE_PAGE_BYTES)
+                }
             }
         }
     }

@@ -30,7 +30,10 @@ pub(super) type KeyBuffer = [u8; KEY_BYTES_MAX];
 const HEADER_BYTES: usize = size_of::<Header>();
 /// What an entry takes beside the bytes beyond its head.
 const ENTRY_BYTES: usize = HEAD_BYTES + size_of::<Entry>();
-const HEAD_BYTES: usize = size_of::<u32>();
+const HEAD_BYTES: usize = size_of::<Head>();
+/// The first bytes of a suffix, big-endian and zero-padded, so that they order as numbers. Four, not eight: where keys are dense
+/// little is left behind the prefix, and eight took 40 % more memory for 10 % fewer instructions.
+type Head = u32;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -138,7 +141,7 @@ impl ByteNode {
     }
 
     #[inline(always)]
-    fn heads(&self) -> &[u32] {
+    fn heads(&self) -> &[Head] {
         let count = self.len();
         assert!(count * ENTRY_BYTES <= self.body.len());
         // SAFETY: the heads are the first `4 * count` bytes of the body, which is longer (asserted) and 8-aligned.
@@ -149,7 +152,7 @@ impl ByteNode {
     fn entries(&self) -> &[Entry] {
         let count = self.len();
         assert!(count * ENTRY_BYTES <= self.body.len());
-        // SAFETY: the entries follow the heads, so they are 4-aligned; the body holds them (asserted); they are integers.
+        // SAFETY: the entries follow the heads, so they are aligned; the body holds them (asserted); they are integers.
         unsafe {
             let start = self.body.as_ptr().add(count * HEAD_BYTES);
             std::slice::from_raw_parts(start.cast(), count)
@@ -181,11 +184,18 @@ impl ByteNode {
     fn search_suffix(&self, suffix: &[u8]) -> (usize, bool) {
         let (heads, head) = (self.heads(), head_of(suffix));
         let mut low = heads.partition_point(|&h| h < head);
-        let mut high = low + heads[low..].partition_point(|&h| h == head);
-        let rest = suffix.get(HEAD_BYTES..).unwrap_or(&[]);
+        let equal = |at: usize| heads.get(at) == Some(&head);
+        if !equal(low) {
+            return (low, false);
+        }
+        let mut high = low + 1;
+        if equal(high) {
+            high += heads[high..].partition_point(|&h| h == head);
+        }
+        let (entries, rest) = (self.entries(), suffix.get(HEAD_BYTES..).unwrap_or(&[]));
         while low < high {
             let middle = (low + high) / 2;
-            let entry = &self.entries()[middle];
+            let entry = &entries[middle];
             // Equal heads and equal rests of different length: both are shorter than a head, and the padding hid it.
             match self.rest(entry).cmp(rest).then((entry.suffix_len as usize).cmp(&suffix.len())) {
                 Ordering::Less => low = middle + 1,
@@ -449,12 +459,12 @@ impl<'a> Sequence<'a> {
 
 /// The first four bytes as a number that orders as they do.
 #[inline(always)]
-fn head_of(suffix: &[u8]) -> u32 {
+fn head_of(suffix: &[u8]) -> Head {
     match suffix.first_chunk::<HEAD_BYTES>() {
-        Some(&head) => u32::from_be_bytes(head),
+        Some(&head) => Head::from_be_bytes(head),
         None => suffix
             .iter()
-            .fold(0, |head, &byte| head << 8 | u32::from(byte))
+            .fold(0, |head, &byte| head << 8 | Head::from(byte))
             .unbounded_shl(8 * (HEAD_BYTES - suffix.len()) as u32),
     }
 }
