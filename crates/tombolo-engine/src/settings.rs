@@ -291,6 +291,13 @@ pub static BATCH: Setting = setting(
     "inputs made beforehand at a time, outside what is measured",
 )
 .of("inputs");
+/// Whether memory is taken beforehand.
+pub static RESERVE: Setting = setting(
+    "reserve",
+    Kind::Choice(&["yes", "no"]),
+    Default::Is("yes"),
+    "whether memory for a batch's new rows is taken beforehand, outside what is measured",
+);
 /// Threads that make the initial data.
 pub static LOAD_THREADS: Setting = setting(
     "load_threads",
@@ -364,6 +371,7 @@ pub static ALL: &[&Setting] = &[
     &TRANSACTIONS,
     &LATENCY_TRANSACTIONS,
     &BATCH,
+    &RESERVE,
     &LOAD_THREADS,
     &MEMORY_LIMIT,
     &SEED,

@@ -5,6 +5,8 @@
 //! the process and of this thread, which is the engine's (`engine_cpu_s`). The throughput pass has no probe. Latencies come from a pass of its own
 //! that reads the clock once per transaction; the cost of a reading is measured and taken off.
 //!
+//! Where memory is taken in advance (setting `reserve`), so is the memory that a batch's new rows will need: what that costs is measured apart.
+//!
 //! # Callers
 //! `callers` calls are under way all the time, answered in order by one execution thread: when a call is answered its caller makes
 //! the next at once, which waits behind the others. A call's latency therefore runs from the completion `callers` calls before its own.
@@ -112,6 +114,8 @@ pub struct Throughput {
     pub process_cpu: Duration,
     /// Processor time of the executing thread.
     pub engine_cpu: Duration,
+    /// Processor time of taking memory beforehand; in none of the others.
+    pub reserve_cpu: Duration,
 }
 
 impl Throughput {
@@ -143,6 +147,8 @@ pub struct Driver<'a> {
     pub inputs: &'a mut dyn Iterator<Item = Input>,
     /// The inputs made at a time.
     pub batch: usize,
+    /// Whether memory for a batch's rows is taken before the batch is executed.
+    pub reserve: bool,
     /// Memory this process may occupy.
     pub memory_limit: Option<u64>,
 }
@@ -152,6 +158,13 @@ impl Driver<'_> {
     fn make(&mut self, batch: &mut Vec<Input>, count: usize) {
         batch.clear();
         batch.extend((&mut *self.inputs).take(count));
+    }
+
+    fn take_memory(&self, instance: &mut dyn Instance, batch: &[Input]) -> Result<(), Failure> {
+        if !self.reserve {
+            return Ok(());
+        }
+        instance.reserve(batch).map_err(|stop| stopped(stop, 0))
     }
 
     /// Runs `count` transactions that nothing is measured of.
@@ -189,6 +202,9 @@ impl Driver<'_> {
             }
             self.verify_memory(&found)?;
             self.make(&mut batch, rest.min(self.batch as u64) as usize);
+            let before = self.clock.thread_cpu();
+            self.take_memory(instance, &batch)?;
+            found.reserve_cpu += self.clock.thread_cpu().saturating_sub(before);
             self.run_batch(instance, &batch, bound, &mut found)?;
             let part = match bound {
                 Bound::Transactions(wanted) => found.done() as f64 / wanted as f64,
@@ -257,6 +273,7 @@ impl Driver<'_> {
         // Until every caller has had one answer the queue is shorter than it will be.
         let mut batch = Vec::new();
         self.make(&mut batch, count + callers);
+        self.take_memory(instance, &batch)?;
         let mut ends = vec![0; batch.len()];
         let probe = reading_ns(self.clock);
         let outcome = instance.run_timed(&batch, self.clock, &mut ends);

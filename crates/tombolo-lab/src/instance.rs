@@ -15,6 +15,7 @@ use tombolo_storage::error::SchemaError;
 use tombolo_storage::for_each_profile;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage};
 
 use crate::counters::meter::{Meter, Native, NativeCount};
@@ -89,6 +90,12 @@ pub trait Instance {
     /// # Errors
     /// A line that is no row, or what the store refused.
     fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError>;
+
+    /// Takes and touches the memory that the rows of these transactions will need.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop>;
 
     /// Runs one transaction per input.
     ///
@@ -168,7 +175,11 @@ pub fn open_within(profile: &str, limits: Limits) -> Option<Box<dyn Instance>> {
         ($profile:ty) => {
             if <$profile as MemoryProfile>::NAME == profile {
                 let store = MemoryStore::<$profile>::new(limits);
-                return Some(Box::new(Tpcc { metered: Metered::new(store), transactions: None }));
+                return Some(Box::new(Tpcc {
+                    metered: Metered::new(store),
+                    transactions: None,
+                    reserve: MemoryStore::<$profile>::reserve,
+                }));
             }
         };
     }
@@ -181,6 +192,8 @@ struct Tpcc<S: Store> {
     metered: Metered<S>,
     /// Bound once there are tables.
     transactions: Option<Transactions>,
+    /// Takes memory for rows of the table at a position; no part of [`Store`], which may live on disk.
+    reserve: fn(&mut S, usize, usize) -> tombolo_storage::error::Result<()>,
 }
 
 impl<S: Store> Tpcc<S> {
@@ -244,6 +257,32 @@ impl<S: Store> Instance for Tpcc<S> {
         }
         crate::restore::restore(store, rows)?;
         Ok(self.bind(Mix::Standard)?)
+    }
+
+    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
+        let (mut orders, mut lines, mut payments) = (0, 0, 0);
+        for input in inputs {
+            match input {
+                Input::NewOrder(order) => {
+                    orders += 1;
+                    lines += order.lines().len();
+                }
+                Input::Payment(_) => payments += 1,
+                _ => {}
+            }
+        }
+        let store = &mut self.metered.store;
+        for (table, rows) in [
+            (schema::Orders::NAME, orders),
+            (schema::NewOrder::NAME, orders),
+            (schema::OrderLine::NAME, lines),
+            (schema::History::NAME, payments),
+        ] {
+            if let Some(position) = store.schema().table(table) {
+                (self.reserve)(store, position, rows)?;
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {

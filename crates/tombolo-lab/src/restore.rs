@@ -90,6 +90,7 @@ fn restore_table<S: Store>(
     let name = store.schema().tables[position].name.to_string();
     let table = DynamicTable::new(store.schema(), position);
     let (mut line, mut number, mut more) = (String::new(), 0, true);
+    let mut texts = Texts::new(table.columns().len());
     while more {
         store.begin()?;
         store.begin_writes();
@@ -99,7 +100,7 @@ fn restore_table<S: Store>(
                 break;
             }
             number += 1;
-            insert(store, &table, &line).map_err(|what| RestoreError::Row {
+            insert(store, &table, &line, &mut texts).map_err(|what| RestoreError::Row {
                 table: name.clone(),
                 line: number,
                 what,
@@ -110,17 +111,36 @@ fn restore_table<S: Store>(
     Ok(())
 }
 
+/// Memory that is kept from row to row.
+struct Texts {
+    /// Each column's text without escapes.
+    unescaped: Vec<String>,
+    /// The text that would be written for a value.
+    canonical: String,
+}
+
+impl Texts {
+    fn new(columns: usize) -> Self {
+        Self { unescaped: vec![String::new(); columns], canonical: String::new() }
+    }
+}
+
 /// Inserts the row that `line` is.
-fn insert<S: Store>(store: &mut S, table: &DynamicTable, line: &str) -> Result<(), String> {
+fn insert<S: Store>(
+    store: &mut S,
+    table: &DynamicTable,
+    line: &str,
+    texts: &mut Texts,
+) -> Result<(), String> {
     let columns = table.columns();
-    let mut texts = vec![String::new(); columns.len()];
+    let Texts { unescaped, canonical } = texts;
     let mut fields = line.split('\t');
     let mut values = Vec::with_capacity(columns.len());
-    for (column, text) in columns.iter().zip(&mut texts) {
+    for (column, text) in columns.iter().zip(unescaped) {
         let Some(field) = fields.next() else {
             return Err(format!("{} columns instead of {}", values.len(), columns.len()));
         };
-        let parsed = parse(column, field, text);
+        let parsed = parse(column, field, text, canonical);
         values.push(parsed.ok_or_else(|| {
             format!("{field:?} is no {:?} of column {}", column.sql, column.name)
         })?);
@@ -140,7 +160,12 @@ fn insert<S: Store>(store: &mut S, table: &DynamicTable, line: &str) -> Result<(
 }
 
 /// The value that `field` is the COPY text of; `text` keeps what has to be unescaped.
-fn parse<'a>(column: &ColumnDef, field: &'a str, text: &'a mut String) -> Option<Value<'a>> {
+fn parse<'a>(
+    column: &ColumnDef,
+    field: &'a str,
+    text: &'a mut String,
+    canonical: &mut String,
+) -> Option<Value<'a>> {
     if field == "\\N" {
         return Some(Value::Null);
     }
@@ -164,8 +189,8 @@ fn parse<'a>(column: &ColumnDef, field: &'a str, text: &'a mut String) -> Option
         SqlType::Double | SqlType::Bytes | SqlType::Uuid => return None,
     };
     // Only the text that would be written for it: no sign, zero or space more.
-    let mut canonical = String::new();
-    value.copy_text(&mut canonical);
+    canonical.clear();
+    value.copy_text(canonical);
     (canonical == field).then_some(value)
 }
 
@@ -206,8 +231,13 @@ fn timestamp(field: &str) -> Option<i64> {
     Some(seconds.checked_mul(1_000_000)? + micros)
 }
 
-/// Appends `field` with its escapes resolved; nothing when one is unknown.
+/// Puts `field` with its escapes resolved into `text`; nothing when one is unknown.
 fn unescape(field: &str, text: &mut String) -> Option<()> {
+    text.clear();
+    if !field.contains('\\') {
+        text.push_str(field);
+        return Some(());
+    }
     let mut rest = field.chars();
     while let Some(c) = rest.next() {
         text.push(match c {

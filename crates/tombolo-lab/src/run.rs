@@ -49,6 +49,8 @@ pub struct Plan {
     pub latency_transactions: usize,
     /// Inputs made at a time.
     pub batch: usize,
+    /// Whether memory for a batch's rows is taken beforehand.
+    pub reserve: bool,
     /// Threads that make the initial data.
     pub load_threads: usize,
     /// Memory the process may take.
@@ -93,6 +95,7 @@ impl Plan {
             callers: callers as usize,
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
             batch: count(&settings::BATCH),
+            reserve: settings.word(&settings::RESERVE) == "yes",
             load_threads: load_threads(settings),
             memory_limit: settings.number(&settings::MEMORY_LIMIT),
             seed: settings.count(&settings::SEED),
@@ -125,11 +128,12 @@ impl Plan {
         flags.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
     }
 
-    /// Refuses a run that needs more memory than there is.
+    /// Refuses a run that needs a counter the machine does not have, or more memory.
     ///
     /// # Errors
-    /// With the size it would need.
-    pub fn verify_memory(&self) -> Result<(), Failure> {
+    /// With what to install, or the size it would need.
+    pub fn verify_machine(&self) -> Result<(), Failure> {
+        Counter::choose(&self.counter)?;
         let transactions = match self.bound {
             Bound::Transactions(transactions) => transactions,
             Bound::Time(_) => 0,
@@ -138,17 +142,25 @@ impl Plan {
         let batch = self.batch.max(self.latency_transactions + self.callers) as u64;
         let warehouses = u64::from(self.warehouses.unsigned_abs());
         let needed = estimate::bytes(warehouses, self.mix, transactions, batch);
-        let available = self.memory_limit.unwrap_or(u64::MAX).min(host::available_bytes());
-        if needed <= available {
-            return Ok(());
-        }
-        Err(Failure::environment(format!(
-            "{warehouses} warehouses and this run would need about {} of memory, and {} are \
-             available: give fewer --warehouses or --transactions",
-            report::size(needed),
-            report::size(available)
-        )))
+        verify_memory(needed, self.memory_limit)
     }
+}
+
+/// Refuses what needs more memory than there is, or than `limit` allows.
+///
+/// # Errors
+/// With the size it would need.
+pub fn verify_memory(needed: u64, limit: Option<u64>) -> Result<(), Failure> {
+    let available = limit.unwrap_or(u64::MAX).min(host::available_bytes());
+    if needed <= available {
+        return Ok(());
+    }
+    Err(Failure::environment(format!(
+        "this would need about {} of memory, and {} are available: give fewer --warehouses or \
+         --transactions",
+        report::size(needed),
+        report::size(available)
+    )))
 }
 
 /// Refuses what the profile cannot do, with the reason.
@@ -267,7 +279,7 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
-    plan.verify_memory()?;
+    plan.verify_machine()?;
     let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let clock = SystemClock::new();
     let disk_before = host::disk_bytes();
@@ -341,8 +353,13 @@ fn measure(
     progress: &mut dyn Progress,
 ) -> Result<Measured, Failure> {
     let mut inputs = plan.inputs();
-    let mut driver =
-        Driver { clock, inputs: &mut inputs, batch: plan.batch, memory_limit: plan.memory_limit };
+    let mut driver = Driver {
+        clock,
+        inputs: &mut inputs,
+        batch: plan.batch,
+        reserve: plan.reserve,
+        memory_limit: plan.memory_limit,
+    };
     driver.warm_up(instance, WARM_UP)?;
     progress.begin(&format!("running {} on {}", mix_name(plan.mix), plan.profile));
     let throughput = driver.run(instance, plan.bound, &mut |part, so_far| {

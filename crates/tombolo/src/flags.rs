@@ -17,6 +17,8 @@ use crate::output;
 pub(crate) trait Scope {
     /// In the order help lists them.
     const SETTINGS: &'static [&'static Setting];
+    /// Defaults of this command that are not the registry's.
+    const DEFAULTS: &'static [(&'static Setting, &'static str)] = &[];
 }
 
 /// What was given on the command line, not yet read.
@@ -33,6 +35,10 @@ impl<S: Scope> Flags<S> {
     /// The effective settings.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
+        for (setting, default) in S::DEFAULTS {
+            let set = settings.set(setting.name, default, Source::Default);
+            set.map_err(|error| Failure::check(error.to_string()))?;
+        }
         if let Some(path) = &self.config {
             read_file(path, &mut settings)?;
         }
@@ -111,12 +117,13 @@ impl<S: Scope> Args for Flags<S> {
             )
             .next_help_heading("Settings");
         S::SETTINGS.iter().fold(command, |command, setting| {
+            let own = S::DEFAULTS.iter().find(|(own, _)| own.name == setting.name);
+            let default = own.map_or(setting.default_text(), |(_, default)| default);
             let limits = match setting.kind {
                 Kind::Choice(words) if words.len() > 3 => format!("; {}", words.join("|")),
                 _ => String::new(),
             };
-            let help =
-                format!("{} [{}{limits}]", capitalised(setting.about), setting.default_text());
+            let help = format!("{} [{}{limits}]", capitalised(setting.about), default);
             command.arg(
                 Arg::new(setting.name)
                     .long(setting.flag())

@@ -40,6 +40,9 @@ impl Output {
     }
 
     fn write(self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
         let mut stdout = io::stdout().lock();
         let end = if text.ends_with('\n') { "" } else { "\n" };
         let written = stdout

@@ -29,7 +29,13 @@ fn with_driver(run: impl FnOnce(&mut Driver<'_>, &mut dyn Instance)) {
     instance.load(scale, 1, &mut |_, _| {}).unwrap();
     let clock = StepClock(AtomicU64::new(0));
     let mut inputs = Generator::new(1, Mix::Paper, 1, Constants::from_seed(1));
-    let mut driver = Driver { clock: &clock, inputs: &mut inputs, batch: 300, memory_limit: None };
+    let mut driver = Driver {
+        clock: &clock,
+        inputs: &mut inputs,
+        batch: 300,
+        reserve: true,
+        memory_limit: None,
+    };
     run(&mut driver, &mut *instance);
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::check::CheckResult;
 use super::run::{ByTransaction, ProfileResult, RunResult};
 use super::{quantity, separated, size};
+use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
 use crate::histogram::Summary as Latency;
 use crate::sweep::Summary;
@@ -259,6 +260,38 @@ pub fn summary(summary: &Summary, style: Style) -> String {
         ]);
     }
     format!("\n{}", table(&rows, 1, style))
+}
+
+/// What `compare` prints.
+pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> String {
+    const BAR: usize = 40;
+    let title = "processor time per committed transaction, best to worst round";
+    let mut text = format!("{}\n", style.strong(title));
+    let most = engines.iter().map(|engine| engine.us_per_transaction_cpu).fold(0.0, f64::max);
+    for engine in engines {
+        let spread = &engine.us_per_transaction_cpu_rounds;
+        let drawn = style.bar(&bar(engine.us_per_transaction_cpu, most, BAR));
+        let us = style.strong(&quantity(engine.us_per_transaction_cpu));
+        let (least, most) = (quantity(spread.min), quantity(spread.max));
+        let range = style.faint(&format!("{least} to {most}"));
+        let mark = if engine.consistent { style.good("✓") } else { style.bad("✗") };
+        line(
+            &mut text,
+            format_args!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}", engine.engine),
+        );
+        line(&mut text, format_args!("    {}", style.faint(&engine.engine_version)));
+    }
+    text.push('\n');
+    for (pair, ratio) in &ratios.ratios {
+        let (theirs, ours) = pair.split_once(':').unwrap_or((pair, ""));
+        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
+        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
+        line(
+            &mut text,
+            format_args!("  {theirs} takes {times} the processor time of {ours} {range}"),
+        );
+    }
+    text
 }
 
 /// What `check` prints.

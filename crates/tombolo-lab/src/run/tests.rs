@@ -38,12 +38,12 @@ fn what_does_not_exist_is_refused_with_the_reason() {
 
 #[test]
 fn more_than_memory_holds_is_refused_with_its_size() {
-    let verify = |given: &[(&str, &str)]| plan(given).unwrap().verify_memory();
+    let verify = |given: &[(&str, &str)]| plan(given).unwrap().verify_machine();
     verify(&[("warehouses", "1")]).unwrap();
     let error = verify(&[("warehouses", "60_000")]).unwrap_err();
     assert_eq!(error.blame(), Blame::Environment);
     assert!(
-        error.to_string().contains("would need about 5.") && error.to_string().contains("TB"),
+        error.to_string().contains("would need about ") && error.to_string().contains("TB"),
         "{error}"
     );
     assert!(verify(&[("warehouses", "1"), ("memory_limit", "128 MB")]).is_err());

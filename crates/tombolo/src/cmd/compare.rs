@@ -1,13 +1,20 @@
 //! `tombolo compare`: the same transactions on other engines, side by side in one run.
 
-use tombolo_engine::settings::{
-    BATCH, LOAD_THREADS, MIX, ROUNDS, SECONDS, SEED, Setting, TRANSACTIONS, WAREHOUSES,
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::settings::{MIX, ROUNDS, SEED, Setting, TRANSACTIONS, WAREHOUSES};
+use tombolo_lab::compare::{
+    self, Engine, EngineResult, PEERS, Plan, RatioResult, restart_with_huge_pages,
 };
+use tombolo_lab::estimate;
 use tombolo_lab::failure::Failure;
-use tombolo_storage::profile::PROFILES;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::{Header, terminal};
+use tombolo_lab::run::{self, verify_memory};
 
-use super::verify_workload;
+use super::{BUILD, verify_workload};
+use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
+use crate::output::Output;
 
 /// What a comparison depends on.
 #[derive(Clone, Debug)]
@@ -15,16 +22,17 @@ pub(super) struct CompareSettings;
 
 impl Scope for CompareSettings {
     const SETTINGS: &'static [&'static Setting] =
-        &[&WAREHOUSES, &MIX, &SECONDS, &TRANSACTIONS, &BATCH, &LOAD_THREADS, &SEED, &ROUNDS];
+        &[&WAREHOUSES, &MIX, &TRANSACTIONS, &ROUNDS, &SEED];
+    const DEFAULTS: &'static [(&'static Setting, &'static str)] =
+        &[(&TRANSACTIONS, "20k"), (&ROUNDS, "5")];
 }
-
-/// The other engines that can be built in.
-const ENGINES: [&str; 1] = ["sqlite"];
 
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release --features compare-sqlite -- compare tpcc --with sqlite
-  tombolo compare tpcc --with sqlite --mix paper --rounds 5 --json";
+  tombolo compare tpcc --with sqlite --mix paper --rounds 5 --json
+
+Transactions are counted per round and engine.";
 
 /// Run the same transactions on other engines, side by side
 #[derive(Debug, clap::Args)]
@@ -44,23 +52,54 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     verify_workload(&arguments.workload)?;
-    for engine in &arguments.engines {
-        if !ENGINES.contains(&engine.as_str()) {
-            let known = ENGINES.join(", ");
-            return Err(Failure::usage(format!("there is no engine {engine}: use {known}")));
+    let settings = arguments.flags.settings()?;
+    let names = names(arguments)?;
+    let base = run::Plan::new(&settings)?;
+    let plan = Plan {
+        scale: base.scale(),
+        transactions: settings.count(&TRANSACTIONS) as usize,
+        rounds: settings.count(&ROUNDS) as usize,
+    };
+    let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
+    let warehouses = u64::from(base.warehouses.unsigned_abs());
+    let needed = estimate::bytes(warehouses, base.mix, transactions, plan.transactions as u64);
+    verify_memory(needed.saturating_mul(names.len() as u64), base.memory_limit)?;
+    // Opening an engine that is not in this build says how to build it, before anything restarts.
+    open(&names)?;
+    restart_with_huge_pages();
+    let mut engines = open(&names)?;
+    let clock = SystemClock::new();
+    let measured = compare::compare(&plan, &mut engines, &clock, &mut Bar::default())?;
+    let header = Header::new("compare", BUILD, &settings, &Host::read());
+    let result = |engine| EngineResult::new(header.clone(), engine);
+    let results: Vec<EngineResult> = measured.iter().map(result).collect();
+    let ratios = RatioResult::new(header.clone(), &measured);
+    let output = Output::new(arguments.flags.json);
+    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))?;
+    output.result(&ratios, |ratios, style| terminal::compare(&results, ratios, style))?;
+    compare::failure(&measured).map_or(Ok(()), Err)
+}
+
+fn open(names: &[String]) -> Result<Vec<Box<dyn Engine>>, Failure> {
+    names.iter().map(|name| compare::open(name)).collect()
+}
+
+/// All engines' names, ours first.
+fn names(arguments: &Arguments) -> Result<Vec<String>, Failure> {
+    let peers = arguments.engines.iter().map(|peer| peer.trim().to_owned());
+    let ours = arguments.profiles.iter().map(|profile| format!("tombolo/{}", profile.trim()));
+    let mut names: Vec<String> = Vec::new();
+    for name in ours.chain(peers) {
+        if names.contains(&name) {
+            return Err(Failure::usage(format!("{name} is named twice: name every engine once")));
         }
-    }
-    for profile in &arguments.profiles {
-        if !PROFILES.iter().any(|info| info.name == profile) {
-            let known: Vec<_> = PROFILES.iter().map(|info| info.name).collect();
-            let known = known.join(", ");
-            return Err(Failure::usage(format!("there is no profile {profile}: use {known}")));
+        if name.contains('/') == PEERS.contains(&name.as_str()) {
+            return Err(Failure::usage(format!(
+                "there is no engine {name}: use {}",
+                PEERS.join(", ")
+            )));
         }
+        names.push(name);
     }
-    let _ = arguments.flags.settings()?;
-    Err(Failure::usage(format!(
-        "engine {0} is not built in: cargo run --release --features compare-{0} -- compare {1} \
-         --with {0}",
-        arguments.engines[0], arguments.workload
-    )))
+    Ok(names)
 }

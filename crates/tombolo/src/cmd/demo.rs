@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let directory = DumpDirectory::create(arguments.out.clone(), "--out")?;
     let steps = demo::settings_of_steps(&base)?;
     let plans: Vec<Plan> = steps.iter().map(Plan::new).collect::<Result<_, _>>()?;
-    plans.iter().try_for_each(Plan::verify_memory)?;
+    plans.iter().try_for_each(Plan::verify_machine)?;
     output.people(|style| text::opening(&Host::read(), style))?;
     let mut results: Vec<RunResult> = Vec::new();
     for ((step, settings), plan) in STEPS.iter().zip(&steps).zip(&plans) {

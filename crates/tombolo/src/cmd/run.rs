@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Whatever is wrong with any point is found before the first one runs.
     let plans: Vec<Plan> =
         points.iter().map(|(_, settings)| Plan::new(settings)).collect::<Result<_, _>>()?;
-    plans.iter().try_for_each(Plan::verify_memory)?;
+    plans.iter().try_for_each(Plan::verify_machine)?;
     let many = points.len() > 1 || rounds > 1;
     if many && arguments.dump.is_some() {
         return Err(Failure::usage(

@@ -1,0 +1,44 @@
+//! Starting the command and looking at what it gives back.
+
+use std::ffi::OsStr;
+use std::process::{Command, Output};
+
+/// What the command gave back.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    fn new(output: Output) -> Self {
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).expect("results are UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("messages are UTF-8"),
+        }
+    }
+}
+
+/// The command, its environment free of settings.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("TOMBOLO_")) {
+            command.env_remove(name);
+        }
+    }
+    command.env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// Runs the command with these arguments.
+pub(crate) fn tombolo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
+    Ended::new(command().args(arguments).output().expect("the command starts"))
+}
+
+/// Runs a command line without quotes.
+pub(crate) fn line(line: &str) -> Ended {
+    tombolo(line.split_whitespace())
+}

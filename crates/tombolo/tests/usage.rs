@@ -1,0 +1,151 @@
+//! Bad input of every kind: the exit status, and one line that says what to do.
+
+mod common;
+
+use std::fs;
+
+use common::{command, line, tombolo};
+
+/// The command refuses with this status and one line that contains `expect`.
+fn refused(arguments: &str, status: i32, expect: &str) {
+    let ended = line(arguments);
+    assert_eq!(ended.status, status, "{arguments}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{arguments}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{arguments}: {ended:?}");
+    assert!(ended.stderr.starts_with("tombolo: "), "{arguments}: {ended:?}");
+    assert!(ended.stderr.contains(expect), "{arguments}: {expect:?} is not in {}", ended.stderr);
+    assert!(!ended.stderr.contains("panicked"), "{arguments}: {ended:?}");
+}
+
+#[test]
+fn commands_and_flags_that_do_not_exist() {
+    refused(
+        "dissect tpcc",
+        2,
+        "there is no command dissect: use run, check, settings, compare, demo",
+    );
+    refused("rum tpcc", 2, "did you mean run?");
+    refused("--fast", 2, "tombolo has no flag --fast");
+    refused("run tpcc --acks file", 2, "tombolo run has no flag --acks: see tombolo run --help");
+    refused("run tpcc --warehuoses 2", 2, "did you mean --warehouses?");
+    refused("run tpcc again", 2, "has no argument again");
+    refused("run", 2, "tombolo run needs");
+    refused("check", 2, "tombolo check needs");
+    refused("compare tpcc", 2, "tombolo compare needs");
+    refused("run tpcc --warehouses", 2, "see tombolo run --help");
+    refused("run tpcc --json=yes", 2, "see tombolo run --help");
+    refused("demo tpcc", 2, "tombolo demo has no argument tpcc");
+}
+
+#[test]
+fn workloads_profiles_and_values_that_do_not_exist() {
+    refused("run debit-credit", 2, "there is no workload debit-credit: use tpcc");
+    refused("run tpcc --profile conventional", 2, "give one of bare, memory");
+    refused("run tpcc --mix none", 2, "give one of paper, standard");
+    refused("run tpcc --warehouses 0", 2, "0 is outside its limits: give 1 to 65535");
+    refused("run tpcc --warehouses five", 2, "\"five\" is not a whole number");
+    refused("run tpcc --warehouses 99999999999999999999", 2, "outside its limits");
+    refused("run tpcc --warehouses -1", 2, "tombolo run");
+    refused("run tpcc --seconds 0", 2, "setting seconds: 0 is outside its limits");
+    refused("run tpcc --seconds 5h", 2, "is not a time");
+    refused("run tpcc --memory-limit 1KB", 2, "setting memory_limit");
+    refused("run tpcc --sweep depth=1", 2, "--sweep depth=1: there is no such setting");
+    refused("run tpcc --sweep warehouses=1,0", 2, "outside its limits");
+    refused("run tpcc --sweep profile=bare,memory --dump d", 2, "--dump keeps the rows of one run");
+}
+
+#[test]
+fn what_no_profile_can_do_yet() {
+    refused("run tpcc --durability group", 2, "profile memory has no log");
+    refused("run tpcc --threads 2", 2, "no locks and no latches");
+    refused("run tpcc --islands 2 --profile bare", 2, "use --islands 1");
+    refused("run tpcc --clients 1M --in-flight 1k", 2, "calls under way");
+}
+
+#[test]
+fn engines_that_are_not_there() {
+    refused("compare tpcc --with oracle", 2, "there is no engine oracle: use sqlite");
+    refused("compare tpcc --with sqlite,sqlite", 2, "named twice");
+    refused("compare rows --with sqlite", 2, "there is no workload rows");
+    refused("compare tpcc --with sqlite --profiles fast", 2, "profile fast is not known");
+    if !cfg!(feature = "compare-sqlite") {
+        let cargo = "cargo run --release --features compare-sqlite -- compare tpcc --with sqlite";
+        refused("compare tpcc --with sqlite", 2, cargo);
+    }
+}
+
+#[test]
+fn what_the_machine_cannot_do() {
+    refused("run tpcc --warehouses 65535", 3, "would need about");
+    refused("run tpcc --warehouses 5 --memory-limit 64MB", 3, "64.0 MB are available");
+    refused("run tpcc --transactions 100G --warehouses 1", 3, "would need about");
+    refused("run tpcc --warehouses 1 --dump /proc/dump", 3, "cannot be written");
+    refused("demo --out /proc/demo", 3, "give --out another one");
+    refused("run tpcc --sweep warehouses=1,65535", 3, "would need about");
+}
+
+#[test]
+fn no_valgrind_is_said_before_anything_runs() {
+    let run = |counter: &str| {
+        let mut command = command();
+        command.env("PATH", "/nowhere");
+        let flags = ["run", "tpcc", "--counter", counter, "--warehouses", "65535"];
+        let output = command.args(flags).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = run("callgrind");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("apt-get install valgrind"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    // With auto it is no error: what is refused is the size.
+    let (status, said) = run("auto");
+    assert_eq!(status, Some(3));
+    assert!(said.contains("would need about"), "{said}");
+}
+
+#[test]
+fn configuration_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bench.toml");
+    let refused_file = |text: &str, expect: &str| {
+        fs::write(&file, text).unwrap();
+        refused(&format!("settings --config {}", file.display()), 2, expect);
+    };
+    refused_file("werehouses = 5\n", "setting werehouses: there is no such setting");
+    refused_file("warehouses = 0\n", "setting warehouses: 0 is outside its limits");
+    refused_file("warehouses = [5]\n", "warehouses is a array");
+    refused_file("mix = \"paper\"\nwarehouses 5\n", "line 2");
+    refused("settings --config /nowhere/bench.toml", 2, "/nowhere/bench.toml");
+    fs::write(&file, "warehouses = 7\nmix = \"paper\"\nseconds = \"250ms\"\n").unwrap();
+    let config = file.to_str().unwrap();
+    let mut with_environment = command();
+    with_environment.env("TOMBOLO_MIX", "standard").env("TOMBOLO_SEED", "9");
+    with_environment.args(["settings", "--json", "--config", config, "--seed", "3"]);
+    let output = with_environment.output().unwrap();
+    let settings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(settings["settings"]["warehouses"], 7, "from the file");
+    assert_eq!(settings["settings"]["mix"], "standard", "the environment is stronger");
+    assert_eq!(settings["settings"]["seed"], 3, "a flag is strongest");
+    assert_eq!(settings["settings"]["seconds"], 0.25);
+    assert_eq!(settings["registry"][0]["name"], "profile");
+    let mut bad = command();
+    bad.env("TOMBOLO_WAREHOUSES", "many").arg("settings");
+    let output = bad.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("variable TOMBOLO_WAREHOUSES"), "{said}");
+}
+
+#[test]
+fn help_of_every_command_ends_with_an_example() {
+    for command in ["run", "check", "settings", "compare", "demo"] {
+        let help = tombolo([command, "--help"]);
+        assert_eq!(help.status, 0);
+        let examples = help.stdout.split("Examples:\n").nth(1).unwrap_or_default();
+        assert!(examples.contains(&format!("tombolo {command}")) || examples.contains(command));
+    }
+    assert!(tombolo(["--help"]).stdout.contains("Examples:"));
+    assert!(tombolo(["--version"]).stdout.starts_with("tombolo "));
+    let nothing: [&str; 0] = [];
+    assert_eq!(tombolo(nothing).status, 2);
+}
