@@ -9,7 +9,7 @@ use std::cell::Cell;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A number that only its own operations change.
-pub trait Counter: Default + Send + 'static {
+pub trait Counter: std::fmt::Debug + Default + Send + 'static {
     /// A counter that stands at `value`.
     fn new(value: u64) -> Self;
 

@@ -12,6 +12,7 @@
 
 mod counter;
 mod data;
+mod guarded;
 mod none;
 mod parking;
 mod shared;
@@ -23,11 +24,14 @@ mod tests;
 
 pub use counter::{AtomicCounter, Counter, PlainCounter};
 pub use data::{Latch, LatchGuard};
-pub use none::{NoLatch, Unlatched};
+pub use guarded::{GuardedU32, GuardedU64};
+pub use none::{NoGuard, NoLatch, Unlatched};
 pub use shared::{ExclusiveGuard, SharedExclusiveLatch, SharedGuard};
 
+use std::fmt::Debug;
+
 /// S6: whether structures are latched.
-pub trait Latching: Sized + Send + Sync + 'static {
+pub trait Latching: Copy + Debug + Default + Send + Sync + 'static {
     /// What protects a structure.
     type Latch: RawLatch;
     /// A number that several threads may count with, where several threads may exist.
@@ -52,11 +56,11 @@ impl Latching for Latched {
 /// If the latch is `Sync`, then while an exclusive guard exists no other guard of the same latch
 /// exists, and dropping a guard happens before a later guard is given out that excludes it or that
 /// it excluded.
-pub unsafe trait RawLatch: Default + Send + 'static {
+pub unsafe trait RawLatch: Debug + Default + Send + 'static {
     /// Holds the latch together with other shared guards.
-    type Shared<'a>;
+    type Shared<'a>: Debug;
     /// Holds the latch alone.
-    type Exclusive<'a>;
+    type Exclusive<'a>: Debug;
 
     /// Waits until no one holds the latch exclusively.
     fn shared(&self) -> Self::Shared<'_>;

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::none::NoGuard;
 use super::*;
 
 fn send<T: Send>() {}
