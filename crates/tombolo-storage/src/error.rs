@@ -34,6 +34,11 @@ pub enum Error {
         /// The bytes the exhausted structure already holds.
         held_bytes: u64,
     },
+    /// A scan of a hash index, which has no order.
+    Unordered {
+        /// The index, by its position in the schema.
+        index: u32,
+    },
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
     /// An earlier failure left the store in an unknown state; every later call is refused.
@@ -75,6 +80,9 @@ impl fmt::Display for Error {
                 f,
                 "no memory for another row or index entry ({held_bytes} bytes held): raise the memory limit or delete rows"
             ),
+            Self::Unordered { index } => {
+                write!(f, "index {index} is a hash index and has no order: scan a tree index")
+            }
             Self::NoUndo => write!(
                 f,
                 "this profile keeps no undo information: decide to abort before the first write, or use profile memory"

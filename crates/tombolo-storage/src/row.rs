@@ -10,7 +10,7 @@
 use std::marker::PhantomData;
 
 use crate::schema::ColumnDef;
-use crate::types::{ColumnType, InlineType};
+use crate::types::{ColumnType, InlineType, Nullable};
 
 /// Names a row for as long as it lives: where a store keeps it, in whatever numbering the store
 /// uses.
@@ -271,6 +271,21 @@ impl<'a, R> RowMut<'a, R> {
             "column was not named in the update"
         );
         T::write(self.bytes, column, value);
+    }
+
+    /// Says whether a nullable column holds a value; needed for those only whose values lie outside
+    /// the row (`Store::set_variable` writes the value itself).
+    ///
+    /// # Panics
+    /// As [`RowMut::set`].
+    #[inline]
+    pub fn set_present<T: ColumnType>(&mut self, column: Column<R, Nullable<T>>, present: bool) {
+        let byte = column.presence as u32 / 8;
+        assert!(
+            self.fields.start <= byte && byte < self.fields.end,
+            "column was not named in the update"
+        );
+        column.set_present(self.bytes, present);
     }
 
     /// The value of an inline `column` as it stands.

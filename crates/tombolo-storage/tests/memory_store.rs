@@ -219,3 +219,29 @@ fn a_program_with_another_schema_is_told_the_difference() {
     assert!(error.contains("account") && error.contains("branch"), "{error}");
     assert_eq!(Account::COLUMNS.len(), 6);
 }
+
+#[test]
+fn a_procedure_can_make_a_text_null_or_not() {
+    let (mut store, accounts) = filled::<Memory>();
+    let id = accounts.row_ids(&mut store).unwrap()[4];
+    let handle = resolve_table::<Account>(store.schema()).unwrap();
+    let note = Fields::none().with(Account::NOTE);
+    for present in [false, true] {
+        store.begin().unwrap();
+        store.begin_writes();
+        store.update(&handle, id, note, |row| row.set_present(Account::NOTE, present)).unwrap();
+        store.set_variable(&handle, id, Account::NOTE.offset(), b"why").unwrap();
+        store.commit().unwrap();
+        let row = store.pin(&handle, id).unwrap();
+        assert_eq!(row.get(Account::NOTE), present.then_some(&b"why"[..]));
+    }
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn a_hash_index_is_not_scanned() {
+    let (mut store, _) = filled::<Memory>();
+    let by_hash = resolve_index::<ByHash>(store.schema()).unwrap();
+    let scanned = store.scan(&by_hash, Range::all(), Order::Forward, |_| ControlFlow::Continue(()));
+    assert_eq!(scanned, Err(Error::Unordered { index: by_hash.position() as u32 }));
+}

@@ -143,6 +143,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         mut visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
         let entries = &self.indexes[index.position()];
+        if !entries.is_ordered() {
+            return Err(Error::Unordered { index: index.position() as u32 });
+        }
         if Self::is_packed(index) {
             let edge = |edge, open| match edge {
                 Edge::Open => open,

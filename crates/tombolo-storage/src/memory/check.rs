@@ -33,15 +33,14 @@ fn row<'a>(rows: &'a Rows, values: &'a SizeClasses, slot: u32) -> MemoryRow<'a> 
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// Whether the row in `slot` has the normalised key `self.key` in the index at `position`.
-    fn has_key(&self, position: usize, slot: u32) -> bool {
-        let index = &self.indexes[position];
+    /// Whether the row in `slot` has the normalised key `key` in `index`.
+    fn is_key_of(&self, index: &RowIndex, key: &[u8], slot: u32) -> bool {
         let columns = &self.schema.tables[index.table].columns;
         let row = row(&self.tables[index.table], &self.values, slot);
-        let mut key = Vec::new();
+        let mut own = Vec::new();
         let values = key_values(&row, columns, index);
-        let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
-        fit == Fit::Within && key == self.key
+        let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut own);
+        fit == Fit::Within && own == key
     }
 
     /// The row with the normalised key `self.key`.
@@ -49,7 +48,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let index = &self.indexes[position];
         match &index.entries {
             Entries::BytesHash(table) => {
-                table.candidates(hash_bytes(&self.key)).find(|&slot| self.has_key(position, slot))
+                let same = |&slot: &u32| self.is_key_of(index, &self.key, slot);
+                table.candidates(hash_bytes(&self.key)).find(same)
             }
             _ => index.find_bytes(&self.key),
         }
@@ -140,8 +140,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 }
                 Entries::BytesHash(table) => {
                     let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut key);
-                    let mut candidates = table.candidates(hash_bytes(&key));
-                    fit == Fit::Within && candidates.any(|candidate| candidate == slot)
+                    // Its own entry, and no other row's with the same key.
+                    let same = |&other: &u32| other == slot || self.is_key_of(index, &key, other);
+                    let mut entries = table.candidates(hash_bytes(&key)).filter(same);
+                    let own = entries.next() == Some(slot) && entries.next().is_none();
+                    fit == Fit::Within && own
                 }
             };
             if !found {
@@ -151,12 +154,17 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
+    /// Bytes taken from the system.
+    pub(super) fn committed_bytes(&self) -> u64 {
+        let rows: usize = self.tables.iter().map(|rows| rows.slab.committed_bytes()).sum();
+        let indexes: usize = self.indexes.iter().map(RowIndex::committed_bytes).sum();
+        (self.values.committed_bytes() + rows + indexes) as u64
+    }
+
     /// Memory taken and used.
     pub(super) fn measure(&self) -> Usage {
-        let mut usage =
-            Usage { memory_bytes: self.values.committed_bytes() as u64, ..Usage::default() };
+        let mut usage = Usage { memory_bytes: self.committed_bytes(), ..Usage::default() };
         for rows in &self.tables {
-            usage.memory_bytes += rows.slab.committed_bytes() as u64;
             usage.raw_row_bytes += rows.slab.len() as u64 * rows.raw_row_bytes as u64;
             for slot in rows.slab.live() {
                 for &offset in &rows.variable_offsets {
@@ -166,7 +174,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
             }
         }
         for index in &self.indexes {
-            usage.memory_bytes += index.committed_bytes() as u64;
             usage.raw_key_bytes += (index.len() * (index.raw_key_bytes + 8)) as u64;
         }
         usage

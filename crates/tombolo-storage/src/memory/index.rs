@@ -201,6 +201,11 @@ impl RowIndex {
         }
     }
 
+    /// Whether its entries have an order.
+    pub(super) fn is_ordered(&self) -> bool {
+        matches!(self.entries, Entries::Packed(_) | Entries::Bytes(_))
+    }
+
     /// Number of entries.
     pub(super) fn len(&self) -> usize {
         match &self.entries {

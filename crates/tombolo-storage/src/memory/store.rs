@@ -243,7 +243,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
-        Error::NoSpace { held_bytes: self.usage().memory_bytes }
+        Error::NoSpace { held_bytes: self.committed_bytes() }
     }
 
     #[cold]
