@@ -7,3 +7,5 @@
 
 #[expect(unsafe_code, reason = "a page is raw bytes: others may read pinned rows meanwhile")]
 pub mod page;
+#[expect(unsafe_code, reason = "frames are raw memory, shared under latches and pins")]
+pub mod pool;

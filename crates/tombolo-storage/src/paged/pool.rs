@@ -1,0 +1,181 @@
+//! How pages are reached (S9, with S6 and S8): what heap files and B+trees are written against.
+//!
+//! [`PageAccess`] is the switch, and these are its positions:
+//!
+//! | | [`BufferPool`] | [`DirectFrames`] | [`Pointers`] |
+//! |---|---|---|---|
+//! | page number to frame | hash table, latched by partition | base + number × size | the same |
+//! | larger than memory | yes: clock replacement, write-back | no | no |
+//! | pin counts, usage counts, dirty flags | yes | none | none |
+//! | latch per frame | if `L` latches | if `L` latches | none, never shared |
+//! | rows | slotted pages | slotted pages | slabs, found by pointer (`heap/slabs.rs`) |
+//! | instructions, fix and unfix | see `buffer.rs` | see `direct.rs` | see `direct.rs` |
+//!
+//! Every access goes through a guard: a page is *fixed* (it stays in its frame) and latched for as
+//! long as the guard lives; [`SharedPage::pin`] gives the latch back and keeps one row of the page
+//! in place. Whoever holds several guards took them in one order, or tried: latches know no
+//! deadlock detection (LG-21). Free space (`space.rs`) is latched after pages that are in use and
+//! before pages that are free. Without latches (S6 off) there is one thread; where it would wait
+//! for itself with latches, it must not go either: no page is fixed twice unless to read it.
+//!
+//! Not here: what pages mean, row locks, log records (LG-20; the write-ahead rule is [`WriteAhead`]).
+
+mod buffer;
+mod clock;
+mod direct;
+mod error;
+mod file;
+mod frame;
+mod pointers;
+mod space;
+mod table;
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use std::ops::Deref;
+
+pub use buffer::{BufferPool, PoolUsage};
+pub use direct::{DirectExclusive, DirectFrames, DirectPin, DirectShared};
+pub use error::{PageError, PageFailure};
+pub use file::PAGES_FILE;
+pub use frame::{ExclusiveFrame, PinnedRecord, SharedFrame};
+pub use pointers::Pointers;
+
+use super::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::error::Error;
+use crate::latch::Latching;
+use crate::store::Damage;
+
+/// A result of reaching pages.
+pub type Result<T, E = PageError> = std::result::Result<T, E>;
+
+/// Reaches the pages of one file (S9).
+pub trait PageAccess: 'static {
+    /// How large they are (S8).
+    type Size: PageSize;
+    /// Whether they are latched (S6).
+    type Latching: Latching;
+    /// A page held together with other readers.
+    type Shared<'a>: SharedPage<Size = Self::Size>
+    where
+        Self: 'a;
+    /// A page held alone.
+    type Exclusive<'a>: ExclusivePage<Size = Self::Size>
+    where
+        Self: 'a;
+
+    /// Waits until nobody holds the page alone, and holds it for reading.
+    ///
+    /// # Errors
+    /// When there is no such page, it is damaged, the disk fails, or every frame is fixed.
+    fn fix_shared(&self, id: PageId) -> Result<Self::Shared<'_>>;
+
+    /// Waits until nobody holds the page, and holds it alone.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn fix_exclusive(&self, id: PageId) -> Result<Self::Exclusive<'_>>;
+
+    /// `None` where [`PageAccess::fix_shared`] would wait for another holder.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn try_fix_shared(&self, id: PageId) -> Result<Option<Self::Shared<'_>>>;
+
+    /// `None` where [`PageAccess::fix_exclusive`] would wait for another holder.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn try_fix_exclusive(&self, id: PageId) -> Result<Option<Self::Exclusive<'_>>>;
+
+    /// Turns the only reader's guard into one that holds the page alone, or gives it back.
+    ///
+    /// # Errors
+    /// The guard, when there are other readers.
+    fn try_upgrade<'a>(
+        &'a self,
+        shared: Self::Shared<'a>,
+    ) -> Result<Self::Exclusive<'a>, Self::Shared<'a>>;
+
+    /// Makes an empty page, a freed one if there is any. Its LSN is at least that of the page it
+    /// was before. Must not be called while holding a page that was freed.
+    ///
+    /// # Errors
+    /// When the disk is full (`is_full`) or fails, or every frame is fixed; nothing changes then.
+    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>>;
+
+    /// Gives a page back. Nothing may lead to it any more.
+    fn free_page(&self, page: Self::Exclusive<'_>);
+
+    /// Pages of the file, free ones and the header among them.
+    fn page_count(&self) -> u32;
+
+    /// The page where the directory of stores begins, once it is set.
+    fn root(&self) -> Option<PageId>;
+
+    /// Says where the directory of stores begins.
+    fn set_root(&self, root: PageId);
+
+    /// Verifies every page and the list of free pages. Nobody may hold a page.
+    fn check(&self) -> Vec<Damage>;
+}
+
+/// Holds a page so that it can be read.
+pub trait ReadPage {
+    /// How large it is.
+    type Size: PageSize;
+
+    /// The page.
+    fn page(&self) -> Page<'_, Self::Size>;
+}
+
+/// Holds a page together with other readers.
+pub trait SharedPage: ReadPage {
+    /// Keeps a record in place without the latch.
+    type Pin: Deref<Target = [u8]>;
+
+    /// Gives the latch back and keeps the record in `slot`, which is locked by its transaction, in
+    /// place; `None` if there is no record.
+    fn pin(self, slot: u16) -> Option<Self::Pin>;
+}
+
+/// Holds a page alone.
+pub trait ExclusivePage: ReadPage {
+    /// The page, to be changed.
+    fn page_mut(&mut self) -> PageMut<'_, Self::Size>;
+
+    /// Whether nobody has a row of the page pinned: only then may rows move
+    /// ([`PageMut::compact`]). May say no although nobody has.
+    fn is_alone(&self) -> bool;
+}
+
+/// The write-ahead rule (LG-18): a page goes to disk only after the log has, up to the page's LSN.
+pub trait WriteAhead {
+    /// Returns when the log is durable up to and including `lsn`.
+    ///
+    /// # Errors
+    /// When it cannot be made so: the page must not be written.
+    fn flush_to(&self, lsn: u64) -> Result<(), Error>;
+}
+
+/// For stores without a log (S2–S4 off): nothing has to be ahead.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoWriteAhead;
+
+impl WriteAhead for NoWriteAhead {
+    #[inline(always)]
+    fn flush_to(&self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<W: WriteAhead> WriteAhead for crate::sync::Arc<W> {
+    fn flush_to(&self, lsn: u64) -> Result<(), Error> {
+        (**self).flush_to(lsn)
+    }
+}

@@ -1,0 +1,353 @@
+//! `BufferPool`: fix and unfix through a hash table, with replacement (LG-20; S9 on).
+//!
+//! A fix finds the frame in the page table and pins it under the table's latch, then latches the
+//! frame; an unfix gives both back. A page that is not in memory is read into a frame that the
+//! clock chose; its number enters the table before it is read, so that two threads that need it
+//! read it once: the second waits for the first one's latch.
+//!
+//! Not here: which page leaves (`clock.rs`), free pages (`space.rs`), the file (`file.rs`).
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::clock::OwnedFrame;
+use super::file::PageFile;
+use super::frame::{ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
+use super::space::{self, Space, SpaceState};
+use super::table::PageTable;
+use super::{PageAccess, Result, WriteAhead};
+use crate::disk::Disk;
+use crate::latch::{Latching, RawLatch};
+use crate::memory::region::Region;
+use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::store::Damage;
+
+/// How a pool was used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// Frames of the pool.
+    pub frames: u64,
+    /// Fixes that found their page in memory.
+    pub hits: u64,
+    /// Fixes that read it.
+    pub misses: u64,
+}
+
+/// Memory that holds all frames.
+#[derive(Debug)]
+struct FrameMemory(Region);
+
+// SAFETY: what is shared is the region's address, which never changes. Its bytes are reached under
+// frames' latches and pins; a pool without latches is `!Sync` because its frames are.
+unsafe impl Sync for FrameMemory {}
+
+/// Pages of one file in frames of memory, larger than memory if need be.
+///
+/// Without latches it cannot be shared:
+///
+/// ```compile_fail
+/// use tombolo_storage::latch::Unlatched;
+/// use tombolo_storage::paged::page::SmallPages;
+/// use tombolo_storage::paged::pool::{BufferPool, NoWriteAhead};
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<BufferPool<SmallPages, Unlatched, NoWriteAhead>>();
+/// ```
+pub struct BufferPool<S: PageSize, L: Latching, W> {
+    pub(super) frames: Box<[Frame<L>]>,
+    pub(super) table: PageTable<L>,
+    pub(super) hand: L::Counter,
+    pub(super) log: W,
+    pub(super) file: PageFile<S>,
+    memory: FrameMemory,
+    space: Space<L>,
+}
+
+impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
+    /// Makes the data file, and a pool of `frames` frames for it.
+    ///
+    /// # Errors
+    /// When the file exists, the disk fails, or there is no memory.
+    ///
+    /// # Panics
+    /// When `frames` is 0 or more than 2^31: it comes from a setting with limits.
+    pub fn create(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
+        let memory = FrameMemory::new::<S>(frames)?;
+        let (file, state) = PageFile::create(disk)?;
+        Ok(Self::with(memory, frames, file, state, log))
+    }
+
+    /// Opens the data file, and a pool of `frames` frames for it.
+    ///
+    /// # Errors
+    /// When the file was not closed, is damaged, in use or of another version, the disk fails, or
+    /// there is no memory.
+    ///
+    /// # Panics
+    /// As [`BufferPool::create`].
+    pub fn open(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
+        let memory = FrameMemory::new::<S>(frames)?;
+        let (file, state) = PageFile::open(disk)?;
+        Ok(Self::with(memory, frames, file, state, log))
+    }
+
+    fn with(
+        memory: FrameMemory,
+        frames: usize,
+        file: PageFile<S>,
+        state: SpaceState,
+        log: W,
+    ) -> Self {
+        Self {
+            frames: (0..frames).map(|_| Frame::empty()).collect(),
+            table: PageTable::new(frames),
+            hand: L::Counter::default(),
+            log,
+            file,
+            memory,
+            space: Space::new(state),
+        }
+    }
+
+    /// Writes every dirty page and makes the file durable; it still counts as not closed. Nobody
+    /// may wait for this thread meanwhile.
+    ///
+    /// # Errors
+    /// When log or disk fail.
+    pub fn flush(&self) -> Result<()> {
+        self.clean_all()?;
+        self.file.write_header(self.space.state(), false)?;
+        self.file.sync()
+    }
+
+    /// Writes every dirty page and closes the file, so that it can be opened again.
+    ///
+    /// # Errors
+    /// When log or disk fail: the file counts as not closed then.
+    pub fn close(self) -> Result<()> {
+        self.flush()?;
+        self.file.write_header(self.space.state(), true)?;
+        self.file.sync()
+    }
+
+    /// Reads pages into memory, from the first on, until all are there or every frame holds one.
+    ///
+    /// # Errors
+    /// When a page is damaged or the disk fails.
+    pub fn preload(&self) -> Result<()> {
+        let last = self.page_count().min(self.frames.len() as u32);
+        (1..=last).filter(|&id| id < self.page_count()).try_for_each(|id| {
+            self.fix_shared(PageId(id))?;
+            Ok(())
+        })
+    }
+
+    /// How the pool was used so far.
+    pub fn usage(&self) -> PoolUsage {
+        let (hits, misses) = self.table.usage();
+        PoolUsage { frames: self.frames.len() as u64, hits, misses }
+    }
+
+    /// Where the page in a frame lies.
+    #[inline(always)]
+    pub(super) fn base(&self, index: u32) -> NonNull<u8> {
+        debug_assert!((index as usize) < self.frames.len());
+        let base = self.memory.0.base().wrapping_add(index as usize * S::BYTES);
+        // SAFETY: an address inside a mapping.
+        unsafe { NonNull::new_unchecked(base) }
+    }
+
+    /// Keeps page `id` in its frame, reading it if need be.
+    #[inline(always)]
+    fn pin(&self, id: PageId) -> Result<(u32, FramePin<'_, L>)> {
+        let place = self.table.place(id);
+        {
+            let _held = place.shared();
+            if let Some((index, frame)) = place.find(&self.frames, id) {
+                let pin = frame.pin();
+                frame.use_once();
+                place.count_hit();
+                return Ok((index, pin));
+            }
+        }
+        self.load(id)
+    }
+
+    /// Brings page `id` into memory.
+    #[cold]
+    #[inline(never)]
+    fn load(&self, id: PageId) -> Result<(u32, FramePin<'_, L>)> {
+        if id.0 == NO_PAGE || id.0 >= self.space.pages() {
+            return Err(self.file.no_such_page(id, self.space.pages()));
+        }
+        let owned = self.claim()?;
+        let frame = owned.pin.frame();
+        let latch = frame.latch.exclusive();
+        if let Err(other) = self.enter(id, &owned) {
+            // The latch goes before the pin does.
+            drop(latch);
+            return Ok(other);
+        }
+        self.table.place(id).count_miss();
+        // SAFETY: the frame is this thread's: nobody else has the latch, and until it is given back
+        // nobody looks at the bytes. A page that cannot be read is taken out below.
+        let mut page = unsafe { PageMut::new(self.base(owned.index)) };
+        if let Err(error) = self.file.read_page(id, &mut page) {
+            self.withdraw(id, &owned);
+            drop(latch);
+            return Err(error);
+        }
+        drop(latch);
+        Ok((owned.index, owned.pin))
+    }
+
+    /// Enters an owned frame, latched exclusively, as that of page `id`; if the page got a frame
+    /// meanwhile, pins that instead.
+    fn enter<'a>(
+        &'a self,
+        id: PageId,
+        owned: &OwnedFrame<'a, L>,
+    ) -> Result<(), (u32, FramePin<'a, L>)> {
+        let place = self.table.place(id);
+        let _held = place.exclusive();
+        if let Some((index, frame)) = place.find(&self.frames, id) {
+            return Err((index, frame.pin()));
+        }
+        let frame = owned.pin.frame();
+        frame.set_dirty(false);
+        frame.page.set(id.0);
+        frame.use_once();
+        place.link(&self.frames, owned.index);
+        Ok(())
+    }
+
+    /// Takes a frame out that was entered but not filled. Others may have it pinned by now.
+    fn withdraw(&self, id: PageId, owned: &OwnedFrame<'_, L>) {
+        let place = self.table.place(id);
+        let _held = place.exclusive();
+        place.unlink(&self.frames, owned.index);
+        owned.pin.frame().page.set(NO_PAGE);
+    }
+
+    /// Puts a page at the end of the file into a frame, formatted.
+    fn install(
+        &self,
+        id: PageId,
+        store: StoreId,
+        kind: PageKind,
+    ) -> Result<ExclusiveFrame<'_, S, L>> {
+        let owned = self.claim()?;
+        let latch = owned.pin.frame().latch.exclusive();
+        let entered = self.enter(id, &owned).is_ok();
+        assert!(entered, "page {} is in memory before it exists", id.0);
+        let frame = owned.pin.frame();
+        frame.set_dirty(true);
+        let base = self.base(owned.index);
+        // SAFETY: the latch is held alone, and the page is formatted at once.
+        unsafe { PageMut::<S>::new(base) }.format(id, store, kind);
+        Ok(ExclusiveFrame { _latch: latch, pin: owned.pin, base, size: PhantomData })
+    }
+}
+
+impl FrameMemory {
+    fn new<S: PageSize>(frames: usize) -> Result<Self> {
+        assert!(frames > 0 && frames <= 1 << 31, "{frames} frames");
+        let mut region = Region::reserve(frames * S::BYTES)?;
+        region.commit(frames * S::BYTES)?;
+        Ok(Self(region))
+    }
+}
+
+impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPool<S, L, W> {
+    type Size = S;
+    type Latching = L;
+    type Shared<'a> = SharedFrame<'a, S, L>;
+    type Exclusive<'a> = ExclusiveFrame<'a, S, L>;
+
+    #[inline(always)]
+    fn fix_shared(&self, id: PageId) -> Result<SharedFrame<'_, S, L>> {
+        loop {
+            let (index, pin) = self.pin(id)?;
+            let latch = pin.frame().latch.shared();
+            // If it could not be read, whoever tried has taken it out again: try, and learn why.
+            if pin.frame().page.get() == id.0 {
+                return Ok(SharedFrame { latch, pin, base: self.base(index), size: PhantomData });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fix_exclusive(&self, id: PageId) -> Result<ExclusiveFrame<'_, S, L>> {
+        loop {
+            let (index, pin) = self.pin(id)?;
+            let latch = pin.frame().latch.exclusive();
+            if pin.frame().page.get() == id.0 {
+                let base = self.base(index);
+                return Ok(ExclusiveFrame { _latch: latch, pin, base, size: PhantomData });
+            }
+        }
+    }
+
+    fn try_fix_shared(&self, id: PageId) -> Result<Option<SharedFrame<'_, S, L>>> {
+        let (index, pin) = self.pin(id)?;
+        let Some(latch) = pin.frame().latch.try_shared() else { return Ok(None) };
+        let found = pin.frame().page.get() == id.0;
+        let guard = SharedFrame { latch, pin, base: self.base(index), size: PhantomData };
+        Ok(found.then_some(guard))
+    }
+
+    fn try_fix_exclusive(&self, id: PageId) -> Result<Option<ExclusiveFrame<'_, S, L>>> {
+        let (index, pin) = self.pin(id)?;
+        let Some(latch) = pin.frame().latch.try_exclusive() else { return Ok(None) };
+        let found = pin.frame().page.get() == id.0;
+        let base = self.base(index);
+        let guard = ExclusiveFrame { _latch: latch, pin, base, size: PhantomData };
+        Ok(found.then_some(guard))
+    }
+
+    fn try_upgrade<'a>(
+        &'a self,
+        shared: SharedFrame<'a, S, L>,
+    ) -> Result<ExclusiveFrame<'a, S, L>, SharedFrame<'a, S, L>> {
+        let SharedFrame { latch, pin, base, size } = shared;
+        match pin.frame().latch.try_upgrade(latch) {
+            Ok(latch) => Ok(ExclusiveFrame { _latch: latch, pin, base, size }),
+            Err(latch) => Err(SharedFrame { latch, pin, base, size }),
+        }
+    }
+
+    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<ExclusiveFrame<'_, S, L>> {
+        let mut allocation = self.space.hold();
+        if let Some(id) = allocation.free_page() {
+            let mut page = self.fix_exclusive(id)?;
+            let following = space::reuse(&mut page, store, kind)?;
+            allocation.take_free_page(following);
+            return Ok(page);
+        }
+        let id = allocation.page_at_end()?;
+        allocation.reserve(&self.file)?;
+        let page = self.install(id, store, kind)?;
+        allocation.take_page_at_end();
+        Ok(page)
+    }
+
+    fn free_page(&self, page: ExclusiveFrame<'_, S, L>) {
+        self.space.free(page);
+    }
+
+    fn page_count(&self) -> u32 {
+        self.space.pages()
+    }
+
+    fn root(&self) -> Option<PageId> {
+        let root = self.space.state().root;
+        (root != NO_PAGE).then_some(PageId(root))
+    }
+
+    fn set_root(&self, root: PageId) {
+        self.space.set_root(root);
+    }
+
+    fn check(&self) -> Vec<Damage> {
+        self.space.check(self)
+    }
+}

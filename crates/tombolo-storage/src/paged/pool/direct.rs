@@ -1,0 +1,349 @@
+//! `DirectFrames`: every page has its frame for good (S9 off, first form).
+//!
+//! A page's frame is found by arithmetic, `base + number × size`. Gone are the hash table and its
+//! latches, pin counts, usage counts, dirty flags, replacement and write-back: the file is read
+//! when it is opened and written when it is closed. What stays: pages and their format, guards, a
+//! latch per frame if `L` latches (without, a guard is an address).
+//!
+//! Because nobody counts pins, rows of a page are never known to be unpinned where other threads
+//! exist, and are not moved together then; holes are reused by rows of their size (`slots.rs`).
+//!
+//! Not here: data larger than memory. The write-ahead rule has nothing to hold back: no page is
+//! written before the store is closed.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use super::file::PageFile;
+use super::space::{self, Space, SpaceState};
+use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage};
+use crate::disk::Disk;
+use crate::latch::{Latch, Latching, RawLatch};
+use crate::memory::region::Region;
+use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::probe::{self, Counter};
+use crate::store::Damage;
+
+/// Latches of neighbouring pages share no cache line.
+const LATCH_STRIDE_BYTES: usize = 64;
+
+/// Pages of one file, all in memory.
+///
+/// Without latches it cannot be shared:
+///
+/// ```compile_fail
+/// use tombolo_storage::latch::Unlatched;
+/// use tombolo_storage::paged::{page::LargePages, pool::DirectFrames};
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<DirectFrames<LargePages, Unlatched>>();
+/// ```
+pub struct DirectFrames<S: PageSize, L: Latching> {
+    pages: Addresses,
+    latches: Addresses,
+    memory: Latch<RefCell<Memory>, L>,
+    space: Space<L>,
+    file: PageFile<S>,
+    marker: PhantomData<L::Latch>,
+}
+
+/// Where a region begins.
+#[derive(Clone, Copy, Debug)]
+struct Addresses(NonNull<u8>);
+
+// SAFETY: an address that never changes. What lies there is reached under frames' latches; without
+// latches `DirectFrames` is not `Sync`, because of its marker.
+unsafe impl Sync for Addresses {}
+// SAFETY: as above; the memory belongs to the store, not to a thread.
+unsafe impl Send for Addresses {}
+
+#[derive(Debug)]
+struct Memory {
+    pages: Region,
+    /// None where latches have no size.
+    latches: Option<Region>,
+    /// Pages there is memory for, each with a latch that was made.
+    committed_pages: u32,
+}
+
+impl<S: PageSize, L: Latching> DirectFrames<S, L> {
+    /// Makes the data file, and memory for up to `limit_bytes` of pages.
+    ///
+    /// # Errors
+    /// When the file exists, the disk fails, or there is no memory.
+    pub fn create(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
+        let (file, state) = PageFile::create(disk)?;
+        Self::with(file, state, limit_bytes)
+    }
+
+    /// Opens the data file and reads every page, into memory for up to `limit_bytes` of pages.
+    ///
+    /// # Errors
+    /// When the file was not closed, is damaged, in use or of another version, the disk fails, or
+    /// there is not memory enough.
+    pub fn open(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
+        let (file, state) = PageFile::open(disk)?;
+        let frames = Self::with(file, state, limit_bytes)?;
+        for id in (1..state.pages).map(PageId) {
+            let mut page = frames.fix_exclusive(id)?;
+            frames.file.read_page(id, &mut page.page_mut())?;
+        }
+        Ok(frames)
+    }
+
+    fn with(file: PageFile<S>, state: SpaceState, limit_bytes: usize) -> Result<Self> {
+        let pages = Region::reserve(limit_bytes)?;
+        let pages_max = pages.limit_bytes() / S::BYTES;
+        let latches = match size_of::<L::Latch>() {
+            0 => None,
+            _ => Some(Region::reserve(pages_max * LATCH_STRIDE_BYTES)?),
+        };
+        // Never looked at where latches have no size.
+        let latch_base = latches.as_ref().map_or(pages.base(), Region::base);
+        let address = |base| Addresses(NonNull::new(base).unwrap_or(NonNull::dangling()));
+        let frames = Self {
+            pages: address(pages.base()),
+            latches: address(latch_base),
+            memory: Latch::new(RefCell::new(Memory { pages, latches, committed_pages: 0 })),
+            space: Space::new(state),
+            file,
+            marker: PhantomData,
+        };
+        frames.commit(state.pages)?;
+        Ok(frames)
+    }
+
+    /// Makes sure there is memory, and a latch each, for the first `pages` pages.
+    fn commit(&self, pages: u32) -> Result<()> {
+        const { assert!(size_of::<L::Latch>() <= LATCH_STRIDE_BYTES) };
+        const { assert!(align_of::<L::Latch>() <= LATCH_STRIDE_BYTES) };
+        let memory = self.memory.hold();
+        let mut memory = memory.borrow_mut();
+        if pages <= memory.committed_pages {
+            return Ok(());
+        }
+        memory.pages.commit(pages as usize * S::BYTES)?;
+        let mut ready = (memory.pages.committed_bytes() / S::BYTES) as u32;
+        if let Some(latches) = &mut memory.latches {
+            latches.commit(pages as usize * LATCH_STRIDE_BYTES)?;
+            ready = ready.min((latches.committed_bytes() / LATCH_STRIDE_BYTES) as u32);
+            for id in memory.committed_pages..ready {
+                // SAFETY: committed memory, aligned for a latch, that nobody uses before the number
+                // of pages says so.
+                unsafe { self.latch_address(PageId(id)).write(L::Latch::default()) };
+            }
+        }
+        memory.committed_pages = ready;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn latch_address(&self, id: PageId) -> NonNull<L::Latch> {
+        let offset =
+            if size_of::<L::Latch>() == 0 { 0 } else { id.0 as usize * LATCH_STRIDE_BYTES };
+        // SAFETY: inside the region of latches, or the region's base, for an object of no size.
+        unsafe { self.latches.0.add(offset) }.cast()
+    }
+
+    /// The latch and the address of a page.
+    #[inline(always)]
+    fn frame(&self, id: PageId) -> Result<(&L::Latch, NonNull<u8>)> {
+        if id.0.wrapping_sub(1) >= self.space.pages() - 1 {
+            return Err(self.file.no_such_page(id, self.space.pages()));
+        }
+        // SAFETY: there is memory for the page, and a latch, since before it was counted; neither
+        // moves or goes while `self` lives.
+        unsafe { Ok((self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))) }
+    }
+
+    /// Writes every page and closes the file, so that it can be opened again.
+    ///
+    /// # Errors
+    /// When the disk fails: the file counts as not closed then.
+    pub fn close(self) -> Result<()> {
+        for id in (1..self.space.pages()).map(PageId) {
+            self.file.write_page(self.fix_shared(id)?.page())?;
+        }
+        self.file.write_header(self.space.state(), false)?;
+        self.file.sync()?;
+        self.file.write_header(self.space.state(), true)?;
+        self.file.sync()
+    }
+}
+
+impl<S: PageSize, L: Latching> Drop for DirectFrames<S, L> {
+    fn drop(&mut self) {
+        if std::mem::needs_drop::<L::Latch>() {
+            let committed = self.memory.get_mut().get_mut().committed_pages;
+            for id in (0..committed).map(PageId) {
+                // SAFETY: made by `commit`, dropped once; no guard outlives the store.
+                unsafe { self.latch_address(id).drop_in_place() };
+            }
+        }
+    }
+}
+
+/// A page that always is where it is, held together with other readers.
+pub struct DirectShared<'a, S: PageSize, L: Latching> {
+    latch: <L::Latch as RawLatch>::Shared<'a>,
+    of: &'a L::Latch,
+    base: NonNull<u8>,
+    size: PhantomData<S>,
+}
+
+impl<S: PageSize, L: Latching> ReadPage for DirectShared<'_, S, L> {
+    type Size = S;
+
+    #[inline(always)]
+    fn page(&self) -> Page<'_, S> {
+        // SAFETY: (1) `frame` found memory that holds a formatted or verified page for as long as
+        // the store lives. (2) The latch keeps writers out.
+        unsafe { Page::new(self.base) }
+    }
+}
+
+impl<'a, S: PageSize, L: Latching> SharedPage for DirectShared<'a, S, L> {
+    type Pin = DirectPin<'a>;
+
+    #[inline(always)]
+    fn pin(self, slot: u16) -> Option<DirectPin<'a>> {
+        let bytes = NonNull::from(self.page().record(slot)?);
+        probe::count(Counter::Pins, 1);
+        Some(DirectPin { bytes, marker: PhantomData })
+    }
+}
+
+/// A page that always is where it is, held alone.
+pub struct DirectExclusive<'a, S: PageSize, L: Latching> {
+    _latch: <L::Latch as RawLatch>::Exclusive<'a>,
+    base: NonNull<u8>,
+    size: PhantomData<(S, L)>,
+}
+
+impl<S: PageSize, L: Latching> ReadPage for DirectExclusive<'_, S, L> {
+    type Size = S;
+
+    #[inline(always)]
+    fn page(&self) -> Page<'_, S> {
+        // SAFETY: as in `DirectShared`; `&self` keeps this guard's own writes out.
+        unsafe { Page::new(self.base) }
+    }
+}
+
+impl<S: PageSize, L: Latching> ExclusivePage for DirectExclusive<'_, S, L> {
+    #[inline(always)]
+    fn page_mut(&mut self) -> PageMut<'_, S> {
+        // SAFETY: as in `DirectShared`, and the latch is held alone; without latches there is one
+        // thread, which fixes no page twice unless to read it (the head of pool.rs).
+        unsafe { PageMut::new(self.base) }
+    }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        // One thread that changes a page holds no row of it: its session is borrowed mutably.
+        !L::WAITS
+    }
+}
+
+/// A record that stays where it is; other records of its page may change meanwhile.
+#[derive(Debug)]
+pub struct DirectPin<'a> {
+    bytes: NonNull<[u8]>,
+    marker: PhantomData<&'a [u8]>,
+}
+
+impl Deref for DirectPin<'_> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the memory stays; where there are other threads no record moves (`is_alone`), and
+        // this one does not change because its reader has locked the row (the head of page.rs).
+        unsafe { self.bytes.as_ref() }
+    }
+}
+
+impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
+    type Size = S;
+    type Latching = L;
+    type Shared<'a> = DirectShared<'a, S, L>;
+    type Exclusive<'a> = DirectExclusive<'a, S, L>;
+
+    #[inline(always)]
+    fn fix_shared(&self, id: PageId) -> Result<DirectShared<'_, S, L>> {
+        let (of, base) = self.frame(id)?;
+        Ok(DirectShared { latch: of.shared(), of, base, size: PhantomData })
+    }
+
+    #[inline(always)]
+    fn fix_exclusive(&self, id: PageId) -> Result<DirectExclusive<'_, S, L>> {
+        let (of, base) = self.frame(id)?;
+        Ok(DirectExclusive { _latch: of.exclusive(), base, size: PhantomData })
+    }
+
+    #[inline]
+    fn try_fix_shared(&self, id: PageId) -> Result<Option<DirectShared<'_, S, L>>> {
+        let (of, base) = self.frame(id)?;
+        Ok(of.try_shared().map(|latch| DirectShared { latch, of, base, size: PhantomData }))
+    }
+
+    #[inline]
+    fn try_fix_exclusive(&self, id: PageId) -> Result<Option<DirectExclusive<'_, S, L>>> {
+        let (of, base) = self.frame(id)?;
+        Ok(of.try_exclusive().map(|_latch| DirectExclusive { _latch, base, size: PhantomData }))
+    }
+
+    #[inline]
+    fn try_upgrade<'a>(
+        &'a self,
+        shared: DirectShared<'a, S, L>,
+    ) -> Result<DirectExclusive<'a, S, L>, DirectShared<'a, S, L>> {
+        let DirectShared { latch, of, base, size } = shared;
+        match of.try_upgrade(latch) {
+            Ok(_latch) => Ok(DirectExclusive { _latch, base, size: PhantomData }),
+            Err(latch) => Err(DirectShared { latch, of, base, size }),
+        }
+    }
+
+    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<DirectExclusive<'_, S, L>> {
+        let mut allocation = self.space.hold();
+        if let Some(id) = allocation.free_page() {
+            let mut page = self.fix_exclusive(id)?;
+            let following = space::reuse(&mut page, store, kind)?;
+            allocation.take_free_page(following);
+            return Ok(page);
+        }
+        let id = allocation.page_at_end()?;
+        allocation.reserve(&self.file)?;
+        self.commit(id.0 + 1)?;
+        // Nobody can be led to the page before it is counted, and so it is before it is formatted:
+        // whoever holds its number got it from this call.
+        allocation.take_page_at_end();
+        let mut page = self.fix_exclusive(id)?;
+        page.page_mut().format(id, store, kind);
+        Ok(page)
+    }
+
+    fn free_page(&self, page: DirectExclusive<'_, S, L>) {
+        self.space.free(page);
+    }
+
+    #[inline]
+    fn page_count(&self) -> u32 {
+        self.space.pages()
+    }
+
+    fn root(&self) -> Option<PageId> {
+        let root = self.space.state().root;
+        (root != 0).then_some(PageId(root))
+    }
+
+    fn set_root(&self, root: PageId) {
+        self.space.set_root(root);
+    }
+
+    fn check(&self) -> Vec<Damage> {
+        self.space.check(self)
+    }
+}

@@ -1,0 +1,241 @@
+//! The data file: page n at offset n × page size, page 0 says what the file is.
+//!
+//! Everything that comes in is verified (length, magic, version, page size, checksum, number,
+//! bounds) and refused with file and offset; everything that goes out is stamped with its checksum
+//! on a copy, so a page can be written while rows of it are read. Space is taken from the file
+//! system in extents ahead of use: a full disk is met when a page is made, not when it is written.
+//!
+//! Not here: which pages are in memory, the write-ahead rule.
+
+use std::ptr::NonNull;
+
+use super::error::PageFailure;
+use super::space::SpaceState;
+use super::{PageError, Result};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::paged::page::{
+    FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageId, PageKind, PageMut, PageSize, StoreId,
+};
+use crate::probe::{self, Counter};
+
+/// The data file's name in its directory.
+pub const PAGES_FILE: &str = "pages";
+
+/// The file grows by an eighth of its length, at least and at most by these.
+const EXTENT_BYTES_MIN: u64 = 256 << 10;
+const EXTENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Offsets in the body of page 0, all `u32` but the magic: docs/format.md.
+const VERSION: usize = MAGIC.len();
+const PAGE_BYTES: usize = VERSION + 4;
+const PAGES: usize = PAGE_BYTES + 4;
+const FREE_HEAD: usize = PAGES + 4;
+const FREE_PAGES: usize = FREE_HEAD + 4;
+const ROOT: usize = FREE_PAGES + 4;
+const CLOSED: usize = ROOT + 4;
+const PREFIX_BYTES: usize = HEADER_BYTES + PAGES;
+
+/// A page outside the pool: aligned, with the size known to the compiler.
+struct Scratch<S> {
+    words: Vec<u64>,
+    size: std::marker::PhantomData<S>,
+}
+
+impl<S: PageSize> Scratch<S> {
+    fn new() -> Self {
+        Self { words: vec![0; S::BYTES / size_of::<u64>()], size: std::marker::PhantomData }
+    }
+
+    /// The page. Whoever uses it formats, copies or reads a page into it first.
+    fn page(&mut self) -> PageMut<'_, S> {
+        let base = NonNull::from(&mut *self.words).cast();
+        // SAFETY: the words are a page's bytes, aligned and borrowed exclusively. All zeros have no
+        // slots, so nothing leads outside before a page is put there either.
+        unsafe { PageMut::new(base) }
+    }
+}
+
+/// The data file of a directory.
+#[derive(Debug)]
+pub(super) struct PageFile<S> {
+    file: Box<dyn DiskFile>,
+    size: std::marker::PhantomData<S>,
+}
+
+impl<S: PageSize> PageFile<S> {
+    /// Makes the file. It counts as not closed until [`PageFile::write_header`] says so.
+    pub(super) fn create(disk: &dyn Disk) -> Result<(Self, SpaceState)> {
+        let file = Self::locked(disk.open(PAGES_FILE, Open::New)?)?;
+        let state = SpaceState::empty();
+        file.write_header(state, false)?;
+        file.file.sync()?;
+        disk.sync_dir()?;
+        Ok((file, state))
+    }
+
+    /// Opens a file that was closed, and marks it as not closed.
+    pub(super) fn open(disk: &dyn Disk) -> Result<(Self, SpaceState)> {
+        let file = Self::locked(disk.open(PAGES_FILE, Open::Write)?)?;
+        let state = file.read_header()?;
+        file.write_header(state, false)?;
+        file.file.sync()?;
+        Ok((file, state))
+    }
+
+    fn locked(file: Box<dyn DiskFile>) -> Result<Self> {
+        if !file.try_lock()? {
+            return Err(PageFailure::InUse { file: file.name().to_owned() }.into());
+        }
+        Ok(Self { file, size: std::marker::PhantomData })
+    }
+
+    fn offset(id: PageId) -> u64 {
+        u64::from(id.0) * S::BYTES as u64
+    }
+
+    #[cold]
+    fn damaged(&self, offset: u64, what: impl Into<String>) -> PageError {
+        let (file, what) = (self.file.name().to_owned(), what.into());
+        PageFailure::Damaged { file, offset, what }.into()
+    }
+
+    /// The refusal of a page number that is not in the file.
+    #[cold]
+    pub(super) fn no_such_page(&self, id: PageId, pages: u32) -> PageError {
+        let what = format!("something leads to page {}, but there are {pages} pages", id.0);
+        self.damaged(Self::offset(id), what)
+    }
+
+    fn read_header(&self) -> Result<SpaceState> {
+        let len = self.file.len()?;
+        self.check_prefix(len)?;
+        if len < S::BYTES as u64 {
+            return Err(self.damaged(len, "the file ends inside its first page"));
+        }
+        let mut scratch = Scratch::<S>::new();
+        let mut page = scratch.page();
+        self.read_page(PageId(0), &mut page)?;
+        let field = |at| read_u32(page.read().body(), at);
+        if page.read().kind() != PageKind::Header {
+            return Err(self.damaged(0, "page 0 is not a header"));
+        }
+        if field(CLOSED) != 1 {
+            return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
+        }
+        let state = SpaceState {
+            pages: field(PAGES),
+            reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
+            free_head: field(FREE_HEAD),
+            free_pages: field(FREE_PAGES),
+            root: field(ROOT),
+        };
+        if state.pages == 0 || state.free_head >= state.pages || state.root >= state.pages {
+            return Err(self.damaged(HEADER_BYTES as u64, "page numbers are out of range"));
+        }
+        if state.reserved_pages < state.pages {
+            let what = format!("the file ends here, but it should hold {} pages", state.pages);
+            return Err(self.damaged(len, what));
+        }
+        Ok(state)
+    }
+
+    /// Whose file it is, before its page size can be relied on.
+    fn check_prefix(&self, len: u64) -> Result<()> {
+        if len < PREFIX_BYTES as u64 {
+            return Err(self.damaged(len, "the file ends inside its header"));
+        }
+        let mut prefix = [0; PREFIX_BYTES];
+        self.file.read_at(&mut prefix, 0)?;
+        let body = &prefix[HEADER_BYTES..];
+        let at = |offset| (HEADER_BYTES + offset) as u64;
+        if body[..MAGIC.len()] != MAGIC {
+            return Err(self.damaged(at(0), "this is no data file of Tombolo"));
+        }
+        let version = read_u32(body, VERSION);
+        if version != FORMAT_VERSION {
+            let what = format!("format version {version}, this program reads {FORMAT_VERSION}");
+            return Err(self.damaged(at(VERSION), what));
+        }
+        let bytes = read_u32(body, PAGE_BYTES);
+        if bytes as usize != S::BYTES {
+            let what = format!("pages of {bytes} bytes, this profile uses {}", S::BYTES);
+            return Err(self.damaged(at(PAGE_BYTES), what));
+        }
+        Ok(())
+    }
+
+    /// Writes page 0.
+    pub(super) fn write_header(&self, state: SpaceState, closed: bool) -> Result<()> {
+        let mut scratch = Scratch::<S>::new();
+        let mut page = scratch.page();
+        page.format(PageId(0), StoreId(0), PageKind::Header);
+        let body = page.body_mut();
+        body[..MAGIC.len()].copy_from_slice(&MAGIC);
+        for (at, value) in [
+            (VERSION, FORMAT_VERSION),
+            (PAGE_BYTES, S::BYTES as u32),
+            (PAGES, state.pages),
+            (FREE_HEAD, state.free_head),
+            (FREE_PAGES, state.free_pages),
+            (ROOT, state.root),
+            (CLOSED, u32::from(closed)),
+        ] {
+            body[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        page.stamp_checksum();
+        Ok(self.file.write_at(page.read().bytes(), 0)?)
+    }
+
+    /// Reads page `id` and verifies it. `page` is unspecified when that fails.
+    pub(super) fn read_page(&self, id: PageId, page: &mut PageMut<'_, S>) -> Result<()> {
+        let offset = Self::offset(id);
+        match self.file.read_at(page.bytes_mut(), offset) {
+            Err(error) if error.is_truncated() => {
+                return Err(self.damaged(self.file.len()?.min(offset), "the file ends here"));
+            }
+            result => result?,
+        }
+        let page = page.read();
+        let verified = page.verify_checksum().and_then(|()| page.verify(id));
+        verified.map_err(|what| self.damaged(offset, what))
+    }
+
+    /// Writes a page.
+    pub(super) fn write_page(&self, page: Page<'_, S>) -> Result<()> {
+        let mut scratch = Scratch::<S>::new();
+        let mut copy = scratch.page();
+        copy.bytes_mut().copy_from_slice(page.bytes());
+        probe::count(Counter::PageCopies, 1);
+        copy.stamp_checksum();
+        Ok(self.file.write_at(copy.read().bytes(), Self::offset(page.id()))?)
+    }
+
+    /// Takes space for at least `pages` pages; says for how many there is space now.
+    pub(super) fn reserve(&self, pages: u32, reserved: u32) -> Result<u32> {
+        if pages <= reserved {
+            return Ok(reserved);
+        }
+        let size = S::BYTES as u64;
+        let (needed, held) = (u64::from(pages) * size, u64::from(reserved) * size);
+        let extent = (held / 8).clamp(EXTENT_BYTES_MIN, EXTENT_BYTES_MAX) / size * size;
+        let wanted = needed.max(held + extent).min(u64::from(u32::MAX) * size);
+        let granted = match self.file.set_len(wanted) {
+            Ok(()) => wanted,
+            // What is left may still be enough for what is needed.
+            Err(error) if error.is_full() => self.file.set_len(needed).map(|()| needed)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((granted / size) as u32)
+    }
+
+    /// Makes everything written durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        Ok(self.file.sync()?)
+    }
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(value)
+}

@@ -1,0 +1,241 @@
+//! A frame of the buffer pool, and the guards that fix the page in it.
+//!
+//! ```text
+//!            claim (no pins)              link                 unlink (no pins, clean)
+//!   EMPTY ────────────────────► OWNED ───────────► RESIDENT ─────────────────────────► OWNED
+//!     ▲                           │    ◄───────────
+//!     └───────────────────────────┘     unlink (could not be read)
+//!               give back
+//! ```
+//!
+//! EMPTY: page = none, pins may be those of threads that waited for a page that could not be read;
+//! they see that the page is not theirs, and leave. OWNED: page = none, one pin, one thread.
+//! RESIDENT: in its chain of the page table; the page is there once the frame's latch, which its
+//! reader holds alone meanwhile, can be had.
+//!
+//! Invariants: a page is in at most one frame; pins are taken on a RESIDENT frame only, under the
+//! latch of its chain; while there is a pin the page stays; no latch is held without a pin, so a
+//! frame without pins is unlatched.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use super::{ExclusivePage, ReadPage, SharedPage};
+use crate::latch::{GuardedU32, Latching, RawLatch};
+use crate::paged::page::{Page, PageMut, PageSize};
+use crate::probe::{self, Counter};
+use crate::sync::{AtomicU32, Ordering};
+
+/// No frame, or the end of a chain.
+pub(super) const NO_FRAME: u32 = u32::MAX;
+/// The page of a frame that holds none. Page 0 never is in a frame.
+pub(super) const NO_PAGE: u32 = 0;
+
+/// How often the clock passes a page that was used and used again before it evicts it.
+const USAGE_MAX: u32 = 5;
+
+/// What is kept of a frame, besides its page. A cache line each.
+#[repr(align(64))]
+pub(super) struct Frame<L: Latching> {
+    /// Protects the page's bytes.
+    pub(super) latch: L::Latch,
+    /// Guards and pinned rows.
+    pins: AtomicU32,
+    /// The page in the frame.
+    pub(super) page: GuardedU32,
+    /// The next frame of the chain.
+    pub(super) next: GuardedU32,
+    /// How often it was used since the clock came by.
+    usage: GuardedU32,
+    /// Whether the page differs from the one in the file.
+    dirty: GuardedU32,
+}
+
+impl<L: Latching> Frame<L> {
+    pub(super) fn empty() -> Self {
+        Self {
+            latch: L::Latch::default(),
+            pins: AtomicU32::new(0),
+            page: GuardedU32::new(NO_PAGE),
+            next: GuardedU32::new(NO_FRAME),
+            usage: GuardedU32::new(0),
+            dirty: GuardedU32::new(0),
+        }
+    }
+
+    /// Pins the frame. Called under the latch of its chain, or by whoever has it pinned.
+    #[inline(always)]
+    pub(super) fn pin(&self) -> FramePin<'_, L> {
+        // Relaxed: ordered before an eviction by the chain's latch, under which both happen.
+        if L::WAITS {
+            self.pins.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        FramePin { frame: self }
+    }
+
+    /// Pins a frame nobody has pinned.
+    pub(super) fn claim(&self) -> Option<FramePin<'_, L>> {
+        // Acquire: partner of the Release in `FramePin::drop`: the frame's last user is through.
+        // Relaxed on failure: nothing was taken.
+        self.pins.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(FramePin { frame: self })
+    }
+
+    /// Pins a frame nobody has pinned and that holds no page.
+    pub(super) fn claim_empty(&self) -> Option<FramePin<'_, L>> {
+        if self.page.get() != NO_PAGE {
+            return None;
+        }
+        let pin = self.claim()?;
+        // Somebody may have claimed, filled and let go of it in between.
+        (self.page.get() == NO_PAGE).then_some(pin)
+    }
+
+    /// How many guards and pinned rows there are.
+    #[inline(always)]
+    pub(super) fn pins(&self) -> u32 {
+        // Acquire: partner of the Release in `FramePin::drop`: who sees that a row is no longer
+        // pinned may overwrite it.
+        self.pins.load(Ordering::Acquire)
+    }
+
+    /// Counts a use; an update lost to another thread does no harm.
+    #[inline(always)]
+    pub(super) fn use_once(&self) {
+        let usage = self.usage.get();
+        if usage < USAGE_MAX {
+            self.usage.set(usage + 1);
+        }
+    }
+
+    /// Takes one use back; `false` when none is left.
+    pub(super) fn spend_use(&self) -> bool {
+        let usage = self.usage.get();
+        self.usage.set(usage.saturating_sub(1));
+        usage > 0
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty.get() != 0
+    }
+
+    /// Says whether the page differs from the file: `true` under the exclusive latch, `false` under
+    /// any.
+    #[inline(always)]
+    pub(super) fn set_dirty(&self, dirty: bool) {
+        self.dirty.set(u32::from(dirty));
+    }
+}
+
+/// Keeps a page in its frame.
+pub(super) struct FramePin<'a, L: Latching> {
+    frame: &'a Frame<L>,
+}
+
+impl<'a, L: Latching> FramePin<'a, L> {
+    #[inline(always)]
+    pub(super) fn frame(&self) -> &'a Frame<L> {
+        self.frame
+    }
+}
+
+impl<L: Latching> Drop for FramePin<'_, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let pins = &self.frame.pins;
+        // Release: partner of the Acquires in `pins` and `claim`.
+        if L::WAITS {
+            let before = pins.fetch_sub(1, Ordering::Release);
+            debug_assert!(before > 0);
+        } else {
+            pins.store(pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A page of a buffer pool, held together with other readers.
+// The latch goes before the pin: a frame without pins is unlatched.
+pub struct SharedFrame<'a, S: PageSize, L: Latching> {
+    pub(super) latch: <L::Latch as RawLatch>::Shared<'a>,
+    pub(super) pin: FramePin<'a, L>,
+    pub(super) base: NonNull<u8>,
+    pub(super) size: PhantomData<S>,
+}
+
+impl<S: PageSize, L: Latching> ReadPage for SharedFrame<'_, S, L> {
+    type Size = S;
+
+    #[inline(always)]
+    fn page(&self) -> Page<'_, S> {
+        // SAFETY: (1) the frame's memory outlives the guard and holds a page that was verified when
+        // it was read or formatted; the pin keeps it there. (2) The latch keeps writers out.
+        unsafe { Page::new(self.base) }
+    }
+}
+
+impl<'a, S: PageSize, L: Latching> SharedPage for SharedFrame<'a, S, L> {
+    type Pin = PinnedRecord<'a, L>;
+
+    #[inline(always)]
+    fn pin(self, slot: u16) -> Option<PinnedRecord<'a, L>> {
+        let bytes = NonNull::from(self.page().record(slot)?);
+        probe::count(Counter::Pins, 1);
+        Some(PinnedRecord { bytes, _pin: self.pin })
+    }
+}
+
+/// A page of a buffer pool, held alone.
+pub struct ExclusiveFrame<'a, S: PageSize, L: Latching> {
+    // Read by no one: held to be dropped.
+    pub(super) _latch: <L::Latch as RawLatch>::Exclusive<'a>,
+    pub(super) pin: FramePin<'a, L>,
+    pub(super) base: NonNull<u8>,
+    pub(super) size: PhantomData<S>,
+}
+
+impl<S: PageSize, L: Latching> ReadPage for ExclusiveFrame<'_, S, L> {
+    type Size = S;
+
+    #[inline(always)]
+    fn page(&self) -> Page<'_, S> {
+        // SAFETY: as in `SharedFrame`; `&self` keeps this guard's own writes out.
+        unsafe { Page::new(self.base) }
+    }
+}
+
+impl<S: PageSize, L: Latching> ExclusivePage for ExclusiveFrame<'_, S, L> {
+    #[inline(always)]
+    fn page_mut(&mut self) -> PageMut<'_, S> {
+        self.pin.frame.set_dirty(true);
+        // SAFETY: as in `SharedFrame`, and the latch is held alone; without latches there is one
+        // thread, and it fixes no page twice at a time unless to read it (as with latches, where it
+        // would wait for itself).
+        unsafe { PageMut::new(self.base) }
+    }
+
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.pin.frame.pins() == 1
+    }
+}
+
+/// A record of a page that stays where it is; other records of the page may change meanwhile.
+pub struct PinnedRecord<'a, L: Latching> {
+    bytes: NonNull<[u8]>,
+    _pin: FramePin<'a, L>,
+}
+
+impl<L: Latching> Deref for PinnedRecord<'_, L> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the pin keeps the page in its frame; its records do not move while somebody else
+        // has it pinned (`is_alone`), and this one does not change because its reader has locked
+        // the row (the head of page.rs).
+        unsafe { self.bytes.as_ref() }
+    }
+}

@@ -1,0 +1,74 @@
+//! Pin against evict, under loom: two threads that need more pages than there are frames.
+//!
+//! The bytes of frames are real memory, which loom does not watch; what it explores is whether a
+//! guard ever shows the wrong page, or a page that was overwritten under a pin.
+
+use loom::thread;
+
+use super::{BufferPool, ExclusivePage, NoWriteAhead, PageAccess, ReadPage, SharedPage};
+use crate::disk::MemDisk;
+use crate::latch::Latched;
+use crate::paged::page::{PageId, PageKind, SlotKind, SmallPages, StoreId};
+use crate::sync::Arc;
+
+type Pool = BufferPool<SmallPages, Latched, NoWriteAhead>;
+
+/// A pool of `frames` frames and three pages, each of which holds its own number.
+fn pool(frames: usize) -> Arc<Pool> {
+    let pool = Pool::create(&MemDisk::new(), frames, NoWriteAhead).unwrap();
+    for _ in 0..3 {
+        let mut page = pool.new_page(StoreId(1), PageKind::Heap).unwrap();
+        let id = page.page().id();
+        page.page_mut().insert(4, SlotKind::Record).unwrap();
+        page.page_mut().record_mut(0).unwrap().copy_from_slice(&id.0.to_le_bytes());
+    }
+    Arc::new(pool)
+}
+
+fn explore(frames: usize, works: [fn(&Pool); 2]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 20_000;
+    model.check(move || {
+        let pool = pool(frames);
+        let other = Arc::clone(&pool);
+        let thread = thread::spawn(move || works[0](&other));
+        works[1](&pool);
+        thread.join().unwrap();
+        assert_eq!(pool.frames.iter().map(|frame| frame.pins()).sum::<u32>(), 0);
+    });
+}
+
+/// Pins a page's row; a pool that is in use whole may refuse.
+fn pin(pool: &Pool, id: u32) {
+    let Ok(page) = pool.fix_shared(PageId(id)) else { return };
+    let row = page.pin(0).unwrap();
+    assert_eq!(*row, id.to_le_bytes());
+}
+
+/// Writes a page's number into it again.
+fn write(pool: &Pool, id: u32) {
+    let Ok(mut page) = pool.fix_exclusive(PageId(id)) else { return };
+    assert_eq!(page.page().id(), PageId(id));
+    page.page_mut().record_mut(0).unwrap().copy_from_slice(&id.to_le_bytes());
+}
+
+#[test]
+fn two_threads_load_the_same_page() {
+    explore(2, [|pool| pin(pool, 1), |pool| pin(pool, 1)]);
+}
+
+#[test]
+fn a_pin_and_an_eviction() {
+    explore(2, [|pool| pin(pool, 3), |pool| pin(pool, 1)]);
+}
+
+#[test]
+fn a_writer_and_an_eviction() {
+    explore(2, [|pool| write(pool, 2), |pool| pin(pool, 1)]);
+}
+
+#[test]
+fn two_threads_and_one_frame() {
+    explore(1, [|pool| write(pool, 1), |pool| pin(pool, 2)]);
+}

@@ -1,0 +1,92 @@
+//! `Pointers`: records and nodes leave the pages (S9 off, second form).
+//!
+//! Meaningful only once logging, locking and latching are gone: it is never latched, so never
+//! shared. Index nodes keep the layout of a page body, but have no frame: a node's number is its
+//! address but for the base. Rows do not lie in pages at all: they lie in slabs, one row to a slot,
+//! and a row id is an address but for the base (`heap/slabs.rs`, which `RowStorage` names for this
+//! type). Gone with the pages of rows: slot arrays, free-space management, LSNs and checksums of
+//! rows, the second step from page to record.
+//!
+//! Not here: a file for the rows. What is loaded in this form is loaded again.
+
+use super::direct::{DirectExclusive, DirectFrames, DirectShared};
+use super::{PageAccess, Result};
+use crate::disk::MemDisk;
+use crate::latch::Unlatched;
+use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
+use crate::store::Damage;
+
+/// Nodes by number, rows by pointer.
+pub struct Pointers<S: PageSize> {
+    nodes: DirectFrames<S, Unlatched>,
+}
+
+impl<S: PageSize> Pointers<S> {
+    /// Without nodes; they may take `limit_bytes`.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn new(limit_bytes: usize) -> Result<Self> {
+        // The disk stays empty: nothing is ever written to it.
+        Ok(Self { nodes: DirectFrames::create(&MemDisk::new(), limit_bytes)? })
+    }
+}
+
+impl<S: PageSize> PageAccess for Pointers<S> {
+    type Size = S;
+    type Latching = Unlatched;
+    type Shared<'a> = DirectShared<'a, S, Unlatched>;
+    type Exclusive<'a> = DirectExclusive<'a, S, Unlatched>;
+
+    #[inline(always)]
+    fn fix_shared(&self, id: PageId) -> Result<Self::Shared<'_>> {
+        self.nodes.fix_shared(id)
+    }
+
+    #[inline(always)]
+    fn fix_exclusive(&self, id: PageId) -> Result<Self::Exclusive<'_>> {
+        self.nodes.fix_exclusive(id)
+    }
+
+    #[inline(always)]
+    fn try_fix_shared(&self, id: PageId) -> Result<Option<Self::Shared<'_>>> {
+        self.nodes.try_fix_shared(id)
+    }
+
+    #[inline(always)]
+    fn try_fix_exclusive(&self, id: PageId) -> Result<Option<Self::Exclusive<'_>>> {
+        self.nodes.try_fix_exclusive(id)
+    }
+
+    #[inline(always)]
+    fn try_upgrade<'a>(
+        &'a self,
+        shared: Self::Shared<'a>,
+    ) -> Result<Self::Exclusive<'a>, Self::Shared<'a>> {
+        self.nodes.try_upgrade(shared)
+    }
+
+    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>> {
+        self.nodes.new_page(store, kind)
+    }
+
+    fn free_page(&self, page: Self::Exclusive<'_>) {
+        self.nodes.free_page(page);
+    }
+
+    fn page_count(&self) -> u32 {
+        self.nodes.page_count()
+    }
+
+    fn root(&self) -> Option<PageId> {
+        self.nodes.root()
+    }
+
+    fn set_root(&self, root: PageId) {
+        self.nodes.set_root(root);
+    }
+
+    fn check(&self) -> Vec<Damage> {
+        self.nodes.check()
+    }
+}

@@ -1,0 +1,126 @@
+//! The page table: from page number to frame, chained hashing in latched partitions (LG-20).
+//!
+//! The links of a chain lie in the frames, which a look-up touches anyway; a partition's latch
+//! protects its chains and the page numbers of the frames in them. Whoever holds it shared may pin
+//! a frame it finds, whoever holds it exclusively and sees no pin knows that none can come.
+
+use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
+use crate::paged::page::PageId;
+
+use super::frame::{Frame, NO_FRAME};
+
+const PARTITIONS_MAX: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// From page number to frame.
+pub(super) struct PageTable<L: Latching> {
+    partitions: Box<[Partition<L>]>,
+    /// Heads of chains; a chain's partition is its number modulo the number of partitions.
+    heads: Box<[GuardedU32]>,
+    shift: u32,
+}
+
+/// Some of the chains, and how they were used. A cache line each.
+#[repr(align(64))]
+pub(super) struct Partition<L: Latching> {
+    latch: L::Latch,
+    hits: L::Counter,
+    misses: L::Counter,
+}
+
+impl<L: Latching> Partition<L> {
+    fn new() -> Self {
+        let (hits, misses) = (L::Counter::default(), L::Counter::default());
+        Self { latch: L::Latch::default(), hits, misses }
+    }
+}
+
+/// Where a page number is looked for.
+pub(super) struct Place<'a, L: Latching> {
+    partition: &'a Partition<L>,
+    head: &'a GuardedU32,
+}
+
+impl<L: Latching> PageTable<L> {
+    /// A table for `frames` frames: about two chains for each.
+    pub(super) fn new(frames: usize) -> Self {
+        let chains = (2 * frames).next_power_of_two().max(2);
+        let partitions = chains.min(PARTITIONS_MAX);
+        Self {
+            partitions: (0..partitions).map(|_| Partition::new()).collect(),
+            heads: (0..chains).map(|_| GuardedU32::new(NO_FRAME)).collect(),
+            shift: u32::BITS - chains.trailing_zeros(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn place(&self, id: PageId) -> Place<'_, L> {
+        // Fibonacci hashing: pages of one store are neighbours.
+        let chain = (id.0.wrapping_mul(0x9E37_79B9) >> self.shift) as usize;
+        let partition = &self.partitions[chain & (self.partitions.len() - 1)];
+        Place { partition, head: &self.heads[chain] }
+    }
+
+    /// Pages found and pages read.
+    pub(super) fn usage(&self) -> (u64, u64) {
+        self.partitions.iter().fold((0, 0), |(hits, misses), partition| {
+            (hits + partition.hits.get(), misses + partition.misses.get())
+        })
+    }
+}
+
+impl<'a, L: Latching> Place<'a, L> {
+    #[inline(always)]
+    pub(super) fn shared(&self) -> <L::Latch as RawLatch>::Shared<'a> {
+        self.partition.latch.shared()
+    }
+
+    pub(super) fn exclusive(&self) -> <L::Latch as RawLatch>::Exclusive<'a> {
+        self.partition.latch.exclusive()
+    }
+
+    #[inline(always)]
+    pub(super) fn count_hit(&self) {
+        self.partition.hits.advance(1);
+    }
+
+    pub(super) fn count_miss(&self) {
+        self.partition.misses.advance(1);
+    }
+
+    /// The frame that holds page `id`. Called under the latch.
+    #[inline(always)]
+    pub(super) fn find<'f>(
+        &self,
+        frames: &'f [Frame<L>],
+        id: PageId,
+    ) -> Option<(u32, &'f Frame<L>)> {
+        let mut index = self.head.get();
+        // Also the check that the index is one: the end of a chain is above all of them.
+        while let Some(frame) = frames.get(index as usize) {
+            if frame.page.get() == id.0 {
+                return Some((index, frame));
+            }
+            index = frame.next.get();
+        }
+        None
+    }
+
+    /// Enters frame `index`, whose page number is set, into its chain. Called under the exclusive
+    /// latch.
+    pub(super) fn link(&self, frames: &[Frame<L>], index: u32) {
+        frames[index as usize].next.set(self.head.get());
+        self.head.set(index);
+    }
+
+    /// Takes frame `index` out of its chain. Called under the exclusive latch.
+    ///
+    /// # Panics
+    /// When it is not in it.
+    pub(super) fn unlink(&self, frames: &[Frame<L>], index: u32) {
+        let mut link = self.head;
+        while link.get() != index {
+            link = &frames[link.get() as usize].next;
+        }
+        link.set(frames[index as usize].next.get());
+    }
+}
