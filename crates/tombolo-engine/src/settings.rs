@@ -1,13 +1,16 @@
 //! Settings: the numbers and choices a user tunes, each with its unit, limits, default and meaning.
 //!
-//! One registry ([`ALL`]) and one set of values ([`Settings`]). A value comes from the strongest source that names it: a flag, else the
-//! environment (`TOMBOLO_…`), else a configuration file, else the default. Every text goes through the same parser and the same limits, so a mistake is the
-//! same one-line error wherever it was made.
+//! One registry ([`ALL`]) and one set of values ([`Settings`]). A value comes from the strongest
+//! source that names it: a flag, else the environment (`TOMBOLO_…`), else a configuration file,
+//! else the default. Every text goes through the same parser and the same limits, so a mistake is
+//! the same one-line error wherever it was made.
 //!
-//! Not here: reading files, the environment or arguments (the command hands texts in), rules that concern several settings at once
-//! (whoever uses them together), and switches — those are types (storage `profile.rs`).
+//! Not here: reading files, the environment or arguments (the command hands texts in), rules that
+//! concern several settings at once (whoever uses them together), and switches — those are types
+//! (storage `profile.rs`).
 //!
-//! Invariants: a value that is held is within its limits; a weaker source never replaces a stronger one's value.
+//! Invariants: a value that is held is within its limits; a weaker source never replaces a stronger
+//! one's value.
 
 use std::collections::BTreeMap;
 use std::fmt;

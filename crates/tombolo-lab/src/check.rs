@@ -1,7 +1,8 @@
 //! `check`: a dumped database is loaded again and every condition and structure verified.
 //!
-//! Rows come back through the store's dynamic path, so types, ranges and unique keys are verified on the way; then come the twelve conditions, the
-//! indexes and the slabs. Tampering breaks one condition in the loaded copy, to prove that its check, and no other, notices.
+//! Rows come back through the store's dynamic path, so types, ranges and unique keys are verified
+//! on the way; then come the twelve conditions, the indexes and the slabs. Tampering breaks one
+//! condition in the loaded copy, to prove that its check, and no other, notices.
 //!
 //! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
 
@@ -77,7 +78,8 @@ impl Rows for Watched<'_> {
     }
 }
 
-/// Verifies the database dumped in `directory`, having broken the condition `tamper` in the loaded copy first, if one is named.
+/// Verifies the database dumped in `directory`, having broken the condition `tamper` in the loaded
+/// copy first, if one is named.
 ///
 /// # Errors
 /// When the dump cannot be read as one, or the condition cannot be broken.

@@ -1,11 +1,15 @@
-//! Counts the instructions of a mix's transactions, by kind and call (LG-37 … LG-45), with whatever this machine has.
+//! Counts the instructions of a mix's transactions, by kind and call (LG-37 … LG-45), with whatever
+//! this machine has.
 //!
-//! Inputs are grouped by kind; transactions that abort are a group of their own. Each group is a stretch of the mix in which only
-//! that kind is counted. By callgrind, the command starts itself again under valgrind with a hidden command
-//! ([`child`] is what that does): it loads once and forks once per part. The processor's counters count in this process, on a database loaded for it.
+//! Inputs are grouped by kind; transactions that abort are a group of their own. Each group is a
+//! stretch of the mix in which only that kind is counted. By callgrind, the command starts itself
+//! again under valgrind with a hidden command ([`child`] is what that does): it loads once and
+//! forks once per part. The processor's counters count in this process, on a database loaded for
+//! it.
 //!
-//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: all parts count the same transactions on the same
-//! database; a transaction that ends otherwise than its input says spoils the count loudly.
+//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: all parts
+//! count the same transactions on the same database; a transaction that ends otherwise than its
+//! input says spoils the count loudly.
 
 use std::ffi::OsString;
 
@@ -172,7 +176,8 @@ pub fn count(counter: Counter, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
     }
 }
 
-/// Ticks of the time-stamp counter per transaction of each group, measured natively on a database loaded for it.
+/// Ticks of the time-stamp counter per transaction of each group, measured natively on a database
+/// loaded for it.
 ///
 /// # Errors
 /// As [`count`].

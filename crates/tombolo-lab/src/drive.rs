@@ -1,15 +1,18 @@
 //! The closed loop: batches of inputs go through an instance, outcomes and times come out.
 //!
 //! # What is measured
-//! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock time, processor time of
-//! the process and of this thread, which is the engine's (`engine_cpu_s`). The throughput pass has no probe. Latencies come from a pass of its own
-//! that reads the clock once per transaction; the cost of a reading is measured and taken off.
+//! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock
+//! time, processor time of the process and of this thread, which is the engine's (`engine_cpu_s`).
+//! The throughput pass has no probe. Latencies come from a pass of its own that reads the clock
+//! once per transaction; the cost of a reading is measured and taken off.
 //!
-//! Where memory is taken in advance (setting `reserve`), so is the memory that a batch's new rows will need: what that costs is measured apart.
+//! Where memory is taken in advance (setting `reserve`), so is the memory that a batch's new rows
+//! will need: what that costs is measured apart.
 //!
 //! # Callers
-//! `callers` calls are under way all the time, answered in order by one execution thread: when a call is answered its caller makes
-//! the next at once, which waits behind the others. A call's latency therefore runs from the completion `callers` calls before its own.
+//! `callers` calls are under way all the time, answered in order by one execution thread: when a
+//! call is answered its caller makes the next at once, which waits behind the others. A call's
+//! latency therefore runs from the completion `callers` calls before its own.
 //!
 //! Not here: which store runs, and where inputs come from (an iterator). It starts no thread.
 

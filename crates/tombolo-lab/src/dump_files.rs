@@ -1,6 +1,8 @@
-//! The files of a dump: a directory with `TABLE.copy` for each table, written by `run --dump`, read by `check`.
+//! The files of a dump: a directory with `TABLE.copy` for each table, written by `run --dump`, read
+//! by `check`.
 //!
-//! Not here: what a row's text is (`dump.rs`, `restore.rs`). These are files of the lab, not of a database: they are not written durably.
+//! Not here: what a row's text is (`dump.rs`, `restore.rs`). These are files of the lab, not of a
+//! database: they are not written durably.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};

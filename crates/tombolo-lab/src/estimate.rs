@@ -1,7 +1,8 @@
 //! How much memory a run will take, before it takes any.
 //!
-//! From the schema: rows of each table at full width with their index entries, and a fifth on top for what slots, nodes and growth
-//! steps waste. What a run of a known number of transactions adds is included; how many a timed run will make is not known, so the driver watches it.
+//! From the schema: rows of each table at full width with their index entries, and a fifth on top
+//! for what slots, nodes and growth steps waste. What a run of a known number of transactions adds
+//! is included; how many a timed run will make is not known, so the driver watches it.
 //!
 //! Not here: what is available (`host.rs`) and what to do about it (`run.rs`).
 

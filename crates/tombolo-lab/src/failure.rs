@@ -1,4 +1,5 @@
-//! Why a command ends without doing what it was asked, in one line: what failed, on what, what to do.
+//! Why a command ends without doing what it was asked, in one line: what failed, on what, what to
+//! do.
 //!
 //! Not here: what a shell sees of it beyond the status, which is the command's business.
 

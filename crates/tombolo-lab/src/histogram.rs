@@ -1,6 +1,7 @@
 //! Latencies of many transactions in little memory: counts by value, three significant digits kept.
 //!
-//! A thin wrapper over `hdrhistogram` that speaks nanoseconds and gives what results print. It reads no clock.
+//! A thin wrapper over `hdrhistogram` that speaks nanoseconds and gives what results print. It
+//! reads no clock.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

@@ -1,7 +1,9 @@
-//! The machine and this process on it, as results name them: processor, cores, memory, system, bytes written to disks.
+//! The machine and this process on it, as results name them: processor, cores, memory, system,
+//! bytes written to disks.
 //!
-//! Read from `/proc` and `/sys` when asked, never cached. Where a limit of a control group is tighter than the machine, the limit is
-//! the machine. Not here: clocks (the engine's door) and the topology of caches.
+//! Read from `/proc` and `/sys` when asked, never cached. Where a limit of a control group is
+//! tighter than the machine, the limit is the machine. Not here: clocks (the engine's door) and the
+//! topology of caches.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +50,8 @@ pub fn resident_bytes() -> u64 {
     proc_kb(&text("/proc/self/status"), "VmRSS").unwrap_or(0)
 }
 
-/// Bytes this process has caused to be written to disks since it started; `None` where the kernel does not say.
+/// Bytes this process has caused to be written to disks since it started; `None` where the kernel
+/// does not say.
 pub fn disk_bytes() -> Option<u64> {
     field(&text("/proc/self/io"), "write_bytes")?.parse().ok()
 }

@@ -1,7 +1,9 @@
-//! A database of one profile, its profile erased: what drivers, checks and counters do with any of them.
+//! A database of one profile, its profile erased: what drivers, checks and counters do with any of
+//! them.
 //!
-//! The engine and the workload are compiled once per profile, here and nowhere else; behind [`Instance`] there is one dynamic call per
-//! batch of inputs and none inside. Not here: clocks, files, what is printed.
+//! The engine and the workload are compiled once per profile, here and nowhere else; behind
+//! [`Instance`] there is one dynamic call per batch of inputs and none inside. Not here: clocks,
+//! files, what is printed.
 //!
 //! Invariant: what is timed runs on the store without probes ([`Metered::store`]).
 
@@ -192,7 +194,8 @@ struct Tpcc<S: Store> {
     metered: Metered<S>,
     /// Bound once there are tables.
     transactions: Option<Transactions>,
-    /// Takes memory for rows of the table at a position; no part of [`Store`], which may live on disk.
+    /// Takes memory for rows of the table at a position; no part of [`Store`], which may live on
+    /// disk.
     reserve: fn(&mut S, usize, usize) -> tombolo_storage::error::Result<()>,
 }
 
@@ -209,7 +212,8 @@ impl<S: Store> Tpcc<S> {
         Ok(())
     }
 
-    /// Runs a group with its transactions announced to the meter, on the store with probes or on the one without.
+    /// Runs a group with its transactions announced to the meter, on the store with probes or on
+    /// the one without.
     fn run_metered(&mut self, group: &Group, probes: bool) -> Result<(), CounterError> {
         let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
         let Some(transactions) = &self.transactions else { return Err(damaged("not loaded")) };

@@ -1,10 +1,12 @@
 //! A store with probes: every call that has a category is announced to a meter (LG-44, LG-45).
 //!
-//! A separate type, so that the store that is timed contains no probe. Deletions, scans, prefetches and the phase change pass through
-//! unannounced: they count as *other*. A look-up of many keys in lock step is one call.
+//! A separate type, so that the store that is timed contains no probe. Deletions, scans, prefetches
+//! and the phase change pass through unannounced: they count as *other*. A look-up of many keys in
+//! lock step is one call.
 //!
-//! Not here: what is counted and where it goes (`counters`). Invariants: the meter is the first field, which every probe
-//! relies on; nothing else happens between a probe and the call it announces.
+//! Not here: what is counted and where it goes (`counters`). Invariants: the meter is the first
+//! field, which every probe relies on; nothing else happens between a probe and the call it
+//! announces.
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,7 @@
 //! How far a long command is, told to whoever shows it.
 //!
-//! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line written to a file in
-//! the middle of a run would be counted as the run's own disk traffic.
+//! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line
+//! written to a file in the middle of a run would be counted as the run's own disk traffic.
 
 /// Hears of stages that take a while.
 pub trait Progress {

@@ -1,9 +1,11 @@
 //! Reads dumped rows back: PostgreSQL's COPY text, by the columns of any schema.
 //!
-//! The inverse of `dump.rs`. Every text is parsed strictly by its column's type and every row goes through the store's dynamic path, which verifies
-//! types, ranges and unique keys. Not here: files ([`Rows`] gives lines, whoever implements it knows where they come from).
+//! The inverse of `dump.rs`. Every text is parsed strictly by its column's type and every row goes
+//! through the store's dynamic path, which verifies types, ranges and unique keys. Not here: files
+//! ([`Rows`] gives lines, whoever implements it knows where they come from).
 //!
-//! Invariant: what restores without an error dumps to the same text; another text of the same value is refused as not canonical.
+//! Invariant: what restores without an error dumps to the same text; another text of the same value
+//! is refused as not canonical.
 
 use std::fmt;
 

@@ -1,9 +1,12 @@
 //! `run`: one workload on one profile, from an empty store to a verified result.
 //!
-//! Load, warm up, measure throughput, time single transactions, verify every condition, hash the state, count instructions — in this order; only
-//! the third is in the throughput figures. Here settings become a [`Plan`]: rules that concern several settings at once are checked before anything starts.
+//! Load, warm up, measure throughput, time single transactions, verify every condition, hash the
+//! state, count instructions — in this order; only the third is in the throughput figures. Here
+//! settings become a [`Plan`]: rules that concern several settings at once are checked before
+//! anything starts.
 //!
-//! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes (the command).
+//! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes
+//! (the command).
 
 use std::path::PathBuf;
 
@@ -233,7 +236,8 @@ pub struct Outcome {
     pub throughput: Throughput,
     /// The latency pass, by kind.
     pub latencies: [Latencies; 5],
-    /// Bytes written to disks from before loading until after the passes; `None` where the kernel does not say.
+    /// Bytes written to disks from before loading until after the passes; `None` where the kernel
+    /// does not say.
     pub disk_bytes: Option<u64>,
     /// The checks.
     pub verification: Verification,

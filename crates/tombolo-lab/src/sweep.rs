@@ -1,7 +1,9 @@
-//! Sweeps: the same run at many points, interleaved in rounds, and what the points are to each other.
+//! Sweeps: the same run at many points, interleaved in rounds, and what the points are to each
+//! other.
 //!
-//! A round runs every point once before the next round begins, so that a machine whose speed drifts drifts under all points alike. Points are all
-//! combinations of the swept values. Not here: running one (`run.rs`).
+//! A round runs every point once before the next round begins, so that a machine whose speed drifts
+//! drifts under all points alike. Points are all combinations of the swept values. Not here:
+//! running one (`run.rs`).
 
 use std::collections::BTreeMap;
 

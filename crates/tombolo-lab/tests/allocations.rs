@@ -68,10 +68,9 @@ fn allocations<P: MemoryProfile>(mix: Mix) -> (u64, usize) {
 #[test]
 fn transactions_allocate_nothing() {
     for mix in [Mix::Paper, Mix::Standard] {
-        for (profile, (allocations, committed)) in [
-            (Bare::NAME, allocations::<Bare>(mix)),
-            (Memory::NAME, allocations::<Memory>(mix)),
-        ] {
+        for (profile, (allocations, committed)) in
+            [(Bare::NAME, allocations::<Bare>(mix)), (Memory::NAME, allocations::<Memory>(mix))]
+        {
             assert!(committed > (WARM_UP + COUNTED) * 9 / 10, "{profile}: {committed} committed");
             assert_eq!(allocations, 0, "{profile}, {mix:?} mix");
         }

@@ -78,7 +78,8 @@ impl fmt::Display for Error {
             }
             Self::NoSpace { held_bytes } => write!(
                 f,
-                "no memory for another row or index entry ({held_bytes} bytes held): raise the memory limit or delete rows"
+                "no memory for another row or index entry ({held_bytes} bytes held): \
+                 raise the memory limit or delete rows"
             ),
             Self::Unordered { index } => {
                 write!(f, "index {index} is a hash index and has no order: scan a tree index")

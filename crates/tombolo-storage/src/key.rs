@@ -285,11 +285,11 @@ fn encode_padded(value: &[u8], width: usize, out: &mut Vec<u8>) -> Fit {
 
 /// Any bytes, ended so that a prefix sorts first: 0 becomes 0 255, the end is 0 1.
 fn encode_bytes(value: &[u8], out: &mut Vec<u8>) -> Fit {
-    for &byte in value {
-        out.push(byte);
-        if byte == 0 {
-            out.push(255);
+    for (i, piece) in value.split(|&byte| byte == 0).enumerate() {
+        if i > 0 {
+            out.extend_from_slice(&[0, 255]);
         }
+        out.extend_from_slice(piece);
     }
     out.extend_from_slice(&[0, 1]);
     Fit::Within

@@ -1,6 +1,7 @@
 //! Settings as flags: every command takes the settings that concern it, from the one registry.
 //!
-//! Their help is the registry's text, their errors are the registry's errors. Here flags, environment and file come together (the strongest first).
+//! Their help is the registry's text, their errors are the registry's errors. Here flags,
+//! environment and file come together (the strongest first).
 
 use std::fs;
 use std::marker::PhantomData;

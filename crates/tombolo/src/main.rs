@@ -1,9 +1,12 @@
-//! The `tombolo` command: arguments in, results on standard output, everything else on standard error.
+//! The `tombolo` command: arguments in, results on standard output, everything else on standard
+//! error.
 //!
-//! Exit status: 0 success · 1 the command's own check failed, or the command has a defect (a panic) · 2 bad usage or input ·
-//! 3 the machine cannot (memory, disk, a missing program). Every error is one line: what failed, on what, what to do.
+//! Exit status: 0 success · 1 the command's own check failed, or the command has a defect (a panic)
+//! · 2 bad usage or input · 3 the machine cannot (memory, disk, a missing program). Every error is
+//! one line: what failed, on what, what to do.
 //!
-//! Thin on purpose: what a command does is in the lab crate; here are arguments (`cmd/`), their errors (`usage.rs`) and where output goes (`output.rs`).
+//! Thin on purpose: what a command does is in the lab crate; here are arguments (`cmd/`), their
+//! errors (`usage.rs`) and where output goes (`output.rs`).
 
 mod bar;
 mod cmd;

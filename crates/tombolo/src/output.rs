@@ -1,4 +1,5 @@
-//! Where results go: one JSON object a line for scripts, text for people. Messages go to standard error.
+//! Where results go: one JSON object a line for scripts, text for people. Messages go to standard
+//! error.
 //!
 //! A reader that stops reading (`| head`) ends the command quietly.
 

@@ -1,6 +1,7 @@
 //! Numbers with units, as users write them: `1_000`, `50k`, `1.5M`, `512 MB`, `500ms`.
 //!
-//! Exact: a number that is no whole multiple of the smallest unit is refused, never rounded. Not here: limits.
+//! Exact: a number that is no whole multiple of the smallest unit is refused, never rounded. Not
+//! here: limits.
 
 use std::fmt;
 

@@ -42,7 +42,8 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// How far the categories' sum is from the whole that was counted on the same store, in percent.
+    /// How far the categories' sum is from the whole that was counted on the same store, in
+    /// percent.
     #[must_use]
     pub fn sum_error_percent(&self) -> f64 {
         percent_off(self.categories.iter().sum(), self.probed)

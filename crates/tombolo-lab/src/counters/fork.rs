@@ -130,7 +130,8 @@ fn fork(earlier: &mut [Child], run: impl FnOnce() -> Vec<u8>) -> Result<Child, C
 /// Runs `run` once per target, each in a process forked from this one as it is now, at most
 /// `at_once` at the same time, and returns what each returned, in the targets' order.
 ///
-/// Nothing that `run` does is seen here, except for what it returns. A panic in it is an error here.
+/// Nothing that `run` does is seen here, except for what it returns. A panic in it is an error
+/// here.
 ///
 /// # Errors
 /// When this process has more than one thread, or a child cannot be made or ends badly. No child is

@@ -24,11 +24,11 @@
 //!
 //! # Counting with callgrind
 //! [`Meter::count`] names the one [`Part`] to count in this process. `Whole` and `Probed` arm the
-//! transaction's boundaries, a category its calls' boundaries, `Other` both: the transaction's begin
-//! switches on, each call's begin off and its end on again. The cost of empty probes under the same
-//! arming is counted in the same process and dumped first, so that [`counts`](super::counts) can
-//! subtract it. A process counts one part: the next one is counted by another child of
-//! [`fork_each`](super::fork::fork_each).
+//! transaction's boundaries, a category its calls' boundaries, `Other` both: the transaction's
+//! begin switches on, each call's begin off and its end on again. The cost of empty probes under
+//! the same arming is counted in the same process and dumped first, so that
+//! [`counts`](super::counts) can subtract it. A process counts one part: the next one is counted by
+//! another child of [`fork_each`](super::fork::fork_each).
 //!
 //! # Counting natively
 //! [`Meter::time`] arms everything to read a [`Native`] counter; one run gives all categories, less
@@ -200,7 +200,8 @@ macro_rules! boundary {
     };
 }
 
-/// Calls [`clock`] for the meter in `rax` and the slot in `edx`, keeping all registers but those two.
+/// Calls [`clock`] for the meter in `rax` and the slot in `edx`, keeping all registers but those
+/// two.
 #[unsafe(naked)]
 unsafe extern "C" fn clock_keeping_registers<const EXIT: bool>() {
     naked_asm!(
@@ -264,9 +265,10 @@ impl Meter {
     #[inline(always)]
     fn enter_slot<S: Slot>(&self) {
         // SAFETY: what is written through the shared reference are cells, at offsets of the meter
-        // itself, S::SLOT being below SLOTS. The request is the one in `client`: it reads six words of
-        // a static and writes `rdx`. The call keeps all registers but `rax` and `rdx`, gets the
-        // stack as the ABI wants it (`nostack` is not promised), and a meter that lives on after it.
+        // itself, S::SLOT being below SLOTS. The request is the one in `client`: it reads six words
+        // of a static and writes `rdx`. The call keeps all registers but `rax` and `rdx`, gets the
+        // stack as the ABI wants it (`nostack` is not promised), and a meter that lives on after
+        // it.
         unsafe {
             asm!(
                 "inc qword ptr [{meter} + {entered}]",

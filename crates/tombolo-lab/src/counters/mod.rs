@@ -3,8 +3,8 @@
 //! # What it is
 //! Three sources of counts and one way to tell them what runs (LG-38, LG-39, LG-44, LG-45):
 //! - [`callgrind`] counts instructions exactly, the same on every machine. The counted process is a
-//!   child under valgrind; [`client`] are the requests it makes, [`fork`] gives every count the same
-//!   loaded database, [`counts`] takes the probes' own cost off.
+//!   child under valgrind; [`client`] are the requests it makes, [`fork`] gives every count the
+//!   same loaded database, [`counts`] takes the probes' own cost off.
 //! - [`tsc`] reads the processor's time-stamp counter: cycles, measured natively.
 //! - [`hardware`] reads the processor's instruction counter, where the machine lets us.
 //! - [`meter`] is told where transactions and calls begin and end and drives one of the three.

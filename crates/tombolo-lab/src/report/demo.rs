@@ -24,7 +24,7 @@ pub fn opening(host: &Host, style: Style) -> String {
 }
 
 fn fact(name: &str, figure: &str, meaning: &str, style: Style) -> String {
-    format!("  {name:<9} {} {}\n", figure, style.faint(meaning))
+    format!("  {name:<9} {figure} {}\n", style.faint(&format!("· {meaning}")))
 }
 
 /// After a run.
@@ -41,23 +41,21 @@ pub fn step(step: &Step, result: &RunResult, style: Style) -> String {
         result.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
         return text;
     }
-    let loaded = format!("{} in {:.1} s", size(result.raw_row_bytes), result.load_wall_s);
+    let loaded = format!("{} of rows in {:.1} s", size(result.raw_row_bytes), result.load_wall_s);
     let meaning = format!(
-        "of rows, {} warehouses; the store takes {:.2} bytes per byte of rows and keys",
+        "{} warehouses; the store takes {:.2} bytes per byte of rows and keys",
         result.warehouses,
         result.memory_ratio()
     );
     text.push_str(&fact("loaded", &loaded, &meaning, style));
     let ran = format!("{} transactions in {:.1} s", separated(result.committed), result.wall_s);
-    let rate = format!(
-        "committed by one thread: {} per second of its processor time",
-        style.strong(&quantity(result.tps_per_cpu_s))
-    );
-    text.push_str(&format!("  {:<9} {ran} {rate}\n", "ran"));
+    let rate = style.strong(&quantity(result.tps_per_cpu_s));
+    let meaning = style.faint("per second of its one thread's processor time");
+    text.push_str(&format!("  {:<9} {ran} · {rate} {meaning}\n", "ran"));
     if let Some(latency) = &result.latency_us {
-        let answered = format!("{} µs", quantity(latency.p50));
+        let answered = format!("half within {} µs", quantity(latency.p50));
         let meaning = format!(
-            "half of them; 99 % within {} µs, the slowest took {} µs",
+            "99 % within {} µs, the slowest took {} µs",
             quantity(latency.p99),
             quantity(latency.max)
         );
@@ -83,8 +81,7 @@ pub fn comparison(results: &[RunResult], style: Style) -> String {
         text.push_str(&format!("  {name:<18} {}{padding} {figure:>9}\n", style.bar(&drawn)));
     }
     if let Some(ns) = results.iter().find_map(|result| result.miss_ns) {
-        let meaning =
-            "is what one read costs here that no cache holds: the floor under every figure above";
+        let meaning = "is what one read takes here when no cache holds what it reads";
         text.push_str(&format!("\n  {ns:.0} ns {}\n", style.faint(meaning)));
     }
     let states: Vec<_> = shown
@@ -101,20 +98,19 @@ pub fn comparison(results: &[RunResult], style: Style) -> String {
     text
 }
 
-/// Where to go from here.
-pub fn closing(results: &Path, style: Style) -> String {
+/// Where to go from here; `program` is how the command was called.
+pub fn closing(program: &str, results: &Path, style: Style) -> String {
     let next = [
-        ("tombolo run tpcc --warehouses 20 --seconds 10", "a larger database"),
-        ("tombolo run tpcc --mix paper --profile bare --counter auto", "instructions by call"),
-        ("tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3", "how cost grows with size"),
-        (
-            "tombolo run tpcc --transactions 10k --warehouses 1 --dump d && tombolo check d",
-            "verify it yourself",
-        ),
+        ("run tpcc --warehouses 20 --seconds 10", "a larger database"),
+        ("run tpcc --mix paper --profile bare --counter auto", "instructions, call by call"),
+        ("run tpcc --sweep warehouses=1,5,20 --rounds 3", "how cost grows with size"),
+        ("run tpcc --warehouses 1 --transactions 10k --dump rows", "keep the rows as text"),
+        ("check rows --tamper c05", "break a rule in them and see it noticed"),
     ];
     let mut text = format!("\n{}\n", style.strong("Next"));
-    for (command, meaning) in next {
-        text.push_str(&format!("  {command}\n      {}\n", style.faint(meaning)));
+    for (arguments, meaning) in next {
+        let meaning = style.faint(&format!("# {meaning}"));
+        text.push_str(&format!("  {program} {arguments:<54} {meaning}\n"));
     }
     text.push_str(&format!("\n  Every figure is in {}.\n", results.display()));
     text

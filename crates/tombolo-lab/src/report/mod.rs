@@ -1,7 +1,8 @@
-//! Results: what a command found, as one JSON object each for scripts and as a few lines for people.
+//! Results: what a command found, as one JSON object each for scripts and as a few lines for
+//! people.
 //!
-//! [`run`] and [`check`] make the objects cli.md names, field by field; [`terminal`] says the same to people. Names are
-//! never changed, only added. Not here: measuring, and where the text goes.
+//! [`run`] and [`check`] make the objects cli.md names, field by field; [`terminal`] says the same
+//! to people. Names are never changed, only added. Not here: measuring, and where the text goes.
 
 pub mod check;
 pub mod demo;
@@ -75,7 +76,8 @@ fn settings_json(settings: &Settings) -> Map<String, Json> {
     settings::ALL.iter().map(|setting| (setting.name.to_owned(), value(setting))).collect()
 }
 
-/// Sixteen hexadecimal digits that differ where an identifying setting does; seeds, paths and the machine are left out.
+/// Sixteen hexadecimal digits that differ where an identifying setting does; seeds, paths and the
+/// machine are left out.
 pub fn settings_hash(settings: &Settings) -> String {
     let mut digest = Sha256::new();
     let mut identifying: Vec<_> = settings::ALL.iter().filter(|s| s.identifies).collect();

@@ -217,12 +217,15 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
         Some((name, kind, kind.instructions?))
     });
     for (name, kind, whole) in counted {
-        let aborted = kind
-            .aborted_instructions
-            .map_or_else(String::new, |aborted| format!(", {} when it aborts", quantity(aborted)));
+        let aborted = kind.aborted_instructions.map_or_else(String::new, |aborted| {
+            format!(", {} when it aborts", whole_number(aborted))
+        });
         let of = kind.counted.unwrap_or(0);
         let note = style.faint(&format!("mean of {}{aborted}", separated(of)));
-        line(&mut text, format_args!("  {name:<13} {:>7}  {note}", style.strong(&quantity(whole))));
+        line(
+            &mut text,
+            format_args!("  {name:<13} {:>7}  {note}", style.strong(&whole_number(whole))),
+        );
         let Some(calls) = &kind.calls else { continue };
         for category in crate::counters::Category::ALL {
             let cost = calls.get(category.name()).copied().unwrap_or(0.0);
@@ -236,12 +239,17 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
                 format_args!(
                     "    {:<11} {:>7} {percent:>3.0} % {drawn}",
                     category.name(),
-                    quantity(cost)
+                    whole_number(cost)
                 ),
             );
         }
     }
     text
+}
+
+/// Instructions are exact: all their digits mean something.
+fn whole_number(value: f64) -> String {
+    separated(value.round().max(0.0) as u64)
 }
 
 /// What a sweep prints last.

@@ -6,11 +6,11 @@
 //! consistency of what the rows mean.
 
 use super::btree::InsertError;
+use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::store::{MemoryRow, MemoryStore, Rows};
-use super::hash::hash_bytes;
-use super::variable::{Handle, SizeClasses};
 use super::undo::{Change, Undo};
+use super::variable::{Handle, SizeClasses};
 use crate::error::Result;
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;

@@ -1,17 +1,19 @@
 //! `HashTable`: a hash index from 64-bit keys to 32-bit values, for where only equality is asked.
 //!
-//! Linear hashing over buckets of one cache line: five keys, five values, the id of an overflow bucket. The table grows by splitting one
-//! bucket after every few insertions, so there is no moment at which everything is hashed again, nor two copies of the table: no
-//! insertion stalls. A look-up reads 1.1 to 1.2 lines on average.
+//! Linear hashing over buckets of one cache line: five keys, five values, the id of an overflow
+//! bucket. The table grows by splitting one bucket after every few insertions, so there is no
+//! moment at which everything is hashed again, nor two copies of the table: no insertion stalls. A
+//! look-up reads 1.1 to 1.2 lines on average.
 //!
-//! Two ways to use it, not to be mixed in one table. *Unique*: `insert`, `get`, `remove`. *Candidates*: the key is the hash of a
-//! longer key (see [`hash_bytes`]) and may occur several times; `insert_pair`, `candidates`, `remove_pair`; the caller compares the rows.
-//! Many equal keys make one long chain, so this is for hashes of unique keys, not for columns with few values.
+//! Two ways to use it, not to be mixed in one table. *Unique*: `insert`, `get`, `remove`.
+//! *Candidates*: the key is the hash of a longer key (see [`hash_bytes`]) and may occur several
+//! times; `insert_pair`, `candidates`, `remove_pair`; the caller compares the rows. Many equal keys
+//! make one long chain, so this is for hashes of unique keys, not for columns with few values.
 //!
 //! Not here: order. The table does not shrink; the buckets that a deletion empties fill again.
 //!
-//! Invariants: those `check` walks: every entry is in the chain of its bucket, chains have no gaps and no empty overflow
-//! bucket, and every overflow bucket is reached once.
+//! Invariants: those `check` walks: every entry is in the chain of its bucket, chains have no gaps
+//! and no empty overflow bucket, and every overflow bucket is reached once.
 //!
 //! Implements the "hash tables may win" of LG-59 and the hash indexes of LG-S11.
 
@@ -106,7 +108,8 @@ pub struct HashTable {
 }
 
 impl HashTable {
-    /// An empty table whose buckets, and whose overflow buckets, may each take `limit_bytes` of memory.
+    /// An empty table whose buckets, and whose overflow buckets, may each take `limit_bytes` of
+    /// memory.
     ///
     /// # Errors
     /// When there is no memory for the first bucket or no address space.
@@ -190,7 +193,8 @@ impl HashTable {
         }
     }
 
-    /// The values of several keys, [`ABSENT`] for those that are not there; the buckets of [`LOCK_STEP`] keys are asked for at once.
+    /// The values of several keys, [`ABSENT`] for those that are not there; the buckets of
+    /// [`LOCK_STEP`] keys are asked for at once.
     ///
     /// # Panics
     /// When the slices differ in length.
@@ -315,7 +319,8 @@ impl HashTable {
         Some(value)
     }
 
-    /// Takes the bucket at the end of a chain out of it if it is an overflow bucket without entries.
+    /// Takes the bucket at the end of a chain out of it if it is an overflow bucket without
+    /// entries.
     fn drop_if_empty(&mut self, home: At, end: At) {
         let At::Overflow(id) = end else { return };
         if self.overflow.get(id).values[0] != ABSENT {
@@ -329,7 +334,8 @@ impl HashTable {
         self.overflow.free(id);
     }
 
-    /// Splits the bucket whose turn it is. Without the memory for it the table stays as it is and is only slower.
+    /// Splits the bucket whose turn it is. Without the memory for it the table stays as it is and
+    /// is only slower.
     #[inline(never)]
     fn split_next(&mut self) {
         let mask = (self.buckets + 1).next_power_of_two() - 1;
@@ -346,7 +352,8 @@ impl HashTable {
         (self.buckets, self.mask) = (new + 1, mask);
         let mut ends = [At::Home(old), At::Home(new)];
         loop {
-            // Freed before its entries are pushed, so that at most as many overflow buckets are in use as before.
+            // Freed before its entries are pushed, so that at most as many overflow buckets are in
+            // use as before.
             let next = rest.next;
             let following = (next != NO_SLOT).then(|| *self.overflow.get(next));
             if following.is_some() {
@@ -405,14 +412,16 @@ impl HashTable {
     }
 }
 
-/// Spreads a key over 32 bits. One multiplication is not enough: the low bits of its upper half follow arithmetic sequences too closely.
+/// Spreads a key over 32 bits. One multiplication is not enough: the low bits of its upper half
+/// follow arithmetic sequences too closely.
 #[inline(always)]
 fn spread(key: u64) -> u32 {
     let half = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((half ^ (half >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
 }
 
-/// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words. Not for the disk, and no defence against chosen keys.
+/// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words. Not for the disk,
+/// and no defence against chosen keys.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0xA076_1D64_78BD_642F;

@@ -13,8 +13,8 @@ use std::ops::{Bound, ControlFlow};
 
 use super::Limits;
 use super::btree::{ByteTree, InsertError, IntegerTree, Position};
-use super::region::RegionError;
 use super::hash::HashTable;
+use super::region::RegionError;
 use crate::key::{IndexShape, KEY_BYTES_MAX, packed_bits};
 use crate::schema::{IndexDef, IndexKind, TableDef};
 use crate::store::Order;

@@ -15,7 +15,6 @@ pub mod slab;
 pub(crate) mod test_random;
 pub mod variable;
 
-
 mod calls;
 mod check;
 mod index;

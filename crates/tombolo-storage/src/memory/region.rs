@@ -1,40 +1,48 @@
-//! `Region`: one contiguous stretch of virtual memory that is reserved whole and committed from the front.
+//! `Region`: one contiguous stretch of virtual memory that is reserved whole and committed from the
+//! front.
 //!
-//! The base address never moves, so whatever lives in a region is found by `base + id * size`, and growing copies nothing.
-//! Memory is *committed* in steps: made writable, given huge pages, and touched at once, so that the first write of a transaction
-//! to a fresh page takes no page fault. Up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
-//! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both the stall of the one
-//! insert that grows the region and the memory committed but unused.
+//! The base address never moves, so whatever lives in a region is found by `base + id * size`, and
+//! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
+//! touched at once, so that the first write of a transaction to a fresh page takes no page fault.
+//! Up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
+//! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
+//! the stall of the one insert that grows the region and the memory committed but unused.
 //!
-//! Not here: what lies inside. A region never shrinks, hands out no references and knows no ids. Whatever is stored in one refers to
-//! other elements by id, never by address, so that a region may later be mapped copy-on-write from a file.
+//! Not here: what lies inside. A region never shrinks, hands out no references and knows no ids.
+//! Whatever is stored in one refers to other elements by id, never by address, so that a region may
+//! later be mapped copy-on-write from a file.
 //!
-//! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable and read as zero until they
-//! are written; bytes above are inaccessible; `committed_bytes <= limit_bytes`, but for
-//! what was committed while the limit was lifted.
+//! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable
+//! and read as zero until they are written; bytes above are inaccessible; `committed_bytes <=
+//! limit_bytes`, but for what was committed while the limit was lifted.
 //!
-//! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone, cache and TLB misses are the bottleneck.
+//! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone,
+//! cache and TLB misses are the bottleneck.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room for two thousand.
+/// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room
+/// for two thousand.
 pub const RESERVATION_BYTES: usize = 64 << 30;
 
 /// How many times its limit a region may take while the limit is lifted.
 const LIFTED: usize = 4;
 
-/// The size of a huge page, the alignment of every region and its growth step once it is this large.
+/// The size of a huge page, the alignment of every region and its growth step once it is this
+/// large.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// How much less is tried when a reservation is refused. Address space is then scarce (valgrind has 128 GB, a process may be
-/// limited): halving would let the first few regions take all that is left of it.
+/// How much less is tried when a reservation is refused. Address space is then scarce (valgrind has
+/// 128 GB, a process may be limited): halving would let the first few regions take all that is left
+/// of it.
 const REFUSED_DIVISOR: usize = 64;
 
 const PAGE_BYTES: usize = 4 << 10;
 const FIRST_STEP_BYTES: usize = 16 << 10;
 
-/// Why a region could not be made or could not grow. The operating system's error number is kept for the message.
+/// Why a region could not be made or could not grow. The operating system's error number is kept
+/// for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionError {
     /// No address space could be reserved, not even a small one.
@@ -86,13 +94,16 @@ pub struct Region {
     committed_bytes: usize,
 }
 
-// SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to the thread that made it.
+// SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to
+// the thread that made it.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing tighter is known); commits nothing.
+    /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing
+    /// tighter is known); commits nothing.
     ///
-    /// When the system refuses that much, a 64th is tried, and so on: [`Region::limit_bytes`] tells what was granted.
+    /// When the system refuses that much, a 64th is tried, and so on: [`Region::limit_bytes`] tells
+    /// what was granted.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
@@ -148,10 +159,12 @@ impl Region {
 
     /// Makes at least the first `bytes` bytes usable, and touches them; does nothing if they are.
     ///
-    /// Call it ahead of a load or a measured run with the size to come: the cost is then paid there.
+    /// Call it ahead of a load or a measured run with the size to come: the cost is then paid
+    /// there.
     ///
     /// # Errors
-    /// [`RegionError::Limit`] beyond the limit, [`RegionError::Commit`] when the system has no memory left. The region is unchanged.
+    /// [`RegionError::Limit`] beyond the limit, [`RegionError::Commit`] when the system has no
+    /// memory left. The region is unchanged.
     pub fn commit(&mut self, bytes: usize) -> Result<(), RegionError> {
         if bytes <= self.committed_bytes {
             return Ok(());
@@ -200,7 +213,8 @@ impl Region {
             Err(errno) => return Err(errno),
         }
         if from > huge_from && huge_bytes > 0 {
-            // The front was filled while it was small: turn its small pages into a huge one (Linux 6.1; ignored before).
+            // The front was filled while it was small: turn its small pages into a huge one (Linux
+            // 6.1; ignored before).
             self.advise(huge_from, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE).ok();
         }
         Ok(())
@@ -208,15 +222,18 @@ impl Region {
 
     fn advise(&self, from: usize, bytes: usize, advice: libc::c_int) -> Result<(), i32> {
         let start = self.base().wrapping_add(from).cast();
-        // SAFETY: the range lies inside this region's mapping, and none of the advices used here changes the content of memory.
+        // SAFETY: the range lies inside this region's mapping, and none of the advices used here
+        // changes the content of memory.
         let result = unsafe { libc::madvise(start, bytes, advice) };
         if result == 0 { Ok(()) } else { Err(errno()) }
     }
 
-    /// Takes the page faults of `[from, to)` now, on kernels without `MADV_POPULATE_WRITE` (before 5.14).
+    /// Takes the page faults of `[from, to)` now, on kernels without `MADV_POPULATE_WRITE` (before
+    /// 5.14).
     fn touch(&self, from: usize, to: usize) {
         for offset in (from..to).step_by(PAGE_BYTES) {
-            // SAFETY: the byte was made writable just now and is not in use; it holds zero, so writing zero changes nothing.
+            // SAFETY: the byte was made writable just now and is not in use; it holds zero, so
+            // writing zero changes nothing.
             unsafe { self.base().add(offset).write_volatile(0) };
         }
     }
@@ -224,7 +241,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of the region.
+        // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of
+        // the region.
         let result = unsafe { libc::munmap(self.base().cast(), self.reserved_bytes) };
         debug_assert_eq!(result, 0);
     }
@@ -245,8 +263,8 @@ fn map_aligned(bytes: usize) -> Result<NonNull<u8>, i32> {
     let head = mapped.align_offset(HUGE_PAGE_BYTES);
     let tail = HUGE_PAGE_BYTES - head;
     let base = mapped.wrapping_add(head);
-    // SAFETY: both ranges are parts of the mapping made above that the region will not use. Failing to give them back only
-    // wastes address space, so the results need no look.
+    // SAFETY: both ranges are parts of the mapping made above that the region will not use. Failing
+    // to give them back only wastes address space, so the results need no look.
     unsafe {
         if head > 0 {
             libc::munmap(mapped.cast(), head);

@@ -1,20 +1,24 @@
 //! `Slab`: slots of one size in a region, addressed by a 32-bit id.
 //!
-//! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a last-in-first-out list through their own
-//! first four bytes; a bitmap beside the memory says which slots are live, for iteration, for the checker and to refuse a double free.
-//! The content of a newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left, but
-//! for the four bytes of the link. The other bytes of a freed slot stay as they were until it is allocated again (the trees rely on that for
-//! their versions).
+//! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a
+//! last-in-first-out list through their own first four bytes; a bitmap beside the memory says which
+//! slots are live, for iteration, for the checker and to refuse a double free. The content of a
+//! newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
+//! but for the four bytes of the link. The other bytes of a freed slot stay as they were until it
+//! is allocated again (the trees rely on that for their versions).
 //!
-//! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare, and panic beyond it, because a
-//! wrong id is a defect in the store. They do not ask whether the slot is live; that is asserted only in debug builds and under
-//! `cfg(tombolo_verify)`. [`Slab::pointer`] compares nothing and is safe as long as nobody dereferences what it returns.
+//! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare,
+//! and panic beyond it, because a wrong id is a defect in the store. They do not ask whether the
+//! slot is live; that is asserted only in debug builds and under `cfg(tombolo_verify)`.
+//! [`Slab::pointer`] compares nothing and is safe as long as nobody dereferences what it returns.
 //!
 //! Not here: what the slots mean, latches, several threads.
 //!
-//! Invariants: `len + free slots == used <= capacity`; a slot is on the free list exactly if it is below `used` and its bit is clear.
+//! Invariants: `len + free slots == used <= capacity`; a slot is on the free list exactly if it is
+//! below `used` and its bit is clear.
 //!
-//! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in DB′).
+//! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in
+//! DB′).
 
 use super::region::{Region, RegionError};
 
@@ -42,13 +46,15 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take `limit_bytes` of memory. Commits nothing yet.
+    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take `limit_bytes`
+    /// of memory. Commits nothing yet.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] when the system refuses the address space.
     ///
     /// # Panics
-    /// When the slot size is not allowed; it comes from a layout computed by the store, not from a user.
+    /// When the slot size is not allowed; it comes from a layout computed by the store, not from a
+    /// user.
     pub fn new(slot_bytes: usize, limit_bytes: usize) -> Result<Slab, RegionError> {
         assert!(
             slot_bytes >= SLOT_BYTES_MIN && slot_bytes.is_multiple_of(8),
@@ -121,7 +127,8 @@ impl Slab {
         self.push_free(id);
     }
 
-    /// Marks a live slot dead without giving it back: its bytes stay until [`Slab::release`] or [`Slab::revive`]. Says whether it was live.
+    /// Marks a live slot dead without giving it back: its bytes stay until [`Slab::release`] or
+    /// [`Slab::revive`]. Says whether it was live.
     #[inline]
     pub fn retire(&mut self, id: u32) -> bool {
         let was_live = self.is_live(id);
@@ -175,7 +182,8 @@ impl Slab {
     #[inline]
     pub fn slot(&self, id: u32) -> &[u8] {
         self.assert_used(id);
-        // SAFETY: a used slot is committed memory of `slot_bytes` bytes that only this slab reaches; `&self` keeps it shared.
+        // SAFETY: a used slot is committed memory of `slot_bytes` bytes that only this slab
+        // reaches; `&self` keeps it shared.
         unsafe { std::slice::from_raw_parts(self.pointer(id), self.slot_bytes) }
     }
 

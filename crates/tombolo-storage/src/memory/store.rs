@@ -16,13 +16,13 @@ use std::marker::PhantomData;
 
 use super::Limits;
 use super::btree::{InsertError, RunError};
+use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::Log;
 use super::region::RegionError;
 use super::slab::Slab;
-use super::hash::hash_bytes;
-use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use super::undo::{Change, Undo};
+use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
@@ -304,8 +304,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
                     self.indexes[index as usize].remove_packed(key);
                     Ok(())
                 }
-                Change::RemovedPacked { index, row, key } => self.indexes[index as usize]
-                    .put_back(|index| index.insert_packed(key, row)),
+                Change::RemovedPacked { index, row, key } => {
+                    self.indexes[index as usize].put_back(|index| index.insert_packed(key, row))
+                }
                 Change::InsertedBytes { index, row, .. } => self.remove_note(index, &image, row),
                 Change::RemovedBytes { index, row, .. } => self.indexes[index as usize]
                     .put_back(|index| Self::insert_note(index, &image, row)),

@@ -1,11 +1,14 @@
-//! `SizeClasses`: byte strings of up to 1 MB in slabs of geometrically growing slot sizes, for columns that do not lie in the row.
+//! `SizeClasses`: byte strings of up to 1 MB in slabs of geometrically growing slot sizes, for
+//! columns that do not lie in the row.
 //!
-//! The slot sizes are 32, 48, 64, 96, 128, … 1 MB: two to a doubling, so a string wastes a quarter of its slot on average. A [`Handle`] says
-//! class, length and slot in 64 bits; the slot holds nothing but the string. The empty string takes no slot.
-//! A class's slab is made when its first string comes.
+//! The slot sizes are 32, 48, 64, 96, 128, … 1 MB: two to a doubling, so a string wastes a quarter
+//! of its slot on average. A [`Handle`] says class, length and slot in 64 bits; the slot holds
+//! nothing but the string. The empty string takes no slot. A class's slab is made when its first
+//! string comes.
 //!
-//! Not here: who owns a handle. A string never changes: an update puts the new one, swaps the handle and frees the old one. A handle that
-//! was not made by this structure, or was freed, reads the wrong bytes or panics, but touches nothing outside.
+//! Not here: who owns a handle. A string never changes: an update puts the new one, swaps the
+//! handle and frees the old one. A handle that was not made by this structure, or was freed, reads
+//! the wrong bytes or panics, but touches nothing outside.
 //!
 //! Implements the "variable part lives in a slot of its own" of the memory store's rows.
 
@@ -93,7 +96,8 @@ impl SizeClasses {
     /// Keeps a copy of `value`.
     ///
     /// # Errors
-    /// No memory, or a string longer than [`VALUE_BYTES_MAX`] ([`RegionError::Limit`] with that limit).
+    /// No memory, or a string longer than [`VALUE_BYTES_MAX`] ([`RegionError::Limit`] with that
+    /// limit).
     pub fn put(&mut self, value: &[u8]) -> Result<Handle, RegionError> {
         if value.is_empty() {
             return Ok(Handle::EMPTY);

@@ -65,8 +65,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     demo::verify_states(&results)?;
     output.people(|style| text::comparison(&results, style))?;
+    let program = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned());
     write_results(directory.path().join(RESULTS), &results)?;
-    output.people(|style| text::closing(&directory.path().join(RESULTS), style))
+    output.people(|style| text::closing(&program, &directory.path().join(RESULTS), style))
 }
 
 /// One object a line.

@@ -1,6 +1,7 @@
 //! The commands: their arguments, and which function each is.
 //!
-//! One file per command. A command or flag that does not exist yet is an error like any other unknown one.
+//! One file per command. A command or flag that does not exist yet is an error like any other
+//! unknown one.
 
 mod check;
 mod compare;

@@ -23,7 +23,8 @@ impl ByteTree {
         if seen.keys != self.len {
             return Err(format!("{} keys in the leaves, {} counted", seen.keys, self.len));
         }
-        // As many as there are, and none twice (a node reached twice would fail its second range): so each exactly once.
+        // As many as there are, and none twice (a node reached twice would fail its second range):
+        // so each exactly once.
         if seen.nodes != self.slab.len() {
             return Err(format!("{} nodes reached, {} are live", seen.nodes, self.slab.len()));
         }

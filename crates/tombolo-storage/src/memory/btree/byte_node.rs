@@ -8,13 +8,15 @@
 //! | … | free space |
 //! | 16 + heap | the suffixes beyond their heads, in no order, and the prefix |
 //!
-//! The keys of a node share a prefix that is stored once; what follows it is the *suffix*. A search compares the prefix, then finds the
-//! head among the heads (a few cache lines), and looks at the heap only where heads are equal. The prefix is that of the keys that
-//! are there, not of the range: a key that does not share it lies before or behind all others, and makes the node be encoded again
-//! with a shorter one if that fits.
+//! The keys of a node share a prefix that is stored once; what follows it is the *suffix*. A search
+//! compares the prefix, then finds the head among the heads (a few cache lines), and looks at the
+//! heap only where heads are equal. The prefix is that of the keys that are there, not of the
+//! range: a key that does not share it lies before or behind all others, and makes the node be
+//! encoded again with a shorter one if that fits.
 //!
-//! In an inner node entry `i` holds a separator and the child to its right, the header the child left of all. A separator is a
-//! lower bound of what is to its right: `separator[i-1] <= key < separator[i]` in child `i`. It is the shortest string that divides its neighbours.
+//! In an inner node entry `i` holds a separator and the child to its right, the header the child
+//! left of all. A separator is a lower bound of what is to its right: `separator[i-1] <= key <
+//! separator[i]` in child `i`. It is the shortest string that divides its neighbours.
 //!
 //! Invariants: those of `check` in `byte_check.rs`; heads and entries never reach into the heap.
 
@@ -31,8 +33,9 @@ const HEADER_BYTES: usize = size_of::<Header>();
 /// What an entry takes beside the bytes beyond its head.
 const ENTRY_BYTES: usize = HEAD_BYTES + size_of::<Entry>();
 const HEAD_BYTES: usize = size_of::<Head>();
-/// The first bytes of a suffix, big-endian and zero-padded, so that they order as numbers. Four, not eight: where keys are dense
-/// little is left behind the prefix, and eight took 40 % more memory for 10 % fewer instructions.
+/// The first bytes of a suffix, big-endian and zero-padded, so that they order as numbers. Four,
+/// not eight: where keys are dense little is left behind the prefix, and eight took 40 % more
+/// memory for 10 % fewer instructions.
 type Head = u32;
 
 #[derive(Clone, Copy, Debug)]
@@ -69,19 +72,21 @@ pub(super) struct ByteNode {
     body: [u8],
 }
 
-/// The node size for keys of up to `key_bytes_max`: three of the longest entries fit, and some room besides, so that a full node
-/// can always be split into two that hold what they must.
+/// The node size for keys of up to `key_bytes_max`: three of the longest entries fit, and some room
+/// besides, so that a full node can always be split into two that hold what they must.
 pub(super) fn node_bytes(key_bytes_max: usize) -> usize {
     ((key_bytes_max + ENTRY_BYTES) * 7 / 2 + HEADER_BYTES).next_power_of_two().max(1024)
 }
 
 impl ByteNode {
-    /// The node in a slot, which may hold anything but must have been written by [`ByteNode::start`] before it is used as a node.
+    /// The node in a slot, which may hold anything but must have been written by
+    /// [`ByteNode::start`] before it is used as a node.
     #[inline(always)]
     pub(super) fn of(slot: &[u8]) -> &ByteNode {
         assert!(slot.len() > HEADER_BYTES && slot.as_ptr().cast::<u64>().is_aligned());
         let node = std::ptr::slice_from_raw_parts(slot.as_ptr(), slot.len() - HEADER_BYTES);
-        // SAFETY: header and body together are as long as the slot, whose alignment was asserted; both consist of integers.
+        // SAFETY: header and body together are as long as the slot, whose alignment was asserted;
+        // both consist of integers.
         unsafe { &*(node as *const ByteNode) }
     }
 
@@ -144,7 +149,8 @@ impl ByteNode {
     fn heads(&self) -> &[Head] {
         let count = self.len();
         assert!(count * ENTRY_BYTES <= self.body.len());
-        // SAFETY: the heads are the first `4 * count` bytes of the body, which is longer (asserted) and 8-aligned.
+        // SAFETY: the heads are the first `4 * count` bytes of the body, which is longer (asserted)
+        // and 8-aligned.
         unsafe { std::slice::from_raw_parts(self.body.as_ptr().cast(), count) }
     }
 
@@ -152,7 +158,8 @@ impl ByteNode {
     fn entries(&self) -> &[Entry] {
         let count = self.len();
         assert!(count * ENTRY_BYTES <= self.body.len());
-        // SAFETY: the entries follow the heads, so they are aligned; the body holds them (asserted); they are integers.
+        // SAFETY: the entries follow the heads, so they are aligned; the body holds them
+        // (asserted); they are integers.
         unsafe {
             let start = self.body.as_ptr().add(count * HEAD_BYTES);
             std::slice::from_raw_parts(start.cast(), count)
@@ -196,7 +203,8 @@ impl ByteNode {
         while low < high {
             let middle = (low + high) / 2;
             let entry = &entries[middle];
-            // Equal heads and equal rests of different length: both are shorter than a head, and the padding hid it.
+            // Equal heads and equal rests of different length: both are shorter than a head, and
+            // the padding hid it.
             match self.rest(entry).cmp(rest).then((entry.suffix_len as usize).cmp(&suffix.len())) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return (middle, true),
@@ -218,7 +226,8 @@ impl ByteNode {
         self.header.prefix_len as usize + self.entries()[at].suffix_len as usize
     }
 
-    /// Writes the suffix of entry `at` behind the prefix that `buffer` begins with; returns the length of the whole key.
+    /// Writes the suffix of entry `at` behind the prefix that `buffer` begins with; returns the
+    /// length of the whole key.
     #[inline]
     pub(super) fn read_suffix(&self, at: usize, buffer: &mut KeyBuffer) -> usize {
         let (entry, head) = (&self.entries()[at], self.heads()[at].to_be_bytes());
@@ -336,8 +345,8 @@ impl ByteNode {
     }
 }
 
-/// A sequence of entries in ascending order, from which nodes are built: the first `front_len` entries of `front`, one that is in
-/// neither node, and those of `back` from `back_from` on.
+/// A sequence of entries in ascending order, from which nodes are built: the first `front_len`
+/// entries of `front`, one that is in neither node, and those of `back` from `back_from` on.
 #[derive(Clone, Copy)]
 pub(super) struct Sequence<'a> {
     pub(super) front: &'a ByteNode,
@@ -434,7 +443,8 @@ impl<'a> Sequence<'a> {
         (0..self.len()).find(|&at| (left += size(at), left * 2 >= total).1).unwrap_or(0)
     }
 
-    /// Writes the range into a node that is part of no sequence; it fits. The node counts insertions from position `last`.
+    /// Writes the range into a node that is part of no sequence; it fits. The node counts
+    /// insertions from position `last`.
     pub(super) fn build(
         &self,
         range: Range<usize>,

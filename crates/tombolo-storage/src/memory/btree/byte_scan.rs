@@ -1,7 +1,8 @@
 //! Scans of the byte tree, forward and backward, between two positions.
 //!
-//! Both ends are turned into bounds of the form "before these bytes"; a scan finds each bound once a leaf, not once a key, and puts together
-//! the keys it visits from the leaf's prefix and their suffixes.
+//! Both ends are turned into bounds of the form "before these bytes"; a scan finds each bound once
+//! a leaf, not once a key, and puts together the keys it visits from the leaf's prefix and their
+//! suffixes.
 
 use super::byte_node::{ByteNode, KEY_BYTES_MAX};
 use super::bytes::{ByteTree, Position};
@@ -16,7 +17,8 @@ struct Before {
 }
 
 impl Before {
-    /// Where the bytes are longer than any key, "before them" is after the one key that equals their start.
+    /// Where the bytes are longer than any key, "before them" is after the one key that equals
+    /// their start.
     fn new(position: Position<'_>) -> Before {
         let mut before = Before { buffer: [0; KEY_BYTES_MAX], len: 0, is_end: false };
         let (bytes, mut carry) = match position {
@@ -25,7 +27,8 @@ impl Before {
         };
         before.len = bytes.len().min(KEY_BYTES_MAX);
         before.buffer[..before.len].copy_from_slice(&bytes[..before.len]);
-        // The first string after all that start with these bytes: the last byte that can be counted up, counted up.
+        // The first string after all that start with these bytes: the last byte that can be counted
+        // up, counted up.
         while carry {
             match before.len.checked_sub(1) {
                 None => {
@@ -58,7 +61,8 @@ impl Before {
 }
 
 impl ByteTree {
-    /// Calls `visit` with every key between the positions and its value, ascending, until it breaks.
+    /// Calls `visit` with every key between the positions and its value, ascending, until it
+    /// breaks.
     pub fn scan(
         &self,
         from: Position<'_>,
@@ -68,7 +72,8 @@ impl ByteTree {
         self.walk(&Before::new(from), &Before::new(to), true, visit)
     }
 
-    /// Calls `visit` with every key between the positions and its value, descending, until it breaks.
+    /// Calls `visit` with every key between the positions and its value, descending, until it
+    /// breaks.
     pub fn scan_backward(
         &self,
         from: Position<'_>,
@@ -111,7 +116,8 @@ impl ByteTree {
         id
     }
 
-    /// Moves the path to the next leaf to the right or to the left and returns that leaf, `None` at the end of the tree.
+    /// Moves the path to the next leaf to the right or to the left and returns that leaf, `None` at
+    /// the end of the tree.
     fn step(&self, path: &mut Path, forward: bool) -> Option<u32> {
         let turn = (0..self.levels).rev().find(|&level| {
             let at = path.rank(level);

@@ -189,7 +189,8 @@ fn random_operations() {
     }
 }
 
-/// Keys with a very long common prefix fill a node; then come keys that do not share it, before and behind and between.
+/// Keys with a very long common prefix fill a node; then come keys that do not share it, before and
+/// behind and between.
 #[test]
 fn prefixes_that_stop_being_common() {
     let mut pair = Pair::new(9, Shape::Long);

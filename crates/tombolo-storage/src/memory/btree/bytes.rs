@@ -1,17 +1,19 @@
 //! `ByteTree`: the B+tree from byte keys to 32-bit values; look-up, insertion, deletion.
 //!
-//! Keys are *normalised*: encoded so that comparing their bytes orders them. The node size follows from the longest key the tree is made
-//! for, 1 KB for keys up to 280 bytes. Splits follow the direction of insertion as in the integer tree. A separator is the
-//! shortest string that divides two leaves.
+//! Keys are *normalised*: encoded so that comparing their bytes orders them. The node size follows
+//! from the longest key the tree is made for, 1 KB for keys up to 280 bytes. Splits follow the
+//! direction of insertion as in the integer tree. A separator is the shortest string that divides
+//! two leaves.
 //!
-//! Deletion frees a leaf that becomes empty and merges one that is less than a third full with a neighbour where both fit. It never borrows: a
-//! new separator might not fit into the parent. So of two neighbours one may stay sparse while the other is too full to take it;
-//! every further deletion in it tries again.
+//! Deletion frees a leaf that becomes empty and merges one that is less than a third full with a
+//! neighbour where both fit. It never borrows: a new separator might not fit into the parent. So of
+//! two neighbours one may stay sparse while the other is too full to take it; every further
+//! deletion in it tries again.
 //!
 //! Scans are in `byte_scan.rs`, the checker in `byte_check.rs`, the nodes in `byte_node.rs`.
 //!
-//! Invariants: keys ascend and lie within the separators around their leaf; all leaves are equally deep; no leaf but the root is empty;
-//! every node in the slab is reached once.
+//! Invariants: keys ascend and lie within the separators around their leaf; all leaves are equally
+//! deep; no leaf but the root is empty; every node in the slab is reached once.
 
 use super::super::region::RegionError;
 use super::super::slab::Slab;
@@ -20,7 +22,8 @@ use super::path::{HEIGHT_MAX, Path};
 use super::trend::Trend;
 use super::{ABSENT, InsertError, LOCK_STEP, RunError};
 
-/// How many bytes of the next node a lock-step look-up asks for: header, heads and the first entries.
+/// How many bytes of the next node a lock-step look-up asks for: header, heads and the first
+/// entries.
 const PREFETCH_BYTES: usize = 256;
 
 /// A place between the keys of a byte tree.
@@ -28,7 +31,8 @@ const PREFETCH_BYTES: usize = 256;
 pub enum Position<'a> {
     /// Before the first key that is not smaller than these bytes. `Before(&[])` is the start.
     Before(&'a [u8]),
-    /// After the last key that starts with these bytes, or where it would be. `After(&[])` is the end.
+    /// After the last key that starts with these bytes, or where it would be. `After(&[])` is the
+    /// end.
     After(&'a [u8]),
 }
 
@@ -60,7 +64,8 @@ impl Scratch {
 /// Copies a node into a scratch buffer.
 fn copy<'a>(node: &ByteNode, buffer: &'a mut [u64]) -> &'a ByteNode {
     let bytes = size_of_val(buffer);
-    // SAFETY: the buffer's own bytes, which are valid as integers of either size, borrowed for as long as the buffer.
+    // SAFETY: the buffer's own bytes, which are valid as integers of either size, borrowed for as
+    // long as the buffer.
     let slot = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast::<u8>(), bytes) };
     let copied = ByteNode::of_mut(slot);
     copied.copy_from(node);
@@ -68,7 +73,8 @@ fn copy<'a>(node: &ByteNode, buffer: &'a mut [u64]) -> &'a ByteNode {
 }
 
 impl ByteTree {
-    /// An empty tree for keys of up to `key_bytes_max` (at most [`KEY_BYTES_MAX`]) that may take `limit_bytes` of memory.
+    /// An empty tree for keys of up to `key_bytes_max` (at most [`KEY_BYTES_MAX`]) that may take
+    /// `limit_bytes` of memory.
     ///
     /// # Errors
     /// When there is no memory for the root or no address space.
@@ -145,7 +151,8 @@ impl ByteTree {
         found.then(|| leaf.value(at))
     }
 
-    /// The values of several keys, [`ABSENT`] for those that are not there, descending in lock step, [`LOCK_STEP`] at a time.
+    /// The values of several keys, [`ABSENT`] for those that are not there, descending in lock
+    /// step, [`LOCK_STEP`] at a time.
     ///
     /// # Panics
     /// When the slices differ in length.
@@ -209,7 +216,8 @@ impl ByteTree {
     /// Inserts the keys one after the other.
     ///
     /// # Errors
-    /// [`RunError`] names the first key that could not be inserted; those before it are removed again: all or nothing.
+    /// [`RunError`] names the first key that could not be inserted; those before it are removed
+    /// again: all or nothing.
     ///
     /// # Panics
     /// When the slices differ in length.
@@ -227,7 +235,8 @@ impl ByteTree {
         Ok(())
     }
 
-    /// Inserts where a node has to be tidied up, encoded again with a shorter prefix, or split; then hands the separator up the path.
+    /// Inserts where a node has to be tidied up, encoded again with a shorter prefix, or split;
+    /// then hands the separator up the path.
     #[inline(never)]
     fn insert_rebuilding(
         &mut self,
@@ -289,8 +298,8 @@ impl ByteTree {
         Ok(())
     }
 
-    /// Writes a node again with one more entry: into one node if that fits, else into two. Then returns the length of the separator it
-    /// has written and the new right node.
+    /// Writes a node again with one more entry: into one node if that fits, else into two. Then
+    /// returns the length of the separator it has written and the new right node.
     fn rebuild(
         &mut self,
         scratch: &mut Scratch,
@@ -307,12 +316,14 @@ impl ByteTree {
             all.build(0..total, first_child, at + 1, self.node_mut(id));
             return Ok(None);
         }
-        // In an inner node the separator at `left` goes up, and its child becomes the first one of the right node.
+        // In an inner node the separator at `left` goes up, and its child becomes the first one of
+        // the right node.
         let up = usize::from(!is_leaf);
         let left = split_at(&all, at, trend, up, old.node_bytes());
         let right_from = left + up;
         let right = self.slab.allocate()?;
-        // No insertion to go on from (`last` beyond all positions) but in the node that has the new entry.
+        // No insertion to go on from (`last` beyond all positions) but in the node that has the new
+        // entry.
         let last = |from: usize, to: usize| {
             if (from..to).contains(&at) { at - from + 1 } else { usize::from(u16::MAX) }
         };
@@ -351,8 +362,8 @@ impl ByteTree {
         Some(value)
     }
 
-    /// The node at the end of `path` is sparse: frees it if it is empty, else merges it with a neighbour if both fit, and so on towards the root,
-    /// which shrinks.
+    /// The node at the end of `path` is sparse: frees it if it is empty, else merges it with a
+    /// neighbour if both fit, and so on towards the root, which shrinks.
     #[inline(never)]
     fn shrink(&mut self, scratch: &mut Scratch, path: &Path, leaf: u32) {
         let mut id = leaf;
@@ -409,11 +420,12 @@ impl ByteTree {
     }
 }
 
-/// How many entries of a sequence that does not fit into one node stay in the left one, the new entry being at `at`; `up` entries (0 or 1)
-/// go to neither node.
+/// How many entries of a sequence that does not fit into one node stay in the left one, the new
+/// entry being at `at`; `up` entries (0 or 1) go to neither node.
 ///
-/// The place that the trend asks for if both parts fit there, else the middle by bytes. If that does not fit either the new key does not
-/// share the prefix of the others, so that it lies before or behind all of them: then it goes alone, and they stay as they are.
+/// The place that the trend asks for if both parts fit there, else the middle by bytes. If that
+/// does not fit either the new key does not share the prefix of the others, so that it lies before
+/// or behind all of them: then it goes alone, and they stay as they are.
 fn split_at(all: &Sequence<'_>, at: usize, trend: Trend, up: usize, node_bytes: usize) -> usize {
     let total = all.len();
     let fits =

@@ -1,11 +1,14 @@
-//! `LeafHints`: the leaves where ascending runs go on, so that the next key of a run finds its leaf without a descent.
+//! `LeafHints`: the leaves where ascending runs go on, so that the next key of a run finds its leaf
+//! without a descent.
 //!
-//! A table with one place per group of neighbouring keys (those that agree above their low 16 bits): the fifty districts of a
-//! small TPC-C, each appending at its own position in the middle of the key space, keep a place each. A leaf enters when an
-//! ascending run has split it off. Every use is checked against the bounds kept here and the leaf's version, so a stale or lost hint
+//! A table with one place per group of neighbouring keys (those that agree above their low 16
+//! bits): the fifty districts of a small TPC-C, each appending at its own position in the middle of
+//! the key space, keep a place each. A leaf enters when an ascending run has split it off. Every
+//! use is checked against the bounds kept here and the leaf's version, so a stale or lost hint
 //! costs a descent and never an error.
 //!
-//! Not here: hints that a caller keeps. The table is allocated by the first run; trees without runs have none.
+//! Not here: hints that a caller keeps. The table is allocated by the first run; trees without runs
+//! have none.
 
 /// A leaf and the range of keys that belong in it: `low < key <= high`, biased.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +32,8 @@ const GROUP_BITS: u32 = 16;
 const NOTHING: LeafHint = LeafHint { low: i64::MAX, high: i64::MIN, leaf: 0, version: 0 };
 
 impl LeafHints {
-    /// The hint whose bounds include `key`. Its version has to be compared with the leaf's before use.
+    /// The hint whose bounds include `key`. Its version has to be compared with the leaf's before
+    /// use.
     #[inline(always)]
     pub(super) fn find(&self, key: i64) -> Option<LeafHint> {
         let hint = self.places.get(place(key))?;

@@ -1,16 +1,21 @@
 //! `IntegerTree`: the B+tree from 64-bit keys to 32-bit values; look-up, insertion, deletion.
 //!
-//! A descent records the path from the root in fixed arrays, so nothing here allocates but new nodes. A node that is full is split and the
-//! separator handed up the path; the nodes that may be needed are reserved before anything changes, so an insertion that fails for
-//! want of memory has changed nothing. A deletion that leaves too little merges with a sibling or shares evenly with it.
+//! A descent records the path from the root in fixed arrays, so nothing here allocates but new
+//! nodes. A node that is full is split and the separator handed up the path; the nodes that may be
+//! needed are reserved before anything changes, so an insertion that fails for want of memory has
+//! changed nothing. A deletion that leaves too little merges with a sibling or shares evenly with
+//! it.
 //!
-//! Where a node splits follows the direction of insertion (`Trend`): ascending and descending runs, however many are interleaved, leave full
-//! nodes behind; random insertion splits in the middle. Leaves where ascending runs go on are remembered ([`super::hints`]).
+//! Where a node splits follows the direction of insertion (`Trend`): ascending and descending runs,
+//! however many are interleaved, leave full nodes behind; random insertion splits in the middle.
+//! Leaves where ascending runs go on are remembered ([`super::hints`]).
 //!
-//! Scans are in `integer_scan.rs`, the checker in `integer_check.rs`, the nodes in `integer_node.rs`.
+//! Scans are in `integer_scan.rs`, the checker in `integer_check.rs`, the nodes in
+//! `integer_node.rs`.
 //!
-//! Invariants: those `check` walks: keys ascend and lie within the separators around their leaf; all leaves are equally deep; no node but
-//! the root is empty, and one below the minimum is marked sparse; every node in the slabs is reached once.
+//! Invariants: those `check` walks: keys ascend and lie within the separators around their leaf;
+//! all leaves are equally deep; no node but the root is empty, and one below the minimum is marked
+//! sparse; every node in the slabs is reached once.
 //!
 //! Implements LG-S1 (hand-coded search on integer keys) and the tree of LG-S11.
 
@@ -106,8 +111,9 @@ impl IntegerTree {
         leaf.value_at(leaf.rank(key), key)
     }
 
-    /// The values of several keys, [`ABSENT`] for those that are not there. The look-ups descend in lock step,
-    /// [`LOCK_STEP`] at a time: while one waits for its next node, the others' nodes are on their way too.
+    /// The values of several keys, [`ABSENT`] for those that are not there. The look-ups descend in
+    /// lock step, [`LOCK_STEP`] at a time: while one waits for its next node, the others' nodes are
+    /// on their way too.
     ///
     /// # Panics
     /// When the slices differ in length.
@@ -256,7 +262,8 @@ impl IntegerTree {
         self.insert_above(path, separator, right, trend)
     }
 
-    /// Remembers the one of the two leaves of an ascending split that holds `key`. The nodes of `path` have not changed yet.
+    /// Remembers the one of the two leaves of an ascending split that holds `key`. The nodes of
+    /// `path` have not changed yet.
     fn remember(&mut self, path: &Path, left: u32, separator: i64, right: u32, key: i64) {
         let (low, high) = self.bounds(path);
         let (leaf, low, high) =
@@ -293,12 +300,13 @@ impl IntegerTree {
         Ok(())
     }
 
-    /// Inserts a run of ascending keys, such as the lines of an order: descends once and fills leaf by leaf. Keys out of order are
-    /// inserted all the same, one descent each.
+    /// Inserts a run of ascending keys, such as the lines of an order: descends once and fills leaf
+    /// by leaf. Keys out of order are inserted all the same, one descent each.
     ///
     /// # Errors
-    /// [`RunError`] names the first key that is there already, or for which there is no memory. What was inserted before it is
-    /// removed again (insertion runs ahead, undoing is the rare case): all or nothing.
+    /// [`RunError`] names the first key that is there already, or for which there is no memory.
+    /// What was inserted before it is removed again (insertion runs ahead, undoing is the rare
+    /// case): all or nothing.
     ///
     /// # Panics
     /// When the slices differ in length.
@@ -320,7 +328,8 @@ impl IntegerTree {
         Ok(())
     }
 
-    /// Inserts the first of `keys` and those after it that go to the same place of the same leaf; returns how many.
+    /// Inserts the first of `keys` and those after it that go to the same place of the same leaf;
+    /// returns how many.
     #[inline]
     fn insert_stretch(&mut self, keys: &[u64], values: &[u32]) -> Result<usize, InsertError> {
         let key = bias(keys[0]);
@@ -357,7 +366,8 @@ impl IntegerTree {
         Ok(stretch)
     }
 
-    /// Splits the full leaf of `key` where the run goes on; the rest of the run follows by the hint that leaves.
+    /// Splits the full leaf of `key` where the run goes on; the rest of the run follows by the hint
+    /// that leaves.
     #[inline(never)]
     fn insert_split_ascending(&mut self, key: i64, value: u32) -> Result<usize, InsertError> {
         let mut path = Path::new();
@@ -382,7 +392,8 @@ impl IntegerTree {
         Some(value)
     }
 
-    /// The leaf at the end of `path` holds too little: merges it with a sibling or shares evenly with it.
+    /// The leaf at the end of `path` holds too little: merges it with a sibling or shares evenly
+    /// with it.
     #[inline(never)]
     fn balance_leaf(&mut self, path: &Path) {
         let level = self.levels - 1;
@@ -399,7 +410,8 @@ impl IntegerTree {
         self.balance_above(path);
     }
 
-    /// The lowest inner node of `path` has lost a child: balances it if need be, and so on towards the root, which shrinks.
+    /// The lowest inner node of `path` has lost a child: balances it if need be, and so on towards
+    /// the root, which shrinks.
     fn balance_above(&mut self, path: &Path) {
         for level in (1..self.levels).rev() {
             if self.inners.get(path.nodes[level]).len() >= INNER_MIN {

@@ -25,7 +25,8 @@ impl IntegerTree {
         if seen.keys != self.len {
             return Err(format!("{} keys in the leaves, {} counted", seen.keys, self.len));
         }
-        // As many as there are, and none twice (a node reached twice would fail its second range): so each exactly once.
+        // As many as there are, and none twice (a node reached twice would fail its second range):
+        // so each exactly once.
         if (seen.leaves, seen.inners) != (self.leaves.len(), self.inners.len()) {
             return Err(format!(
                 "{} leaves and {} inner nodes reached, {} and {} are live",

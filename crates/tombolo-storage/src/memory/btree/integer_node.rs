@@ -7,10 +7,11 @@
 //! | 240 | version | 244 | count of separators |
 //! | 244 | count, last, sparse | 246 | sparse |
 //!
-//! Why four cache lines and not two (10 keys): the search of 20 keys takes 19 instructions a level against 15 but needs 5 levels for
-//! 500,000 keys instead of 6 or 7, and the lines of a node come together while levels come one after the other. Nanoseconds per operation by
-//! `index_probe`, two lines / four lines, least of six (2,000,000 keys: two) alternating runs on a loaded machine, keys loaded in
-//! order (packed) or at random:
+//! Why four cache lines and not two (10 keys): the search of 20 keys takes 19 instructions a level
+//! against 15 but needs 5 levels for 500,000 keys instead of 6 or 7, and the lines of a node come
+//! together while levels come one after the other. Nanoseconds per operation by `index_probe`, two
+//! lines / four lines, least of six (2,000,000 keys: two) alternating runs on a loaded machine,
+//! keys loaded in order (packed) or at random:
 //!
 //! | operation | 500,000 packed | 500,000 random | 2,000,000 packed | 2,000,000 random |
 //! |---|---|---|---|---|
@@ -20,16 +21,18 @@
 //! | get and row | | 178 / 134 | | 406 / 387 |
 //! | get_many of 12 and rows | | 66 / 60 | | 142 / 149 |
 //!
-//! Instructions per get, 500,000 keys: 113 / 118 packed, 128 / 118 random; per get_many 147 / 141 packed. Inner nodes of four lines over leaves of
-//! two, and the reverse, were not better than either beyond the noise.
+//! Instructions per get, 500,000 keys: 113 / 118 packed, 128 / 118 random; per get_many 147 / 141
+//! packed. Inner nodes of four lines over leaves of two, and the reverse, were not better than
+//! either beyond the noise.
 //!
-//! A separator is an upper bound of what is to its left: `child[i]` holds keys `separator[i-1] < key <= separator[i]`. It need
-//! not be a key of the tree.
+//! A separator is an upper bound of what is to its left: `child[i]` holds keys `separator[i-1] <
+//! key <= separator[i]`. It need not be a key of the tree.
 //!
-//! `version` changes whenever the leaf's key range does and when the leaf is freed; it survives in the freed slot. A leaf id with its
-//! version is therefore a hint that can be checked. `last` is one more than the position of the last insertion, which tells
-//! ascending and descending runs from random insertion when the leaf splits. `sparse` marks a node that a run's split may have left below the
-//! minimum; the next redistribution clears it.
+//! `version` changes whenever the leaf's key range does and when the leaf is freed; it survives in
+//! the freed slot. A leaf id with its version is therefore a hint that can be checked. `last` is
+//! one more than the position of the last insertion, which tells ascending and descending runs from
+//! random insertion when the leaf splits. `sparse` marks a node that a run's split may have left
+//! below the minimum; the next redistribution clears it.
 
 use super::nodes::Plain;
 use super::search::{PAD, bias, rank};
@@ -40,8 +43,8 @@ use super::trend::Trend;
 pub(super) const LEAF_KEYS: usize = 20;
 /// Separators of an inner node.
 pub(super) const INNER_KEYS: usize = 20;
-/// A node that is neither the root nor sparse has at least this many entries: a little less than half, so that a node which has
-/// just been split does not merge at the next deletion.
+/// A node that is neither the root nor sparse has at least this many entries: a little less than
+/// half, so that a node which has just been split does not merge at the next deletion.
 pub(super) const LEAF_MIN: usize = LEAF_KEYS / 2 - 1;
 /// The same for the separators of inner nodes.
 pub(super) const INNER_MIN: usize = INNER_KEYS / 2 - 1;
@@ -205,7 +208,8 @@ impl Leaf {
         self.sparse = u8::from(keys.len() < LEAF_MIN);
     }
 
-    /// Merges `right` into this leaf if both fit (then `None`), else shares the entries evenly and returns the new separator.
+    /// Merges `right` into this leaf if both fit (then `None`), else shares the entries evenly and
+    /// returns the new separator.
     pub(super) fn balance(&mut self, right: &mut Leaf) -> Option<i64> {
         const TWO: usize = 2 * LEAF_KEYS;
         let (left_len, right_len) = (self.len(), right.len());
@@ -259,11 +263,13 @@ impl Inner {
     #[inline(always)]
     pub(super) fn child(&self, at: usize) -> u32 {
         debug_assert!(at <= self.len());
-        // SAFETY: a rank is at most `INNER_KEYS`, the number of keys compared, and there is one child more.
+        // SAFETY: a rank is at most `INNER_KEYS`, the number of keys compared, and there is one
+        // child more.
         unsafe { *self.children.get_unchecked(at) }
     }
 
-    /// Child `at` was split: puts the separator and the new right sibling beside it, where there is room.
+    /// Child `at` was split: puts the separator and the new right sibling beside it, where there is
+    /// room.
     pub(super) fn insert(&mut self, at: usize, separator: i64, right: u32) {
         let len = self.len();
         assert!(at <= len && len < INNER_KEYS);
@@ -283,7 +289,8 @@ impl Inner {
         self.count -= 1;
     }
 
-    /// As [`Inner::insert`] where there is no room: splits into this node and `right`; returns the separator between them.
+    /// As [`Inner::insert`] where there is no room: splits into this node and `right`; returns the
+    /// separator between them.
     pub(super) fn split(
         &mut self,
         right: &mut Inner,
@@ -317,8 +324,8 @@ impl Inner {
         self.sparse = u16::from(keys.len() < INNER_MIN);
     }
 
-    /// Merges `right`, which `separator` divides from this node, into it if both fit (then `None`), else shares the children evenly and
-    /// returns the new separator.
+    /// Merges `right`, which `separator` divides from this node, into it if both fit (then `None`),
+    /// else shares the children evenly and returns the new separator.
     pub(super) fn balance(&mut self, right: &mut Inner, separator: i64) -> Option<i64> {
         const TWO: usize = 2 * INNER_KEYS + 2;
         let (left_len, right_len) = (self.len(), right.len());

@@ -1,7 +1,8 @@
 //! Scans of the integer tree, forward and backward.
 //!
-//! A scan descends to its first key and then walks leaf by leaf along the path it came by: the parent names the next leaf, which is
-//! asked for while the current one is visited. A caller that reads in slices keeps the last key it saw and starts again after it.
+//! A scan descends to its first key and then walks leaf by leaf along the path it came by: the
+//! parent names the next leaf, which is asked for while the current one is visited. A caller that
+//! reads in slices keeps the last key it saw and starts again after it.
 //!
 //! Not here: scans while the tree changes; the borrow of the tree forbids it.
 
@@ -66,7 +67,8 @@ impl IntegerTree {
         }
     }
 
-    /// Moves the path to the next leaf to the right or to the left and returns that leaf, `None` at the end of the tree.
+    /// Moves the path to the next leaf to the right or to the left and returns that leaf, `None` at
+    /// the end of the tree.
     fn step(&self, path: &mut Path, forward: bool) -> Option<u32> {
         let turn = (0..self.levels).rev().find(|&level| {
             let at = path.rank(level);
@@ -83,7 +85,8 @@ impl IntegerTree {
         Some(id)
     }
 
-    /// Asks for the leaf before or after the one at the end of `path`, where they have the same parent.
+    /// Asks for the leaf before or after the one at the end of `path`, where they have the same
+    /// parent.
     fn prefetch_sibling(&self, path: &Path, offset: isize) {
         let Some(level) = self.levels.checked_sub(1) else { return };
         let node = self.inners.get(path.nodes[level]);

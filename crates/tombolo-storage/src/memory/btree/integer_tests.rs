@@ -156,7 +156,8 @@ fn random_operations() {
     }
 }
 
-/// Interleaved ascending runs with their own prefixes, with deletions at the front (a queue) and runs that hit duplicates.
+/// Interleaved ascending runs with their own prefixes, with deletions at the front (a queue) and
+/// runs that hit duplicates.
 #[test]
 fn interleaved_runs() {
     for seed in 10..14 {

@@ -1,16 +1,20 @@
 //! Cache-conscious B+trees of the memory store: two siblings with one face.
 //!
 //! - [`IntegerTree`]: 64-bit integer keys in nodes of a few cache lines, searched branch-free.
-//! - [`ByteTree`]: normalised byte keys (compared as `memcmp` does) in larger nodes without their common prefix.
+//! - [`ByteTree`]: normalised byte keys (compared as `memcmp` does) in larger nodes without their
+//!   common prefix.
 //!
-//! Both map unique keys to 32-bit row slots, keep their nodes in slabs and refer to them by 32-bit id. Nodes have no sibling links:
-//! a cursor carries the path from the root, so a split or a merge touches no neighbour's cache line. They are two
-//! algorithms and not one over a trait: fixed against variable entries differ in when a node is full, in whether borrowing
-//! can fail (it can where separators vary in length) and so in what a deletion leaves behind.
+//! Both map unique keys to 32-bit row slots, keep their nodes in slabs and refer to them by 32-bit
+//! id. Nodes have no sibling links: a cursor carries the path from the root, so a split or a merge
+//! touches no neighbour's cache line. They are two algorithms and not one over a trait: fixed
+//! against variable entries differ in when a node is full, in whether borrowing can fail (it can
+//! where separators vary in length) and so in what a deletion leaves behind.
 //!
-//! Not here: rows, undo, latches, several threads; and non-unique keys, which the caller makes unique by appending the row's id.
+//! Not here: rows, undo, latches, several threads; and non-unique keys, which the caller makes
+//! unique by appending the row's id.
 //!
-//! Implements the hand-coded integer-key search of LG-S1 and the tree of the bare kernel, LG-S11; answers LG-59.
+//! Implements the hand-coded integer-key search of LG-S1 and the tree of the bare kernel, LG-S11;
+//! answers LG-59.
 
 mod byte_check;
 mod byte_node;
@@ -38,10 +42,12 @@ pub use integer::IntegerTree;
 use super::region::RegionError;
 use std::fmt;
 
-/// What `get_many` stores for a key that is not there. No value may be this one: no slab hands it out.
+/// What `get_many` stores for a key that is not there. No value may be this one: no slab hands it
+/// out.
 pub const ABSENT: u32 = u32::MAX;
 
-/// How many look-ups run in lock step: enough to cover a miss, few enough for the processor's line-fill buffers.
+/// How many look-ups run in lock step: enough to cover a miss, few enough for the processor's
+/// line-fill buffers.
 pub const LOCK_STEP: usize = 16;
 
 /// Why nothing was inserted.

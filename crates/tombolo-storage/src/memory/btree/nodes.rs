@@ -1,7 +1,8 @@
 //! `Nodes<T>`: a slab whose slots hold nodes of one type.
 //!
-//! Ids are trusted here: they come from [`Nodes::allocate`] or from a node of the same tree, and no caller outside `btree` can reach a node's
-//! bytes. So an access is an address computation and nothing else; debug builds and `cfg(tombolo_verify)` assert that the node is live.
+//! Ids are trusted here: they come from [`Nodes::allocate`] or from a node of the same tree, and no
+//! caller outside `btree` can reach a node's bytes. So an access is an address computation and
+//! nothing else; debug builds and `cfg(tombolo_verify)` assert that the node is live.
 //!
 //! Not here: what a node holds. A node just allocated holds what its slot held before.
 
@@ -12,7 +13,8 @@ use std::marker::PhantomData;
 /// A type that may lie in raw memory.
 ///
 /// # Safety
-/// Every bit pattern is a value (so no references, no `bool`, no padding that matters), and its alignment divides its size and 4096.
+/// Every bit pattern is a value (so no references, no `bool`, no padding that matters), and its
+/// alignment divides its size and 4096.
 pub(in crate::memory) unsafe trait Plain: Copy {}
 
 /// Nodes of type `T` in a slab. See the module's head.
@@ -42,8 +44,9 @@ impl<T: Plain> Nodes<T> {
     #[inline(always)]
     pub(in crate::memory) fn get(&self, id: u32) -> &T {
         self.verify(id);
-        // SAFETY: the id is of a live slot (module's head), which is committed, as large as `T` and aligned for it (`Plain`: slots
-        // lie at multiples of the size from a base aligned to 2 MB), and every bit pattern is a `T`. `&self` keeps it shared.
+        // SAFETY: the id is of a live slot (module's head), which is committed, as large as `T` and
+        // aligned for it (`Plain`: slots lie at multiples of the size from a base aligned to 2 MB),
+        // and every bit pattern is a `T`. `&self` keeps it shared.
         unsafe { &*self.pointer(id) }
     }
 
@@ -51,7 +54,8 @@ impl<T: Plain> Nodes<T> {
     #[inline(always)]
     pub(in crate::memory) fn peek(&self, id: u32) -> &T {
         debug_assert!(id < self.slab.used());
-        // SAFETY: as in `get`, where liveness serves only the meaning: a freed slot is still committed and nobody's.
+        // SAFETY: as in `get`, where liveness serves only the meaning: a freed slot is still
+        // committed and nobody's.
         unsafe { &*self.pointer(id) }
     }
 

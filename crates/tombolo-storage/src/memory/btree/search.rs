@@ -1,8 +1,9 @@
 //! Branch-free search in a node: how many of its keys are smaller than the one sought.
 //!
-//! Keys are stored *biased* (the top bit flipped), because AVX2 only compares signed integers; a node's unused keys hold
-//! [`PAD`], the largest one, which is smaller than nothing and so never counted. All keys of the node are always compared: there is no
-//! branch to mispredict and no loop to leave. (LG-S1.)
+//! Keys are stored *biased* (the top bit flipped), because AVX2 only compares signed integers; a
+//! node's unused keys hold [`PAD`], the largest one, which is smaller than nothing and so never
+//! counted. All keys of the node are always compared: there is no branch to mispredict and no loop
+//! to leave. (LG-S1.)
 
 /// The largest biased key; fills what a node does not use.
 pub(super) const PAD: i64 = i64::MAX;
@@ -31,7 +32,8 @@ pub(super) fn rank<const N: usize>(keys: &[i64; N], key: i64) -> usize {
         _mm256_shuffle_ps,
     };
     let (mut count, mut i) = (0, 0);
-    // SAFETY: AVX2 is available statically (the `cfg` above), and every load of `LANES` keys at `i` is guarded by `i + LANES <= N`.
+    // SAFETY: AVX2 is available statically (the `cfg` above), and every load of `LANES` keys at `i`
+    // is guarded by `i + LANES <= N`.
     unsafe {
         let needle = _mm256_set1_epi64x(key);
         let dwords = |a: __m256i, b: __m256i| -> __m256i {
@@ -42,7 +44,8 @@ pub(super) fn rank<const N: usize>(keys: &[i64; N], key: i64) -> usize {
             _mm256_cmpgt_epi64(needle, _mm256_loadu_si256(keys.as_ptr().add(i).cast()))
         };
         if N == 20 {
-            // The size of the tree's nodes. Sixteen comparisons shrink to a byte each and four to four bytes, of which the mask counts one.
+            // The size of the tree's nodes. Sixteen comparisons shrink to a byte each and four to
+            // four bytes, of which the mask counts one.
             let low = dwords(smaller(0), smaller(4));
             let high = dwords(smaller(8), smaller(12));
             let bytes = _mm256_packs_epi16(_mm256_packs_epi32(low, high), smaller(16));

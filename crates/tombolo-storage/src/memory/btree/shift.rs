@@ -1,16 +1,19 @@
 //! Opening and closing a gap in the small arrays of a node, branch-free.
 //!
-//! A move of a few elements by `memmove` is dominated by the call and by the branches on the length, which random positions mispredict. Here every
-//! element is rewritten, with itself or with its neighbour, by vector blends: about four instructions for each 32 bytes.
+//! A move of a few elements by `memmove` is dominated by the call and by the branches on the
+//! length, which random positions mispredict. Here every element is rewritten, with itself or with
+//! its neighbour, by vector blends: about four instructions for each 32 bytes.
 
-/// Moves the elements from `at` on one place up; the last one is lost, the one at `at` stays as well.
+/// Moves the elements from `at` on one place up; the last one is lost, the one at `at` stays as
+/// well.
 #[inline(always)]
 pub(super) fn shift_up<T: Element, const N: usize>(array: &mut [T; N], at: usize) {
     let mut end = N;
     // From the top down, so that a block reads elements below it that have not been moved yet.
     while end > T::LANES {
         let start = end - T::LANES;
-        // SAFETY: the block `start..end` and the same one place lower lie in the array, as `start` is at least 1.
+        // SAFETY: the block `start..end` and the same one place lower lie in the array, as `start`
+        // is at least 1.
         unsafe { T::blend(array.as_mut_ptr().add(start), -1, start, at) };
         end = start;
     }
@@ -19,7 +22,8 @@ pub(super) fn shift_up<T: Element, const N: usize>(array: &mut [T; N], at: usize
     }
 }
 
-/// Moves the elements above `at` one place down; the one at `at` is lost, the last one stays as well.
+/// Moves the elements above `at` one place down; the one at `at` is lost, the last one stays as
+/// well.
 #[inline(always)]
 pub(super) fn shift_down<T: Element, const N: usize>(array: &mut [T; N], at: usize) {
     let mut start = 0;
@@ -38,8 +42,9 @@ pub(super) trait Element: Copy {
     /// How many fit in a block.
     const LANES: usize;
 
-    /// Rewrites the block at `block`, whose first element has index `start`: elements that a shift concerns take the value of their neighbour, one
-    /// below (`step` −1, elements above `at`) or one above (`step` 1, elements from `at` on).
+    /// Rewrites the block at `block`, whose first element has index `start`: elements that a shift
+    /// concerns take the value of their neighbour, one below (`step` −1, elements above `at`) or
+    /// one above (`step` 1, elements from `at` on).
     ///
     /// # Safety
     /// The block and the block `step` elements away must be valid.
@@ -60,11 +65,13 @@ mod blocks {
 
         #[inline(always)]
         unsafe fn blend(block: *mut i64, step: isize, start: usize, at: usize) {
-            // SAFETY: AVX2 is available statically (the `cfg` above); the caller vouches for both blocks.
+            // SAFETY: AVX2 is available statically (the `cfg` above); the caller vouches for both
+            // blocks.
             unsafe {
                 let own = _mm256_loadu_si256(block.cast());
                 let neighbour = _mm256_loadu_si256(block.offset(step).cast());
-                // Indexes relative to the block: `i > at` for a shift up, `i > at - 1` for one down.
+                // Indexes relative to the block: `i > at` for a shift up, `i > at - 1` for one
+                // down.
                 let last_kept = at as i64 - start as i64 - i64::from(step == 1);
                 let index = _mm256_setr_epi64x(0, 1, 2, 3);
                 let moves = _mm256_cmpgt_epi64(index, _mm256_set1_epi64x(last_kept));
