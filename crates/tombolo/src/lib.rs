@@ -1,7 +1,9 @@
-//! Tombolo: a main-memory OLTP database, embedded in a program, that shows what each of its parts costs.
+//! Tombolo: a main-memory OLTP database, embedded in a program, that shows what each of its parts
+//! costs.
 //!
 //! # Using it
-//! Declare tables and indexes, open a store, run transactions. A transaction reads first and then writes; once it writes it commits.
+//! Declare tables and indexes, open a store, run transactions. A transaction reads first and then
+//! writes; once it writes it commits.
 //!
 //! ```
 //! use tombolo::storage::{self, memory::{Limits, MemoryStore}, profile::Memory, row::Fields, schema::TableDef};
@@ -47,12 +49,13 @@
 //! ```
 //!
 //! # What is here
-//! [`storage`] says what is written: tables, rows, keys, indexes, stores. [`engine`] says when: transactions, procedures, settings.
-//! The `tombolo` command is built on the same two crates and on a third that measures them.
+//! [`storage`] says what is written: tables, rows, keys, indexes, stores. [`engine`] says when:
+//! transactions, procedures, settings. The `tombolo` command is built on the same two crates and on
+//! a third that measures them.
 //!
 //! # What is not
-//! Durability, SQL, a server and islands come with later versions: today's database lives in memory, is used by one thread at a time
-//! and is gone when its process ends.
+//! Durability, SQL, a server and islands come with later versions: today's database lives in
+//! memory, is used by one thread at a time and is gone when its process ends.
 
 pub use tombolo_engine as engine;
 pub use tombolo_storage as storage;
