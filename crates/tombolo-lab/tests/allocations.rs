@@ -4,6 +4,7 @@
 //! beforehand here, so that even the slabs' bookkeeping has no reason to grow. What is left must
 //! be exactly nothing. One test only: the counter is the process's.
 #![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
