@@ -17,8 +17,8 @@ pub struct Latch<T, L: Latching> {
 
 // SAFETY: a shared `Latch` gives `&T` only through a guard of `latch`, and the guard is exclusive.
 // (1) If `L::Latch` is `Sync`, `RawLatch` promises that one guard exists at a time and that guards
-// are ordered, so the data moves from thread to thread: `T: Send` is what that takes, as for a mutex.
-// (2) If it is not, neither is the `Latch`. Sending one needs `T: Send` and is derived.
+// are ordered, so the data moves from thread to thread: `T: Send` is what that takes, as for a
+// mutex. (2) If it is not, neither is the `Latch`. Sending one needs `T: Send` and is derived.
 unsafe impl<T: Send, L: Latching> Sync for Latch<T, L> where L::Latch: Sync {}
 
 impl<T, L: Latching> Latch<T, L> {

@@ -1,4 +1,5 @@
-//! The latch under loom: every interleaving, up to the stated number of preemptions, of a few threads.
+//! The latch under loom: every interleaving, up to the stated number of preemptions, of a few
+//! threads.
 //!
 //! Loom's own checks do the work: it fails when a data access is not ordered by the latch and when
 //! all threads sleep (a lost wake-up).

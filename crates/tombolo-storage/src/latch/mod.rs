@@ -17,9 +17,11 @@ mod none;
 mod parking;
 mod shared;
 
-#[cfg(all(test, loom))]
+#[cfg(loom)]
+#[cfg(test)]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests;
 
 pub use counter::{AtomicCounter, Counter, PlainCounter};
@@ -74,8 +76,8 @@ pub unsafe trait RawLatch: Debug + Default + Send + 'static {
     /// `None` where [`RawLatch::exclusive`] would wait.
     fn try_exclusive(&self) -> Option<Self::Exclusive<'_>>;
 
-    /// Makes a shared guard of this latch exclusive, or gives it back if there are others: two who wait for each
-    /// other's upgrade would wait for ever.
+    /// Makes a shared guard of this latch exclusive, or gives it back if there are others: two who
+    /// wait for each other's upgrade would wait for ever.
     ///
     /// # Errors
     /// The guard, unchanged.

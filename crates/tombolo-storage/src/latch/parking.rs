@@ -4,8 +4,8 @@
 //! words: what a waiter may be given is decided by the caller's closures, which run while the
 //! queue is held still. Not here: spinning, and who may overtake (`shared.rs`).
 //!
-//! Invariants: the waiters of one latch are in arrival order, except that those that were woken once
-//! and overtaken stand before all others; every waiter in a queue is asleep or about to be.
+//! Invariants: the waiters of one latch are in arrival order, except that those that were woken
+//! once and overtaken stand before all others; every waiter in a queue is asleep or about to be.
 
 #[cfg(not(loom))]
 use std::sync::LazyLock;
@@ -93,8 +93,8 @@ pub(super) struct Head {
     pub(super) behind: Option<Want>,
 }
 
-/// Wakes the head of the queue of `address`, if there is one and `decide`, called while the queue is
-/// held still, says how.
+/// Wakes the head of the queue of `address`, if there is one and `decide`, called while the queue
+/// is held still, says how.
 #[cold]
 pub(super) fn wake(address: usize, decide: impl FnOnce(Head) -> Option<Wake>) {
     let mut queue = queue(address).lock();

@@ -10,15 +10,17 @@
 //! ```
 //!
 //! Fairness. A shared request waits behind PARKED, so readers that come and go cannot starve a
-//! writer. A free latch may be taken exclusively past the queue (no convoy: a thread that works need
-//! not wait for one that is being woken), but a sleeper is overtaken once only; then it asks for the
-//! latch to be handed over. Leading shared sleepers are always handed the latch, all together.
+//! writer. A free latch may be taken exclusively past the queue (no convoy: a thread that works
+//! need not wait for one that is being woken), but a sleeper is overtaken once only; then it asks
+//! for the latch to be handed over. Leading shared sleepers are always handed the latch, all
+//! together.
 //!
-//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, somebody is
-//! on the way to wake the queue's head, or the head was woken and is on its way to the latch: no
+//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, somebody
+//! is on the way to wake the queue's head, or the head was woken and is on its way to the latch: no
 //! wake-up is lost. `loom_tests.rs` explores both.
 //!
-//! Not here: deadlock detection (LG-21), time-outs, owners (a guard may be dropped by another thread).
+//! Not here: deadlock detection (LG-21), time-outs, owners (a guard may be dropped by another
+//! thread).
 
 use super::RawLatch;
 use super::parking::{self, Head, Wake, Want};
@@ -116,7 +118,8 @@ impl SharedExclusiveLatch {
         }
     }
 
-    /// Sets `mark` while the latch is taken; `false` if it is not. Called with the queue held still.
+    /// Sets `mark` while the latch is taken; `false` if it is not. Called with the queue held
+    /// still.
     fn announce(&self, excludes: fn(u32) -> bool, mark: u32) -> bool {
         // Relaxed, both: nothing is taken. The bits reach whoever gives the latch back because that
         // is a read-modify-write of the same word; the queue is ordered by its mutex.
@@ -214,9 +217,9 @@ impl Drop for ExclusiveGuard<'_> {
 }
 
 // SAFETY: (1) an exclusive guard is made when the word went from no holder to EXCLUSIVE, in `take`,
-// `try_upgrade` or `give_away`; from then until the guard's drop every way to a guard sees EXCLUSIVE
-// and fails. (2) `release` and `take` pair Release with Acquire over read-modify-writes of one word,
-// which orders each guard after those it excluded.
+// `try_upgrade` or `give_away`; from then until the guard's drop every way to a guard sees
+// EXCLUSIVE and fails. (2) `release` and `take` pair Release with Acquire over read-modify-writes
+// of one word, which orders each guard after those it excluded.
 unsafe impl RawLatch for SharedExclusiveLatch {
     type Shared<'a> = SharedGuard<'a>;
     type Exclusive<'a> = ExclusiveGuard<'a>;

@@ -1,0 +1,106 @@
+//! S5 as an `if` (LG-26): the same lock table, and a switch that each call looks at while it runs.
+//!
+//! The paper removed most components by `if` statements and rewrote a method only where the `if`
+//! itself could be measured. This is that form of the locking switch, for comparing it with
+//! [`super::NoLocks`]; no product profile uses it. The switch is set between transactions: locks
+//! taken while it was on are released whatever it says.
+
+use super::hierarchical::Hierarchical;
+use super::mode::Mode;
+use super::{HeldLocks, LockError, LockSettings, Locking};
+use crate::latch::Latching;
+use crate::row::RowId;
+use crate::store::Damage;
+use crate::sync::{AtomicBool, Ordering};
+
+/// Locks that can be switched off at run time; on at first.
+pub struct IfLocks<L: Latching> {
+    locks: Hierarchical<L>,
+    on: AtomicBool,
+}
+
+impl<L: Latching> IfLocks<L> {
+    /// Switches locking on or off for the transactions that begin from now on. No transaction may
+    /// be open.
+    pub fn switch(&self, on: bool) {
+        // Relaxed, as in `on`, without a partner: no other memory goes with the switch, and that no
+        // transaction is open is ordered by whoever knows it.
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+}
+
+impl<L: Latching> Locking for IfLocks<L> {
+    type Held = HeldLocks;
+    const LOCKS: bool = true;
+
+    fn new(settings: LockSettings) -> Self {
+        Self { locks: Hierarchical::new(settings), on: AtomicBool::new(true) }
+    }
+
+    fn open_session(&self) -> Result<HeldLocks, LockError> {
+        self.locks.open_session()
+    }
+
+    fn close_session(&self, held: HeldLocks) {
+        self.locks.close_session(held);
+    }
+
+    #[inline]
+    fn begin(&self, held: &mut HeldLocks, age_rank: u64) {
+        if self.on() {
+            self.locks.begin(held, age_rank);
+        }
+    }
+
+    fn lock_store(&self, held: &mut HeldLocks, store: u16, mode: Mode) -> Result<(), LockError> {
+        if self.on() { self.locks.lock_store(held, store, mode) } else { Ok(()) }
+    }
+
+    fn lock_page(
+        &self,
+        held: &mut HeldLocks,
+        store: u16,
+        page: u32,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if self.on() { self.locks.lock_page(held, store, page, mode) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn lock_row(
+        &self,
+        held: &mut HeldLocks,
+        store: u16,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if self.on() { self.locks.lock_row(held, store, row, mode) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn try_lock_row(
+        &self,
+        held: &mut HeldLocks,
+        store: u16,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if self.on() { self.locks.try_lock_row(held, store, row, mode) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn release_all(&self, held: &mut HeldLocks) {
+        if self.on() || !held.is_empty() {
+            self.locks.release_all(held);
+        }
+    }
+
+    fn check(&self, sessions: &[&HeldLocks]) -> Vec<Damage> {
+        self.locks.check(sessions)
+    }
+}

@@ -1,0 +1,135 @@
+//! Deadlocks: found by whoever would close the circle, when its wait begins.
+//!
+//! The waits-for graph is not kept; its edges are read from the queues when they are asked for
+//! (`Table::blockers`). A circle consists of waiting transactions only, and edges between waiting
+//! transactions do not change while they wait; so the circle exists, complete, when the last of
+//! them has queued its request, and that one looks for it. Searches run one at a time: of two that
+//! begin to wait at the same moment, the second sees the first.
+//!
+//! Who gives way: the youngest of the circle (the greatest `age_rank`; of equals the higher
+//! session): it has done least, and the oldest transaction of all always gets through. The victim's
+//! wait ends with an error; it must abort, and until then holds what it holds.
+//!
+//! Bucket latches are taken one after another, so what is read may be old before the search ends.
+//! An edge to a transaction that has ended meanwhile is noticed by its session's count of
+//! transactions, and a circle is believed only if all in it still wait where they did. What slips
+//! through costs a needless abort, nothing else.
+
+use super::hierarchical::Hierarchical;
+use super::name::LockName;
+use super::session::{Session, Verdict};
+use crate::latch::Latching;
+
+/// A session in the transaction in which it was seen.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    session: u32,
+    transaction: u64,
+}
+
+/// One step of the path that is being searched.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    node: Node,
+    /// The lock it waits for.
+    name: LockName,
+    /// Its edges not looked at yet: `edges[next..end]`.
+    next: usize,
+    end: usize,
+}
+
+/// The memory of a search, used again by the next.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    path: Vec<Step>,
+    edges: Vec<Node>,
+    /// Per session, the search that has been there.
+    visited: Vec<u64>,
+    number: u64,
+}
+
+impl<L: Latching> Hierarchical<L> {
+    /// Breaks every circle that the wait of `session` for `name` closes; says whether `session` is
+    /// the one to give way. Its wait is over then.
+    pub(super) fn gives_way(&self, session: u32, name: LockName) -> bool {
+        let memory = self.search.hold();
+        let mut search = memory.take();
+        let mut gives_way = false;
+        // Ends: each round ends a wait of a circle through `session`, or finds a circle gone.
+        while !gives_way && self.find_circle(&mut search, session) {
+            let victim = self.youngest(&search.path);
+            if victim.node.session == session {
+                gives_way = self.table.cancel(session, name, None);
+                break;
+            }
+            self.table.cancel(victim.node.session, victim.name, Some(Verdict::Deadlock));
+        }
+        memory.set(search);
+        gives_way
+    }
+
+    /// Whether `session` waits for itself; the circle is then the path.
+    fn find_circle(&self, search: &mut Search, session: u32) -> bool {
+        search.path.clear();
+        search.edges.clear();
+        search.visited.resize(self.table.sessions.count(), 0);
+        search.number += 1;
+        let node = Node { session, transaction: self.session(session).transaction.get() };
+        self.step(search, node);
+        while let Some(step) = search.path.last_mut() {
+            if step.next == step.end {
+                search.path.pop();
+                continue;
+            }
+            let edge = search.edges[step.next];
+            step.next += 1;
+            if edge.session == session {
+                if search.path.iter().all(|step| self.still_waits(step)) {
+                    return true;
+                }
+                continue;
+            }
+            let visited = &mut search.visited[edge.session as usize];
+            if *visited != search.number {
+                *visited = search.number;
+                self.step(search, edge);
+            }
+        }
+        false
+    }
+
+    /// Goes on to `node` if it waits.
+    fn step(&self, search: &mut Search, node: Node) {
+        let Some(name) = self.session(node.session).waits_for() else { return };
+        // Edges of steps that were taken back lie behind the path's last; they are written over.
+        let next = search.path.last().map_or(0, |step| step.end);
+        search.edges.truncate(next);
+        self.table.blockers(node.session, |session| {
+            let transaction = self.session(session).transaction.get();
+            search.edges.push(Node { session, transaction });
+        });
+        if self.session(node.session).transaction.get() == node.transaction {
+            search.path.push(Step { node, name, next, end: search.edges.len() });
+        }
+    }
+
+    fn still_waits(&self, step: &Step) -> bool {
+        let session = self.session(step.node.session);
+        session.waits_for() == Some(step.name) && session.transaction.get() == step.node.transaction
+    }
+
+    fn youngest(&self, circle: &[Step]) -> Step {
+        let rank = |step: &&Step| {
+            let session = step.node.session;
+            (self.session(session).age_rank.get(), session)
+        };
+        match circle.iter().max_by_key(rank) {
+            Some(step) => *step,
+            None => panic!("a circle has members"),
+        }
+    }
+
+    fn session(&self, id: u32) -> &Session {
+        self.table.sessions.get(id)
+    }
+}

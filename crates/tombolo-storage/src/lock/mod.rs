@@ -1,0 +1,197 @@
+//! Locks (LG-17, switch S5): strict hierarchical locking. A transaction locks the rows it reads and
+//! changes, with intention locks on their pages and stores, and keeps every lock until it ends.
+//!
+//! [`Locking`] is the switch: [`Hierarchical`] is the real thing, [`NoLocks`] its zero-sized
+//! sibling, [`IfLocks`] the same lock table behind one `if` at run time, to measure what the
+//! zero-sized form saves (LG-26).
+//!
+//! Read `mode.rs` (the tables), `table.rs` (queues: who is granted what, in which order),
+//! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
+//! `wait.rs` and `deadlock.rs`.
+//!
+//! Not here: what has to be locked (the paged store's calls), transaction numbers, protection
+//! against phantoms, latches (`latch/`): a lock is never waited for while a latch is held; use
+//! [`Locking::try_lock_row`], let the latch go, lock and look again.
+
+mod check;
+mod conditional;
+mod deadlock;
+mod held;
+mod hierarchical;
+mod mode;
+mod name;
+mod none;
+mod session;
+mod table;
+mod wait;
+
+#[cfg(loom)]
+#[cfg(test)]
+mod loom_tests;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
+
+pub use conditional::IfLocks;
+pub use held::HeldLocks;
+pub use hierarchical::Hierarchical;
+pub use mode::Mode;
+pub use name::LockName;
+pub use none::{NoHeldLocks, NoLocks};
+
+use crate::row::RowId;
+use crate::store::Damage;
+
+/// The sizes and limits of a lock table.
+#[derive(Clone, Copy, Debug)]
+pub struct LockSettings {
+    /// Chains the locks are hashed into; rounded up to a power of two.
+    pub buckets: u32,
+    /// Locks that all transactions together can hold or wait for.
+    pub requests_max: u32,
+    /// Sessions open at a time.
+    pub sessions_max: u32,
+    /// Rows of one page that a transaction locks one by one before it tries to lock the page.
+    pub rows_per_page_max: u16,
+    /// Pages of one store that a transaction locks one by one before it tries to lock the store.
+    pub pages_per_store_max: u16,
+    /// Milliseconds a waiting transaction sleeps at a stretch.
+    pub wait_interval_ms: u32,
+    /// Stretches after which it gives up.
+    pub wait_intervals_max: u32,
+}
+
+impl Default for LockSettings {
+    /// Room for a few hundred transactions of a few hundred locks each; waits end after ten
+    /// seconds.
+    fn default() -> Self {
+        Self {
+            buckets: 1 << 14,
+            requests_max: 1 << 16,
+            sessions_max: 256,
+            rows_per_page_max: 64,
+            pages_per_store_max: 1_024,
+            wait_interval_ms: 100,
+            wait_intervals_max: 100,
+        }
+    }
+}
+
+/// Why a lock was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockError {
+    /// Granting it would have taken for ever: the transaction waited in a circle with others and
+    /// was chosen to give way. It must abort.
+    Deadlock,
+    /// The longest wait allowed passed.
+    TimedOut,
+    /// It could not be granted at once, and waiting was not allowed or not possible.
+    Unavailable,
+    /// The lock table has no room, even after locking pages or stores instead of rows was tried.
+    TableFull,
+    /// As many sessions are open as the lock table has places for.
+    TooManySessions,
+}
+
+impl LockError {
+    /// Whether the same transaction may succeed when it is simply tried again.
+    pub const fn retry(self) -> bool {
+        matches!(self, Self::Deadlock | Self::TimedOut | Self::Unavailable)
+    }
+}
+
+impl std::fmt::Display for LockError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Deadlock => "the transaction gave way in a deadlock: try it again",
+            Self::TimedOut => "a lock was not granted in time: try again",
+            Self::Unavailable => "another transaction holds a lock on this: try again",
+            Self::TableFull => "the lock table is full: raise requests_max or lock fewer rows",
+            Self::TooManySessions => "no session is free in the lock table: raise sessions_max",
+        })
+    }
+}
+
+impl std::error::Error for LockError {}
+
+/// S5: whether transactions lock what they read and change.
+///
+/// A session runs one transaction at a time: [`Locking::begin`], locks, [`Locking::release_all`].
+/// After an error the transaction holds what it held before and must end.
+pub trait Locking: Sized + Send + 'static {
+    /// What the transaction of one session holds; the session owns it, its memory is used again.
+    type Held: Send;
+
+    /// Whether anything is locked at all.
+    const LOCKS: bool;
+
+    /// An empty lock table.
+    fn new(settings: LockSettings) -> Self;
+
+    /// A place for a session.
+    ///
+    /// # Errors
+    /// `TooManySessions`.
+    fn open_session(&self) -> Result<Self::Held, LockError>;
+
+    /// Gives a session's place back.
+    ///
+    /// # Panics
+    /// When it still holds locks.
+    fn close_session(&self, held: Self::Held);
+
+    /// Starts a transaction. Of the transactions in a deadlock the one with the greatest `age_rank`
+    /// gives way: a number that grows with each beginning makes it the youngest. A transaction that
+    /// is tried again may keep its number, so that its turn comes.
+    fn begin(&self, held: &mut Self::Held, age_rank: u64);
+
+    /// Locks a whole store.
+    ///
+    /// # Errors
+    /// All of [`LockError`] but `TooManySessions`, as for all that lock.
+    fn lock_store(&self, held: &mut Self::Held, store: u16, mode: Mode) -> Result<(), LockError>;
+
+    /// Locks a page, with the intention on its store.
+    ///
+    /// # Errors
+    /// See [`Locking::lock_store`].
+    fn lock_page(
+        &self,
+        held: &mut Self::Held,
+        store: u16,
+        page: u32,
+        mode: Mode,
+    ) -> Result<(), LockError>;
+
+    /// Locks a row S or X, with the intentions on its page and its store. Its location is
+    /// page << 16 | slot.
+    ///
+    /// # Errors
+    /// See [`Locking::lock_store`].
+    fn lock_row(
+        &self,
+        held: &mut Self::Held,
+        store: u16,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError>;
+
+    /// Like [`Locking::lock_row`], but never waits.
+    ///
+    /// # Errors
+    /// `Unavailable` where the other would wait; `TableFull`.
+    fn try_lock_row(
+        &self,
+        held: &mut Self::Held,
+        store: u16,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError>;
+
+    /// Releases all locks of the transaction, which ends.
+    fn release_all(&self, held: &mut Self::Held);
+
+    /// Verifies the lock table and that it agrees with what `sessions` (all that are open) hold.
+    /// For quiet moments: no other thread locks meanwhile.
+    fn check(&self, sessions: &[&Self::Held]) -> Vec<Damage>;
+}

@@ -1,0 +1,134 @@
+//! What a lock is on: a store, a page of it, a row. One word, so that comparing names is comparing
+//! numbers.
+//!
+//! ```text
+//!   bits 62–63   1 store, 2 page, 3 row (0: no name)
+//!   store        bits 0–15  store
+//!   page         bits 32–47 store, bits 0–31 page
+//!   row          bits 0–61  location of the row: page << 16 | slot
+//! ```
+
+use crate::row::RowId;
+
+/// The name of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockName(u64);
+
+const STORE: u64 = 1 << 62;
+const PAGE: u64 = 2 << 62;
+const ROW: u64 = 3 << 62;
+const KIND: u64 = 3 << 62;
+const SLOT_BITS: u32 = 16;
+
+/// 2^64 divided by the golden ratio: multiplying by it spreads neighbours over the high bits.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// How much a lock is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Store,
+    Page,
+    Row,
+}
+
+impl LockName {
+    /// A whole table or index.
+    #[inline(always)]
+    pub const fn store(store: u16) -> LockName {
+        LockName(STORE | store as u64)
+    }
+
+    /// A page of a store.
+    #[inline(always)]
+    pub const fn page(store: u16, page: u32) -> LockName {
+        LockName(PAGE | (store as u64) << 32 | page as u64)
+    }
+
+    /// A row.
+    #[inline(always)]
+    pub const fn row(row: RowId) -> LockName {
+        debug_assert!(row.location() < STORE, "a row's location has 62 bits");
+        LockName(ROW | row.location())
+    }
+
+    /// The page a row lies on.
+    #[inline(always)]
+    pub const fn page_of(row: RowId) -> u32 {
+        (row.location() >> SLOT_BITS) as u32
+    }
+
+    /// The name as a number, never 0.
+    #[inline(always)]
+    pub(super) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The name that `word` stands for.
+    #[inline(always)]
+    pub(super) const fn from_word(word: u64) -> LockName {
+        debug_assert!(word & KIND != 0);
+        LockName(word)
+    }
+
+    /// A hash in the high bits.
+    #[inline(always)]
+    pub(super) const fn hash(self) -> u64 {
+        self.0.wrapping_mul(SPREAD)
+    }
+
+    #[inline(always)]
+    pub(super) const fn level(self) -> Level {
+        match self.0 & KIND {
+            STORE => Level::Store,
+            PAGE => Level::Page,
+            _ => Level::Row,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_row(self) -> bool {
+        self.0 & KIND == ROW
+    }
+
+    /// Whether this is a page of `store`.
+    pub(super) const fn is_page_of(self, store: u16) -> bool {
+        self.0 & KIND == PAGE && (self.0 >> 32) as u16 == store
+    }
+
+    /// The page a row's name says it lies on.
+    pub(super) const fn row_page(self) -> Option<u32> {
+        if self.is_row() { Some((self.0 >> SLOT_BITS) as u32) } else { None }
+    }
+}
+
+impl std::fmt::Display for LockName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.level() {
+            Level::Store => write!(f, "store {}", self.0 as u16),
+            Level::Page => write!(f, "page {} of store {}", self.0 as u32, (self.0 >> 32) as u16),
+            Level::Row => write!(f, "row {}.{}", (self.0 >> SLOT_BITS) as u32, self.0 as u16),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_know_what_they_name() {
+        let row = RowId::new(7 << SLOT_BITS | 3);
+        let names =
+            [LockName::store(7), LockName::page(0, 7), LockName::page(7, 7), LockName::row(row)];
+        for (i, name) in names.iter().enumerate() {
+            assert!(names[..i].iter().all(|other| other != name));
+            assert_eq!(LockName::from_word(name.word()), *name);
+            assert_ne!(name.word(), 0);
+        }
+        assert_eq!(LockName::page_of(row), 7);
+        assert_eq!(names.map(LockName::row_page), [None, None, None, Some(7)]);
+        assert_eq!(names.map(|name| name.is_page_of(7)), [false, false, true, false]);
+        let shown = names.map(|name| name.to_string());
+        assert_eq!(shown, ["store 7", "page 7 of store 0", "page 7 of store 7", "row 7.3"]);
+    }
+}

@@ -1,0 +1,442 @@
+//! The lock table: for each thing that is locked, the queue of those who hold or want a lock on it.
+//!
+//! ```text
+//!   bucket: latch, first ─► request ──below──► request ──below──► …    one per lock of the bucket
+//!                             │ next             │ next
+//!                             ▼                  ▼
+//!                           request            (alone: the common case)
+//! ```
+//!
+//! A lock exists only as its queue of requests, in the order in which they came; so there is no
+//! lock head to allocate, and a lock nobody holds leaves nothing behind. A request is granted a
+//! mode, or wants one, or is granted one and wants a stronger one (a *conversion*).
+//!
+//! Who is granted what:
+//! 1. A conversion is granted as soon as all others' granted modes allow it. Among waiting
+//!    conversions the one that came to the lock first is looked at first; none holds up another.
+//! 2. A new request is granted if no request wants anything and all granted modes allow it: first
+//!    come, first served, conversions before all.
+//!
+//! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request stands behind
+//! one that is not; nobody waits who could be granted; a session has one request per lock.
+//!
+//! All of a lock's requests are protected by the latch of its bucket. A request that is in no queue
+//! belongs to a session's own stock (`held.rs`) or to the common chain here, so that
+//! nothing is allocated. Not here: waiting (`wait.rs`): a request that cannot be granted is queued
+//! and the caller told. Whoever changes a queue wakes, under the latch, those whose wait that ends.
+
+use std::cell::Cell;
+
+use super::LockError;
+use super::mode::Mode;
+use super::name::LockName;
+use super::session::{NONE, Sessions, Verdict};
+use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, RawLatch};
+
+/// What a request holds and wants; one word in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) session: u32,
+    pub(super) granted: Option<Mode>,
+    pub(super) wanted: Option<Mode>,
+}
+
+const NO_MODE: u64 = Mode::ALL.len() as u64;
+
+impl State {
+    #[inline(always)]
+    fn word(self) -> u64 {
+        let code = |mode: Option<Mode>| mode.map_or(NO_MODE, |mode| mode as u64);
+        u64::from(self.session) << 32 | code(self.wanted) << 8 | code(self.granted)
+    }
+
+    /// Whether what is granted excludes `wanted`.
+    fn excludes(self, wanted: Option<Mode>) -> bool {
+        let (Some(granted), Some(wanted)) = (self.granted, wanted) else { return false };
+        !granted.compatible(wanted)
+    }
+
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        let mode = |code: u64| Mode::ALL.get(code as usize & 0xFF).copied();
+        Self { session: (word >> 32) as u32, granted: mode(word), wanted: mode(word >> 8) }
+    }
+}
+
+/// One transaction's place in the queue of one lock.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(super) struct Request {
+    name: GuardedU64,
+    state: GuardedU64,
+    /// The next in the queue, or in the common chain of free requests.
+    next: GuardedU32,
+    /// Of the first in a queue: the first of the next queue of the bucket.
+    below: GuardedU32,
+}
+
+impl Request {
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        State::from_word(self.state.get())
+    }
+
+    #[inline]
+    pub(super) fn name(&self) -> LockName {
+        LockName::from_word(self.name.get())
+    }
+
+    #[inline(always)]
+    fn set_state(&self, state: State) {
+        self.state.set(state.word());
+    }
+}
+
+/// The queues of the locks whose names hash alike.
+struct Bucket<L: Latching> {
+    latch: L::Latch,
+    first: GuardedU32,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Granted,
+    /// Queued; a [`Verdict`] will be handed to the session.
+    Waits,
+    /// Left as it was.
+    Unavailable,
+}
+
+pub(super) struct Table<L: Latching> {
+    buckets: Box<[Bucket<L>]>,
+    /// How far a name's hash is shifted to make a bucket's number.
+    shift: u32,
+    requests: Box<[Request]>,
+    /// The first of the common chain of free requests.
+    free: Latch<Cell<u32>, L>,
+    pub(super) sessions: Sessions<L>,
+}
+
+impl<L: Latching> Table<L> {
+    pub(super) fn new(buckets: u32, requests_max: u32, sessions_max: u32) -> Self {
+        assert!(0 < requests_max && requests_max < NONE, "requests_max is out of range");
+        // At least two, so that `shift` is less than the width of a hash.
+        let count = buckets.max(2).next_power_of_two();
+        let bucket = |_| Bucket { latch: L::Latch::default(), first: GuardedU32::new(NONE) };
+        let request = |id: u32| Request {
+            name: GuardedU64::new(0),
+            state: GuardedU64::new(0),
+            next: GuardedU32::new(if id + 1 == requests_max { NONE } else { id + 1 }),
+            below: GuardedU32::new(NONE),
+        };
+        Self {
+            buckets: (0..count).map(bucket).collect(),
+            shift: u64::BITS - count.trailing_zeros(),
+            requests: (0..requests_max).map(request).collect(),
+            free: Latch::new(Cell::new(0)),
+            sessions: Sessions::new(sessions_max),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn request(&self, id: u32) -> &Request {
+        &self.requests[id as usize]
+    }
+
+    pub(super) fn requests_max(&self) -> u32 {
+        self.requests.len() as u32
+    }
+
+    #[inline(always)]
+    fn bucket(&self, name: LockName) -> &Bucket<L> {
+        &self.buckets[(name.hash() >> self.shift) as usize]
+    }
+
+    /// Takes up to `count` requests from the common chain and passes them to `take`; at least one.
+    #[cold]
+    pub(super) fn take_free(&self, count: u32, mut take: impl FnMut(u32)) -> Result<(), LockError> {
+        let free = self.free.hold();
+        if free.get() == NONE {
+            return Err(LockError::TableFull);
+        }
+        for _ in 0..count {
+            let id = free.get();
+            if id == NONE {
+                break;
+            }
+            free.set(self.request(id).next.get());
+            take(id);
+        }
+        Ok(())
+    }
+
+    /// Gives a request that is in no queue back to the common chain.
+    pub(super) fn give_free(&self, id: u32) {
+        let free = self.free.hold();
+        self.request(id).next.set(free.get());
+        free.set(id);
+    }
+
+    /// Asks for `mode` on `name` for a session that has no lock on it, with the free request `id`.
+    #[inline(always)]
+    pub(super) fn acquire(
+        &self,
+        session: u32,
+        name: LockName,
+        mode: Mode,
+        id: u32,
+        patient: bool,
+    ) -> Answer {
+        let bucket = self.bucket(name);
+        let _latched = bucket.latch.exclusive();
+        let first = self.find(bucket, name);
+        if first != NONE {
+            return self.join(
+                first,
+                State { session, granted: None, wanted: Some(mode) },
+                id,
+                patient,
+            );
+        }
+        let request = self.request(id);
+        request.name.set(name.word());
+        request.set_state(State { session, granted: Some(mode), wanted: None });
+        request.next.set(NONE);
+        request.below.set(bucket.first.get());
+        bucket.first.set(id);
+        Answer::Granted
+    }
+
+    /// Puts the free request `id` behind the others of a queue, granted if that is possible.
+    #[inline(never)]
+    fn join(&self, first: u32, asked: State, id: u32, patient: bool) -> Answer {
+        let (mut free, mut last) = (true, first);
+        for other in self.queue(first) {
+            let state = self.request(other).state();
+            assert!(state.session != asked.session, "a session asks twice for one lock");
+            free &= state.wanted.is_none() && !state.excludes(asked.wanted);
+            last = other;
+        }
+        if !free && !patient {
+            return Answer::Unavailable;
+        }
+        let request = self.request(id);
+        let name = self.request(first).name();
+        request.name.set(name.word());
+        request.next.set(NONE);
+        self.request(last).next.set(id);
+        if free {
+            request.set_state(State { granted: asked.wanted, wanted: None, ..asked });
+            return Answer::Granted;
+        }
+        request.set_state(asked);
+        self.sessions.get(asked.session).set_waits_for(Some(name));
+        Answer::Waits
+    }
+
+    /// Asks for the stronger mode `wanted` for the granted request `id` on `name`, held in `now`.
+    #[inline(always)]
+    pub(super) fn convert(
+        &self,
+        session: u32,
+        (name, id): (LockName, u32),
+        (now, wanted): (Mode, Mode),
+        patient: bool,
+    ) -> Answer {
+        let (bucket, request) = (self.bucket(name), self.request(id));
+        let _latched = bucket.latch.exclusive();
+        let held = State { session, granted: Some(now), wanted: None };
+        assert!(request.state.get() == held.word(), "the lock is not held as its holder believes");
+        let alone = bucket.first.get() == id && request.next.get() == NONE;
+        if alone || self.others_allow(self.find(bucket, name), id, wanted) {
+            request.set_state(State { granted: Some(wanted), ..held });
+            return Answer::Granted;
+        }
+        if !patient {
+            return Answer::Unavailable;
+        }
+        request.set_state(State { wanted: Some(wanted), ..held });
+        self.sessions.get(session).set_waits_for(Some(name));
+        Answer::Waits
+    }
+
+    /// Releases the granted request `id` on `name`, which is free afterwards.
+    #[inline(always)]
+    pub(super) fn release(&self, (name, id): (LockName, u32)) {
+        let (bucket, request) = (self.bucket(name), self.request(id));
+        let _latched = bucket.latch.exclusive();
+        if bucket.first.get() == id && request.next.get() == NONE {
+            bucket.first.set(request.below.get());
+        } else {
+            self.leave(bucket, id);
+        }
+    }
+
+    /// Ends the wait of `session` for `name` without a grant: a conversion keeps what it was
+    /// granted, a new request leaves. `verdict` is handed over if somebody else than the session
+    /// asks. Says whether there was a wait; if not, a verdict has been handed over already.
+    #[cold]
+    pub(super) fn cancel(&self, session: u32, name: LockName, verdict: Option<Verdict>) -> bool {
+        let bucket = self.bucket(name);
+        let _latched = bucket.latch.exclusive();
+        let place = self.sessions.get(session);
+        if place.waits_for() != Some(name) {
+            return false;
+        }
+        let first = self.find(bucket, name);
+        let id = self.queue(first).find(|id| self.request(*id).state().session == session);
+        let Some(id) = id else { panic!("a session waits for a lock without a request for it") };
+        place.set_waits_for(None);
+        let state = self.request(id).state();
+        if state.granted.is_some() {
+            self.request(id).set_state(State { wanted: None, ..state });
+            self.grant(first);
+        } else {
+            self.leave(bucket, id);
+        }
+        if let Some(verdict) = verdict {
+            place.parker.unpark(verdict);
+        }
+        true
+    }
+
+    /// Calls `visit` for every session that `session` waits for, if it waits.
+    pub(super) fn blockers(&self, session: u32, mut visit: impl FnMut(u32)) {
+        let Some(name) = self.sessions.get(session).waits_for() else { return };
+        let bucket = self.bucket(name);
+        let _latched = bucket.latch.exclusive();
+        if self.sessions.get(session).waits_for() != Some(name) {
+            return;
+        }
+        let first = self.find(bucket, name);
+        let states = || self.queue(first).map(|id| self.request(id).state());
+        let Some(own) = states().find(|state| state.session == session) else { return };
+        let excludes = |state: &State| state.excludes(own.wanted);
+        if own.granted.is_some() {
+            let others = states().filter(|state| state.session != session);
+            others.filter(excludes).for_each(|state| visit(state.session));
+        } else {
+            let ahead = states().take_while(|state| state.session != session);
+            let blocks = |state: &State| excludes(state) || state.wanted.is_some();
+            ahead.filter(blocks).for_each(|state| visit(state.session));
+        }
+    }
+
+    /// Calls `visit` with the queues of each bucket: bucket number, and the requests of a queue in
+    /// order.
+    pub(super) fn for_each_queue(&self, mut visit: impl FnMut(usize, &[u32])) {
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            let _latched = bucket.latch.exclusive();
+            let mut first = bucket.first.get();
+            while first != NONE {
+                let queue: Vec<u32> = self.queue(first).take(self.requests.len()).collect();
+                visit(number, &queue);
+                first = self.request(first).below.get();
+            }
+        }
+    }
+
+    /// The number of the bucket that holds `name`.
+    pub(super) fn bucket_number(&self, name: LockName) -> usize {
+        (name.hash() >> self.shift) as usize
+    }
+
+    /// How long the common chain of free requests is.
+    pub(super) fn free_count(&self) -> u32 {
+        let free = self.free.hold();
+        self.queue(free.get()).take(self.requests.len() + 1).count() as u32
+    }
+
+    /// The first request of `name`'s queue. The bucket is latched, as for all below.
+    #[inline(always)]
+    fn find(&self, bucket: &Bucket<L>, name: LockName) -> u32 {
+        let mut at = bucket.first.get();
+        while at != NONE && self.request(at).name.get() != name.word() {
+            at = self.request(at).below.get();
+        }
+        at
+    }
+
+    /// The requests from `first` on, in order.
+    fn queue(&self, first: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors((first != NONE).then_some(first), |id| {
+            let next = self.request(*id).next.get();
+            (next != NONE).then_some(next)
+        })
+    }
+
+    #[inline(never)]
+    fn others_allow(&self, first: u32, id: u32, wanted: Mode) -> bool {
+        let mut others = self.queue(first).filter(|other| *other != id);
+        others.all(|other| !self.request(other).state().excludes(Some(wanted)))
+    }
+
+    /// Takes request `id` out of its queue and grants what that makes possible.
+    #[inline(never)]
+    fn leave(&self, bucket: &Bucket<L>, id: u32) {
+        let request = self.request(id);
+        let first = self.find(bucket, request.name());
+        let next = request.next.get();
+        if first != id {
+            let before = self.queue(first).find(|before| self.request(*before).next.get() == id);
+            let Some(before) = before else { panic!("a request is not in its queue") };
+            self.request(before).next.set(next);
+            self.grant(first);
+            return;
+        }
+        // The second becomes the first, or the queue leaves the bucket.
+        let below = request.below.get();
+        let heir = if next == NONE { below } else { next };
+        if next != NONE {
+            self.request(next).below.set(below);
+        }
+        if bucket.first.get() == id {
+            bucket.first.set(heir);
+        } else {
+            let mut above = bucket.first.get();
+            while self.request(above).below.get() != id {
+                above = self.request(above).below.get();
+            }
+            self.request(above).below.set(heir);
+        }
+        if next != NONE {
+            self.grant(next);
+        }
+    }
+
+    /// Grants what can be granted in the queue that starts with `first`, by the rules at the head
+    /// of this file, and wakes those who waited for it.
+    fn grant(&self, first: u32) {
+        let (mut conversions_wait, mut held) = (false, 0_u8);
+        for id in self.queue(first) {
+            let state = self.request(id).state();
+            let Some(wanted) = state.wanted else {
+                held |= state.granted.map_or(0, |granted| 1 << granted as u8);
+                continue;
+            };
+            let granted = if state.granted.is_some() {
+                let granted = self.others_allow(first, id, wanted);
+                conversions_wait |= !granted;
+                granted
+            } else {
+                // Conversions and granted requests stand before this one: all have been looked at.
+                let allowed = |mode: &Mode| held >> *mode as u8 & 1 == 0 || mode.compatible(wanted);
+                if conversions_wait || !Mode::ALL.iter().all(allowed) {
+                    return;
+                }
+                true
+            };
+            let now = if granted {
+                self.request(id).set_state(State { granted: Some(wanted), wanted: None, ..state });
+                let session = self.sessions.get(state.session);
+                session.set_waits_for(None);
+                session.parker.unpark(Verdict::Granted);
+                Some(wanted)
+            } else {
+                state.granted
+            };
+            held |= now.map_or(0, |granted| 1 << granted as u8);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How a transaction waits for a lock, and for how long.
+//!
+//! A session sleeps in its own place and is handed a verdict by whoever ends its wait: the one
+//! whose release grants the lock, or the one who finds a deadlock. Storage reads no clock: patience
+//! is a number of intervals.
+
+use std::time::Duration;
+
+use super::hierarchical::Hierarchical;
+use super::name::LockName;
+use super::session::Verdict;
+use super::{LockError, LockSettings};
+use crate::latch::Latching;
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    interval: Duration,
+    intervals_max: u32,
+}
+
+impl Patience {
+    pub(super) fn new(settings: &LockSettings) -> Self {
+        assert!(settings.wait_interval_ms > 0, "wait_interval_ms must not be 0");
+        Self {
+            interval: Duration::from_millis(settings.wait_interval_ms.into()),
+            intervals_max: settings.wait_intervals_max,
+        }
+    }
+}
+
+impl<L: Latching> Hierarchical<L> {
+    /// Sleeps until the queued request of `session` for `name` is granted, or gives it up. In that
+    /// case a new request has left the queue and a conversion is held as before.
+    #[cold]
+    pub(super) fn wait(&self, session: u32, name: LockName) -> Result<(), LockError> {
+        assert!(L::WAITS, "without latches there is nobody to wait for");
+        if self.gives_way(session, name) {
+            return Err(LockError::Deadlock);
+        }
+        let place = self.table.sessions.get(session);
+        for _ in 0..self.patience.intervals_max {
+            if let Some(verdict) = place.parker.park_for(self.patience.interval) {
+                return result(verdict);
+            }
+        }
+        if self.table.cancel(session, name, None) {
+            return Err(LockError::TimedOut);
+        }
+        // The wait ended in the last moment, and the verdict is there.
+        result(place.parker.park())
+    }
+}
+
+fn result(verdict: Verdict) -> Result<(), LockError> {
+    match verdict {
+        Verdict::Granted => Ok(()),
+        Verdict::Deadlock => Err(LockError::Deadlock),
+    }
+}
