@@ -140,6 +140,15 @@ impl<'a, S: PageSize> Page<'a, S> {
         self.free_bytes() >= space(length) + slot_bytes
     }
 
+    /// Whether the record in `slot` can be given this length without compaction.
+    pub fn fits_resized(self, slot: u16, length: usize) -> bool {
+        let Some(found) = self.slot(slot) else { return false };
+        let (before, after, free) = (space(found.len()), space(length), self.contiguous_bytes());
+        after <= before
+            || free >= after
+            || found.end() == self.free_start() && free >= after - before
+    }
+
     #[inline(always)]
     pub(super) fn raw_slot(self, slot: u16) -> Slot {
         Slot(self.u32_at(slot_offset::<S>(slot)))
@@ -208,7 +217,7 @@ impl<S: PageSize> PageMut<'_, S> {
     /// compaction would be needed, or more room than there is.
     #[inline]
     pub fn insert(&mut self, length: usize, kind: SlotKind) -> Option<u16> {
-        debug_assert!(kind != SlotKind::Free && length < S::BYTES);
+        debug_assert!(kind != SlotKind::Free);
         let (page, space) = (self.read(), space(length));
         let free = page.free_slot();
         if free == NO_SLOT {

@@ -23,7 +23,6 @@ use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
-use crate::probe::{self, Counter};
 use crate::store::Damage;
 
 /// Latches of neighbouring pages share no cache line.
@@ -209,7 +208,6 @@ impl<'a, S: PageSize, L: Latching> SharedPage for DirectShared<'a, S, L> {
     #[inline(always)]
     fn pin(self, slot: u16) -> Option<DirectPin<'a>> {
         let bytes = NonNull::from(self.page().record(slot)?);
-        probe::count(Counter::Pins, 1);
         Some(DirectPin { bytes, marker: PhantomData })
     }
 }

@@ -5,9 +5,11 @@
 
 use std::fmt;
 
+use super::file::PAGES_FILE;
 use crate::disk::DiskError;
 use crate::error::Error;
 use crate::memory::region::RegionError;
+use crate::paged::page::{PageId, PageSize};
 
 /// Why a page could not be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,13 @@ impl PageError {
     /// The reason.
     pub fn failure(&self) -> &PageFailure {
         &self.0
+    }
+
+    /// The damage of a page that something led to.
+    #[cold]
+    pub(in crate::paged) fn damaged_page<S: PageSize>(id: PageId, what: &str) -> Self {
+        let offset = u64::from(id.0) * S::BYTES as u64;
+        PageFailure::Damaged { file: PAGES_FILE.to_owned(), offset, what: what.to_owned() }.into()
     }
 
     /// Whether the disk is full: deleting something else may help.

@@ -8,8 +8,8 @@
 
 use std::cell::Cell;
 
-use super::error::PageFailure;
-use super::file::{PAGES_FILE, PageFile};
+use super::error::{PageError, PageFailure};
+use super::file::PageFile;
 use super::{ExclusivePage, PageAccess, ReadPage, Result};
 use crate::latch::{GuardedU32, Latch, LatchGuard, Latching};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
@@ -176,9 +176,8 @@ pub(super) fn reuse<S: PageSize>(
 ) -> Result<Option<PageId>> {
     let (id, lsn, following) = (page.page().id(), page.page().lsn(), page.page().next());
     if page.page().kind() != PageKind::Free {
-        let (file, offset) = (PAGES_FILE.to_owned(), u64::from(id.0) * S::BYTES as u64);
         let what = format!("page {} is in use and on the list of free pages", id.0);
-        return Err(PageFailure::Damaged { file, offset, what }.into());
+        return Err(PageError::damaged_page::<S>(id, &what));
     }
     let mut page = page.page_mut();
     page.format(id, store, kind);

@@ -1,0 +1,190 @@
+//! Where the rows of a table lie: heap files on pages, or slabs where pages are gone (LG-15, LG-20).
+//!
+//! [`RowFile`] is what a session does with rows; [`HeapFile`] keeps them in slotted pages behind any
+//! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs for [`Pointers`].
+//! [`RowStorage`] names the one that goes with each.
+//!
+//! A row's id is its *home*: page and slot, for life. A row that outgrows its page leaves its new
+//! address in its home slot (`moving.rs`). Where a new row goes is decided by `space.rs`.
+//!
+//! Every change hands the caller the row's bytes and its place while the page is held alone: the
+//! caller logs it, and what it answers is stamped on the page as its LSN (S4).
+//!
+//! Soundness and isolation rest on the row lock where there are several threads: a row is changed,
+//! deleted, moved or purged by a transaction that holds its lock exclusively, and pinned by one that
+//! holds it at all. Not here: those locks, log records, indexes, values that lie outside the row.
+
+mod check;
+mod file;
+mod moving;
+mod scan;
+mod slabs;
+mod space;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use std::ops::{ControlFlow, Deref};
+
+pub use file::HeapFile;
+pub use moving::HeapChange;
+pub use slabs::SlabRows;
+
+use super::page::{PageId, PageSize, StoreId};
+use super::pool::{BufferPool, DirectFrames, PageAccess, PageError, Pointers, Result, WriteAhead};
+use crate::latch::Latching;
+use crate::row::RowId;
+use crate::store::Damage;
+
+/// Which row file goes with a way of reaching pages.
+pub trait RowStorage: PageAccess + Sized {
+    /// Where rows lie.
+    type Rows: RowFile<Self>;
+}
+
+impl<S: PageSize, L: Latching, W: WriteAhead + 'static> RowStorage for BufferPool<S, L, W> {
+    type Rows = HeapFile<Self>;
+}
+
+impl<S: PageSize, L: Latching> RowStorage for DirectFrames<S, L> {
+    type Rows = HeapFile<Self>;
+}
+
+impl<S: PageSize> RowStorage for Pointers<S> {
+    type Rows = SlabRows;
+}
+
+/// Where the bytes of a row lie: what a log record names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The page.
+    pub page: PageId,
+    /// The slot in it.
+    pub slot: u16,
+    /// Where in the record the row begins: behind the address of its home, if it moved.
+    pub offset: u16,
+}
+
+impl Place {
+    /// The home that a row id names.
+    #[inline(always)]
+    pub const fn home(row: RowId) -> Self {
+        let location = row.location();
+        Self { page: PageId((location >> 16) as u32), slot: location as u16, offset: 0 }
+    }
+
+    /// The row whose home this is.
+    #[inline(always)]
+    pub const fn row(self) -> RowId {
+        RowId::new((self.page.0 as u64) << 16 | self.slot as u64)
+    }
+}
+
+/// The log sequence number of a change, where such numbers are kept (S4).
+pub type Stamp = Option<u64>;
+
+/// The rows of one table.
+///
+/// Closures run while the row's page is latched: they must not wait for a lock, nor reach pages.
+/// Where a closure may fail it must not have changed the bytes then.
+pub trait RowFile<P: PageAccess>: Sized {
+    /// Holds a row in place for reading.
+    type Pin<'a>: Deref<Target = [u8]>
+    where
+        Self: 'a,
+        P: 'a;
+
+    /// A file without rows; they have `row_bytes` bytes, or are at least meant to.
+    ///
+    /// # Errors
+    /// As [`PageAccess::new_page`], or when such rows do not fit a page.
+    fn create_file(access: &P, store: StoreId, row_bytes: usize) -> Result<Self>;
+
+    /// Makes a row of `bytes` bytes, which are unspecified: `fill` writes them all. Sessions with
+    /// different `lane`s use different pages where they can.
+    ///
+    /// # Errors
+    /// What `fill` fails with, or as [`PageAccess::new_page`]; there is no row then.
+    fn create<E: From<PageError>>(
+        &self,
+        access: &P,
+        lane: usize,
+        bytes: usize,
+        fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+    ) -> Result<RowId, E>;
+
+    /// Shows a row, a deleted one until it is purged; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn read<T>(&self, access: &P, row: RowId, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>>;
+
+    /// Holds a row in place, a deleted one until it is purged; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn pin<'a>(&'a self, access: &'a P, row: RowId) -> Result<Option<Self::Pin<'a>>>;
+
+    /// Whether there is a row, and it is not deleted.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn exists(&self, access: &P, row: RowId) -> Result<bool>;
+
+    /// Changes a row in place; `false` if there is none.
+    ///
+    /// # Errors
+    /// What `change` fails with, or as [`PageAccess::fix_exclusive`].
+    fn update<E: From<PageError>>(
+        &self,
+        access: &P,
+        row: RowId,
+        change: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E>;
+
+    /// Deletes a row, but keeps its place and bytes until it is purged or revived; `false` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
+    fn delete<E: From<PageError>>(
+        &self,
+        access: &P,
+        row: RowId,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E>;
+
+    /// Takes a deletion back: how it is undone. `false` if the row is not deleted.
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
+    fn revive<E: From<PageError>>(
+        &self,
+        access: &P,
+        row: RowId,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E>;
+
+    /// Gives a row's place back: after the deletion is committed, and how a creation is undone.
+    /// `false` if there is no row.
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
+    fn purge<E: From<PageError>>(
+        &self,
+        access: &P,
+        row: RowId,
+        log: impl FnMut(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E>;
+
+    /// Visits all rows and says of each whether it is deleted, until the visitor breaks off. No
+    /// page is held meanwhile: the visitor may wait for locks.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn scan(&self, access: &P, visit: impl FnMut(RowId, bool) -> ControlFlow<()>) -> Result<()>;
+
+    /// Verifies the file's structure. There must be no transaction.
+    fn check(&self, access: &P) -> Vec<Damage>;
+}

@@ -1,0 +1,51 @@
+//! Visiting all rows of a heap file, page by page in the order of its map.
+//!
+//! A page's rows are listed under its latch and visited without it. Rows made meanwhile may be
+//! visited or not; a row that moved is visited at its home.
+
+use std::ops::ControlFlow;
+
+use super::Place;
+use super::file::HeapFile;
+use super::space::{entries, entry_page};
+use crate::paged::page::{Page, PageId, PageSize, SlotKind};
+use crate::paged::pool::{PageAccess, ReadPage, Result};
+use crate::row::RowId;
+
+/// The rows whose home a page is, and whether each is deleted.
+fn rows<S: PageSize>(page: Page<'_, S>) -> impl Iterator<Item = (RowId, bool)> + '_ {
+    let id = page.id();
+    (0..page.slot_count()).filter_map(move |number| {
+        let slot = page.slot(number)?;
+        let place = Place { page: id, slot: number, offset: 0 };
+        (slot.kind() != SlotKind::Moved).then(|| (place.row(), slot.is_ghost()))
+    })
+}
+
+impl<P: PageAccess> HeapFile<P> {
+    /// The pages that hold rows, in the order of the map.
+    pub(super) fn pages(&self, access: &P) -> Result<Vec<PageId>> {
+        let mut pages = Vec::new();
+        for map in self.space.maps() {
+            pages.extend(entries(access.fix_shared(map)?.page()).map(entry_page));
+        }
+        Ok(pages)
+    }
+
+    pub(super) fn scan_pages(
+        &self,
+        access: &P,
+        mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut listed = Vec::new();
+        for id in self.pages(access)? {
+            listed.extend(rows(access.fix_shared(id)?.page()));
+            for (row, deleted) in listed.drain(..) {
+                if visit(row, deleted).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

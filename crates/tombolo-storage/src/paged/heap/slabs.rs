@@ -1,0 +1,172 @@
+//! `SlabRows`: one row to a slot of a slab, found by pointer (S9 off, second form).
+//!
+//! Making a row is taking a slot from a free list, reading one is an address. Gone with the pages:
+//! the slot array and its two steps, free-space management, LSNs, moving. A cell guards against a
+//! row being held while another is made, which is what the session's borrow guards against too.
+
+use std::cell::{Ref, RefCell};
+use std::ops::ControlFlow;
+
+use super::{Place, RowFile, Stamp};
+use crate::memory::region::{RESERVATION_BYTES, RegionError};
+use crate::memory::slab::Slab;
+use crate::paged::page::{PageId, PageSize, StoreId};
+use crate::paged::pool::{PageError, Pointers, Result};
+use crate::row::RowId;
+use crate::store::Damage;
+
+/// The rows of a table, in slots of a slab.
+pub struct SlabRows {
+    slab: RefCell<Slab>,
+    row_bytes: usize,
+}
+
+/// A slot's number is the row's place: page and slot, but there is no page.
+fn place(slot: u32) -> Place {
+    Place { page: PageId(slot >> 16), slot: slot as u16, offset: 0 }
+}
+
+/// The slot of a row; of a row that cannot be, a slot that never is.
+fn slot(row: RowId) -> u32 {
+    u32::try_from(row.location()).unwrap_or(u32::MAX)
+}
+
+impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
+    type Pin<'a> = Ref<'a, [u8]>;
+
+    fn create_file(_: &Pointers<S>, _: StoreId, row_bytes: usize) -> Result<Self> {
+        let slot_bytes = row_bytes.next_multiple_of(8).max(16);
+        let slab = RefCell::new(Slab::new(slot_bytes, RESERVATION_BYTES)?);
+        Ok(Self { slab, row_bytes })
+    }
+
+    /// # Panics
+    /// When the row is not as long as the file was made for.
+    #[inline]
+    fn create<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        _: usize,
+        bytes: usize,
+        fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+    ) -> Result<RowId, E> {
+        assert_eq!(bytes, self.row_bytes, "rows of a slab are of one length");
+        let mut slab = self.slab.borrow_mut();
+        let slot = slab.allocate().map_err(|error: RegionError| PageError::from(error))?;
+        let place = place(slot);
+        let filled = slab.head_mut(slot.into(), bytes).map(|row| fill(place, row));
+        if let Some(Err(error)) = filled {
+            slab.free(slot);
+            return Err(error);
+        }
+        Ok(place.row())
+    }
+
+    #[inline]
+    fn read<T>(
+        &self,
+        _: &Pointers<S>,
+        row: RowId,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        Ok(self.slab.borrow().head(row.location(), self.row_bytes).map(read))
+    }
+
+    #[inline]
+    fn pin<'a>(&'a self, _: &'a Pointers<S>, row: RowId) -> Result<Option<Ref<'a, [u8]>>> {
+        Ok(Ref::filter_map(self.slab.borrow(), |slab| slab.head(row.location(), self.row_bytes))
+            .ok())
+    }
+
+    fn exists(&self, _: &Pointers<S>, row: RowId) -> Result<bool> {
+        Ok(self.slab.borrow().is_live(slot(row)))
+    }
+
+    #[inline]
+    fn update<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        row: RowId,
+        change: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E> {
+        let mut slab = self.slab.borrow_mut();
+        let slot = slot(row);
+        if !slab.is_live(slot) {
+            return Ok(false);
+        }
+        let row = slab.head_mut(slot.into(), self.row_bytes);
+        row.map(|row| change(place(slot), row)).transpose()?;
+        Ok(true)
+    }
+
+    fn delete<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        row: RowId,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E> {
+        let mut slab = self.slab.borrow_mut();
+        let slot = slot(row);
+        if !slab.is_live(slot) {
+            return Ok(false);
+        }
+        let row = slab.head(slot.into(), self.row_bytes);
+        row.map(|row| log(place(slot), row)).transpose()?;
+        Ok(slab.retire(slot))
+    }
+
+    fn revive<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        row: RowId,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E> {
+        let mut slab = self.slab.borrow_mut();
+        let slot = slot(row);
+        if slot >= slab.used() || slab.is_live(slot) {
+            return Ok(false);
+        }
+        let row = slab.head(slot.into(), self.row_bytes);
+        row.map(|row| log(place(slot), row)).transpose()?;
+        slab.revive(slot);
+        Ok(true)
+    }
+
+    fn purge<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        row: RowId,
+        mut log: impl FnMut(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<bool, E> {
+        let mut slab = self.slab.borrow_mut();
+        let slot = slot(row);
+        if slot >= slab.used() {
+            return Ok(false);
+        }
+        let row = slab.head(slot.into(), self.row_bytes);
+        row.map(|row| log(place(slot), row)).transpose()?;
+        slab.retire(slot);
+        slab.release(slot);
+        Ok(true)
+    }
+
+    /// Deleted rows are not visited: whoever deleted them is the only one there is.
+    fn scan(
+        &self,
+        _: &Pointers<S>,
+        mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let live: Vec<u32> = self.slab.borrow().live().collect();
+        for slot in live {
+            if visit(place(slot).row(), false).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, _: &Pointers<S>) -> Vec<Damage> {
+        let checked = self.slab.borrow().check();
+        checked.err().map(|what| Damage { check: "slabs", what }).into_iter().collect()
+    }
+}
