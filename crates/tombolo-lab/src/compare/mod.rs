@@ -1,12 +1,13 @@
 //! `compare`: the same transactions on other engines, side by side in one run.
 //!
-//! Every engine loads the same rows and runs the same inputs in the same order; that all hold the same rows afterwards is
-//! proven by the state hash, that they are right by each engine's own conditions. Rounds are interleaved: a round runs its
-//! batch on every engine before the next begins, each round starting with another engine, so that a machine whose speed
-//! drifts drifts under all alike. Only executing a batch is measured, by the processor time of the process.
+//! Every engine loads the same rows and runs the same inputs in the same order; that all hold the
+//! same rows afterwards is proven by the state hash, that they are right by each engine's own
+//! conditions. Rounds are interleaved: a round runs its batch on every engine before the next
+//! begins, each round starting with another engine, so that a machine whose speed drifts drifts
+//! under all alike. Only executing a batch is measured, by the processor time of the process.
 //!
-//! A peer is its best self, or the ratio is a lie: docs/compare.md says which settings, what else was tried, and the figures.
-//! Peers are features (`compare-NAME`): nobody builds one by accident.
+//! A peer is its best self, or the ratio is a lie: docs/compare.md says which settings, what else
+//! was tried, and the figures. Peers are features (`compare-NAME`): nobody builds one by accident.
 //!
 //! Not here: arguments, exit codes, standard output.
 
@@ -159,8 +160,9 @@ pub fn open(name: &str) -> Result<Box<dyn Engine>, Failure> {
     Err(Failure::usage(format!("engine {name} is not known: use {}", PEERS.join(", "))))
 }
 
-/// Starts this command again with huge pages for everything that is allocated by `malloc`, as peers do: our own store
-/// asks the system for huge pages itself. Returns where that is in effect already, or cannot be.
+/// Starts this command again with huge pages for everything that is allocated by `malloc`, as peers
+/// do: our own store asks the system for huge pages itself. Returns where that is in effect
+/// already, or cannot be.
 ///
 /// To be called before anything is loaded or printed.
 pub fn restart_with_huge_pages() {
@@ -263,7 +265,8 @@ pub fn compare(
     measured
 }
 
-/// Why a comparison is worth nothing, if so: a violated condition, or engines that hold different rows.
+/// Why a comparison is worth nothing, if so: a violated condition, or engines that hold different
+/// rows.
 pub fn failure(measured: &[Measured]) -> Option<Failure> {
     let first = measured.first()?;
     for engine in measured {
@@ -284,7 +287,8 @@ pub fn failure(measured: &[Measured]) -> Option<Failure> {
     None
 }
 
-/// How many times our processor time per transaction a peer takes, over the rounds: by peer and profile.
+/// How many times our processor time per transaction a peer takes, over the rounds: by peer and
+/// profile.
 pub fn ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
     let (ours, theirs): (Vec<_>, Vec<_>) =
         measured.iter().partition(|engine| engine.engine.starts_with(OURS));

@@ -1,7 +1,8 @@
-//! The twelve consistency conditions (3.3.2.1 – 3.3.2.12) asked of SQLite in SQL, and the state hash of its rows.
+//! The twelve consistency conditions (3.3.2.1 – 3.3.2.12) asked of SQLite in SQL, and the state
+//! hash of its rows.
 //!
-//! Every query finds a place where its condition does not hold. The readings are those of our own conditions
-//! (`workload/tpcc/checks.rs`); the code shares nothing with them but the names.
+//! Every query finds a place where its condition does not hold. The readings are those of our own
+//! conditions (`workload/tpcc/checks.rs`); the code shares nothing with them but the names.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, Result, Row};
@@ -11,7 +12,8 @@ use tombolo_storage::value::Value;
 
 use crate::dump::StateHash;
 
-/// The name of each check and the query that finds a violation. A range of keys is all rows whose key begins with another.
+/// The name of each check and the query that finds a violation. A range of keys is all rows whose
+/// key begins with another.
 pub(super) const CHECKS: [(&str, &str); 12] = [
     (
         "c01",
@@ -93,8 +95,8 @@ pub(super) const CHECKS: [(&str, &str); 12] = [
     ),
 ];
 
-/// What a customer's orders delivered, what a customer paid and what a district received, by key. The casts give the
-/// keys a type, without which SQLite joins them row by row.
+/// What a customer's orders delivered, what a customer paid and what a district received, by key.
+/// The casts give the keys a type, without which SQLite joins them row by row.
 const SUMS: &str = "WITH delivered(c, amount) AS MATERIALIZED (
          SELECT CAST((o_key >> 31) << 12 | o_c_id AS INTEGER), sum(ol_amount)
          FROM order_line JOIN orders ON o_key = ol_key >> 4

@@ -1,11 +1,13 @@
 //! TPC-C on SQLite in memory, at its best (docs/compare.md: settings, what was tried, figures).
 //!
-//! [`schema`] holds the tables, [`rows`] loads them, [`statements`] and [`transactions`] are the work, [`checks`] proves it.
+//! [`schema`] holds the tables, [`rows`] loads them, [`statements`] and [`transactions`] are the
+//! work, [`checks`] proves it.
 //!
 //! # No rollback journal
-//! The database keeps no undo information: all five transactions decide before their first write whether to abort, so
-//! there is never anything to roll back, and no statement after the first write can fail for a reason of the data. It
-//! is the counterpart of our profile `bare`; against `memory`, which keeps undo, the comparison favours SQLite.
+//! The database keeps no undo information: all five transactions decide before their first write
+//! whether to abort, so there is never anything to roll back, and no statement after the first
+//! write can fail for a reason of the data. It is the counterpart of our profile `bare`; against
+//! `memory`, which keeps undo, the comparison favours SQLite.
 
 mod checks;
 mod rows;
@@ -28,7 +30,7 @@ use statements::Statements;
 use transactions::Answer;
 
 /// The settings, in an order SQLite accepts: the page size before the first page.
-const SETTINGS: &str = "PRAGMA page_size = 16384;
+const SETTINGS: &str = "PRAGMA page_size = 8192;
      PRAGMA journal_mode = OFF;
      PRAGMA synchronous = OFF;
      PRAGMA locking_mode = EXCLUSIVE;

@@ -1,17 +1,21 @@
-//! TPC-C's tables for SQLite, and the integers that are their keys (docs/compare.md says what else was tried).
+//! TPC-C's tables for SQLite, and the integers that are their keys (docs/compare.md says what else
+//! was tried).
 //!
 //! # Keys
-//! A SQLite table is a B-tree keyed by one integer, and a look-up by that integer costs half of one by a composite key,
-//! in a table with or without row ids. So every primary key is one: the columns of the key packed, the first in the
-//! highest bits, which keeps their order and makes every prefix of the key a range. This is what our own indexes do
-//! too. The key's columns exist under their names and are computed from it where a statement asks for them.
+//! A SQLite table is a B-tree keyed by one integer, and a look-up by that integer costs half of one
+//! by a composite key, in a table with or without row ids. So every primary key is one: the columns
+//! of the key packed, the first in the highest bits, which keeps their order and makes every prefix
+//! of the key a range. This is what our own indexes do too. The key's columns exist under their
+//! names and are computed from it where a statement asks for them.
 //!
 //! # Columns
-//! What transactions touch comes first: a record's columns are found by walking its header. No column declares a type,
-//! so that no affinity is applied; an exact decimal is an integer of its units.
+//! What transactions touch comes first: a record's columns are found by walking its header. No
+//! column declares a type, so that no affinity is applied; an exact decimal is an integer of its
+//! units.
 //!
 //! # Indexes
-//! The same as ours. An index entry ends with the key of its row, so columns the key has follow by themselves.
+//! The same as ours. An index entry ends with the key of its row, so columns the key has follow by
+//! themselves.
 
 use crate::workload::tpcc::input::Mix;
 
@@ -80,7 +84,8 @@ const fn mask(bits: u32) -> i64 {
     (1 << bits) - 1
 }
 
-/// The declarations of a packed key and of the columns in it, given with their bits from the first on.
+/// The declarations of a packed key and of the columns in it, given with their bits from the first
+/// on.
 fn key(name: &str, columns: &[(&str, u32)]) -> String {
     let mut declared = format!("{name} INTEGER PRIMARY KEY");
     let mut shift: u32 = columns.iter().map(|(_, bits)| bits).sum();

@@ -1,10 +1,12 @@
 //! The statements of the five transactions, prepared once per batch.
 //!
-//! One statement does what it can for all lines of an order, because a statement costs about a microsecond before it
-//! does anything. Joins are `CROSS JOIN`: the order of look-ups is fixed here, not planned.
+//! One statement does what it can for all lines of an order, because a statement costs about a
+//! microsecond before it does anything. Joins are `CROSS JOIN`: the order of look-ups is fixed
+//! here, not planned.
 //!
-//! A look-up of every line's item and stock comes before any write, as in our procedures: a transaction whose item does
-//! not exist ends there. After that no statement can fail for a reason of the data.
+//! A look-up of every line's item and stock comes before any write, as in our procedures: a
+//! transaction whose item does not exist ends there. After that no statement can fail for a reason
+//! of the data.
 
 use rusqlite::{Connection, Result, Statement};
 
@@ -14,7 +16,8 @@ use crate::workload::tpcc::{DISTRICTS, ORDER_LINES_MAX, ORDER_LINES_MIN};
 
 /// The statements for orders of one number of lines.
 pub(super) struct OrderStatements<'c> {
-    /// Per district, because each reads another S_DIST column: price and data of every line's item and stock.
+    /// Per district, because each reads another S_DIST column: price and data of every line's item
+    /// and stock.
     pub(super) read_lines: Vec<Statement<'c>>,
     /// Takes every line from its stock.
     pub(super) take_stock: Statement<'c>,

@@ -115,7 +115,7 @@ fn the_settings_are_in_effect() {
         let value = sqlite.connection.query_row(&format!("PRAGMA {name}"), [], value).unwrap();
         format!("{value:?}")
     };
-    assert_eq!(setting("page_size"), "Integer(16384)");
+    assert_eq!(setting("page_size"), "Integer(8192)");
     assert_eq!(setting("journal_mode"), "Text(\"off\")");
     assert_eq!(setting("temp_store"), "Integer(2)");
     let options = "SELECT group_concat(compile_options) FROM pragma_compile_options";

@@ -1,4 +1,5 @@
-//! The five transactions on SQLite: the same reads, writes and answers as our procedures (`workload/tpcc/transactions`).
+//! The five transactions on SQLite: the same reads, writes and answers as our procedures
+//! (`workload/tpcc/transactions`).
 //!
 //! Reads come first, so an abort never has anything to take back.
 
@@ -173,7 +174,8 @@ impl<'c> Statements<'c> {
         Ok(Some(answer))
     }
 
-    /// Reads the items and stocks of an order; which items are brand-generic, nothing if one does not exist.
+    /// Reads the items and stocks of an order; which items are brand-generic, nothing if one does
+    /// not exist.
     fn read_lines(
         &mut self,
         input: &NewOrderInput,
