@@ -1,7 +1,8 @@
 //! Tombolo's lab: *how fast*, and why. Workloads, drivers, counters, experiments, reports.
 //!
-//! A workload ([`workload`]) knows nothing of profiles, a profile nothing of workloads; they meet in [`instance`]. [`run`] drives one
-//! run from an empty store to a verified result, [`sweep`] many; [`counting`] counts instructions with [`counters`]; [`report`] says what was found.
+//! A workload ([`workload`]) knows nothing of profiles, a profile nothing of workloads; they meet
+//! in [`instance`]. [`run`] drives one run from an empty store to a verified result, [`sweep`]
+//! many; [`counting`] counts instructions with [`counters`]; [`report`] says what was found.
 //!
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 

@@ -1,3 +1,5 @@
+//! Ratios, spreads and refusals of `compare`, without any peer.
+
 use super::*;
 use crate::failure::Blame;
 

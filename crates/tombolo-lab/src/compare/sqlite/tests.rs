@@ -1,3 +1,5 @@
+//! SQLite against our own store: the same rows, outcomes, answers and conditions.
+
 use super::*;
 use crate::compare::{Plan, compare, failure, open};
 use crate::workload::tpcc::input::{Generator, Kind};
