@@ -29,7 +29,7 @@ enum Action {
     Tidy,
 }
 
-static STEPS: [Step; 9] = [
+static STEPS: [Step; 10] = [
     Step { name: "fmt", shows: "the code has the one format", action: Action::Call(fmt) },
     Step { name: "tidy", shows: "the rules no compiler knows hold", action: Action::Tidy },
     Step {
@@ -58,6 +58,11 @@ static STEPS: [Step; 9] = [
         name: "commands",
         shows: "the command line does what it says",
         action: Action::Call(commands),
+    },
+    Step {
+        name: "peers",
+        shows: "other engines hold the same rows after the same inputs",
+        action: Action::Call(peers),
     },
 ];
 
@@ -97,6 +102,11 @@ fn doctest(_: &Path) -> Option<Invocation> {
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package| package == "tombolo");
     (!names.is_empty()).then(|| Invocation::cargo("test --workspace").with(names))
+}
+
+/// Peers are features that nobody else builds; only what depends on them is built again.
+fn peers(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo("test -p tombolo-lab --features compare-sqlite --lib compare"))
 }
 
 /// `--test NAME` for each integration test of the packages asked for, in order of name.
