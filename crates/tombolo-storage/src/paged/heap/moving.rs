@@ -73,7 +73,9 @@ impl<P: PageAccess> HeapFile<P> {
         after: &[u8],
         mut log: impl FnMut(HeapChange<'_>) -> Result<Stamp, E>,
     ) -> Result<bool, E> {
-        let Some(found) = self.find_exclusive(access, row)? else { return Ok(false) };
+        let home = Place::home(row);
+        let page = access.fix_exclusive(home.page)?;
+        let Some(found) = self.find_exclusive(access, page, home)? else { return Ok(false) };
         let (mut page, place) = (found.page, found.place);
         let offset = usize::from(place.offset);
         let bytes = offset + after.len();
@@ -84,15 +86,7 @@ impl<P: PageAccess> HeapFile<P> {
         if !page.page().fits_resized(place.slot, bytes) {
             let before = page.page().record(place.slot).map(|record| record[offset..].to_vec());
             drop(page);
-            self.relocate(
-                access,
-                lane,
-                Place::home(row),
-                place,
-                &before.unwrap_or_default(),
-                after,
-                log,
-            )?;
+            self.relocate(access, lane, home, place, &before.unwrap_or_default(), after, log)?;
             return Ok(true);
         }
         let stamp = match page.page().record(place.slot) {

@@ -99,9 +99,49 @@ const fn space(length: usize) -> usize {
     length.next_multiple_of(RECORD_ALIGNMENT_BYTES)
 }
 
+/// Where the slots begin if there are `count`.
+#[inline(always)]
+const fn slots_start<S: PageSize>(count: u16) -> usize {
+    S::BYTES - count as usize * SLOT_BYTES
+}
+
 #[inline(always)]
 const fn slot_offset<S: PageSize>(slot: u16) -> usize {
     S::BYTES - (slot as usize + 1) * SLOT_BYTES
+}
+
+/// The four numbers of the header that every insertion changes: they lie together, and are read and
+/// written as one.
+#[derive(Clone, Copy)]
+struct Room {
+    slot_count: u16,
+    free_start: u16,
+    free_bytes: u16,
+    free_slot: u16,
+}
+
+const _: () = assert!(
+    FREE_START == SLOT_COUNT + 2 && FREE_BYTES == SLOT_COUNT + 4 && FREE_SLOT == SLOT_COUNT + 6
+);
+
+impl Room {
+    #[inline(always)]
+    fn of<S: PageSize>(page: Page<'_, S>) -> Self {
+        let all = page.u64_at(SLOT_COUNT);
+        Self {
+            slot_count: all as u16,
+            free_start: (all >> 16) as u16,
+            free_bytes: (all >> 32) as u16,
+            free_slot: (all >> 48) as u16,
+        }
+    }
+
+    #[inline(always)]
+    fn put<S: PageSize>(self, page: &mut PageMut<'_, S>) {
+        let (low, high) = (u64::from(self.slot_count), u64::from(self.free_slot));
+        let middle = u64::from(self.free_bytes) << 16 | u64::from(self.free_start);
+        page.set_u64(SLOT_COUNT, high << 48 | middle << 16 | low);
+    }
 }
 
 impl<'a, S: PageSize> Page<'a, S> {
@@ -164,6 +204,16 @@ impl<'a, S: PageSize> Page<'a, S> {
         (found.kind() != SlotKind::Free).then_some(found)
     }
 
+    /// The bytes of the record in `slot` if it is a record, did not move and is no ghost.
+    #[inline(always)]
+    pub fn plain_record(self, slot: u16) -> Option<&'a [u8]> {
+        if slot >= self.slot_count() {
+            return None;
+        }
+        let found = self.raw_slot(slot);
+        found.is_plain().then(|| self.slice(found.offset(), found.len()))
+    }
+
     /// The bytes of the record in `slot`, whatever its kind.
     #[inline(always)]
     pub fn record(self, slot: u16) -> Option<&'a [u8]> {
@@ -218,19 +268,26 @@ impl<S: PageSize> PageMut<'_, S> {
     #[inline]
     pub fn insert(&mut self, length: usize, kind: SlotKind) -> Option<u16> {
         debug_assert!(kind != SlotKind::Free);
+        let (space, mut room) = (space(length), Room::of(self.read()));
+        if room.free_slot != NO_SLOT {
+            return self.insert_into_free_slot(length, kind);
+        }
+        let (slot, offset) = (room.slot_count, usize::from(room.free_start));
+        if offset + space + SLOT_BYTES > slots_start::<S>(slot) {
+            return None;
+        }
+        room.slot_count += 1;
+        room.free_start += space as u16;
+        room.free_bytes -= (space + SLOT_BYTES) as u16;
+        room.put(self);
+        self.set_slot(slot, Slot::new(offset, length, kind));
+        Some(slot)
+    }
+
+    /// `insert` into a slot that was free, and its hole if that is large enough.
+    fn insert_into_free_slot(&mut self, length: usize, kind: SlotKind) -> Option<u16> {
         let (page, space) = (self.read(), space(length));
         let free = page.free_slot();
-        if free == NO_SLOT {
-            if page.contiguous_bytes() < space + SLOT_BYTES {
-                return None;
-            }
-            let slot = page.slot_count();
-            self.set_u16(SLOT_COUNT, slot + 1);
-            self.take_free_bytes(SLOT_BYTES);
-            let offset = self.take_contiguous(space);
-            self.set_slot(slot, Slot::new(offset, length, kind));
-            return Some(slot);
-        }
         let (hole, link) = (page.raw_slot(free), page.free_link(free));
         let offset = if hole.offset() != 0 && hole.len() >= space {
             self.take_free_bytes(space);
@@ -317,6 +374,20 @@ impl<S: PageSize> PageMut<'_, S> {
     pub fn set_ghost(&mut self, slot: u16, ghost: bool) {
         let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
         self.set_slot(slot, Slot(if ghost { found.0 | GHOST } else { found.0 & !GHOST }));
+    }
+
+    /// The bytes of the record in `slot`, to be changed, if it is a record, did not move and is no
+    /// ghost.
+    #[inline(always)]
+    pub fn plain_record_mut(&mut self, slot: u16) -> Option<&mut [u8]> {
+        if slot >= self.read().slot_count() {
+            return None;
+        }
+        let found = self.read().raw_slot(slot);
+        if !found.is_plain() {
+            return None;
+        }
+        Some(self.slice_mut(found.offset(), found.len()))
     }
 
     /// The bytes of the record in `slot`, to be changed.

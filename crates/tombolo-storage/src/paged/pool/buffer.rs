@@ -5,6 +5,9 @@
 //! clock chose; its number enters the table before it is read, so that two threads that need it
 //! read it once: the second waits for the first one's latch.
 //!
+//! A fix and unfix of a page in memory takes about 75 instructions (two latches, a chain, a pin, the
+//! statistics), without latches about 40: `examples/pool_probe.rs`, which says how it counts.
+//!
 //! Not here: which page leaves (`clock.rs`), free pages (`space.rs`), the file (`file.rs`).
 
 use std::marker::PhantomData;

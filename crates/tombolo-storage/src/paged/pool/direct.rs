@@ -8,6 +8,9 @@
 //! Because nobody counts pins, rows of a page are never known to be unpinned where other threads
 //! exist, and are not moved together then; holes are reused by rows of their size (`slots.rs`).
 //!
+//! A fix and unfix takes about 8 instructions, with latches about 20 to 25
+//! (`examples/pool_probe.rs`).
+//!
 //! Not here: data larger than memory. The write-ahead rule has nothing to hold back: no page is
 //! written before the store is closed.
 

@@ -1,36 +1,43 @@
 //! The page table: from page number to frame, chained hashing in latched partitions (LG-20).
 //!
-//! The links of a chain lie in the frames, which a look-up touches anyway; a partition's latch
-//! protects its chains and the page numbers of the frames in them. Whoever holds it shared may pin
-//! a frame it finds, whoever holds it exclusively and sees no pin knows that none can come.
+//! A partition is one cache line: a latch, the heads of eight chains and how they were used. The
+//! links of a chain lie in the frames, which a look-up touches anyway. A partition's latch protects
+//! its chains and the page numbers of the frames in them: whoever holds it shared may pin a frame it
+//! finds, whoever holds it exclusively and sees no pin knows that none can come.
 
 use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
 use crate::paged::page::PageId;
 
 use super::frame::{Frame, NO_FRAME};
 
-const PARTITIONS_MAX: usize = if cfg!(loom) { 2 } else { 64 };
+/// Chains of a partition.
+const CHAINS_LOG2: u32 = 3;
+const CHAINS: usize = 1 << CHAINS_LOG2;
 
 /// From page number to frame.
 pub(super) struct PageTable<L: Latching> {
     partitions: Box<[Partition<L>]>,
-    /// Heads of chains; a chain's partition is its number modulo the number of partitions.
-    heads: Box<[GuardedU32]>,
+    /// Leaves of a hash the bits that number all chains.
     shift: u32,
 }
 
-/// Some of the chains, and how they were used. A cache line each.
+/// Some of the chains. A cache line each.
 #[repr(align(64))]
-pub(super) struct Partition<L: Latching> {
+struct Partition<L: Latching> {
     latch: L::Latch,
+    heads: [GuardedU32; CHAINS],
     hits: L::Counter,
     misses: L::Counter,
 }
 
 impl<L: Latching> Partition<L> {
     fn new() -> Self {
-        let (hits, misses) = (L::Counter::default(), L::Counter::default());
-        Self { latch: L::Latch::default(), hits, misses }
+        Self {
+            latch: L::Latch::default(),
+            heads: std::array::from_fn(|_| GuardedU32::new(NO_FRAME)),
+            hits: L::Counter::default(),
+            misses: L::Counter::default(),
+        }
     }
 }
 
@@ -41,13 +48,11 @@ pub(super) struct Place<'a, L: Latching> {
 }
 
 impl<L: Latching> PageTable<L> {
-    /// A table for `frames` frames: about two chains for each.
+    /// A table for `frames` frames: two chains or more for each.
     pub(super) fn new(frames: usize) -> Self {
-        let chains = (2 * frames).next_power_of_two().max(2);
-        let partitions = chains.min(PARTITIONS_MAX);
+        let chains = (2 * frames).next_power_of_two().max(CHAINS);
         Self {
-            partitions: (0..partitions).map(|_| Partition::new()).collect(),
-            heads: (0..chains).map(|_| GuardedU32::new(NO_FRAME)).collect(),
+            partitions: (0..chains / CHAINS).map(|_| Partition::new()).collect(),
             shift: u32::BITS - chains.trailing_zeros(),
         }
     }
@@ -55,9 +60,9 @@ impl<L: Latching> PageTable<L> {
     #[inline(always)]
     pub(super) fn place(&self, id: PageId) -> Place<'_, L> {
         // Fibonacci hashing: pages of one store are neighbours.
-        let chain = (id.0.wrapping_mul(0x9E37_79B9) >> self.shift) as usize;
-        let partition = &self.partitions[chain & (self.partitions.len() - 1)];
-        Place { partition, head: &self.heads[chain] }
+        let chain = id.0.wrapping_mul(0x9E37_79B9) >> self.shift;
+        let partition = &self.partitions[(chain >> CHAINS_LOG2) as usize];
+        Place { partition, head: &partition.heads[chain as usize % CHAINS] }
     }
 
     /// Pages found and pages read.

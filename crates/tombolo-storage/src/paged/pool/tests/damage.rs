@@ -37,6 +37,32 @@ fn damaged_at(disk: &MemDisk) -> (u64, String) {
     }
 }
 
+/// Page 0, byte by byte: what docs/format.md says. If this fails, old files cannot be read.
+#[test]
+fn golden_header() {
+    let (disk, _) = closed();
+    let pool = Small::open(&disk, 4, NoWriteAhead).unwrap();
+    pool.set_root(PageId(3));
+    for id in [7, 2] {
+        pool.free_page(pool.fix_exclusive(PageId(id)).unwrap());
+    }
+    pool.close().unwrap();
+    let mut header = [0; 80];
+    disk.open(PAGES_FILE, Open::Read).unwrap().read_at(&mut header, 0).unwrap();
+    #[rustfmt::skip]
+    let expected: [u8; 76] = [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // page 0, LSN 0
+        0, 0, 1, 0, // store 0, kind 1
+        0, 0, 40, 0, 0xD8, 0x1F, 0xFF, 0xFF, // no slots, 8,152 bytes free
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // no neighbours
+        b't', b'o', b'm', b'b', b'o', b'l', b'o', b'\n', 1, 0, 0, 0, 0, 32, 0, 0, // 8,192
+        11, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, // pages, first free, free ones
+        3, 0, 0, 0, 1, 0, 0, 0, // root, closed
+        0, 0, 0, 0,
+    ];
+    assert_eq!(header[4..], expected);
+}
+
 fn flip(file: &dyn DiskFile, offset: u64, bit: u64) {
     let mut byte = [0];
     file.read_at(&mut byte, offset).unwrap();

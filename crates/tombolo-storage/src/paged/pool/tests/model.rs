@@ -1,6 +1,7 @@
 //! Random operations on pages, the same on every way of reaching them, against a map.
 
 use super::*;
+use crate::disk::OsDisk;
 use crate::memory::test_random::Random;
 use std::collections::BTreeMap;
 
@@ -74,6 +75,23 @@ fn buffer_pools() {
     pool_of::<SmallPages, Unlatched>(7, 2);
     pool_of::<LargePages, Latched>(100, 3);
     pool_of::<LargePages, Unlatched>(3, 4);
+}
+
+#[test]
+fn a_file_of_the_system() {
+    let directory = std::env::temp_dir().join(format!("tombolo-pool-{}", std::process::id()));
+    _ = std::fs::remove_dir_all(&directory);
+    let disk = OsDisk::create(&directory).unwrap();
+    let mut model = Model::new();
+    let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 5, NoWriteAhead).unwrap();
+    run(&pool, &mut model, 31);
+    let second = BufferPool::<SmallPages, Latched, _>::open(&disk, 5, NoWriteAhead);
+    assert!(matches!(failure(second), PageFailure::InUse { .. }));
+    pool.close().unwrap();
+    let direct = DirectFrames::<SmallPages, Unlatched>::open(&disk, LIMIT_BYTES).unwrap();
+    verify(&direct, &model);
+    drop(direct);
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Instructions of reaching pages and rows, counted by callgrind.
+//!
+//! ```text
+//! cargo build --profile quick -p tombolo-storage --example pool_probe
+//! valgrind --tool=callgrind --toggle-collect='*::work' target/quick/examples/pool_probe pool fix
+//! ```
+//!
+//! The first argument is the way of reaching pages (`pool`, `pool-unlatched`, `direct`,
+//! `direct-unlatched`, `pointers`), the second what is done [`REPEATS`] times: `fix`,
+//! `fix-exclusive`, `read`, `pin`, `update`, `create`, or `none` for the loop alone. Divide the
+//! total by [`REPEATS`].
+
+use std::hint::black_box;
+
+use tombolo_storage::disk::MemDisk;
+use tombolo_storage::latch::{Latched, Unlatched};
+use tombolo_storage::paged::heap::{Place, RowFile, RowStorage, Stamp};
+use tombolo_storage::paged::page::{LargePages, PageId, SmallPages, StoreId};
+use tombolo_storage::paged::pool::{BufferPool, DirectFrames, NoWriteAhead, PageError, Pointers};
+use tombolo_storage::row::RowId;
+
+const REPEATS: u32 = 100_000;
+const ROW_BYTES: usize = 80;
+const ROWS: usize = 2_000;
+const LIMIT_BYTES: usize = 256 << 20;
+
+type Probe = Result<(), PageError>;
+
+fn fill(_: Place, row: &mut [u8]) -> Result<Stamp, PageError> {
+    row[..ROW_BYTES].copy_from_slice(&[7; ROW_BYTES]);
+    Ok(None)
+}
+
+#[inline(never)]
+fn work<P: RowStorage>(access: &P, file: &P::Rows, rows: &[RowId], what: &str) -> Probe {
+    let repeats = 0..REPEATS as usize;
+    match what {
+        "none" => repeats.for_each(|n| {
+            black_box(rows[n % ROWS]);
+        }),
+        "fix" => {
+            for n in repeats {
+                black_box(access.fix_shared(PageId((n % 16) as u32 + 2))?);
+            }
+        }
+        "fix-exclusive" => {
+            for n in repeats {
+                black_box(access.fix_exclusive(PageId((n % 16) as u32 + 2))?);
+            }
+        }
+        "read" => {
+            for n in repeats {
+                black_box(file.read(access, rows[n % ROWS], |row| row[5])?);
+            }
+        }
+        "pin" => {
+            for n in repeats {
+                black_box(file.pin(access, rows[n % ROWS])?.map(|row| row[5]));
+            }
+        }
+        "update" => {
+            for n in repeats {
+                let change = |_: Place, row: &mut [u8]| -> Result<Stamp, PageError> {
+                    row[5] = n as u8;
+                    Ok(None)
+                };
+                black_box(file.update(access, rows[n % ROWS], change)?);
+            }
+        }
+        _ => {
+            for _ in repeats {
+                black_box(file.create(access, 0, black_box(ROW_BYTES), fill)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn probe<P: RowStorage>(access: &P, what: &str) -> Probe {
+    // The first pages are taken, so that a fix finds some under every way of reaching them.
+    for _ in 0..20 {
+        access.new_page(StoreId(1), tombolo_storage::paged::page::PageKind::Leaf)?;
+    }
+    let file = P::Rows::create_file(access, StoreId(2), ROW_BYTES)?;
+    let rows: Result<Vec<RowId>, PageError> =
+        (0..ROWS).map(|_| file.create(access, 0, ROW_BYTES, fill)).collect();
+    work(access, &file, &rows?, what)
+}
+
+fn main() -> Probe {
+    let mut arguments = std::env::args().skip(1);
+    let (way, what) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let (disk, frames) = (MemDisk::new(), 3_000);
+    match way.as_str() {
+        "pool" => probe(
+            &BufferPool::<SmallPages, Latched, _>::create(&disk, frames, NoWriteAhead)?,
+            &what,
+        ),
+        "pool-unlatched" => probe(
+            &BufferPool::<SmallPages, Unlatched, _>::create(&disk, frames, NoWriteAhead)?,
+            &what,
+        ),
+        "direct" => probe(&DirectFrames::<LargePages, Latched>::create(&disk, LIMIT_BYTES)?, &what),
+        "direct-unlatched" => {
+            probe(&DirectFrames::<LargePages, Unlatched>::create(&disk, LIMIT_BYTES)?, &what)
+        }
+        _ => probe(&Pointers::<LargePages>::new(LIMIT_BYTES)?, &what),
+    }
+}
