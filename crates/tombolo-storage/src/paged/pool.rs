@@ -18,6 +18,9 @@
 //! before pages that are free. Without latches (S6 off) there is one thread; where it would wait
 //! for itself with latches, it must not go either: no page is fixed twice unless to read it.
 //!
+//! A page's number may reach another thread only in an order of memory: under a latch, or by a
+//! Release and an Acquire. The page and its frame were made before it.
+//!
 //! Not here: what pages mean, row locks, log records (LG-20; the write-ahead rule is [`WriteAhead`]).
 
 mod buffer;

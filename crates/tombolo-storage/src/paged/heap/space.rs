@@ -164,8 +164,9 @@ impl<L: Latching> HeapSpace<L> {
     /// The page `lane` fills: a hint, other threads may share the lane.
     #[inline(always)]
     pub(super) fn current(&self, lane: usize) -> Option<PageId> {
-        // Relaxed without a partner: the page's latch orders what happens to it.
-        let id = self.lanes[lane % LANES].0.load(Ordering::Relaxed);
+        // Acquire: partner of the Release in `advance`: the page was made before its number is seen.
+        // What happened to it since is ordered by its latch.
+        let id = self.lanes[lane % LANES].0.load(Ordering::Acquire);
         (id != NONE).then_some(PageId(id))
     }
 
@@ -181,8 +182,8 @@ impl<L: Latching> HeapSpace<L> {
             Some(id) => id,
             None => self.append(access)?.0,
         };
-        // Relaxed: as in `current`.
-        let before = self.lanes[lane % LANES].0.swap(id, Ordering::Relaxed);
+        // Release: partner of the Acquire in `current`; Acquire: of another thread's Release here.
+        let before = self.lanes[lane % LANES].0.swap(id, Ordering::AcqRel);
         if before != NONE && before != id {
             // Another thread of this lane was here too: its page is open again.
             let page = access.fix_exclusive(PageId(before))?;
@@ -247,7 +248,7 @@ impl<L: Latching> HeapSpace<L> {
     #[cold]
     pub(super) fn give_up<E: ExclusivePage>(&self, lane: usize, page: E, bytes: usize) {
         let id = page.page().id().0;
-        // Relaxed: as in `current`. Under the page's latch, so of two who give it up one does.
+        // Relaxed: under the page's latch, so of two who give it up one does; no page number is read.
         let held = &self.lanes[lane % LANES].0;
         if held.compare_exchange(id, NONE, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
@@ -263,8 +264,8 @@ impl<L: Latching> HeapSpace<L> {
 
     /// The lane lets go of its page.
     fn leave<P: PageAccess>(&self, access: &P, lane: usize) -> Result<()> {
-        // Relaxed: as in `current`.
-        let id = self.lanes[lane].0.swap(NONE, Ordering::Relaxed);
+        // Acquire: as in `current`.
+        let id = self.lanes[lane].0.swap(NONE, Ordering::Acquire);
         if id != NONE {
             self.release(access.fix_exclusive(PageId(id))?);
         }

@@ -51,7 +51,7 @@ impl<L: Latching> Space<L> {
     }
 
     /// Pages of the file. Whoever was led to a page sees a number above it: the page's number
-    /// reached it through a latch, and was counted before.
+    /// reached it through a latch, or by a Release and an Acquire, and was counted before.
     #[inline(always)]
     pub(super) fn pages(&self) -> u32 {
         self.pages.get()
