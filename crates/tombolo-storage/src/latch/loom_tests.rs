@@ -113,6 +113,21 @@ fn readers_and_a_writer() {
     });
 }
 
+/// The writer that is handed the latch by the last reader comes after the other reader too.
+#[test]
+fn an_overtaken_writer_comes_after_all_readers() {
+    explore(2, || {
+        let shared = Shared::new();
+        let write_and_read = |shared: &Shared| {
+            shared.increase();
+            shared.read();
+        };
+        let read = |shared: &Shared| assert!(shared.read() <= 2);
+        in_threads(&shared, &[Shared::increase, read, write_and_read]);
+        assert_eq!(shared.read(), 2);
+    });
+}
+
 #[test]
 fn an_upgrade_excludes_everybody() {
     explore(2, || {

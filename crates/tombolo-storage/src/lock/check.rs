@@ -90,8 +90,8 @@ fn check_held(found: &BTreeMap<u32, Found>, sessions: &[&HeldLocks], damage: &mu
     let mut listed = BTreeSet::new();
     for held in sessions {
         for (name, id, mode) in held.iter() {
-            listed.insert(id);
             let session = held.session;
+            listed.insert((session, id));
             let agrees = found.get(&id).is_some_and(|found| {
                 found.name == name
                     && found.state.session == session
@@ -105,7 +105,7 @@ fn check_held(found: &BTreeMap<u32, Found>, sessions: &[&HeldLocks], damage: &mu
         }
     }
     for (id, found) in found {
-        if found.state.granted.is_some() && !listed.contains(id) {
+        if found.state.granted.is_some() && !listed.contains(&(found.state.session, *id)) {
             let (name, session) = (found.name, found.state.session);
             damage.push(format!("{name}: granted to session {session}, which does not list it"));
         }

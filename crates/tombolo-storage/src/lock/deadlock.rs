@@ -49,23 +49,17 @@ pub(super) struct Search {
 }
 
 impl<L: Latching> Hierarchical<L> {
-    /// Breaks every circle that the wait of `session` for `name` closes; says whether `session` is
-    /// the one to give way. Its wait is over then.
-    pub(super) fn gives_way(&self, session: u32, name: LockName) -> bool {
+    /// Breaks every circle that the wait of `session`, which has just begun, closes. The victims,
+    /// `session` perhaps among them, are handed their verdicts.
+    pub(super) fn break_circles(&self, session: u32) {
         let memory = self.search.hold();
         let mut search = memory.take();
-        let mut gives_way = false;
-        // Ends: each round ends a wait of a circle through `session`, or finds a circle gone.
-        while !gives_way && self.find_circle(&mut search, session) {
+        // Ends: each round ends a wait of a circle through `session`, or finds one ended.
+        while self.find_circle(&mut search, session) {
             let victim = self.youngest(&search.path);
-            if victim.node.session == session {
-                gives_way = self.table.cancel(session, name, None);
-                break;
-            }
             self.table.cancel(victim.node.session, victim.name, Some(Verdict::Deadlock));
         }
         memory.set(search);
-        gives_way
     }
 
     /// Whether `session` waits for itself; the circle is then the path.

@@ -273,9 +273,9 @@ impl<L: Latching> Table<L> {
         }
     }
 
-    /// Ends the wait of `session` for `name` without a grant: a conversion keeps what it was
-    /// granted, a new request leaves. `verdict` is handed over if somebody else than the session
-    /// asks. Says whether there was a wait; if not, a verdict has been handed over already.
+    /// Ends the wait of `session` for `name` without a grant: a conversion keeps what it was granted,
+    /// a new request leaves. The `verdict` is handed over if there is one. Says whether there was a
+    /// wait; if not, a verdict has been handed over already.
     #[cold]
     pub(super) fn cancel(&self, session: u32, name: LockName, verdict: Option<Verdict>) -> bool {
         let bucket = self.bucket(name);

@@ -35,9 +35,7 @@ impl<L: Latching> Hierarchical<L> {
     #[cold]
     pub(super) fn wait(&self, session: u32, name: LockName) -> Result<(), LockError> {
         assert!(L::WAITS, "without latches there is nobody to wait for");
-        if self.gives_way(session, name) {
-            return Err(LockError::Deadlock);
-        }
+        self.break_circles(session);
         let place = self.table.sessions.get(session);
         for _ in 0..self.patience.intervals_max {
             if let Some(verdict) = place.parker.park_for(self.patience.interval) {

@@ -239,3 +239,30 @@ fn probes_count_what_was_granted() {
     assert_eq!(counted.map(|counter| work.get(counter)), expected);
     end(&locks, [held]);
 }
+
+#[test]
+fn the_checker_finds_what_does_not_agree() {
+    let locks = Locks::new(SMALL);
+    let (mut held, other) = (begin(&locks, 1), begin(&locks, 2));
+    locks.lock_row(&mut held, 1, row(10, 1), X).unwrap();
+    let finds = |what: &str| {
+        let damage = locks.check(&[&held, &other]);
+        assert!(damage.iter().any(|damage| damage.what.contains(what)), "{what}: {damage:?}");
+    };
+    assert_eq!(locks.check(&[&held, &other]), []);
+    // A wait without a request.
+    locks.table.sessions.get(1).set_waits_for(Some(LockName::store(1)));
+    finds("session 1 waits for another lock than it says");
+    locks.table.sessions.get(1).set_waits_for(None);
+    // A lock that is held and not in the table.
+    let (name, id, _) = held.iter().last().unwrap();
+    locks.table.release((name, id));
+    finds("row 10.1: session 0 lists it as Exclusive, the table does not");
+    finds("are queued");
+    // A lock in the table that nobody holds.
+    locks.table.acquire(1, name, X, id, false);
+    finds("row 10.1: granted to session 1, which does not list it");
+    locks.table.release((name, id));
+    locks.table.acquire(0, name, X, id, false);
+    end(&locks, [held, other]);
+}

@@ -116,6 +116,40 @@ fn a_conversion_goes_before_new_requests() {
     end(&locks, [first, second]);
 }
 
+/// A conversion that goes on waiting goes on holding up new requests, even those that what is held
+/// would allow.
+#[test]
+fn new_requests_wait_as_long_as_a_conversion_does() {
+    let locks = Locks::new(SMALL);
+    let mut holders: Vec<HeldLocks> = (1..4).map(|rank| begin(&locks, rank)).collect();
+    for held in &mut holders {
+        locks.lock_store(held, 1, Mode::IntentionExclusive).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let mut new = begin(&locks, 9);
+        let (locks, new_session) = (&locks, new.session);
+        let (converting, others) = holders.split_first_mut().unwrap();
+        let converting_session = converting.session;
+        scope.spawn(move || {
+            locks.lock_store(converting, 1, S).unwrap();
+            locks.release_all(converting);
+        });
+        until_it_waits(locks, converting_session);
+        scope.spawn(move || {
+            locks.lock_store(&mut new, 1, Mode::IntentionExclusive).unwrap();
+            locks.release_all(&mut new);
+            locks.close_session(new);
+        });
+        until_it_waits(locks, new_session);
+        locks.release_all(&mut others[0]);
+        for session in [converting_session, new_session] {
+            assert!(locks.table.sessions.get(session).waits_for().is_some());
+        }
+        locks.release_all(&mut others[1]);
+    });
+    end(&locks, holders);
+}
+
 /// Each transaction of the given age rank locks its own row and then its neighbour's; all hold the
 /// first before any asks for the second, and they ask in the order of the ranks given. Says who had
 /// to give way.
