@@ -198,7 +198,9 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     let transactions = (plan.counted * (KINDS.len() + 1)) as u64;
     let warehouses = u64::from(plan.warehouses.unsigned_abs());
     let bytes = estimate::bytes(warehouses, plan.mix, transactions, transactions);
-    let limits = Limits { structure_bytes_max: bytes as usize };
+    // No table or index holds half of everything, and each reserves address space, of which
+    // valgrind has little.
+    let limits = Limits { structure_bytes_max: bytes as usize / 2 };
     let Some(mut instance) = instance::open_within(&plan.profile, limits) else {
         return Err(Failure::usage(format!("profile {} is not known", plan.profile)));
     };

@@ -254,7 +254,8 @@ fn store_batches<S: Store, T>(
         store.begin()?;
         store.begin_writes();
         if let Err(error) = store_batch(store, batch) {
-            store.fail()?;
+            // Without undo the store poisons itself and says so; why is what the caller needs.
+            store.fail().ok();
             return Err(error);
         }
         store.commit()?;
