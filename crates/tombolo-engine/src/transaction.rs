@@ -59,8 +59,18 @@ impl<T> Committed<T> {
     }
 }
 
-macro_rules! read_calls {
+macro_rules! read_and_commit_calls {
     () => {
+        /// Ends the transaction with `answer`.
+        ///
+        /// # Errors
+        /// What the store's commit failed with.
+        #[inline(always)]
+        pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
+            self.store.commit()?;
+            Ok(Committed(answer))
+        }
+
         /// The row a unique index holds for `key`; of a non-unique one, the first.
         #[inline(always)]
         pub fn lookup<I: IndexType>(
@@ -206,23 +216,13 @@ pub struct Reading<'s, S: Store> {
 }
 
 impl<'s, S: Store> Reading<'s, S> {
-    read_calls!();
+    read_and_commit_calls!();
 
     /// Leaves the reading phase; there is no way back and no abort from here.
     #[inline(always)]
     pub fn write(self) -> Writing<'s, S> {
         self.store.begin_writes();
         Writing { store: self.store }
-    }
-
-    /// Ends a read-only transaction with `answer`.
-    ///
-    /// # Errors
-    /// What the store's commit failed with.
-    #[inline(always)]
-    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
-        self.store.commit()?;
-        Ok(Committed(answer))
     }
 
     /// Ends the transaction without effect.
@@ -243,18 +243,8 @@ pub struct Writing<'s, S: Store> {
 }
 
 impl<S: Store> Writing<'_, S> {
-    read_calls!();
+    read_and_commit_calls!();
     write_calls!();
-
-    /// Ends the transaction with `answer`.
-    ///
-    /// # Errors
-    /// What the store's commit failed with.
-    #[inline(always)]
-    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
-        self.store.commit()?;
-        Ok(Committed(answer))
-    }
 }
 
 /// A transaction that reads, writes and aborts in any order; only where the store can undo.
@@ -264,18 +254,8 @@ pub struct Transaction<'s, S: Store> {
 }
 
 impl<S: Store> Transaction<'_, S> {
-    read_calls!();
+    read_and_commit_calls!();
     write_calls!();
-
-    /// Ends the transaction with `answer`.
-    ///
-    /// # Errors
-    /// What the store's commit failed with.
-    #[inline(always)]
-    pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
-        self.store.commit()?;
-        Ok(Committed(answer))
-    }
 
     /// Takes every change back.
     ///
