@@ -15,6 +15,7 @@ pub mod drive;
 pub mod dump;
 pub mod dump_files;
 pub mod estimate;
+pub mod experiment;
 pub mod failure;
 pub mod histogram;
 pub mod host;

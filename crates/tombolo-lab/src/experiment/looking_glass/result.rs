@@ -1,0 +1,391 @@
+//! What `dissect` and `paper` print, as data: field names are those of the results.
+//!
+//! The objects are written by their commands behind the common fields
+//! ([`Header`](crate::report::Header), flattened: [`Headed`]) and read again by `report`. A reader
+//! ignores fields it does not know; fields that a run may leave out (no counter, no lattice) may be
+//! null or missing. What follows from the rungs ([`derive`](super::derive)) is stored all the same:
+//! a result is complete for a reader that has nothing but JSON.
+//!
+//! Not here: measuring, the paper's own numbers, showing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::Header;
+
+/// A transaction's key in results: `new_order`, `payment`, ….
+pub type Transaction = String;
+/// A call's key in results: `begin`, `lookup`, `pin`, `update`, `create`, `insert`, `commit`,
+/// `other` (the names of [`Category`](crate::counters::Category)).
+pub type Call = String;
+
+/// The six components of the paper's bars, in the order they are removed (LG-D).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Component {
+    /// S1: generic comparison of keys.
+    BtreeKeys,
+    /// S2 to S4: the log on disk, its records, LSNs.
+    Logging,
+    /// S5: the lock manager.
+    Locking,
+    /// S6: latches.
+    Latching,
+    /// S7 to S9: the directory, small pages, page access.
+    BufferManager,
+    /// Everything that is left when the five are off, with S10 (sessions) and S11 (the useful
+    /// work and what is around it) in it.
+    Remaining,
+}
+
+impl Component {
+    /// All of them, in the order they are removed.
+    pub const ALL: [Self; 6] = [
+        Self::BtreeKeys,
+        Self::Logging,
+        Self::Locking,
+        Self::Latching,
+        Self::BufferManager,
+        Self::Remaining,
+    ];
+
+    /// The five that can be removed one by one: bits of the lattice, from its left.
+    pub const MAIN: [Self; 5] =
+        [Self::BtreeKeys, Self::Logging, Self::Locking, Self::Latching, Self::BufferManager];
+
+    /// Its key in results.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::BtreeKeys => "btree_keys",
+            Self::Logging => "logging",
+            Self::Locking => "locking",
+            Self::Latching => "latching",
+            Self::BufferManager => "buffer_manager",
+            Self::Remaining => "remaining",
+        }
+    }
+
+    /// Its name for people, as the paper's figures label it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::BtreeKeys => "B-tree keys",
+            Self::Logging => "logging",
+            Self::Locking => "locking",
+            Self::Latching => "latching",
+            Self::BufferManager => "buffer manager",
+            Self::Remaining => "remaining",
+        }
+    }
+
+    /// The component that a switch, 1 to 11, belongs to.
+    pub const fn of_switch(switch: u8) -> Option<Self> {
+        Some(match switch {
+            1 => Self::BtreeKeys,
+            2..=4 => Self::Logging,
+            5 => Self::Locking,
+            6 => Self::Latching,
+            7..=9 => Self::BufferManager,
+            10 | 11 => Self::Remaining,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
+    }
+}
+
+/// What one transaction costs, on average over committed ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Instructions in user space, from just before begin until commit has returned, of the store
+    /// without probes; null without a counter.
+    #[serde(default)]
+    pub instructions: Option<f64>,
+    /// Ticks of the time-stamp counter, from a native run of the same binary; null where there is
+    /// none.
+    #[serde(default)]
+    pub cycles: Option<f64>,
+    /// Instructions by call; their sum is the whole, but for `sum_error_percent`. Empty without a
+    /// counter.
+    #[serde(default)]
+    pub calls: BTreeMap<Call, f64>,
+    /// How often a component was used, per transaction, from the build with probes: `locks`,
+    /// `latches`, `pins`, `log_records`, `log_bytes`, `lsn_writes`, `compares`, `page_copies`. A
+    /// removed component's are 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub work: BTreeMap<String, f64>,
+}
+
+/// One profile, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The profile's name.
+    pub profile: String,
+    /// The state that the timed transactions left; the same for all profiles of a result.
+    pub state_hash: String,
+    /// Whether every check of that state held.
+    pub consistent: bool,
+    /// `none` or `group`: whether commits waited for a disk.
+    #[serde(default)]
+    pub durability: String,
+    /// Committed transactions per second of wall clock, from a native run.
+    pub tps: f64,
+    /// Processor time per committed transaction, in nanoseconds, from the same native run; all
+    /// types of the mix together.
+    pub ns_per_transaction: f64,
+    /// By type of transaction.
+    pub by_transaction: BTreeMap<Transaction, Cost>,
+}
+
+impl Measured {
+    /// Instructions of one transaction of this type.
+    pub fn instructions(&self, transaction: &str) -> Option<f64> {
+        self.by_transaction.get(transaction)?.instructions
+    }
+
+    /// Cycles of one transaction of this type.
+    pub fn cycles(&self, transaction: &str) -> Option<f64> {
+        self.by_transaction.get(transaction)?.cycles
+    }
+}
+
+/// A rung of a ladder: a switch turned, and all before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// The switch that this rung turns, `S1` to `S11`; a part's name on the product's ladder; null
+    /// on the first rung, which has turned none.
+    pub switch: Option<String>,
+    /// The switch's name in the paper's Figure 7 (`Btree keys`, `disk log`, …); null on the first
+    /// rung.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The component that the switch belongs to; null on the first rung and where a part belongs
+    /// to none of the six.
+    pub component: Option<Component>,
+    /// What was measured with it turned.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// A part of a transaction's cost, in percent of the cost of the first rung (`conventional`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Of its instructions; null without a counter, or where the paper prints none.
+    #[serde(default)]
+    pub percent_instructions: Option<f64>,
+    /// Of its cycles; null where there are none.
+    #[serde(default)]
+    pub percent_cycles: Option<f64>,
+}
+
+/// Shares by component and type of transaction.
+pub type Shares = BTreeMap<Component, BTreeMap<Transaction, Share>>;
+
+/// `conventional` with one component removed alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alone {
+    /// The profile `alone-…`, measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// What the removal saves, by type of transaction, in percent of `conventional`.
+    pub saved: BTreeMap<Transaction, Share>,
+}
+
+/// What removing a component saves in one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Instructions saved per transaction, all calls of this category together; negative where the
+    /// call became longer.
+    pub instructions: f64,
+    /// The same in percent of what these calls cost on the first rung; null where they cost
+    /// nothing there.
+    pub percent_of_call: Option<f64>,
+    /// The same in percent of what these calls cost on the rung before the component was removed
+    /// (LG-50 speaks of B-tree time that way); null where they cost nothing there.
+    pub percent_of_rest: Option<f64>,
+}
+
+/// Call × removed component, by type of transaction (LG-48, LG-50):
+/// `matrix{TRANSACTION:{COMPONENT:{CALL:{instructions, percent_of_call, percent_of_rest}}}}`.
+///
+/// `remaining` is what S10 and S11 save.
+pub type Matrix = BTreeMap<Transaction, BTreeMap<Component, BTreeMap<Call, Removed>>>;
+
+/// One switch as an `if` at run time instead of a type (LG-26).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IfVariant {
+    /// The switch, `S5`.
+    pub switch: String,
+    /// The profile that has the same switch off by type.
+    pub typed_profile: String,
+    /// The profile with the `if`, its switch off, measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Instructions that the `if`s cost per transaction: this profile's less the typed one's.
+    pub extra_instructions: BTreeMap<Transaction, f64>,
+}
+
+/// The same counts once more, to show that they repeat: instructions by profile and type of
+/// transaction.
+pub type Count = BTreeMap<String, BTreeMap<Transaction, f64>>;
+
+/// What `dissect` found, behind the common fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dissection {
+    /// The workload: `tpcc`.
+    pub workload: String,
+    /// Its mix.
+    pub mix: String,
+    /// Its scale.
+    #[serde(default)]
+    pub warehouses: Option<u64>,
+    /// `paper`, `reverse-locks` or `product`.
+    pub ladder: String,
+    /// What counted: `callgrind`, `perf`, or `none`.
+    pub counter: String,
+    /// Transactions timed and hashed per rung.
+    pub transactions: u64,
+    /// Transactions counted per rung.
+    #[serde(default)]
+    pub counted: u64,
+    /// The ladder, from the first profile to the last.
+    pub rungs: Vec<Rung>,
+    /// What each component takes on this ladder: what its rungs save, and for `remaining` what is
+    /// left after all others. Sums to 100 for each type of transaction.
+    #[serde(default)]
+    pub components: Shares,
+    /// Call × removed component.
+    #[serde(default)]
+    pub matrix: Matrix,
+    /// Each main component removed alone.
+    #[serde(default)]
+    pub alone: BTreeMap<Component, Alone>,
+    /// What each component takes whatever the order: the mean over all orders of removal (Shapley
+    /// values over the lattice), and for `remaining` what the lattice's last corner costs. Sums to
+    /// 100 for each type of transaction. Empty without `--lattice`.
+    #[serde(default)]
+    pub attribution: Shares,
+    /// The 32 points of the lattice that the attribution is computed from; empty without
+    /// `--lattice`.
+    #[serde(default)]
+    pub lattice: Vec<Measured>,
+    /// One per repeat.
+    #[serde(default)]
+    pub counts: Vec<Count>,
+    /// One switch as an `if`; null where it was not measured.
+    #[serde(default)]
+    pub if_variant: Option<IfVariant>,
+    /// The most that the per-call categories' sum is from the whole, over all rungs and types, in
+    /// percent; null without a counter.
+    #[serde(default)]
+    pub sum_error_percent: Option<f64>,
+    /// The paper's figures for the rows of `components`; a row is missing where it prints none.
+    #[serde(default)]
+    pub paper: Shares,
+    /// What a reader has to know, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Where one of our figures comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Measured on this machine, in this run.
+    #[default]
+    Measured,
+    /// Computed by a model; always labelled so.
+    Modelled,
+}
+
+impl Source {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Modelled => "modelled",
+        }
+    }
+}
+
+/// A figure of the paper, and ours beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What it is: `New Order · locking`.
+    pub name: String,
+    /// Its unit: `instructions`, `% of instructions`, `tps`, ….
+    pub unit: String,
+    /// The paper's figure; null where it prints none (LG-E8).
+    pub paper: Option<f64>,
+    /// Ours; null where there is none.
+    pub ours: Option<f64>,
+    /// Ours divided by the paper's; null where one is missing or the paper's is 0.
+    pub ratio: Option<f64>,
+    /// Where ours comes from.
+    pub source: Source,
+    /// What makes the two differ; empty where nothing does.
+    pub caveat: String,
+    /// The row of the list of facts that the paper's figure is from: `LG-42`.
+    #[serde(default)]
+    pub reference: String,
+}
+
+impl Row {
+    /// A measured row; the ratio follows.
+    pub fn measured(
+        name: impl Into<String>,
+        unit: impl Into<String>,
+        paper: Option<f64>,
+        ours: Option<f64>,
+    ) -> Self {
+        let ratio = match (paper, ours) {
+            (Some(paper), Some(ours)) if paper != 0.0 => Some(ours / paper),
+            _ => None,
+        };
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            paper,
+            ours,
+            ratio,
+            source: Source::Measured,
+            caveat: String::new(),
+            reference: String::new(),
+        }
+    }
+
+    /// The same with a caveat and the reference of the paper's figure.
+    #[must_use]
+    pub fn with(mut self, caveat: impl Into<String>, reference: impl Into<String>) -> Self {
+        (self.caveat, self.reference) = (caveat.into(), reference.into());
+        self
+    }
+}
+
+/// What `paper` found, behind the common fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reproduction {
+    /// The figure or table: `lg/fig1`.
+    pub id: String,
+    /// Its rows, in the paper's order.
+    pub rows: Vec<Row>,
+    /// What a reader has to know, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A result as it is written: the common fields, then what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Headed<T> {
+    /// The common fields.
+    #[serde(flatten)]
+    pub header: Header,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: T,
+}
