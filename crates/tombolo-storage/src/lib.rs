@@ -13,6 +13,7 @@ pub mod key;
 #[expect(unsafe_code, reason = "the promise of exclusion is stated by unsafe traits")]
 pub mod latch;
 pub mod lock;
+pub mod log;
 pub mod memory;
 pub mod paged;
 pub mod probe;

@@ -1,0 +1,284 @@
+//! The log (S2, S3, S4): what a transaction changed, written down before the pages are (LG-18).
+//!
+//! [`Logging`] is the switch, and these are its positions:
+//!
+//! | | `Log<ToDisk, L>` | `Log<InMemory, L>` | [`Numbers`] | [`NoLog`] |
+//! |---|---|---|---|---|
+//! | S2: flushed at commit | yes | no: a ring, overwritten | no | no |
+//! | S3: records are assembled | yes | yes | no | no |
+//! | S4: numbers on pages and transactions | yes | yes | yes | no |
+//!
+//! A log sequence number (LSN) is the byte position of a record's beginning in the endless log, from
+//! `LogSettings::first_lsn` on; 0 is none. [`Numbers`] counts on by the length the record would have.
+//!
+//! Records are physiological: they name a page and a row or entry in it, and hold the bytes that
+//! changed, before and after. What undoes a change is a change of its own, a *compensation*, which is
+//! redone and never undone. A transaction keeps its own copy of what it can undo, so that abort never
+//! reads the shared buffer.
+//!
+//! Latches: the log's are leaves. They are held for one copy into the buffer and never while asking
+//! for another; a flush takes no page latch, so whoever holds one may wait for a flush.
+//!
+//! Not here: what redo and undo do with a record (the store's), threads and clocks (a group is what
+//! came while the device was busy), restart.
+
+mod none;
+mod numbers;
+pub mod record;
+mod settings;
+
+use std::fmt::Debug;
+
+pub use none::NoLog;
+pub use numbers::{NumberedTransaction, Numbers};
+pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::paged::heap::{Place, Stamp};
+use crate::paged::page::{Page, PageId, PageSize, StoreId};
+use crate::paged::pool::WriteAhead;
+use crate::row::RowId;
+use crate::store::Damage;
+
+/// What happened to a row, a record or an index entry. The numbers are those on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChangeKind {
+    /// Some of a row's bytes became others.
+    RowUpdated = 1,
+    /// A whole row became another, perhaps of another length.
+    RowReplaced = 2,
+    /// A row was made.
+    RowCreated = 3,
+    /// A row was deleted; its place is kept.
+    RowDeleted = 4,
+    /// A deletion was taken back.
+    RowRevived = 5,
+    /// A row's place was given back.
+    RowPurged = 6,
+    /// A row was put down away from its home.
+    RowArrived = 7,
+    /// A home holds an address from now on.
+    RowForwarded = 8,
+    /// A row was taken out where it was, away from its home.
+    RowLeft = 9,
+    /// A record got other bytes where it is, perhaps more or fewer.
+    RowResized = 10,
+    /// An index entry was inserted.
+    EntryInserted = 11,
+    /// An index entry was marked as deleted.
+    EntryDeleted = 12,
+    /// The mark was taken off again.
+    EntryRevived = 13,
+    /// An index entry was removed.
+    EntryRemoved = 14,
+}
+
+impl ChangeKind {
+    /// All kinds, in the order of their numbers, which begin at 1.
+    pub const ALL: [Self; 14] = [
+        Self::RowUpdated,
+        Self::RowReplaced,
+        Self::RowCreated,
+        Self::RowDeleted,
+        Self::RowRevived,
+        Self::RowPurged,
+        Self::RowArrived,
+        Self::RowForwarded,
+        Self::RowLeft,
+        Self::RowResized,
+        Self::EntryInserted,
+        Self::EntryDeleted,
+        Self::EntryRevived,
+        Self::EntryRemoved,
+    ];
+
+    /// The kind with this number.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match (byte as usize).checked_sub(1) {
+            Some(at) if at < Self::ALL.len() => Some(Self::ALL[at]),
+            _ => None,
+        }
+    }
+
+    /// Whether abort takes it back. The others are compensations, or physical steps of a change
+    /// that is taken back as a whole.
+    #[inline(always)]
+    pub const fn is_undoable(self) -> bool {
+        matches!(
+            self,
+            Self::RowUpdated
+                | Self::RowReplaced
+                | Self::RowCreated
+                | Self::RowDeleted
+                | Self::EntryInserted
+                | Self::EntryDeleted
+        )
+    }
+}
+
+/// One change of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The heap file or index it happened to.
+    pub store: StoreId,
+    /// The page, slot and offset in the record.
+    pub place: Place,
+    /// The row, or the row an index entry leads to.
+    pub row: RowId,
+    /// Where in the row the images begin, in bytes.
+    pub within: u16,
+}
+
+/// A change that is to be undone, in buffers that are used again.
+#[derive(Clone, Debug)]
+pub struct UndoRecord {
+    /// The change.
+    pub change: Change,
+    /// The bytes as they were.
+    pub before: Vec<u8>,
+    /// The bytes as they are.
+    pub after: Vec<u8>,
+}
+
+impl UndoRecord {
+    /// Buffers for [`Logging::next_undo`].
+    pub const fn new() -> Self {
+        let place = Place { page: PageId(0), slot: 0, offset: 0 };
+        let (kind, store, row) = (ChangeKind::RowUpdated, StoreId(0), RowId::new(0));
+        let change = Change { kind, store, place, row, within: 0 };
+        Self { change, before: Vec::new(), after: Vec::new() }
+    }
+}
+
+impl Default for UndoRecord {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// S2, S3, S4: what is told of every change.
+///
+/// After a failed write or sync of the log nothing is answered any more: every call fails with
+/// [`Error::Poisoned`] and the reason.
+pub trait Logging: Sized + Send + 'static {
+    /// S3: whether records are assembled. Where they are not, nothing can be undone by the log.
+    const RECORDS: bool;
+    /// S4: whether there are log sequence numbers.
+    const NUMBERS: bool;
+
+    /// What the pool asks before it writes a page.
+    type Ahead: WriteAhead + Send + 'static;
+    /// What a session keeps of its transaction.
+    type Transaction: Debug + Default + Send;
+
+    /// Makes a log, a file of it on `disk` where one is needed.
+    ///
+    /// # Errors
+    /// When there is a log already, the disk fails or is full, or the settings make no sense.
+    fn create(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError>;
+
+    /// Opens the log of a database that was closed, to be written on.
+    ///
+    /// # Errors
+    /// When it was not closed, is damaged, in use or of another version, the disk fails, or the
+    /// settings make no sense.
+    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError>;
+
+    /// A handle for the pool.
+    fn ahead(&self) -> Self::Ahead;
+
+    /// Starts transaction `id`.
+    fn begin(&self, transaction: &mut Self::Transaction, id: u64);
+
+    /// One change, told while its page is held alone and before anybody else can see it. `before`
+    /// and `after` are what changes of the row or entry, from `change.within` on; either may be
+    /// empty. Answers the number to stamp on the page.
+    ///
+    /// # Errors
+    /// `Disk` when there is no space for it (the transaction can still abort, or commit what it
+    /// did before); `Poisoned`. Nothing was logged then.
+    ///
+    /// # Panics
+    /// When an image is longer than the longest row.
+    fn change(
+        &self,
+        transaction: &mut Self::Transaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error>;
+
+    /// All bytes of a page that a structure modification (split, merge, new root) touched, after
+    /// it. Belongs to no transaction and is never undone. Answers the number to stamp on the page.
+    ///
+    /// Where the disk is full, space that changes may not use is left for images; an error means
+    /// that it is used up too.
+    ///
+    /// # Errors
+    /// As [`Logging::change`]. The page was changed without being logged: the store must poison.
+    fn page_image<S: PageSize>(&self, page: Page<'_, S>) -> Result<Stamp, Error>;
+
+    /// Writes that the transaction committed, nothing for one that changed nothing. Answers the
+    /// number that must be durable before anybody is told; 0 for one that changed nothing.
+    ///
+    /// # Errors
+    /// `Poisoned`. Space for the record was set aside with the first change.
+    fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
+
+    /// Returns when everything up to `lsn` is as durable as the settings demand: at once with
+    /// [`Durability::None`] and [`Durability::Async`].
+    ///
+    /// # Errors
+    /// `Poisoned`: whether the transaction will be found after a restart is unknown.
+    fn harden(&self, lsn: u64) -> Result<(), Error>;
+
+    /// The number of the newest record: what a transaction that only read must harden if it may
+    /// have read what is not durable yet. 0 where there are no records.
+    fn newest(&self) -> u64;
+
+    /// Makes everything durable that was logged so far, whatever the settings demand of commits
+    /// (but with [`Durability::None`] nothing).
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    fn flush(&self) -> Result<(), Error>;
+
+    /// Takes the newest change that is not undone yet off the transaction and shows it in `undo`;
+    /// `false` when all are undone. Changes that are only redone are passed over.
+    fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool;
+
+    /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.
+    ///
+    /// # Errors
+    /// `Poisoned`. Space for it was set aside with the change, if it is no longer.
+    fn compensate(
+        &self,
+        transaction: &mut Self::Transaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error>;
+
+    /// Writes that the transaction is undone; it is over.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error>;
+
+    /// What was written so far.
+    fn usage(&self) -> LogUsage;
+
+    /// Reads back what is durable. There must be no transaction.
+    fn check(&self) -> Vec<Damage>;
+
+    /// Ends the log of a database whose pages are all durable: nothing in it is needed any more.
+    /// Must be called before the data file is marked as closed.
+    ///
+    /// # Errors
+    /// When the disk fails: the database counts as not closed.
+    fn close(self) -> Result<(), LogError>;
+}

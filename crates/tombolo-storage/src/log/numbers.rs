@@ -1,0 +1,155 @@
+//! S3 off, S4 on: numbers without a log.
+//!
+//! A counter that advances by the length each record would have had, stamped on pages and kept by
+//! transactions as ever. No latch, version or cache check uses such a number, so S4 can stand alone.
+
+use super::record::{HEADER_BYTES, record_bytes};
+use super::{Change, LogError, LogSettings, LogUsage, Logging, UndoRecord};
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::latch::{Counter as _, Latching};
+use crate::paged::heap::Stamp;
+use crate::paged::page::{Page, PageSize};
+use crate::paged::pool::NoWriteAhead;
+use crate::probe::{self, Counter};
+use crate::store::Damage;
+
+/// Numbers without a log.
+#[derive(Debug)]
+pub struct Numbers<L: Latching> {
+    next: L::Counter,
+}
+
+/// What a transaction keeps of its numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberedTransaction {
+    /// The transaction's own number.
+    pub id: u64,
+    /// The number of its first change; 0 if there is none.
+    pub first: u64,
+    /// The number of its last change; 0 if there is none.
+    pub last: u64,
+}
+
+impl NumberedTransaction {
+    /// Notes a change.
+    #[inline(always)]
+    fn add(&mut self, lsn: u64) {
+        if self.first == 0 {
+            self.first = lsn;
+        }
+        self.last = lsn;
+        probe::count(Counter::LsnWrites, 1);
+    }
+}
+
+impl<L: Latching> Numbers<L> {
+    #[inline(always)]
+    fn take(&self, image_bytes: usize) -> u64 {
+        self.next.advance(record_bytes(image_bytes) as u64)
+    }
+}
+
+impl<L: Latching> Logging for Numbers<L> {
+    const RECORDS: bool = false;
+    const NUMBERS: bool = true;
+
+    type Ahead = NoWriteAhead;
+    type Transaction = NumberedTransaction;
+
+    fn create(settings: LogSettings, _: Option<&dyn Disk>) -> Result<Self, LogError> {
+        Ok(Self { next: L::Counter::new(settings.first_lsn()) })
+    }
+
+    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+        Self::create(settings, disk)
+    }
+
+    fn ahead(&self) -> NoWriteAhead {
+        NoWriteAhead
+    }
+
+    #[inline(always)]
+    fn begin(&self, transaction: &mut NumberedTransaction, id: u64) {
+        *transaction = NumberedTransaction { id, first: 0, last: 0 };
+    }
+
+    #[inline(always)]
+    fn change(
+        &self,
+        transaction: &mut NumberedTransaction,
+        _: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error> {
+        let lsn = self.take(before.len() + after.len());
+        transaction.add(lsn);
+        probe::count(Counter::LsnWrites, 1); // the page's
+        Ok(Some(lsn))
+    }
+
+    #[inline(always)]
+    fn page_image<S: PageSize>(&self, _: Page<'_, S>) -> Result<Stamp, Error> {
+        probe::count(Counter::LsnWrites, 1);
+        Ok(Some(self.take(S::BYTES)))
+    }
+
+    #[inline(always)]
+    fn commit(&self, transaction: &mut NumberedTransaction) -> Result<u64, Error> {
+        if transaction.last == 0 {
+            return Ok(0);
+        }
+        let lsn = self.take(0);
+        transaction.add(lsn);
+        Ok(lsn)
+    }
+
+    #[inline(always)]
+    fn harden(&self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn newest(&self) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn flush(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn next_undo(&self, _: &mut NumberedTransaction, _: &mut UndoRecord) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn compensate(
+        &self,
+        transaction: &mut NumberedTransaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error> {
+        self.change(transaction, change, before, after)
+    }
+
+    #[inline(always)]
+    fn end_abort(&self, transaction: &mut NumberedTransaction) -> Result<(), Error> {
+        self.commit(transaction).map(|_| ())
+    }
+
+    fn usage(&self) -> LogUsage {
+        LogUsage::default()
+    }
+
+    fn check(&self) -> Vec<Damage> {
+        Vec::new()
+    }
+
+    fn close(self) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+const _: () = assert!(HEADER_BYTES.is_multiple_of(super::record::ALIGNMENT_BYTES));

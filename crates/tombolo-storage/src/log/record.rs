@@ -1,0 +1,320 @@
+//! What a log record looks like.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | length of the whole record, a multiple of 8 |
+//! | 4 | 4 | checksum: CRC-32C that starts from the length and runs over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN |
+//! | 8 | 1 | kind: 1–14 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted |
+//! | 9 | 1 | flags: bit 0 redo only |
+//! | 10 | 2 | store |
+//! | 12 | 4 | page |
+//! | 16 | 2 | slot |
+//! | 18 | 2 | offset: where in its record the row begins |
+//! | 20 | 2 | within: where in the row the images begin |
+//! | 22 | 2 | bytes of the image before |
+//! | 24 | 2 | bytes of the image after |
+//! | 26 | 6 | 0 |
+//! | 32 | 8 | row: its location + 1, 0 for none |
+//! | 40 | 8 | transaction, 0 for none |
+//! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
+//! | 56 | 8 | undo next: of a record that is redone only, the LSN where undoing its transaction goes on, 0 for nowhere |
+//! | 64 | | the image before, the image after, zeros up to the length |
+//!
+//! All numbers are little-endian. A record in another place than the one it was written for is found
+//! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
+
+use super::{Change, ChangeKind};
+use crate::paged::heap::Place;
+use crate::paged::page::{PAGE_BYTES_MAX, PageId, StoreId};
+use crate::row::RowId;
+
+/// Records begin at multiples of this and are as long as a multiple of it.
+pub const ALIGNMENT_BYTES: usize = 8;
+
+const LENGTH: usize = 0;
+const CHECKSUM: usize = LENGTH + 4;
+const KIND: usize = CHECKSUM + 4;
+const FLAGS: usize = KIND + 1;
+const STORE: usize = FLAGS + 1;
+const PAGE: usize = STORE + 2;
+const SLOT: usize = PAGE + 4;
+const OFFSET: usize = SLOT + 2;
+const WITHIN: usize = OFFSET + 2;
+const BEFORE_BYTES: usize = WITHIN + 2;
+const AFTER_BYTES: usize = BEFORE_BYTES + 2;
+const ZERO: usize = AFTER_BYTES + 2;
+const ROW: usize = ZERO + 6;
+const TRANSACTION: usize = ROW + 8;
+const PREVIOUS: usize = TRANSACTION + 8;
+const UNDO_NEXT: usize = PREVIOUS + 8;
+
+/// Where the images begin: the length of a record without any.
+pub const HEADER_BYTES: usize = UNDO_NEXT + 8;
+
+/// The longest image: of a page, or of the longest row.
+pub const IMAGE_BYTES_MAX: usize = PAGE_BYTES_MAX;
+
+/// The longest record.
+pub const RECORD_BYTES_MAX: usize = record_bytes(2 * IMAGE_BYTES_MAX);
+
+const REDO_ONLY: u8 = 1;
+
+const PAGE_IMAGE: u8 = 32;
+const COMMITTED: u8 = 33;
+const ABORTED: u8 = 34;
+
+const _: () = assert!(HEADER_BYTES == 64 && HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
+const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as usize);
+
+/// The length of a record with so many bytes of images.
+#[inline(always)]
+pub const fn record_bytes(image_bytes: usize) -> usize {
+    (HEADER_BYTES + image_bytes).next_multiple_of(ALIGNMENT_BYTES)
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// Something changed.
+    Change {
+        /// What.
+        change: Change,
+        /// The bytes as they were.
+        before: &'a [u8],
+        /// The bytes as they became.
+        after: &'a [u8],
+    },
+    /// What a page was after a structure modification.
+    PageImage {
+        /// Whose it is.
+        store: StoreId,
+        /// Which.
+        page: PageId,
+        /// All its bytes.
+        bytes: &'a [u8],
+    },
+    /// The transaction committed.
+    Committed,
+    /// The transaction is undone.
+    Aborted,
+}
+
+/// A log record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Whether it is redone and never undone.
+    pub is_redo_only: bool,
+    /// The transaction, 0 for none.
+    pub transaction: u64,
+    /// The LSN of the transaction's record before this one, 0 for none.
+    pub previous: u64,
+    /// Of a record that is redone only, where undoing its transaction goes on; 0 for nowhere.
+    pub undo_next: u64,
+    /// What it says.
+    pub content: Content<'a>,
+}
+
+/// The fields of a header but the length of images, as they are stored.
+#[derive(Clone, Copy, Debug)]
+struct Fields {
+    kind: u8,
+    store: StoreId,
+    place: Place,
+    within: u16,
+    row: u64,
+}
+
+impl<'a> Record<'a> {
+    /// How long it is, in bytes.
+    #[inline(always)]
+    pub const fn bytes(&self) -> usize {
+        match self.content {
+            Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
+            Content::PageImage { bytes, .. } => record_bytes(bytes.len()),
+            Content::Committed | Content::Aborted => HEADER_BYTES,
+        }
+    }
+
+    /// The images before and after.
+    #[inline(always)]
+    pub(super) const fn images(&self) -> (&'a [u8], &'a [u8]) {
+        match self.content {
+            Content::Change { before, after, .. } => (before, after),
+            Content::PageImage { bytes, .. } => (&[], bytes),
+            Content::Committed | Content::Aborted => (&[], &[]),
+        }
+    }
+
+    #[inline(always)]
+    fn fields(&self) -> Fields {
+        const NOWHERE: Place = Place { page: PageId(0), slot: 0, offset: 0 };
+        let control = |kind| Fields { kind, store: StoreId(0), place: NOWHERE, within: 0, row: 0 };
+        match self.content {
+            Content::Change { change, .. } => {
+                let Change { kind, store, place, row, within } = change;
+                Fields { kind: kind as u8, store, place, within, row: row.location() + 1 }
+            }
+            Content::PageImage { store, page, .. } => {
+                Fields { store, place: Place { page, ..NOWHERE }, ..control(PAGE_IMAGE) }
+            }
+            Content::Committed => control(COMMITTED),
+            Content::Aborted => control(ABORTED),
+        }
+    }
+
+    /// Its header, without checksum.
+    ///
+    /// # Panics
+    /// When an image is longer than the longest row or page.
+    #[inline(always)]
+    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+        let (before, after) = self.images();
+        assert!(
+            before.len() <= IMAGE_BYTES_MAX && after.len() <= IMAGE_BYTES_MAX,
+            "images of {} and {} bytes are too long",
+            before.len(),
+            after.len()
+        );
+        let Fields { kind, store, place, within, row } = self.fields();
+        let mut header = [0; HEADER_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+        put(LENGTH, &(self.bytes() as u32).to_le_bytes());
+        put(KIND, &[kind, u8::from(self.is_redo_only) * REDO_ONLY]);
+        put(STORE, &store.0.to_le_bytes());
+        put(PAGE, &place.page.0.to_le_bytes());
+        put(SLOT, &place.slot.to_le_bytes());
+        put(OFFSET, &place.offset.to_le_bytes());
+        put(WITHIN, &within.to_le_bytes());
+        put(BEFORE_BYTES, &(before.len() as u16).to_le_bytes());
+        put(AFTER_BYTES, &(after.len() as u16).to_le_bytes());
+        put(ROW, &row.to_le_bytes());
+        put(TRANSACTION, &self.transaction.to_le_bytes());
+        put(PREVIOUS, &self.previous.to_le_bytes());
+        put(UNDO_NEXT, &self.undo_next.to_le_bytes());
+        header
+    }
+
+    /// Appends the record to `out`, where it ends with its length; says where it begins. It is to be
+    /// stamped with its place in the log ([`stamp`]) before it is written there.
+    ///
+    /// # Panics
+    /// As [`Record::header`].
+    #[inline(always)]
+    pub(super) fn encode(&self, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        debug_assert!(start.is_multiple_of(ALIGNMENT_BYTES));
+        let (before, after) = self.images();
+        let bytes = self.bytes();
+        out.reserve(bytes);
+        out.extend_from_slice(&self.header());
+        out.extend_from_slice(before);
+        out.extend_from_slice(after);
+        out.extend_from_slice(&[0; ALIGNMENT_BYTES][..start + bytes - out.len()]);
+        let checksum = crc32c::crc32c_append(bytes as u32, &out[start + KIND..]);
+        out[start + CHECKSUM..start + KIND].copy_from_slice(&checksum.to_le_bytes());
+        debug_assert_eq!(out.len(), start + bytes);
+        debug_assert_eq!(Record::decode(&out[start..], 0), Ok(*self));
+        start
+    }
+
+    /// Reads the record at the beginning of `bytes`, which begin at `lsn` of the log.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(bytes: &'a [u8], lsn: u64) -> Result<Self, &'static str> {
+        let length = length(bytes)?;
+        let Some(bytes) = bytes.get(..length) else { return Err("the record is cut off") };
+        let checksum = crc32c::crc32c_append(length as u32, &bytes[KIND..]) ^ lsn as u32;
+        if read_u32(bytes, CHECKSUM) != checksum {
+            return Err("the checksum is wrong");
+        }
+        let before_bytes = usize::from(read_u16(bytes, BEFORE_BYTES));
+        let after_bytes = usize::from(read_u16(bytes, AFTER_BYTES));
+        if record_bytes(before_bytes + after_bytes) != length {
+            return Err("the images' lengths contradict the record's");
+        }
+        if bytes[FLAGS] & !REDO_ONLY != 0 || bytes[ZERO..ROW] != [0; ROW - ZERO] {
+            return Err("bits are set that have no meaning");
+        }
+        let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
+        let content = content(bytes, before, &after[..after_bytes])?;
+        let at = |offset| read_u64(bytes, offset);
+        let (previous, undo_next) = (at(PREVIOUS), at(UNDO_NEXT));
+        if previous >= lsn.max(1) && lsn > 0 || undo_next >= lsn.max(1) && lsn > 0 {
+            return Err("it leads to a later record as if that were earlier");
+        }
+        let is_redo_only = bytes[FLAGS] & REDO_ONLY != 0;
+        Ok(Self { is_redo_only, transaction: at(TRANSACTION), previous, undo_next, content })
+    }
+}
+
+/// The length of the record at the beginning of `bytes`, if it can be one.
+pub(super) fn length(bytes: &[u8]) -> Result<usize, &'static str> {
+    if bytes.len() < HEADER_BYTES {
+        return Err("the record's header is cut off");
+    }
+    let length = read_u32(bytes, LENGTH) as usize;
+    match length {
+        HEADER_BYTES..=RECORD_BYTES_MAX if length.is_multiple_of(ALIGNMENT_BYTES) => Ok(length),
+        _ => Err("the length is none that a record can have"),
+    }
+}
+
+fn content<'a>(
+    bytes: &[u8],
+    before: &'a [u8],
+    after: &'a [u8],
+) -> Result<Content<'a>, &'static str> {
+    let store = StoreId(read_u16(bytes, STORE));
+    let page = PageId(read_u32(bytes, PAGE));
+    match bytes[KIND] {
+        PAGE_IMAGE => return Ok(Content::PageImage { store, page, bytes: after }),
+        COMMITTED => return Ok(Content::Committed),
+        ABORTED => return Ok(Content::Aborted),
+        _ => {}
+    }
+    let Some(kind) = ChangeKind::from_byte(bytes[KIND]) else { return Err("unknown kind") };
+    let Some(location) = read_u64(bytes, ROW).checked_sub(1) else {
+        return Err("a change that names no row");
+    };
+    let (slot, offset) = (read_u16(bytes, SLOT), read_u16(bytes, OFFSET));
+    let (place, row) = (Place { page, slot, offset }, RowId::new(location));
+    let change = Change { kind, store, place, row, within: read_u16(bytes, WITHIN) };
+    Ok(Content::Change { change, before, after })
+}
+
+/// Makes an encoded record's checksum that of a record at `lsn`, where it was of none.
+#[inline(always)]
+pub(super) fn stamp(record: &mut [u8], lsn: u64) {
+    let checksum = read_u32(record, CHECKSUM) ^ lsn as u32;
+    record[CHECKSUM..KIND].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Puts the checksum of a record whose only image follows separately into its header.
+pub(super) fn seal(header: &mut [u8; HEADER_BYTES], image: &[u8]) {
+    let length = read_u32(header, LENGTH);
+    assert_eq!(length as usize, HEADER_BYTES + image.len(), "such a record has no padding");
+    let checksum = crc32c::crc32c_append(crc32c::crc32c_append(length, &header[KIND..]), image);
+    header[CHECKSUM..KIND].copy_from_slice(&checksum.to_le_bytes());
+}
+
+#[inline(always)]
+fn read_u16(bytes: &[u8], at: usize) -> u16 {
+    let mut value = [0; 2];
+    value.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_le_bytes(value)
+}
+
+#[inline(always)]
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(value)
+}
+
+#[inline(always)]
+fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(value)
+}

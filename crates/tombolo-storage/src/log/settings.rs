@@ -1,0 +1,172 @@
+//! What a user tunes of the log, what it tells of itself, and why it refuses to open.
+
+use std::fmt;
+
+use crate::disk::DiskError;
+
+/// When a committed transaction's answer may leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// At once: nothing of the log is ever written to disk, and nothing survives the process.
+    None,
+    /// At once: the log is written when the buffer is full, before a page is, or when asked.
+    Async,
+    /// When a flush has covered it: what commits during one flush shares the next.
+    #[default]
+    Group,
+    /// When a flush has covered it: each transaction that commits has one made, and shares it with
+    /// none that commits later.
+    Sync,
+}
+
+/// The log's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// Bytes of the buffer between sessions and file; rounded up to a power of two and to
+    /// [`LogSettings::BUFFER_BYTES_MIN`].
+    pub buffer_bytes: usize,
+    /// When a commit is answered.
+    pub durability: Durability,
+    /// Bytes by which the log file grows ahead of use.
+    pub extent_bytes: u64,
+    /// The least number a record may get: greater than all that pages of the database hold. A log
+    /// that is opened goes on from its own if that is greater.
+    pub first_lsn: u64,
+}
+
+impl LogSettings {
+    /// The smallest buffer: room for several of the longest records.
+    pub const BUFFER_BYTES_MIN: usize = 512 << 10;
+    /// The largest buffer.
+    pub const BUFFER_BYTES_MAX: usize = 1 << 30;
+    /// The smallest step by which the file grows.
+    pub const EXTENT_BYTES_MIN: u64 = 64 << 10;
+
+    /// `first_lsn` as numbers have to be: not 0, and aligned like records.
+    pub(super) fn first_lsn(&self) -> u64 {
+        let alignment = super::record::ALIGNMENT_BYTES as u64;
+        self.first_lsn.max(1).next_multiple_of(alignment)
+    }
+}
+
+impl Default for LogSettings {
+    /// 8 MiB of buffer, a file that grows by 16 MiB, group commit.
+    fn default() -> Self {
+        Self {
+            buffer_bytes: 8 << 20,
+            durability: Durability::Group,
+            extent_bytes: 16 << 20,
+            first_lsn: 0,
+        }
+    }
+}
+
+/// What was written so far; all counts since the log was made or opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogUsage {
+    /// Records, those of commits and aborts among them.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Transactions that wrote a commit record.
+    pub commits: u64,
+    /// Transactions that wrote an abort record.
+    pub aborts: u64,
+    /// Flushes that succeeded. `commits / flushes` is the mean size of a group.
+    pub flushes: u64,
+    /// Bytes that flushes wrote.
+    pub flushed_bytes: u64,
+    /// How often a session flushed because the buffer was full: it should be larger then.
+    pub buffer_full: u64,
+    /// Memory of the buffer, in bytes.
+    pub buffer_bytes: u64,
+    /// Length of the file, in bytes, space taken ahead of use included.
+    pub file_bytes: u64,
+}
+
+/// Why a log could not be made, opened or closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogError(Box<LogFailure>);
+
+/// The reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogFailure {
+    /// The disk failed or is full.
+    Disk(DiskError),
+    /// The file does not hold what it should.
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The database was not closed and there is no restart to bring it into order.
+    NotClosed {
+        /// The log's file.
+        file: String,
+        /// Bytes of intact records in it.
+        intact_bytes: u64,
+    },
+    /// Another process, or another log of this one, has the file open.
+    InUse {
+        /// The file.
+        file: String,
+    },
+    /// A setting makes no sense.
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        what: &'static str,
+    },
+    /// An earlier failure had poisoned the log.
+    Poisoned {
+        /// What happened.
+        reason: &'static str,
+    },
+}
+
+impl LogError {
+    /// The reason.
+    pub fn failure(&self) -> &LogFailure {
+        &self.0
+    }
+}
+
+impl From<LogFailure> for LogError {
+    #[cold]
+    fn from(failure: LogFailure) -> Self {
+        Self(Box::new(failure))
+    }
+}
+
+impl From<DiskError> for LogError {
+    #[cold]
+    fn from(error: DiskError) -> Self {
+        LogFailure::Disk(error).into()
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            LogFailure::Disk(error) => error.fmt(f),
+            LogFailure::Damaged { file, offset, what } => {
+                write!(f, "{file} is damaged at offset {offset}: {what}")
+            }
+            LogFailure::NotClosed { file, intact_bytes } => write!(
+                f,
+                "{file} holds {intact_bytes} bytes of a database that was not closed: \
+                 its pages may be older than its log"
+            ),
+            LogFailure::InUse { file } => write!(f, "{file} is in use by another process"),
+            LogFailure::Setting { name, what } => write!(f, "setting {name}: {what}"),
+            LogFailure::Poisoned { reason } => write!(f, "the log is poisoned: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
