@@ -92,6 +92,29 @@ macro_rules! read_and_commit_calls {
             self.store.lookup_many(index, keys, found)
         }
 
+        /// The same as `lookup`, but says that the row will be changed; see
+        /// [`Store::lookup_for_update`].
+        #[inline(always)]
+        pub fn lookup_for_update<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            key: I::Key<'_>,
+        ) -> Result<Option<RowId>> {
+            self.store.lookup_for_update(index, key)
+        }
+
+        /// The same as `lookup_many`, but says that the rows will be changed; see
+        /// [`Store::lookup_many_for_update`].
+        #[inline(always)]
+        pub fn lookup_many_for_update<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            keys: &[I::Key<'_>],
+            found: &mut [Option<RowId>],
+        ) -> Result<()> {
+            self.store.lookup_many_for_update(index, keys, found)
+        }
+
         /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
         #[inline(always)]
         pub fn scan<I: IndexType>(

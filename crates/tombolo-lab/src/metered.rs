@@ -104,6 +104,31 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
+    fn lookup_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        self.meter.enter(call::Lookup);
+        let result = self.store.lookup_for_update(index, key);
+        self.meter.exit(call::Lookup);
+        result
+    }
+
+    #[inline(always)]
+    fn lookup_many_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.meter.enter(call::Lookup);
+        let result = self.store.lookup_many_for_update(index, keys, found);
+        self.meter.exit(call::Lookup);
+        result
+    }
+
+    #[inline(always)]
     fn scan<I: IndexType>(
         &mut self,
         index: &Index<I>,

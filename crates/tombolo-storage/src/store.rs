@@ -263,6 +263,31 @@ pub trait Store: Sized {
         Ok(())
     }
 
+    /// The same as `lookup`, but says that the row will be changed: a store with locks locks it for
+    /// that at once, so that two transactions do not both read it and then wait for each other.
+    #[inline(always)]
+    fn lookup_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        self.lookup(index, key)
+    }
+
+    /// The same as `lookup_many`, but says that the rows will be changed.
+    ///
+    /// # Panics
+    /// When `found` is not as long as `keys`.
+    #[inline(always)]
+    fn lookup_many_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.lookup_many(index, keys, found)
+    }
+
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
     fn scan<I: IndexType>(
         &mut self,

@@ -92,6 +92,25 @@ impl<S: Store> Store for Counting<S> {
         self.store.lookup_many(index, keys, found)
     }
 
+    fn lookup_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        self.count(|calls| calls.lookups += 1);
+        self.store.lookup_for_update(index, key)
+    }
+
+    fn lookup_many_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.count(|calls| calls.lookups += keys.len());
+        self.store.lookup_many_for_update(index, keys, found)
+    }
+
     fn scan<I: IndexType>(
         &mut self,
         index: &Index<I>,

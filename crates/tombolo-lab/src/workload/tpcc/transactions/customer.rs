@@ -41,7 +41,7 @@ impl Customers {
         })
     }
 
-    /// The row of a customer of district `d_id` of warehouse `w_id`.
+    /// The row of a customer of district `d_id` of warehouse `w_id`, to be read.
     ///
     /// # Panics
     /// If the customer is named and the schema has no index of names.
@@ -56,6 +56,27 @@ impl Customers {
         match customer {
             CustomerInput::Id(c_id) => {
                 existing(&self.table, tx.lookup(&self.by_id, (w_id, d_id, *c_id))?)
+            }
+            CustomerInput::LastName(name) => self.find_by_name(tx, w_id, d_id, name),
+        }
+    }
+
+    /// The same, to be changed. One found by name is locked for reading first: a scan does not know
+    /// which of the rows it meets will be changed.
+    ///
+    /// # Panics
+    /// As [`Customers::find`].
+    #[inline(always)]
+    pub(super) fn find_for_update<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        w_id: i32,
+        d_id: i16,
+        customer: &CustomerInput,
+    ) -> Result<RowId> {
+        match customer {
+            CustomerInput::Id(c_id) => {
+                existing(&self.table, tx.lookup_for_update(&self.by_id, (w_id, d_id, *c_id))?)
             }
             CustomerInput::LastName(name) => self.find_by_name(tx, w_id, d_id, name),
         }

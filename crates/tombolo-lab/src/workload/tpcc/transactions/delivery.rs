@@ -126,7 +126,8 @@ impl Delivery {
         new_order: RowId,
     ) -> Result<Delivered> {
         let o_id = tx.pin(&self.new_order, new_order)?.get(NewOrder::NO_O_ID);
-        let order = existing(&self.orders, tx.lookup(&self.orders_key, (w_id, d_id, o_id))?)?;
+        let order = tx.lookup_for_update(&self.orders_key, (w_id, d_id, o_id))?;
+        let order = existing(&self.orders, order)?;
         tx.prefetch(&self.orders, order, Orders::DELIVERED);
         let mut lines = RowList::<LINES>::new();
         let range = Range::prefix((w_id, d_id, o_id, 0), 3);
@@ -148,7 +149,7 @@ impl Delivery {
         found: &mut Delivered,
     ) -> Result<()> {
         let c_id = tx.pin(&self.orders, found.order)?.get(Orders::O_C_ID);
-        let customer = tx.lookup(&self.customer_key, (w_id, found.d_id, c_id))?;
+        let customer = tx.lookup_for_update(&self.customer_key, (w_id, found.d_id, c_id))?;
         found.customer = existing(&self.customer, customer)?;
         tx.prefetch(&self.customer, found.customer, Customer::DELIVERED);
         for line in found.lines.iter() {

@@ -8,7 +8,9 @@
 //! # Order
 //! Items are looked up first, in lock step; one that does not exist ends the transaction there. The
 //! stocks are looked up before the first write too, and their rows asked for while the district,
-//! the warehouse and the customer are read.
+//! the warehouse and the customer are read. Rows that will be changed are looked up for update; New
+//! Order and Payment reach customer, district and warehouse in the same order, so that they do not
+//! wait for each other in a circle.
 
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
@@ -184,7 +186,11 @@ impl NewOrder {
             *key = (line.supply_w_id, line.i_id);
         }
         let mut found = [None; LINES];
-        tx.lookup_many(&self.stock_key, &keys[..lines.len()], &mut found[..lines.len()])?;
+        tx.lookup_many_for_update(
+            &self.stock_key,
+            &keys[..lines.len()],
+            &mut found[..lines.len()],
+        )?;
         let dist = Fields::none().with(Stock::DIST[input.d_id as usize - 1]);
         let mut rows = [RowId::new(0); LINES];
         for (row, found) in rows.iter_mut().zip(&found[..lines.len()]) {
@@ -206,7 +212,8 @@ impl NewOrder {
         let customer = tx.lookup(&self.customer_key, (w_id, d_id, c_id))?;
         let customer = existing(&self.customer, customer)?;
         tx.prefetch(&self.customer, customer, Customer::ACCOUNT);
-        let district = existing(&self.district, tx.lookup(&self.district_key, (w_id, d_id))?)?;
+        let district = tx.lookup_for_update(&self.district_key, (w_id, d_id))?;
+        let district = existing(&self.district, district)?;
         let warehouse = existing(&self.warehouse, tx.lookup(&self.warehouse_key, w_id)?)?;
         let (o_id, d_tax) = {
             let row = tx.pin(&self.district, district)?;

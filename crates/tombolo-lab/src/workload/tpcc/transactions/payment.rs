@@ -71,10 +71,13 @@ impl Procedure for Payment {
         input: &PaymentInput,
     ) -> Result<Committed<PaymentAnswer>, Stop> {
         let (w_id, d_id) = (input.w_id, input.d_id);
-        let customer = self.customers.find(&mut tx, input.c_w_id, input.c_d_id, &input.customer)?;
+        let (c_w_id, c_d_id) = (input.c_w_id, input.c_d_id);
+        let customer = self.customers.find_for_update(&mut tx, c_w_id, c_d_id, &input.customer)?;
         tx.prefetch(&self.customers.table, customer, Customer::ACCOUNT);
-        let district = existing(&self.district, tx.lookup(&self.district_key, (w_id, d_id))?)?;
-        let warehouse = existing(&self.warehouse, tx.lookup(&self.warehouse_key, w_id)?)?;
+        let district = tx.lookup_for_update(&self.district_key, (w_id, d_id))?;
+        let district = existing(&self.district, district)?;
+        let warehouse = tx.lookup_for_update(&self.warehouse_key, w_id)?;
+        let warehouse = existing(&self.warehouse, warehouse)?;
         let h_data = history_data(
             tx.pin(&self.warehouse, warehouse)?.get(Warehouse::W_NAME),
             tx.pin(&self.district, district)?.get(District::D_NAME),
