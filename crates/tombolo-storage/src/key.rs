@@ -2,12 +2,19 @@
 //!
 //! A key whose columns' declared ranges need at most 64 bits together is *packed* into one integer;
 //! every other key is *normalised* into bytes that compare like the columns do. Either way
-//! comparing two keys needs no types. A [`Range`] lies between two [`Edge`]s, positions before or
+//! comparing two keys needs no types. The third form, `typed.rs`, is for stores that do compare by
+//! type. A [`Range`] lies between two [`Edge`]s, positions before or
 //! after all keys that begin with some columns' values, so prefix scans need no smallest or largest
 //! value. Nulls sort last and count as equal.
 //!
 //! Hand-coded search on integer keys is LG-S1's removed form; its conventional form compares the
 //! same values by type.
+
+mod normalised;
+mod typed;
+
+pub use normalised::Normalised;
+pub use typed::{Typed, compare_typed};
 
 use std::sync::Arc;
 
@@ -174,9 +181,21 @@ pub trait KeyColumns: 'static {
     fn pack(key: Self::Values<'_>, parts: &[KeyPart]) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, after: bool) -> u128;
-    /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has
-    /// none.
-    fn encode(key: Self::Values<'_>, parts: &[KeyPart], columns: usize, out: &mut Vec<u8>) -> Fit;
+    /// Appends the form `E` of the first `columns` columns of `key`, up to a value that has none.
+    fn encode<E: Encoding>(key: Self::Values<'_>, columns: usize, out: &mut Vec<u8>) -> Fit;
+}
+
+/// A form of values as bytes.
+pub trait Encoding {
+    /// Appends a whole number of `width` bytes.
+    fn integer(value: i128, width: usize, out: &mut Vec<u8>) -> Fit;
+    /// Appends a floating-point number. As in PostgreSQL the two zeros are equal, and so are all
+    /// NaNs, which sort last.
+    fn double(value: f64, out: &mut Vec<u8>) -> Fit;
+    /// Appends exactly `width` bytes; a shorter value is padded with blanks as `char` is.
+    fn padded(value: &[u8], width: usize, out: &mut Vec<u8>) -> Fit;
+    /// Appends any bytes, of which a prefix sorts first.
+    fn bytes(value: &[u8], out: &mut Vec<u8>) -> Fit;
 }
 
 /// A column type that can be part of a key.
@@ -184,8 +203,8 @@ pub trait KeyColumn: ColumnType {
     /// The value as the whole number that packs; `None` for null. Types that do not pack are never
     /// asked.
     fn units(value: Self::Value<'_>) -> Option<i64>;
-    /// Appends the value's normalised form, if it has one.
-    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit;
+    /// Appends the value's form `E`, if it has one.
+    fn encode<E: Encoding>(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit;
 }
 
 macro_rules! number_key {
@@ -196,8 +215,8 @@ macro_rules! number_key {
                 Some($units)
             }
             #[inline]
-            fn encode($value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
-                encode_integer($units as i128, $bytes, out)
+            fn encode<E: Encoding>($value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
+                E::integer($units as i128, $bytes, out)
             }
         }
     )+};
@@ -221,7 +240,7 @@ macro_rules! bytes_key {
                 unreachable!("only keys of whole numbers are packed")
             }
             #[inline]
-            fn encode($value: Self::Value<'_>, $out: &mut Vec<u8>) -> Fit {
+            fn encode<E: Encoding>($value: Self::Value<'_>, $out: &mut Vec<u8>) -> Fit {
                 $encode
             }
         }
@@ -229,11 +248,11 @@ macro_rules! bytes_key {
 }
 
 bytes_key! {
-    Char<const N: u16>, value, out => encode_padded(value, N as usize, out);
-    Uuid, value, out => encode_padded(&value, 16, out);
-    Varchar<const N: u16>, value, out => encode_bytes(value, out);
-    Text, value, out => encode_bytes(value, out);
-    Bytes, value, out => encode_bytes(value, out);
+    Char<const N: u16>, value, out => E::padded(value, N as usize, out);
+    Uuid, value, out => E::padded(&value, 16, out);
+    Varchar<const N: u16>, value, out => E::bytes(value, out);
+    Text, value, out => E::bytes(value, out);
+    Bytes, value, out => E::bytes(value, out);
 }
 
 impl<T: KeyColumn> KeyColumn for Nullable<T> {
@@ -242,57 +261,10 @@ impl<T: KeyColumn> KeyColumn for Nullable<T> {
         value.and_then(T::units)
     }
     #[inline]
-    fn encode(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
+    fn encode<E: Encoding>(value: Self::Value<'_>, out: &mut Vec<u8>) -> Fit {
         out.push(value.is_none() as u8);
-        value.map_or(Fit::Within, |value| T::encode(value, out))
+        value.map_or(Fit::Within, |value| T::encode::<E>(value, out))
     }
-}
-
-/// Big-endian with the sign flipped: negative numbers sort before positive ones.
-#[inline]
-fn encode_integer(value: i128, width: usize, out: &mut Vec<u8>) -> Fit {
-    let unused = u128::BITS - 8 * width as u32;
-    if value << unused >> unused != value {
-        return if value < 0 { Fit::Below } else { Fit::Above };
-    }
-    let mut bytes = value.to_be_bytes();
-    bytes[16 - width] ^= 0x80;
-    out.extend_from_slice(&bytes[16 - width..]);
-    Fit::Within
-}
-
-/// All bits flipped where negative, the sign alone where not. As in PostgreSQL the two zeros are
-/// equal, and so are all NaNs, which sort last.
-fn encode_double(value: f64, out: &mut Vec<u8>) -> Fit {
-    let canonical = match value {
-        0.0 => 0.0,
-        value if value.is_nan() => f64::NAN,
-        value => value,
-    };
-    let bits = canonical.to_bits();
-    let mask = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
-    out.extend_from_slice(&(bits ^ mask).to_be_bytes());
-    Fit::Within
-}
-
-/// Exactly `width` bytes; a shorter value is padded with blanks as `char` is.
-fn encode_padded(value: &[u8], width: usize, out: &mut Vec<u8>) -> Fit {
-    let end = out.len() + width;
-    out.extend_from_slice(&value[..value.len().min(width)]);
-    out.resize(end, b' ');
-    if value.len() > width { Fit::Above } else { Fit::Within }
-}
-
-/// Any bytes, ended so that a prefix sorts first: 0 becomes 0 255, the end is 0 1.
-fn encode_bytes(value: &[u8], out: &mut Vec<u8>) -> Fit {
-    for (i, piece) in value.split(|&byte| byte == 0).enumerate() {
-        if i > 0 {
-            out.extend_from_slice(&[0, 255]);
-        }
-        out.extend_from_slice(piece);
-    }
-    out.extend_from_slice(&[0, 1]);
-    Fit::Within
 }
 
 /// Packs column by column; the position form works on as many as count.
@@ -375,15 +347,14 @@ macro_rules! key_columns {
             }
 
             #[inline]
-            fn encode(
+            fn encode<Form: Encoding>(
                 key: Self::Values<'_>,
-                _: &[KeyPart],
                 columns: usize,
                 out: &mut Vec<u8>,
             ) -> Fit {
                 let key_columns!(@pattern $($value),+) = key;
                 $(if columns > $position {
-                    match $name::encode($value, out) {
+                    match $name::encode::<Form>($value, out) {
                         Fit::Within => {}
                         outside => return outside,
                     }
@@ -422,9 +393,19 @@ pub trait IndexType: 'static {
     fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
     fn position(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, after: bool) -> u128;
+    /// Appends the form `E` of the first `columns` columns of `key`, up to a value that has none.
+    fn encode_as<E: Encoding>(
+        shape: &Self::Shape,
+        key: Self::Key<'_>,
+        columns: usize,
+        out: &mut Vec<u8>,
+    ) -> Fit;
     /// Appends the normalised form of the first `columns` columns of `key`, up to a value that has
     /// none.
-    fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit;
+    #[inline]
+    fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit {
+        Self::encode_as::<Normalised>(shape, key, columns, out)
+    }
 }
 
 impl<I: DeclaredIndex> IndexType for I {
@@ -451,8 +432,13 @@ impl<I: DeclaredIndex> IndexType for I {
         I::Columns::position(key, I::PARTS, columns, after)
     }
     #[inline]
-    fn encode((): &(), key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit {
-        I::Columns::encode(key, I::PARTS, columns, out)
+    fn encode_as<E: Encoding>(
+        (): &(),
+        key: Self::Key<'_>,
+        columns: usize,
+        out: &mut Vec<u8>,
+    ) -> Fit {
+        I::Columns::encode::<E>(key, columns, out)
     }
 }
 
@@ -524,9 +510,14 @@ impl IndexType for Dynamic {
         }
         packer.edge(after)
     }
-    fn encode(shape: &IndexShape, key: &[Value<'_>], columns: usize, out: &mut Vec<u8>) -> Fit {
+    fn encode_as<E: Encoding>(
+        shape: &IndexShape,
+        key: &[Value<'_>],
+        columns: usize,
+        out: &mut Vec<u8>,
+    ) -> Fit {
         for (part, value) in shape.counted(key, columns) {
-            match encode_value(part, value, out) {
+            match encode_value::<E>(part, value, out) {
                 Fit::Within => {}
                 outside => return outside,
             }
@@ -535,28 +526,33 @@ impl IndexType for Dynamic {
     }
 }
 
-/// Appends the normalised form of a dynamic value, if it has one.
-fn encode_value(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) -> Fit {
+/// Appends the form `E` of a dynamic value, if it has one. A value no such column can have has none
+/// and sorts last.
+fn encode_value<E: Encoding>(part: &KeyPart, value: &Value<'_>, out: &mut Vec<u8>) -> Fit {
     if part.nullable {
         out.push(matches!(value, Value::Null) as u8);
     }
-    let bytes = |bytes: &[u8], out: &mut Vec<u8>| match part.sql {
-        SqlType::Char(n) => encode_padded(bytes, n as usize, out),
-        _ => encode_bytes(bytes, out),
-    };
-    match *value {
-        Value::Null if part.nullable => Fit::Within,
-        Value::Null => Fit::Above,
-        Value::Double(value) => encode_double(value, out),
-        Value::Text(text) => bytes(text.as_bytes(), out),
-        Value::Bytes(value) => bytes(value, out),
-        Value::Uuid(uuid) => encode_padded(&uuid, 16, out),
-        Value::Boolean(value) => encode_integer(value as i128, 1, out),
-        Value::Integer(value) | Value::Timestamp(value) => {
-            encode_integer(value as i128, part.sql.width(), out)
+    match (part.sql, *value) {
+        (_, Value::Null) if part.nullable => Fit::Within,
+        (SqlType::Double, Value::Double(value)) => E::double(value, out),
+        (SqlType::Char(n), Value::Text(text)) => E::padded(text.as_bytes(), n as usize, out),
+        (SqlType::Char(n), Value::Bytes(value)) => E::padded(value, n as usize, out),
+        (SqlType::Varchar(_) | SqlType::Text | SqlType::Bytes, Value::Text(text)) => {
+            E::bytes(text.as_bytes(), out)
         }
-        Value::Date(days) => encode_integer(days as i128, 4, out),
-        Value::Decimal { units, .. } => encode_integer(units, part.sql.width(), out),
+        (SqlType::Varchar(_) | SqlType::Text | SqlType::Bytes, Value::Bytes(value)) => {
+            E::bytes(value, out)
+        }
+        (SqlType::Uuid, Value::Uuid(uuid)) => E::padded(&uuid, 16, out),
+        (SqlType::Decimal { .. }, Value::Decimal { units, .. }) => {
+            E::integer(units, part.sql.width(), out)
+        }
+        (sql, value) => match value.integer() {
+            Some(units) if sql.integer_range().is_some() => {
+                E::integer(units as i128, sql.width(), out)
+            }
+            _ => Fit::Above,
+        },
     }
 }
 

@@ -1,0 +1,267 @@
+//! What a B+tree's keys are, and how they are compared (LG-S1).
+
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+use crate::key::{Edge, Fit, IndexType, KeyPart, Normalised, Typed, compare_typed, packed_bits};
+use crate::row::RowId;
+use crate::schema::{IndexDef, TableDef};
+
+/// Bytes of a packed key.
+pub(super) const PACKED_BYTES: usize = 8;
+
+/// What a tree knows of its keys at run time.
+#[derive(Clone, Debug)]
+pub struct KeyShape {
+    parts: Box<[KeyPart]>,
+    unique: bool,
+}
+
+impl KeyShape {
+    /// Keys of these parts.
+    pub fn new(parts: &[KeyPart], unique: bool) -> Self {
+        Self { parts: parts.into(), unique }
+    }
+
+    /// The keys of `index` of `table`.
+    pub fn of(table: &TableDef, index: &IndexDef) -> Self {
+        let part = |&column: &usize| KeyPart::of(&table.columns[column]);
+        Self { parts: index.columns.iter().map(part).collect(), unique: index.unique }
+    }
+
+    /// How the columns enter the key.
+    #[inline(always)]
+    pub fn parts(&self) -> &[KeyPart] {
+        &self.parts
+    }
+
+    /// Whether a key may occur once only.
+    #[inline(always)]
+    pub fn unique(&self) -> bool {
+        self.unique
+    }
+}
+
+/// S1: how keys are stored and compared.
+pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// Whether nodes hold keys of these parts as packed integers, in one array without slots.
+    fn is_packed(parts: &[KeyPart]) -> bool;
+
+    /// Puts the stored form of a whole key into `out`, in place of what was there; `false` if it
+    /// has none: no row has such a key. One longer than
+    /// [`KEY_BYTES_MAX`](crate::key::KEY_BYTES_MAX) is in no index either.
+    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool;
+
+    /// The position of an edge among stored keys; its bytes go into `out`, in place of what was
+    /// there. Values outside their columns' ranges lie where the memory store has them.
+    fn position<'a, I: IndexType>(
+        shape: &I::Shape,
+        edge: &Edge<I::Key<'_>>,
+        out: &'a mut Vec<u8>,
+    ) -> Position<'a>;
+
+    /// Compares a stored key with another, or with the first bytes of one: equal then if it begins
+    /// with them. Not asked of packed keys.
+    fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering;
+}
+
+/// S1 on: columns keep the form their types store, and are compared type by type.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TypedColumns;
+
+/// S1 off: integers where the key packs, bytes where it does not; comparing needs no types.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IntegerKeys;
+
+/// The position of an edge of keys in the form `encode` appends.
+#[inline]
+fn byte_position<'a, K: Copy>(
+    edge: &Edge<K>,
+    out: &'a mut Vec<u8>,
+    encode: impl FnOnce(K, usize, &mut Vec<u8>) -> Fit,
+) -> Position<'a> {
+    out.clear();
+    let (key, columns, after) = match *edge {
+        Edge::Open => return Position::Open,
+        Edge::Before(key, columns) => (key, columns, false),
+        Edge::After(key, columns) => (key, columns, true),
+    };
+    let after = match encode(key, columns, out) {
+        Fit::Within => after,
+        Fit::Below => false,
+        Fit::Above => true,
+    };
+    if after { Position::After(out) } else { Position::Before(out) }
+}
+
+impl KeyFormat for TypedColumns {
+    const NAME: &'static str = "typed columns";
+
+    #[inline(always)]
+    fn is_packed(_: &[KeyPart]) -> bool {
+        false
+    }
+
+    #[inline]
+    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        I::encode_as::<Typed>(shape, key, usize::MAX, out) == Fit::Within
+    }
+
+    #[inline]
+    fn position<'a, I: IndexType>(
+        shape: &I::Shape,
+        edge: &Edge<I::Key<'_>>,
+        out: &'a mut Vec<u8>,
+    ) -> Position<'a> {
+        byte_position(edge, out, |key, n, out| I::encode_as::<Typed>(shape, key, n, out))
+    }
+
+    #[inline(always)]
+    fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
+        compare_typed(parts, key, other)
+    }
+}
+
+impl KeyFormat for IntegerKeys {
+    const NAME: &'static str = "integer keys";
+
+    #[inline(always)]
+    fn is_packed(parts: &[KeyPart]) -> bool {
+        packed_bits(parts).is_some()
+    }
+
+    #[inline]
+    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        if packed_bits(I::parts(shape)).is_none() {
+            return I::encode_as::<Normalised>(shape, key, usize::MAX, out) == Fit::Within;
+        }
+        match I::pack(shape, key) {
+            Some(packed) => {
+                out.extend_from_slice(&packed.to_le_bytes());
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn position<'a, I: IndexType>(
+        shape: &I::Shape,
+        edge: &Edge<I::Key<'_>>,
+        out: &'a mut Vec<u8>,
+    ) -> Position<'a> {
+        if packed_bits(I::parts(shape)).is_none() {
+            return byte_position(edge, out, |key, n, out| {
+                I::encode_as::<Normalised>(shape, key, n, out)
+            });
+        }
+        out.clear();
+        let position = match *edge {
+            Edge::Open => return Position::Open,
+            Edge::Before(key, columns) => I::position(shape, key, columns, false),
+            Edge::After(key, columns) => I::position(shape, key, columns, true),
+        };
+        match u64::try_from(position) {
+            Ok(packed) => {
+                out.extend_from_slice(&packed.to_le_bytes());
+                Position::Before(out)
+            }
+            // As many keys lie before it as there are.
+            Err(_) => Position::After(out),
+        }
+    }
+
+    #[inline(always)]
+    fn compare(_: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
+        key[..key.len().min(other.len())].cmp(other)
+    }
+}
+
+/// A position in a tree: between its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position<'a> {
+    /// Before or after everything, at whichever end of a range it stands.
+    Open,
+    /// Before all keys that begin with these bytes of the stored form.
+    Before(&'a [u8]),
+    /// After all such keys.
+    After(&'a [u8]),
+    /// At the entry of this key and row, whether or not it is there; within the range, at either
+    /// end. Where a scan that broke off goes on.
+    At(&'a [u8], RowId),
+}
+
+/// The row of no entry, above all others.
+const LAST_ROW: u64 = u64::MAX;
+
+/// What a search looks for: the first entry that is not before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe<'a> {
+    /// The key, or the first bytes of one.
+    pub(super) key: &'a [u8],
+    /// The key as an integer, where keys are packed.
+    pub(super) packed: u64,
+    /// The row, in a leaf.
+    pub(super) row: u64,
+    /// The row, in an inner node, whose separators must lie before the probe: 0 if there may be
+    /// equal ones on its left.
+    pub(super) inner_row: u64,
+}
+
+impl<'a> Probe<'a> {
+    #[inline(always)]
+    fn new(key: &'a [u8], row: u64, inner_row: u64) -> Self {
+        let packed = match key.first_chunk::<PACKED_BYTES>() {
+            Some(&bytes) => u64::from_le_bytes(bytes),
+            // Of packed keys only the empty beginning is asked for: before or after all.
+            None if row == LAST_ROW => u64::MAX,
+            None => 0,
+        };
+        Self { key, packed, row, inner_row }
+    }
+
+    /// An entry.
+    #[inline(always)]
+    pub(super) fn entry(key: &'a [u8], row: RowId) -> Self {
+        let row = row.location();
+        Self::new(key, row, row + 1)
+    }
+
+    /// The first entry of a whole key.
+    #[inline(always)]
+    pub(super) fn first_of(key: &'a [u8]) -> Self {
+        Self::new(key, 0, 1)
+    }
+
+    /// The last entry of a whole key, and behind.
+    pub(super) fn behind(key: &'a [u8], row: u64) -> Self {
+        Self::new(key, row, row)
+    }
+
+    /// Where a range starts.
+    #[inline]
+    pub(super) fn lower(position: Position<'a>) -> Self {
+        match position {
+            Position::Open => Self::new(&[], 0, 0),
+            Position::Before(key) => Self::new(key, 0, 0),
+            Position::After(key) => Self::new(key, LAST_ROW, LAST_ROW),
+            Position::At(key, row) => Self::entry(key, row),
+        }
+    }
+
+    /// Where a range ends: the first entry outside.
+    #[inline]
+    pub(super) fn upper(position: Position<'a>) -> Self {
+        match position {
+            Position::Open => Self::new(&[], LAST_ROW, LAST_ROW),
+            Position::Before(key) => Self::new(key, 0, 0),
+            Position::After(key) => Self::new(key, LAST_ROW, LAST_ROW),
+            Position::At(key, row) => Self::new(key, row.location() + 1, row.location() + 1),
+        }
+    }
+}

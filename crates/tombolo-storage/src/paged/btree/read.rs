@@ -1,0 +1,270 @@
+//! Going down a tree, looking up keys, scanning in both directions.
+//!
+//! Going down and to the right, a reader has the next page before it lets go of the last. To the
+//! left it tries; where that fails it lets go, waits for the neighbour with nothing in its hands,
+//! and looks for its place again from the root.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use super::BTree;
+use super::keys::{KeyFormat, Position, Probe};
+use super::node::Node;
+use crate::paged::page::PageId;
+use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
+use crate::row::RowId;
+use crate::store::Order;
+
+/// A leaf held alone, and whether entries of the key that was looked for may be to its right.
+pub(super) struct Target<G> {
+    pub(super) leaf: G,
+    pub(super) continues: bool,
+}
+
+impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
+    /// The child of an inner node that holds what is at the probe.
+    #[inline(always)]
+    pub(super) fn child(&self, node: Node<'_>, probe: &Probe<'_>) -> PageId {
+        node.child(node.child_at::<K>(self.shape.parts(), probe))
+    }
+
+    /// Whether a child is the node its parent says: guards against endless descents in a damaged
+    /// tree.
+    #[inline(always)]
+    pub(super) fn verify_level(&self, node: Node<'_>, id: PageId, level: u8) -> Result<()> {
+        if node.level() == level { Ok(()) } else { Err(self.wrong_level(id, level)) }
+    }
+
+    #[cold]
+    fn wrong_level(&self, id: PageId, level: u8) -> PageError {
+        let what = format!("it is no node of level {level} of index {}", self.store.0);
+        PageError::damaged_page::<P::Size>(id, &what)
+    }
+
+    /// The leaf that holds what is at the probe, held together with other readers.
+    #[inline(always)]
+    pub(super) fn leaf<'a>(&self, access: &'a P, probe: &Probe<'_>) -> Result<P::Shared<'a>> {
+        let mut page = access.fix_shared(self.root)?;
+        let mut level = self.node(page.page()).level();
+        while level > 0 {
+            let id = self.child(self.node(page.page()), probe);
+            let next = access.fix_shared(id)?;
+            page = next;
+            level -= 1;
+            self.verify_level(self.node(page.page()), id, level)?;
+        }
+        Ok(page)
+    }
+
+    /// The leaf that holds what is at the probe, held alone; with `run`, whether the entries of the
+    /// probe's key may go on in the next one.
+    #[inline(always)]
+    pub(super) fn leaf_alone<'a>(
+        &self,
+        access: &'a P,
+        probe: &Probe<'_>,
+        run: bool,
+    ) -> Result<Target<P::Exclusive<'a>>> {
+        'restart: loop {
+            let mut page = access.fix_shared(self.root)?;
+            let mut level = self.node(page.page()).level();
+            if level == 0 {
+                match self.root_alone(access, page)? {
+                    Some(leaf) => return Ok(Target { leaf, continues: false }),
+                    None => continue 'restart,
+                }
+            }
+            let mut continues = false;
+            loop {
+                let node = self.node(page.page());
+                let at = node.child_at::<K>(self.shape.parts(), probe);
+                let id = node.child(at);
+                if run && at + 1 < node.count() {
+                    // The separator on the right is the nearest so far.
+                    let order = node.compare::<K>(self.shape.parts(), at + 1, probe);
+                    continues = order == Ordering::Equal;
+                }
+                level -= 1;
+                if level == 0 {
+                    let leaf = access.fix_exclusive(id)?;
+                    self.verify_level(self.node(leaf.page()), id, 0)?;
+                    return Ok(Target { leaf, continues });
+                }
+                let next = access.fix_shared(id)?;
+                page = next;
+                self.verify_level(self.node(page.page()), id, level)?;
+            }
+        }
+    }
+
+    /// The root held alone, if it still is a leaf then.
+    fn root_alone<'a>(
+        &self,
+        access: &'a P,
+        root: P::Shared<'a>,
+    ) -> Result<Option<P::Exclusive<'a>>> {
+        let root = match access.try_upgrade(root) {
+            Ok(root) => root,
+            Err(shared) => {
+                drop(shared);
+                access.fix_exclusive(self.root)?
+            }
+        };
+        let is_leaf = self.node(root.page()).is_leaf();
+        Ok(is_leaf.then_some(root))
+    }
+
+    /// Visits the entries of a whole key in the order of their rows: the row, and whether it is
+    /// marked deleted. The leaf is latched meanwhile: the visitor may try locks, it must not wait
+    /// for one, nor reach pages.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    #[inline]
+    pub fn find(
+        &self,
+        access: &P,
+        key: &[u8],
+        mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let probe = Probe::first_of(key);
+        let mut page = self.leaf(access, &probe)?;
+        let mut at = self.node(page.page()).search::<K>(self.shape.parts(), &probe);
+        loop {
+            let node = self.node(page.page());
+            let count = node.count();
+            while at < count {
+                if node.compare::<K>(self.shape.parts(), at, &probe) != Ordering::Equal
+                    || visit(RowId::new(node.row(at)), node.is_deleted(at)).is_break()
+                {
+                    return Ok(());
+                }
+                at += 1;
+            }
+            // The next leaf may go on with it.
+            let Some(next) = page.page().next() else { return Ok(()) };
+            page = self.next_leaf(access, page, next)?;
+            at = 0;
+        }
+    }
+
+    /// The leaf to the right.
+    #[cold]
+    fn next_leaf<'a>(
+        &self,
+        access: &'a P,
+        page: P::Shared<'a>,
+        next: PageId,
+    ) -> Result<P::Shared<'a>> {
+        let right = access.fix_shared(next)?;
+        drop(page);
+        self.verify_level(self.node(right.page()), next, 0)?;
+        Ok(right)
+    }
+
+    /// Visits the entries between two positions: key, row, and whether it is marked deleted. The
+    /// leaf is latched meanwhile: the visitor may try locks, it must not wait for one, nor reach
+    /// pages; it breaks off, and the scan goes on [`Position::At`] that entry later.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    pub fn scan(
+        &self,
+        access: &P,
+        lower: Position<'_>,
+        upper: Position<'_>,
+        order: Order,
+        visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (lower, upper) = (Probe::lower(lower), Probe::upper(upper));
+        match order {
+            Order::Forward => self.scan_forward(access, &lower, &upper, visit),
+            Order::Backward => self.scan_backward(access, &lower, &upper, visit),
+        }
+    }
+
+    fn scan_forward(
+        &self,
+        access: &P,
+        lower: &Probe<'_>,
+        upper: &Probe<'_>,
+        mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let parts = self.shape.parts();
+        let mut page = self.leaf(access, lower)?;
+        let mut at = self.node(page.page()).search::<K>(parts, lower);
+        loop {
+            let node = self.node(page.page());
+            let end = self.end_in(node, upper);
+            while at < end {
+                if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
+                    return Ok(());
+                }
+                at += 1;
+            }
+            let next = page.page().next();
+            match next {
+                Some(next) if end == node.count() => page = self.next_leaf(access, page, next)?,
+                _ => return Ok(()),
+            }
+            at = 0;
+        }
+    }
+
+    /// How many entries of a leaf lie before the probe.
+    #[inline]
+    fn end_in(&self, node: Node<'_>, upper: &Probe<'_>) -> usize {
+        let (parts, count) = (self.shape.parts(), node.count());
+        let Some(last) = count.checked_sub(1) else { return 0 };
+        match node.compare::<K>(parts, last, upper) {
+            Ordering::Less => count,
+            Ordering::Equal if node.row(last) < upper.row => count,
+            _ => node.search::<K>(parts, upper),
+        }
+    }
+
+    fn scan_backward(
+        &self,
+        access: &P,
+        lower: &Probe<'_>,
+        upper: &Probe<'_>,
+        mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let parts = self.shape.parts();
+        // The first entry that was visited, should the place be looked for again.
+        let (mut key, mut row) = (Vec::new(), None);
+        let mut page = self.leaf(access, upper)?;
+        let mut end = self.node(page.page()).search::<K>(parts, upper);
+        loop {
+            let node = self.node(page.page());
+            let start = node.search::<K>(parts, lower);
+            for at in (start..end).rev() {
+                if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
+                    return Ok(());
+                }
+            }
+            if start > 0 {
+                return Ok(());
+            }
+            let Some(previous) = page.page().previous() else { return Ok(()) };
+            if let Some(left) = access.try_fix_shared(previous)? {
+                self.verify_level(self.node(left.page()), previous, 0)?;
+                end = self.node(left.page()).count();
+                page = left;
+                continue;
+            }
+            if end > 0 {
+                key.clear();
+                key.extend_from_slice(node.key(0));
+                row = Some(node.row(0));
+            }
+            drop(page);
+            // Whoever holds it may take long; what it holds then is looked at from the root.
+            drop(access.fix_shared(previous)?);
+            let again = row.map(|row| Probe::behind(&key, row));
+            let upper = again.as_ref().unwrap_or(upper);
+            page = self.leaf(access, upper)?;
+            end = self.node(page.page()).search::<K>(parts, upper);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Inserting, marking and removing entries.
+
+use std::cmp::Ordering;
+
+use super::keys::{KeyFormat, Position, Probe};
+use super::node::{Entry, Node};
+use super::read::Target;
+use super::{BTree, Structure};
+use crate::key::KEY_BYTES_MAX;
+use crate::paged::heap::{Place, Stamp};
+use crate::paged::page::PageId;
+use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
+use crate::row::RowId;
+
+/// What an entry with an equal key in a unique index means to whoever inserts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meet {
+    /// It is as good as gone.
+    Pass,
+    /// The key is there already.
+    Duplicate,
+    /// That depends on another transaction.
+    Wait,
+}
+
+/// What became of an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Inserted {
+    /// The entry is there.
+    Done,
+    /// It is not: the key, or this very entry, was there before.
+    Duplicate,
+    /// It is not: wait for this row and try again.
+    Wait(RowId),
+}
+
+/// What the equal keys of a leaf say.
+enum Answer {
+    Insert(usize),
+    Refuse(Inserted),
+}
+
+impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
+    /// Inserts an entry. In a unique index `meet` is first shown every entry with an equal key: the
+    /// row, and whether it is marked deleted; it may be shown one more than once. `log` is told
+    /// where the entry will be, once, while the leaf is held alone; what it answers is stamped on
+    /// the leaf. Both run under the leaf's latch: they may try locks, not wait, nor reach pages.
+    ///
+    /// # Errors
+    /// What `log` fails with, as [`PageAccess::fix_exclusive`] and [`PageAccess::new_page`], or
+    /// when the key is too long. The entry is not there then.
+    #[inline]
+    pub fn insert<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        mut meet: impl FnMut(RowId, bool) -> Meet,
+        log: impl FnOnce(Place) -> Result<Stamp, E>,
+        structure: &impl Structure,
+    ) -> Result<Inserted, E> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(too_long(key.len()).into());
+        }
+        let unique = self.shape.unique();
+        let probe = if unique { Probe::first_of(key) } else { Probe::entry(key, row) };
+        let mut log = Some(log);
+        loop {
+            let Target { leaf, continues } = self.leaf_alone(access, &probe, unique)?;
+            if continues {
+                drop(leaf);
+                match self.insert_in_run(access, key, row, &mut meet, &mut log, structure)? {
+                    Some(inserted) => return Ok(inserted),
+                    None => continue,
+                }
+            }
+            let node = self.node(leaf.page());
+            let at = node.search::<K>(self.shape.parts(), &probe);
+            let at = match self.meet_equal(node, at, &probe, row, &mut meet) {
+                Answer::Insert(at) => at,
+                Answer::Refuse(answer) => return Ok(answer),
+            };
+            if node.has_room(key.len()) {
+                self.put(leaf, at, key, row, &mut log)?;
+                return Ok(Inserted::Done);
+            }
+            drop(leaf);
+            self.split(access, &Probe::entry(key, row), structure)?;
+        }
+    }
+
+    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; answers where the
+    /// entry of `row` belongs.
+    #[inline(always)]
+    fn meet_equal(
+        &self,
+        node: Node<'_>,
+        mut at: usize,
+        probe: &Probe<'_>,
+        row: RowId,
+        meet: &mut impl FnMut(RowId, bool) -> Meet,
+    ) -> Answer {
+        let (parts, count) = (self.shape.parts(), node.count());
+        let mut place = at;
+        while at < count && node.compare::<K>(parts, at, probe) == Ordering::Equal {
+            let other = RowId::new(node.row(at));
+            if other == row {
+                return Answer::Refuse(Inserted::Duplicate);
+            }
+            if !self.shape.unique() {
+                break;
+            }
+            match meet(other, node.is_deleted(at)) {
+                Meet::Pass => {}
+                Meet::Duplicate => return Answer::Refuse(Inserted::Duplicate),
+                Meet::Wait => return Answer::Refuse(Inserted::Wait(other)),
+            }
+            at += 1;
+            if other.location() < row.location() {
+                place = at;
+            }
+        }
+        Answer::Insert(place)
+    }
+
+    /// Writes an entry into a leaf with room for it.
+    #[inline(always)]
+    fn put<E: From<PageError>>(
+        &self,
+        mut leaf: P::Exclusive<'_>,
+        at: usize,
+        key: &[u8],
+        row: RowId,
+        log: &mut Option<impl FnOnce(Place) -> Result<Stamp, E>>,
+    ) -> Result<(), E> {
+        let stamp = match log.take() {
+            Some(log) => log(place_in(&leaf, at))?,
+            None => None,
+        };
+        self.change(&mut leaf, |node| node.insert(at, &Entry::leaf(key, row)));
+        set_stamp(&mut leaf, stamp);
+        Ok(())
+    }
+
+    /// Inserts an entry of a unique index whose key's entries lie in several leaves, as happens
+    /// when a key was deleted and inserted many times by one transaction. No leaf is divided
+    /// meanwhile. `None` if there was no room and now there is.
+    #[cold]
+    fn insert_in_run<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        meet: &mut impl FnMut(RowId, bool) -> Meet,
+        log: &mut Option<impl FnOnce(Place) -> Result<Stamp, E>>,
+        structure: &impl Structure,
+    ) -> Result<Option<Inserted>, E> {
+        let held = self.steps.hold();
+        let (first, own) = (Probe::first_of(key), Probe::entry(key, row));
+        let target = self.leaf(access, &own)?.page().id();
+        let mut id = self.leaf(access, &first)?.page().id();
+        // All of them, so that nobody else inserts the key: they begin in the first.
+        let mut leaves: Vec<P::Exclusive<'_>> = Vec::new();
+        let mut place = None;
+        loop {
+            let leaf = access.fix_exclusive(id)?;
+            let node = self.node(leaf.page());
+            let at = node.search::<K>(self.shape.parts(), &first);
+            if let Answer::Refuse(answer) = self.meet_equal(node, at, &first, row, meet) {
+                return Ok(Some(answer));
+            }
+            if id == target {
+                place = Some(leaves.len());
+            }
+            let behind = Probe::upper(Position::After(key));
+            let ends = node.search::<K>(self.shape.parts(), &behind) < node.count();
+            let next = leaf.page().next();
+            leaves.push(leaf);
+            match next {
+                Some(next) if !ends || place.is_none() => id = next,
+                _ => break,
+            }
+        }
+        let Some(place) = place else { return Err(self.lost_leaf(target).into()) };
+        let leaf = leaves.swap_remove(place);
+        let node = self.node(leaf.page());
+        if node.has_room(key.len()) {
+            let at = node.search::<K>(self.shape.parts(), &own);
+            self.put(leaf, at, key, row, log)?;
+            return Ok(Some(Inserted::Done));
+        }
+        drop((leaf, leaves));
+        self.split_while_held(access, &own, structure)?;
+        drop(held);
+        Ok(None)
+    }
+
+    #[cold]
+    fn lost_leaf(&self, id: PageId) -> PageError {
+        PageError::damaged_page::<P::Size>(id, "its left neighbours do not lead to it")
+    }
+
+    /// Marks an entry deleted, or takes the mark off; `false` if there is no such entry, or it is
+    /// so already. `log` runs as in [`BTree::insert`].
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::fix_exclusive`]; nothing changes then.
+    #[inline]
+    pub fn set_deleted<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        deleted: bool,
+        log: impl FnOnce(Place) -> Result<Stamp, E>,
+    ) -> Result<bool, E> {
+        let Some((mut leaf, at)) = self.entry_alone(access, key, row)? else { return Ok(false) };
+        if self.node(leaf.page()).is_deleted(at) == deleted {
+            return Ok(false);
+        }
+        let stamp = log(place_in(&leaf, at))?;
+        self.change(&mut leaf, |node| node.set_deleted(at, deleted));
+        set_stamp(&mut leaf, stamp);
+        Ok(true)
+    }
+
+    /// Removes an entry, marked or not; `false` if there is none. `log` runs as in
+    /// [`BTree::insert`]. A leaf that becomes empty is given back, one that becomes nearly empty
+    /// joins a neighbour; should that fail, it stays as it is until entries near it are removed.
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::fix_exclusive`]; nothing changes then.
+    #[inline]
+    pub fn remove<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        log: impl FnOnce(Place) -> Result<Stamp, E>,
+        structure: &impl Structure,
+    ) -> Result<bool, E> {
+        let Some((mut leaf, at)) = self.entry_alone(access, key, row)? else { return Ok(false) };
+        let stamp = log(place_in(&leaf, at))?;
+        let before = self.node(leaf.page()).emptiness();
+        self.change(&mut leaf, |node| node.remove(at));
+        set_stamp(&mut leaf, stamp);
+        let sinks = self.node(leaf.page()).emptiness() > before;
+        let is_root = leaf.page().id() == self.root;
+        drop(leaf);
+        if sinks && !is_root {
+            // The entry is gone and logged: the caller must not be told that it is not.
+            let _kept_as_it_is = self.shrink(access, &Probe::entry(key, row), structure);
+        }
+        Ok(true)
+    }
+
+    /// The leaf of an entry, held alone, and where the entry is in it.
+    #[inline(always)]
+    fn entry_alone<'a>(
+        &self,
+        access: &'a P,
+        key: &[u8],
+        row: RowId,
+    ) -> Result<Option<(P::Exclusive<'a>, usize)>> {
+        let probe = Probe::entry(key, row);
+        let leaf = self.leaf_alone(access, &probe, false)?.leaf;
+        let node = self.node(leaf.page());
+        let at = node.search::<K>(self.shape.parts(), &probe);
+        let found = at < node.count()
+            && node.row(at) == row.location()
+            && node.compare::<K>(self.shape.parts(), at, &probe) == Ordering::Equal;
+        Ok(found.then_some((leaf, at)))
+    }
+}
+
+#[inline(always)]
+fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
+    Place { page: leaf.page().id(), slot: at as u16, offset: 0 }
+}
+
+#[inline(always)]
+fn set_stamp(leaf: &mut impl ExclusivePage, stamp: Stamp) {
+    if let Some(lsn) = stamp {
+        leaf.page_mut().set_lsn(lsn);
+    }
+}
+
+#[cold]
+fn too_long(bytes: usize) -> PageError {
+    PageFailure::RecordTooLong { bytes, bytes_max: KEY_BYTES_MAX }.into()
+}
