@@ -5,6 +5,7 @@
 //! rows lie in pages. Everything is generic over its components' types; what is off is a type of no
 //! size. Not here: threads, SQL.
 
+pub mod btree;
 pub mod heap;
 #[expect(unsafe_code, reason = "a page is raw bytes: others may read pinned rows meanwhile")]
 pub mod page;
