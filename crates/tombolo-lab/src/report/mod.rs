@@ -4,8 +4,10 @@
 //! [`run`] and [`check`] make the objects cli.md names, field by field; [`terminal`] says the same
 //! to people. Names are never changed, only added. Not here: measuring, and where the text goes.
 
+pub mod canvas;
 pub mod check;
 pub mod demo;
+pub mod dissection;
 pub mod run;
 pub mod terminal;
 

@@ -235,12 +235,12 @@ fn fig1(dissection: &Dissection) -> Vec<Row> {
     rows
 }
 
-/// Heights of the bars, which follow from the shares.
+/// Heights of the bars between the first and the last, which follow from the shares.
 fn height_rows(dissection: &Dissection, of: &Transaction, percents: &[f64; 6]) -> Vec<Row> {
     let whole = instructions(dissection, None, of.key);
     let mut left = 100.0;
     let mut rows = Vec::new();
-    for (i, (component, percent)) in Component::MAIN.into_iter().zip(percents).enumerate() {
+    for (i, (component, percent)) in Component::MAIN[..4].iter().zip(percents).enumerate() {
         left -= percent;
         let ours = without(dissection, i + 1).and_then(|engine| engine.instructions(of.key));
         let ours = ours.zip(whole).map(|(ours, whole)| 100.0 * ours / whole);

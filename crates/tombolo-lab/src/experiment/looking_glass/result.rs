@@ -214,7 +214,9 @@ pub struct Removed {
 /// `matrix{TRANSACTION:{COMPONENT:{CALL:{instructions, percent_of_call, percent_of_rest}}}}`.
 ///
 /// `remaining` is what S10 and S11 save.
-pub type Matrix = BTreeMap<Transaction, BTreeMap<Component, BTreeMap<Call, Removed>>>;
+pub type Matrix = BTreeMap<Transaction, MatrixOfOne>;
+/// One type's matrix.
+pub type MatrixOfOne = BTreeMap<Component, BTreeMap<Call, Removed>>;
 
 /// One switch as an `if` at run time instead of a type (LG-26).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -357,6 +359,14 @@ impl Row {
             caveat: String::new(),
             reference: String::new(),
         }
+    }
+
+    /// The caveat with what else a reader has to know of the figures.
+    pub fn remark(&self) -> String {
+        let modelled = if self.source == Source::Modelled { "modelled, not measured" } else { "" };
+        let parts = [modelled, self.caveat.as_str()];
+        let said: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        said.join("; ")
     }
 
     /// The same with a caveat and the reference of the paper's figure.

@@ -1,0 +1,343 @@
+//! An engine taken apart, for people: the ladder as aligned stacked bars, the paper's figures
+//! beside ours, the matrix call × removed component.
+//!
+//! Pure functions from results to text. A figure that was not measured is a dash, never a zero.
+
+use std::collections::BTreeMap;
+
+use super::canvas::{Canvas, wrapped};
+use super::terminal::{bar, table};
+use super::{quantity, separated};
+use crate::counters::Category;
+use crate::experiment::looking_glass::figures::{self, Figure};
+use crate::experiment::looking_glass::paper::{self, in_order};
+use crate::experiment::looking_glass::result::{
+    Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
+};
+
+const MISSING: &str = "–";
+
+/// What `dissect` prints.
+pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
+    let title = wrapped(&title(dissection), canvas.width());
+    let mut text: String =
+        title.iter().map(|line| format!("{}\n", canvas.style.strong(line))).collect();
+    let transactions = dissection.rungs.first().map(|rung| &rung.measured.by_transaction);
+    for transaction in transactions.map(in_order).unwrap_or_default() {
+        text.push('\n');
+        text.push_str(&ladder(dissection, transaction, canvas));
+    }
+    text.push('\n');
+    text.push_str(&speeds(&dissection.rungs, canvas));
+    if figures::goes_down(dissection) {
+        for transaction in transactions.map(in_order).unwrap_or_default() {
+            text.push('\n');
+            text.push_str(&components(dissection, transaction, canvas));
+        }
+        for transaction in in_order(&dissection.matrix) {
+            text.push('\n');
+            text.push_str(&matrix(transaction, &dissection.matrix[transaction], canvas));
+        }
+        text.push_str(&format!("\n{}\n", canvas.style.strong(Figure::Throughput.title())));
+        text.push_str(&rows(&Figure::Throughput.rows(dissection), canvas));
+    }
+    text.push_str(&closing(dissection, canvas));
+    canvas.finish(text)
+}
+
+/// What `paper` prints.
+pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
+    let title = match Figure::find(&reproduction.id) {
+        Some(figure) => figure.title(),
+        None => &reproduction.id,
+    };
+    let mut text = format!("{}\n", canvas.style.strong(title));
+    text.push_str(&rows(&reproduction.rows, canvas));
+    for note in &reproduction.notes {
+        text.push_str(&paragraph(note, canvas));
+    }
+    canvas.finish(text)
+}
+
+/// `tpcc · paper mix · 5 warehouses · …`
+pub fn title(dissection: &Dissection) -> String {
+    let scale = dissection.warehouses.map_or_else(String::new, |w| format!(" · {w} warehouses"));
+    let counted = match dissection.counter.as_str() {
+        "none" => "not counted".to_owned(),
+        counter => format!("{} counted by {counter}", separated(dissection.counted)),
+    };
+    format!(
+        "{} · {} mix{scale} · {} transactions a rung, {counted}",
+        dissection.workload,
+        dissection.mix,
+        separated(dissection.transactions)
+    )
+}
+
+/// Parts of a transaction's instructions at one rung, from what goes last to what goes first, as
+/// places in [`Component::ALL`] with instructions: what later rungs save, and what is left at the
+/// end.
+pub fn parts(rungs: &[Rung], at: usize, transaction: &str) -> Option<Vec<(usize, f64)>> {
+    let cost = |rung: &Rung| rung.measured.instructions(transaction);
+    let mut parts = [0.0; Component::ALL.len()];
+    for pair in rungs.get(at..)?.windows(2) {
+        parts[place(pair[1].component?)] += cost(&pair[0])? - cost(&pair[1])?;
+    }
+    parts[place(Component::Remaining)] += cost(rungs.last()?)?;
+    Some(parts.into_iter().enumerate().rev().collect())
+}
+
+fn place(component: Component) -> usize {
+    Component::ALL.iter().position(|&other| other == component).unwrap_or_default()
+}
+
+/// One type's instructions, rung by rung, as stacked bars that lose their right ends.
+pub fn ladder(dissection: &Dissection, transaction: &str, canvas: Canvas) -> String {
+    let name = paper::name(transaction);
+    let rungs = &dissection.rungs;
+    let cost = |rung: &Rung| rung.measured.instructions(transaction);
+    let Some(most) = rungs.iter().filter_map(cost).reduce(f64::max).filter(|&most| most > 0.0)
+    else {
+        return format!("  {name}: its instructions were not counted\n");
+    };
+    let heads = format!("{name}, instructions");
+    let mut text = format!("{}\n", canvas.style.strong(&heads));
+    let labels: Vec<String> = rungs.iter().map(rung_label).collect();
+    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let bar_width = canvas.width().saturating_sub(widest + 2 + 10 + 6 + 3).max(10);
+    for (i, (rung, label)) in rungs.iter().zip(&labels).enumerate() {
+        let padding = " ".repeat(widest - label.chars().count());
+        let (figure, percent) = match cost(rung) {
+            Some(cost) => (whole(cost), format!("{:.0} %", 100.0 * cost / most)),
+            None => (MISSING.to_owned(), String::new()),
+        };
+        let all = place(Component::Remaining);
+        let stacked = parts(rungs, i, transaction);
+        let stacked = stacked.unwrap_or_else(|| vec![(all, cost(rung).unwrap_or(0.0))]);
+        let bar = canvas.stack(&stacked, most, bar_width);
+        let line = format!("  {label}{padding} {figure:>9} {percent:>5} {bar}");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    if parts(rungs, 0, transaction).is_some() {
+        let legend: Vec<_> =
+            Component::ALL.iter().enumerate().rev().map(|(at, c)| (at, c.label())).collect();
+        text.push_str(&canvas.legend(&legend));
+    }
+    text
+}
+
+/// `no-disk-log` with its switch before it.
+fn rung_label(rung: &Rung) -> String {
+    match &rung.switch {
+        Some(switch) => format!("{switch:<3} {}", rung.measured.profile),
+        None => format!("    {}", rung.measured.profile),
+    }
+}
+
+/// Every rung's speed.
+fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
+    let title = "committed transactions per second, and processor time of one";
+    let mut text = format!("{}\n", canvas.style.strong(title));
+    let most = rungs.iter().map(|rung| rung.measured.tps).fold(0.0, f64::max);
+    let labels: Vec<String> = rungs.iter().map(rung_label).collect();
+    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let bar_width = canvas.width().saturating_sub(widest + 2 + 10 + 12 + 4).max(10);
+    for (rung, label) in rungs.iter().zip(&labels) {
+        let padding = " ".repeat(widest - label.chars().count());
+        let bar = canvas.style.bar(&bar(rung.measured.tps, most, bar_width));
+        let us = format!("{} µs", quantity(rung.measured.ns_per_transaction / 1e3));
+        let mark = if rung.measured.consistent { "" } else { " ✗ inconsistent" };
+        let tps = quantity(rung.measured.tps);
+        let line = format!("  {label}{padding} {tps:>9} {us:>11}  {bar}{mark}");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Rows of paper, ours and their ratio, under their units; what is to be known of them below.
+pub fn rows(rows: &[Row], canvas: Canvas) -> String {
+    let mut cells = vec![["", "paper", "ours", "ratio", ""].map(str::to_owned).to_vec()];
+    let mut notes: Vec<String> = Vec::new();
+    let mut unit = "";
+    for row in rows {
+        if row.unit != unit {
+            unit = &row.unit;
+            cells.push(vec![format!("in {unit}")]);
+        }
+        let remark = row.remark();
+        let number = match notes.iter().position(|note| *note == remark) {
+            _ if remark.is_empty() => String::new(),
+            Some(at) => (at + 1).to_string(),
+            None => {
+                notes.push(remark);
+                notes.len().to_string()
+            }
+        };
+        cells.push(vec![
+            format!("  {}", row.name),
+            row.paper.map_or_else(missing, |value| figure(value, unit)),
+            row.ours.map_or_else(missing, |value| figure(value, unit)),
+            row.ratio.map_or_else(missing, times),
+            number,
+        ]);
+    }
+    let mut text = table(&cells, 1, canvas.style);
+    for (i, note) in notes.iter().enumerate() {
+        for (j, line) in wrapped(note, canvas.width() - 6).iter().enumerate() {
+            let number = if j == 0 { (i + 1).to_string() } else { String::new() };
+            text.push_str(&canvas.style.faint(&format!("  {number:>2}  {line}")));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What each removal saves in each call of a type; `•` where the paper says it hits most.
+pub fn matrix(transaction: &str, by_component: &MatrixOfOne, canvas: Canvas) -> String {
+    let title = format!("{}: instructions that a removal saves, by call", paper::name(transaction));
+    let mut text = format!("{}\n", canvas.style.strong(&title));
+    let mut heads = vec!["call".to_owned()];
+    heads.extend(by_component.keys().map(|component| component.label().to_owned()));
+    let mut cells = vec![heads];
+    for call in Category::ALL.map(Category::name) {
+        let saved = |calls: &BTreeMap<_, _>| calls.get(call).copied();
+        if !by_component.values().any(|calls| saved(calls).is_some()) {
+            continue;
+        }
+        let mut line = vec![call.to_owned()];
+        for (component, calls) in by_component {
+            let mark = if paper::calls_hit(*component).contains(&call) { "•" } else { " " };
+            line.push(match saved(calls) {
+                Some(removed) => format!("{mark} {}", signed(removed.instructions)),
+                None => format!("{mark} {MISSING}"),
+            });
+        }
+        cells.push(line);
+    }
+    text.push_str(&table(&cells, 1, canvas.style));
+    text.push_str(&paragraph("• the calls that the paper says this removal hits most", canvas));
+    text
+}
+
+/// Each component's share of one type: the paper's, ours on the ladder, removed alone, whatever the
+/// order, and of cycles.
+pub fn components(dissection: &Dissection, transaction: &str, canvas: Canvas) -> String {
+    let title = format!("{}: what each component takes", paper::name(transaction));
+    let mut text = format!("{}\n", canvas.style.strong(&title));
+    let heads = [
+        "% of instructions",
+        "paper",
+        "ours",
+        "ratio",
+        "alone",
+        "any order",
+        "% of cycles",
+        "ours",
+    ];
+    let mut cells = vec![heads.map(str::to_owned).to_vec()];
+    for component in Component::ALL {
+        let of = |shares: &Shares| shares.get(&component)?.get(transaction).copied();
+        let (papers, ours) = (of(&dissection.paper), of(&dissection.components));
+        let instructions = |share: Option<Share>| share?.percent_instructions;
+        let cycles = |share: Option<Share>| share?.percent_cycles;
+        let pair = instructions(papers).zip(instructions(ours));
+        let ratio = pair.filter(|(paper, _)| *paper > 0.0).map(|(paper, ours)| ours / paper);
+        let alone = dissection.alone.get(&component);
+        let alone = alone.and_then(|alone| alone.saved.get(transaction).copied());
+        cells.push(vec![
+            component.label().to_owned(),
+            percent(instructions(papers)),
+            percent(instructions(ours)),
+            ratio.map_or_else(missing, times),
+            percent(instructions(alone)),
+            percent(instructions(of(&dissection.attribution))),
+            percent(cycles(papers)),
+            percent(cycles(ours)),
+        ]);
+    }
+    text.push_str(&table(&cells, 1, canvas.style));
+    let order = "ours are the ladder's; alone: removed from the whole engine; any order: the mean \
+                 over all orders of removal";
+    text.push_str(&paragraph(order, canvas));
+    text
+}
+
+/// The rest: the `if`, how exact it all is, the state.
+fn closing(dissection: &Dissection, canvas: Canvas) -> String {
+    let mut text = String::from("\n");
+    if let Some(variant) = &dissection.if_variant {
+        let extra = variant.extra_instructions.iter();
+        let extra: Vec<_> = extra
+            .map(|(transaction, extra)| format!("{} {}", signed(*extra), paper::name(transaction)))
+            .collect();
+        let said = format!(
+            "{} as an if instead of a type costs, in instructions: {}",
+            variant.switch,
+            extra.join(", ")
+        );
+        text.push_str(&paragraph(&said, canvas));
+    }
+    if let Some(error) = dissection.sum_error_percent {
+        let said = format!("the calls' sum is within {error:.3} % of the whole, at every rung");
+        text.push_str(&paragraph(&said, canvas));
+    }
+    let mut states: Vec<_> =
+        dissection.rungs.iter().map(|rung| rung.measured.state_hash.as_str()).collect();
+    states.dedup();
+    let said = match states[..] {
+        [state] => format!("the same state on every rung: {state}"),
+        _ => format!("✗ the rungs leave different states: {}", states.join(" ")),
+    };
+    text.push_str(&paragraph(&said, canvas));
+    for note in &dissection.notes {
+        text.push_str(&paragraph(note, canvas));
+    }
+    text
+}
+
+fn paragraph(text: &str, canvas: Canvas) -> String {
+    let lines = wrapped(text, canvas.width() - 2);
+    lines.iter().map(|line| format!("  {}\n", canvas.style.faint(line))).collect()
+}
+
+fn missing() -> String {
+    MISSING.to_owned()
+}
+
+fn percent(value: Option<f64>) -> String {
+    value.map_or_else(missing, |value| format!("{value:.1}"))
+}
+
+/// A figure with the digits that mean something in its unit.
+pub fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "instructions" => whole(value),
+        _ if unit.starts_with('%') => format!("{value:.1}"),
+        _ => quantity(value),
+    }
+}
+
+/// A ratio.
+pub fn times(ratio: f64) -> String {
+    match ratio.abs() {
+        r if r >= 0.095 || r == 0.0 => format!("{} ×", quantity(ratio)),
+        r if r >= 0.0095 => format!("{ratio:.3} ×"),
+        _ => format!("{ratio:.4} ×"),
+    }
+}
+
+/// Instructions are exact to one: all digits mean something.
+fn whole(value: f64) -> String {
+    separated(value.round().max(0.0) as u64)
+}
+
+/// A saving, or a loss, in whole instructions.
+pub fn signed(value: f64) -> String {
+    let sign = if value <= -0.5 { "−" } else { "" };
+    format!("{sign}{}", whole(value.abs()))
+}
+
+#[cfg(test)]
+mod tests;
