@@ -14,6 +14,7 @@ mod normalised;
 mod typed;
 
 pub use normalised::Normalised;
+pub(crate) use typed::typed_bytes;
 pub use typed::{Typed, compare_typed};
 
 use std::sync::Arc;

@@ -155,3 +155,26 @@ pub fn compare_typed(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
     }
     Ordering::Equal
 }
+
+/// Bytes of the key that `key` begins with, if it is whole.
+pub(crate) fn typed_bytes(parts: &[KeyPart], key: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for part in parts {
+        if part.nullable {
+            at += 1;
+            match key.get(at - 1)? {
+                0 => {}
+                1 => continue,
+                _ => return None,
+            }
+        }
+        at += match part.sql {
+            SqlType::Varchar(_) | SqlType::Text | SqlType::Bytes => {
+                let length = key.get(at..at + LENGTH_BYTES)?;
+                LENGTH_BYTES + usize::from(u16::from_le_bytes([length[0], length[1]]))
+            }
+            sql => sql.width(),
+        };
+    }
+    (at <= key.len()).then_some(at)
+}

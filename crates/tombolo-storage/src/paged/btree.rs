@@ -27,6 +27,7 @@ mod tests;
 
 use std::marker::PhantomData;
 
+pub use check::TreeUsage;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use write::{Inserted, Meet};
 

@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use crate::key::{Edge, Fit, IndexType, KeyPart, Normalised, Typed, compare_typed, packed_bits};
+use crate::key::{
+    Edge, Fit, IndexType, KEY_BYTES_MAX, KeyPart, Normalised, Typed, compare_typed, packed_bits,
+    typed_bytes,
+};
 use crate::row::RowId;
 use crate::schema::{IndexDef, TableDef};
 
@@ -66,6 +69,12 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// Compares a stored key with another, or with the first bytes of one: equal then if it begins
     /// with them. Not asked of packed keys.
     fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering;
+
+    /// Whether a stored key can be compared at all.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String>;
 }
 
 /// S1 on: columns keep the form their types store, and are compared type by type.
@@ -124,6 +133,13 @@ impl KeyFormat for TypedColumns {
     fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
         compare_typed(parts, key, other)
     }
+
+    fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String> {
+        match typed_bytes(parts, key) {
+            Some(bytes) if bytes == key.len() && bytes <= KEY_BYTES_MAX => Ok(()),
+            _ => Err(format!("{} bytes are no key of the index", key.len())),
+        }
+    }
 }
 
 impl KeyFormat for IntegerKeys {
@@ -179,6 +195,13 @@ impl KeyFormat for IntegerKeys {
     #[inline(always)]
     fn compare(_: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
         key[..key.len().min(other.len())].cmp(other)
+    }
+
+    fn verify(_: &[KeyPart], key: &[u8]) -> Result<(), String> {
+        if key.len() <= KEY_BYTES_MAX {
+            return Ok(());
+        }
+        Err(format!("a key of {} bytes", key.len()))
     }
 }
 

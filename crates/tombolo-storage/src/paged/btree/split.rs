@@ -18,6 +18,14 @@ pub(super) struct Path {
     pub(super) at: Vec<usize>,
 }
 
+impl Path {
+    /// Where the node of a level gets its new entry: a leaf the probe's, others what separates the
+    /// halves of the child.
+    fn place(&self, level: usize) -> usize {
+        self.at[level] + usize::from(level + 1 < self.nodes.len())
+    }
+}
+
 /// What separates the halves of a node divided at an entry.
 struct Separator {
     key: Vec<u8>,
@@ -71,7 +79,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             while level > 0 {
                 let page = access.fix_shared(path.nodes[level])?;
                 let node = self.node(page.page());
-                let bytes = self.separator(node, node.division(path.at[level])).key.len();
+                let bytes = self.separator(node, node.division(path.place(level))).key.len();
                 drop(page);
                 let parent = access.fix_shared(path.nodes[level - 1])?;
                 if self.node(parent.page()).has_room(bytes) {
@@ -80,7 +88,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 level -= 1;
             }
             if level == 0 {
-                self.divide_root(access, path.at[0], probe.key.len(), structure)?;
+                self.divide_root(access, path.place(0), probe.key.len(), structure)?;
             } else {
                 self.divide(access, &path, level, probe.key.len(), structure)?;
             }
@@ -136,7 +144,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         if !self.is_full(node, bytes) {
             return Ok(());
         }
-        let (node_level, division) = (node.level(), node.division(path.at[level]));
+        let (node_level, division) = (node.level(), node.division(path.place(level)));
         let separator = self.separator(node, division);
         if !self.node(parent.page()).has_room(separator.key.len()) {
             return Ok(());
@@ -155,7 +163,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 next.page_mut().set_previous(Some(right_id));
             }
         }
-        let at = path.at[level - 1] + 1;
+        let at = path.place(level - 1);
         self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id)));
         let mut pages = vec![&mut parent, &mut left, &mut right];
         pages.extend(&mut next);

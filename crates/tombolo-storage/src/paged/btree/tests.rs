@@ -1,11 +1,15 @@
 //! B+trees against models, under threads, with full disks and damage.
 
+mod model;
+mod shape;
+mod threads;
+
 use super::*;
 use crate::disk::MemDisk;
 use crate::key::KeyPart;
 use crate::latch::{Latched, Unlatched};
 use crate::paged::heap::Place;
-use crate::paged::page::{LargePages, SmallPages};
+use crate::paged::page::{LargePages, PageMut, SmallPages};
 use crate::paged::pool::{BufferPool, DirectFrames, NoWriteAhead, Pointers};
 use crate::row::RowId;
 use crate::schema::ColumnDef;

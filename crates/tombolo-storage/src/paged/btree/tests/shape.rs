@@ -1,0 +1,290 @@
+//! How trees fill, shrink and refuse: runs, long keys, runs of one key, logs, full disks, damage.
+
+use super::*;
+use crate::error::Error;
+use crate::memory::test_random::Random;
+use crate::sync::{AtomicU64, Ordering};
+
+type Integers<P> = BTree<P, IntegerKeys>;
+
+/// How full the leaves are, in hundredths.
+fn fill<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P) -> u64 {
+    let usage = tree.measure(access).unwrap();
+    usage.entry_bytes * 100 / (usage.leaves * P::Size::BYTES as u64)
+}
+
+#[test]
+fn ascending_and_descending_keys_fill_their_leaves() {
+    let pool = small_pool(16);
+    let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+    (0..100_000).for_each(|n| insert(&tree, &pool, &key(n), n));
+    assert!(fill(&tree, &pool) >= 98, "{}", fill(&tree, &pool));
+    let tree = BTree::<_, TypedColumns>::create(&pool, STORE, integers(true), &()).unwrap();
+    (0..100_000).rev().for_each(|n| insert(&tree, &pool, &key(n), n));
+    assert!(fill(&tree, &pool) >= 98, "{}", fill(&tree, &pool));
+    assert_eq!(tree.check(&pool), []);
+}
+
+#[test]
+fn runs_in_turns_fill_their_leaves() {
+    let pool = small_pool(64);
+    let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+    // Ten districts of two warehouses; an order has ten lines.
+    let mut random = Random::new(1);
+    let mut next = [0; 20];
+    for _ in 0..20_000 {
+        let district = random.below(20) as usize;
+        for _ in 0..10 {
+            insert(&tree, &pool, &key((district as u64) << 32 | next[district]), 1);
+            next[district] += 1;
+        }
+    }
+    assert!(fill(&tree, &pool) >= 90, "{}", fill(&tree, &pool));
+    assert_eq!(tree.check(&pool), []);
+}
+
+#[test]
+fn queues_give_their_leaves_back() {
+    let pool = small_pool(64);
+    let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+    for n in 0..60_000 {
+        insert(&tree, &pool, &key(n), n);
+        if n >= 2_000 {
+            remove(&tree, &pool, &key(n - 2_000), n - 2_000);
+        }
+    }
+    let usage = tree.measure(&pool).unwrap();
+    assert!(usage.leaves <= 8 && usage.levels == 2, "{usage:?}");
+    assert!(pool.page_count() < 20, "{}", pool.page_count());
+    assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+}
+
+#[test]
+fn the_longest_keys() {
+    let pool = small_pool(16);
+    let shape = || KeyShape::new(&[part(SqlType::Bytes, false)], false);
+    let tree = BTree::<_, TypedColumns>::create(&pool, STORE, shape(), &()).unwrap();
+    let long = |n: u64, bytes: usize| {
+        let mut key = (bytes as u16 - 2).to_le_bytes().to_vec();
+        key.resize(bytes - 8, 3);
+        key.extend_from_slice(&n.to_be_bytes());
+        key
+    };
+    let mut random = Random::new(5);
+    let lengths: Vec<usize> = (0..2_000).map(|_| 10 + random.below(991) as usize).collect();
+    for (n, &bytes) in (0..).zip(&lengths) {
+        insert(&tree, &pool, &long(n * 7_919 % 2_000, bytes), n);
+    }
+    assert_eq!(tree.check(&pool), []);
+    for (n, &bytes) in (0..).zip(&lengths) {
+        assert_eq!(find(&tree, &pool, &long(n * 7_919 % 2_000, bytes)), [n]);
+        remove(&tree, &pool, &long(n * 7_919 % 2_000, bytes), n);
+    }
+    assert_eq!(tree.measure(&pool).unwrap().leaves, 1);
+    let refused = tree.insert(&pool, &[0; 1_001], RowId::new(1), pass, unlogged, &());
+    assert!(refused.unwrap_err().to_string().contains("1001 bytes"));
+    assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+}
+
+#[test]
+fn one_unique_key_deleted_and_inserted_a_thousand_times() {
+    for descending in [false, true] {
+        let pool = small_pool(32);
+        let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+        (0..1_000).for_each(|n| insert(&tree, &pool, &key(n * 2), n));
+        let meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Wait };
+        for n in 0..3_000 {
+            let row = RowId::new(10_000 + if descending { 3_000 - n } else { n * 7 % 3_000 });
+            let mut met = 0;
+            let seen = |row, deleted| {
+                met += 1;
+                meet(row, deleted)
+            };
+            let done = tree.insert(&pool, &key(777), row, seen, unlogged, &());
+            assert_eq!(done, Ok(Inserted::Done));
+            assert!(met >= n, "{met} of {n} deleted entries were met");
+            let other = RowId::new(if n % 2 == 0 { 1 } else { 90_000 });
+            let waits = tree.insert(&pool, &key(777), other, meet, unlogged, &());
+            assert_eq!(waits, Ok(Inserted::Wait(row)));
+            assert_eq!(tree.set_deleted(&pool, &key(777), row, true, unlogged), Ok(true));
+        }
+        assert_eq!(find(&tree, &pool, &key(777)).len(), 3_000);
+        assert_eq!(tree.check(&pool), []);
+        (0..3_000)
+            .for_each(|n| remove(&tree, &pool, &key(777), 10_000 + n + u64::from(descending)));
+        assert_eq!(everything(&tree, &pool).len(), 1_000);
+        assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+    }
+}
+
+/// Keeps numbers, and notes how many pages it was told of.
+#[derive(Default)]
+struct Numbers {
+    lsn: AtomicU64,
+    pages: AtomicU64,
+    freed: AtomicU64,
+    broken: AtomicU64,
+}
+
+impl Numbers {
+    fn next(&self) -> Stamp {
+        Some(self.lsn.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+impl Structure for Numbers {
+    fn changed<S: PageSize>(
+        &self,
+        pages: &[Page<'_, S>],
+        freed: &[PageId],
+    ) -> Result<Stamp, Error> {
+        if self.broken.load(Ordering::Relaxed) != 0 {
+            return Err(Error::Poisoned { reason: "the log is broken" });
+        }
+        self.pages.fetch_add(pages.len() as u64, Ordering::Relaxed);
+        self.freed.fetch_add(freed.len() as u64, Ordering::Relaxed);
+        Ok(self.next())
+    }
+}
+
+#[test]
+fn every_change_is_stamped_with_what_the_log_answers() {
+    let (pool, log) = (small_pool(16), Numbers::default());
+    let tree = Integers::create(&pool, STORE, integers(true), &log).unwrap();
+    let lsn = |place: Option<Place>| pool.fix_shared(place.unwrap().page).unwrap().page().lsn();
+    for n in 0..2_000 {
+        let mut at = None;
+        let noted = |place| -> Result<Stamp> {
+            assert_eq!(at.replace(place), None, "logged twice");
+            Ok(log.next())
+        };
+        let done = tree.insert(&pool, &key(n), RowId::new(n), pass, noted, &log);
+        assert_eq!(done, Ok(Inserted::Done));
+        assert_eq!(lsn(at), log.lsn.load(Ordering::Relaxed));
+    }
+    // The new root's three pages, then parent and halves.
+    let leaves = tree.measure(&pool).unwrap().leaves;
+    assert_eq!(log.pages.load(Ordering::Relaxed), 1 + 3 + 3 * (leaves - 2));
+    let root = pool.fix_shared(tree.root()).unwrap().page().lsn();
+    assert!(root > 0);
+    let mut at = None;
+    let noted = |place| -> Result<Stamp> {
+        at = Some(place);
+        Ok(log.next())
+    };
+    assert_eq!(tree.set_deleted(&pool, &key(9), RowId::new(9), true, noted), Ok(true));
+    assert_eq!(lsn(at), log.lsn.load(Ordering::Relaxed));
+    for n in 0..2_000 {
+        let noted = |_| -> Result<Stamp> { Ok(log.next()) };
+        assert_eq!(tree.remove(&pool, &key(n), RowId::new(n), noted, &log), Ok(true));
+    }
+    assert_eq!(log.freed.load(Ordering::Relaxed), leaves);
+    assert_eq!(lsn(Some(Place { page: tree.root(), slot: 0, offset: 0 })), log.lsn.into_inner());
+    assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+}
+
+#[test]
+fn what_the_log_refuses_does_not_happen() {
+    let pool = small_pool(16);
+    let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+    (0..1_000).for_each(|n| insert(&tree, &pool, &key(n * 2), n));
+    let refuse = |_| -> Result<Stamp> { Err(PageFailure::TooManyPages.into()) };
+    for n in 0..1_000 {
+        let row = RowId::new(n);
+        assert!(tree.insert(&pool, &key(n * 2 + 1), row, pass, refuse, &()).is_err());
+        assert!(tree.remove(&pool, &key(n * 2), row, refuse, &()).is_err());
+        assert!(tree.set_deleted(&pool, &key(n * 2), row, true, refuse).is_err());
+    }
+    let found = everything(&tree, &pool);
+    assert!(found.into_iter().eq((0..1_000).map(|n| (key(n * 2).to_vec(), n, false))));
+    // A step that cannot be logged leaves a whole tree, and the entry is not there.
+    let log = Numbers { broken: AtomicU64::new(1), ..Numbers::default() };
+    let mut refused = 0;
+    for n in 2_000..4_000 {
+        let done = tree.insert(&pool, &key(n), RowId::new(n), pass, unlogged, &log);
+        refused += u64::from(done.is_err());
+        assert_eq!(find(&tree, &pool, &key(n)).len(), usize::from(done.is_ok()));
+    }
+    assert!(refused > 0);
+    assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+}
+
+#[test]
+fn a_full_disk_leaves_the_tree_whole() {
+    // Three pages are one too few for the first division; then every other one meets the limit.
+    for pages in 2..24 {
+        let disk = MemDisk::new();
+        disk.set_capacity_bytes(Some(pages * SmallPages::BYTES as u64));
+        let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 12, NoWriteAhead).unwrap();
+        let shape = KeyShape::new(&[part(SqlType::Char(300), false)], true);
+        let tree = BTree::<_, TypedColumns>::create(&pool, STORE, shape, &()).unwrap();
+        let mut random = Random::new(pages);
+        let mut there = std::collections::BTreeSet::new();
+        let mut refused = 0;
+        while refused < 100 {
+            let n = random.below(1 << 30);
+            let mut key = n.to_be_bytes().to_vec();
+            key.resize(300, 0);
+            match tree.insert(&pool, &key, RowId::new(n), pass, unlogged, &()) {
+                Ok(_) => {
+                    there.insert(n);
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.is_full(), "{error}");
+                    assert_eq!(find(&tree, &pool, &key), []);
+                }
+            }
+            if refused == 50 {
+                refused += 1;
+                assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+                disk.set_capacity_bytes(Some((pages + 4) * SmallPages::BYTES as u64));
+            }
+        }
+        let found = everything(&tree, &pool).into_iter().map(|entry| entry.1);
+        assert!(found.eq(there));
+        assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_tree_is_opened_again() {
+    let pool = small_pool(16);
+    let tree = Integers::create(&pool, STORE, integers(true), &()).unwrap();
+    (0..5_000).for_each(|n| insert(&tree, &pool, &key(n), n));
+    let root = tree.root();
+    let tree = Integers::open(&pool, STORE, root, integers(true)).unwrap();
+    assert_eq!(find(&tree, &pool, &key(4_321)), [4_321]);
+    let other = BTree::<_, TypedColumns>::open(&pool, STORE, root, integers(true));
+    assert!(other.err().unwrap().to_string().contains("another form"));
+    assert!(Integers::open(&pool, StoreId(1), root, integers(true)).is_err());
+}
+
+#[test]
+fn damage_is_found() {
+    let damages: [fn(&mut PageMut<'_, SmallPages>); 7] = [
+        |page| page.set_next(None),
+        |page| page.set_previous(Some(PageId(1))),
+        |page| page.body_mut()[2] = 1,
+        |page| page.body_mut()[3] ^= 1,
+        |page| page.body_mut()[0] = 0xff,
+        // The last byte of a slot, and of the first entry's key.
+        |page| page.body_mut()[17] ^= 0x20,
+        |page| *page.body_mut().last_mut().unwrap() ^= 0x40,
+    ];
+    for damage in damages {
+        let pool = small_pool(64);
+        let tree = BTree::<_, TypedColumns>::create(&pool, STORE, integers(true), &()).unwrap();
+        (0..3_000).for_each(|n| insert(&tree, &pool, &key(n), n));
+        let mut at = None;
+        let note = |place| -> Result<Stamp> {
+            at = Some(place);
+            Ok(None)
+        };
+        tree.set_deleted(&pool, &key(1_000), RowId::new(1_000), true, note).unwrap();
+        assert_eq!(tree.check(&pool), []);
+        damage(&mut pool.fix_exclusive(at.unwrap().page).unwrap().page_mut());
+        let found = tree.check(&pool);
+        assert!(!found.is_empty() && found[0].check == "btree", "{found:?}");
+    }
+}
