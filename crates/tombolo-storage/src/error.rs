@@ -39,6 +39,13 @@ pub enum Error {
         /// The index, by its position in the schema.
         index: u32,
     },
+    /// The disk failed.
+    Disk {
+        /// Where in its file.
+        offset: u64,
+        /// How.
+        kind: std::io::ErrorKind,
+    },
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
     /// An earlier failure left the store in an unknown state; every later call is refused.
@@ -83,6 +90,9 @@ impl fmt::Display for Error {
             ),
             Self::Unordered { index } => {
                 write!(f, "index {index} is a hash index and has no order: scan a tree index")
+            }
+            Self::Disk { offset, kind } => {
+                write!(f, "the disk failed at offset {offset} of a file: {kind}")
             }
             Self::NoUndo => write!(
                 f,

@@ -22,15 +22,31 @@
 //! Not here: what redo and undo do with a record (the store's), threads and clocks (a group is what
 //! came while the device was busy), restart.
 
+#[expect(unsafe_code, reason = "the ring is written and drained at the same time, in places apart")]
+mod buffer;
+mod file;
+mod flush;
 mod none;
 mod numbers;
+mod read;
 pub mod record;
+mod session;
 mod settings;
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 use std::fmt::Debug;
 
+pub use file::{FORMAT_VERSION, LOG_FILE};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
+pub use read::{LogEnd, read_log};
+pub use session::{Destination, InMemory, Log, LogAhead, LogTransaction, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 
 use crate::disk::Disk;
@@ -162,8 +178,8 @@ impl Default for UndoRecord {
 
 /// S2, S3, S4: what is told of every change.
 ///
-/// After a failed write or sync of the log nothing is answered any more: every call fails with
-/// [`Error::Poisoned`] and the reason.
+/// After a failed write or sync of the log nothing is promised any more: whatever was not known to be
+/// durable by then fails with [`Error::Poisoned`] and the reason.
 pub trait Logging: Sized + Send + 'static {
     /// S3: whether records are assembled. Where they are not, nothing can be undone by the log.
     const RECORDS: bool;

@@ -14,7 +14,7 @@
 //! | 22 | 2 | bytes of the image before |
 //! | 24 | 2 | bytes of the image after |
 //! | 26 | 6 | 0 |
-//! | 32 | 8 | row: its location + 1, 0 for none |
+//! | 32 | 8 | row: its location + 1, 0 for none; of *committed* and *aborted*: the log was known to be durable up to this LSN, exclusive |
 //! | 40 | 8 | transaction, 0 for none |
 //! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
 //! | 56 | 8 | undo next: of a record that is redone only, the LSN where undoing its transaction goes on, 0 for nowhere |
@@ -23,6 +23,7 @@
 //! All numbers are little-endian. A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
 
+use super::buffer::checksum;
 use super::{Change, ChangeKind};
 use crate::paged::heap::Place;
 use crate::paged::page::{PAGE_BYTES_MAX, PageId, StoreId};
@@ -94,9 +95,15 @@ pub enum Content<'a> {
         bytes: &'a [u8],
     },
     /// The transaction committed.
-    Committed,
+    Committed {
+        /// The log before this LSN was known to be durable.
+        durable: u64,
+    },
     /// The transaction is undone.
-    Aborted,
+    Aborted {
+        /// The log before this LSN was known to be durable.
+        durable: u64,
+    },
 }
 
 /// A log record.
@@ -131,7 +138,7 @@ impl<'a> Record<'a> {
         match self.content {
             Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
             Content::PageImage { bytes, .. } => record_bytes(bytes.len()),
-            Content::Committed | Content::Aborted => HEADER_BYTES,
+            Content::Committed { .. } | Content::Aborted { .. } => HEADER_BYTES,
         }
     }
 
@@ -141,7 +148,7 @@ impl<'a> Record<'a> {
         match self.content {
             Content::Change { before, after, .. } => (before, after),
             Content::PageImage { bytes, .. } => (&[], bytes),
-            Content::Committed | Content::Aborted => (&[], &[]),
+            Content::Committed { .. } | Content::Aborted { .. } => (&[], &[]),
         }
     }
 
@@ -157,8 +164,8 @@ impl<'a> Record<'a> {
             Content::PageImage { store, page, .. } => {
                 Fields { store, place: Place { page, ..NOWHERE }, ..control(PAGE_IMAGE) }
             }
-            Content::Committed => control(COMMITTED),
-            Content::Aborted => control(ABORTED),
+            Content::Committed { durable } => Fields { row: durable, ..control(COMMITTED) },
+            Content::Aborted { durable } => Fields { row: durable, ..control(ABORTED) },
         }
     }
 
@@ -209,11 +216,14 @@ impl<'a> Record<'a> {
         out.extend_from_slice(&self.header());
         out.extend_from_slice(before);
         out.extend_from_slice(after);
-        out.extend_from_slice(&[0; ALIGNMENT_BYTES][..start + bytes - out.len()]);
-        let checksum = crc32c::crc32c_append(bytes as u32, &out[start + KIND..]);
-        out[start + CHECKSUM..start + KIND].copy_from_slice(&checksum.to_le_bytes());
+        let padding = start + bytes - out.len();
+        if padding > 0 {
+            out.extend_from_slice(&[0; ALIGNMENT_BYTES][..padding]);
+        }
+        let sum = checksum::append(bytes as u32, &out[start + KIND..]);
+        out[start + CHECKSUM..start + KIND].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(out.len(), start + bytes);
-        debug_assert_eq!(Record::decode(&out[start..], 0), Ok(*self));
+        debug_assert_eq!(Record::parse(&out[start..]), Ok(*self));
         start
     }
 
@@ -224,13 +234,25 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8], lsn: u64) -> Result<Self, &'static str> {
         let length = length(bytes)?;
         let Some(bytes) = bytes.get(..length) else { return Err("the record is cut off") };
-        let checksum = crc32c::crc32c_append(length as u32, &bytes[KIND..]) ^ lsn as u32;
-        if read_u32(bytes, CHECKSUM) != checksum {
+        let sum = checksum::append(length as u32, &bytes[KIND..]) ^ lsn as u32;
+        if read_u32(bytes, CHECKSUM) != sum {
             return Err("the checksum is wrong");
         }
+        let record = Self::parse(bytes)?;
+        if record.previous.max(record.undo_next) >= lsn.max(1) {
+            return Err("it leads to a later record as if that were earlier");
+        }
+        Ok(record)
+    }
+
+    /// Reads a whole record whose checksum was verified, or that never left memory.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let before_bytes = usize::from(read_u16(bytes, BEFORE_BYTES));
         let after_bytes = usize::from(read_u16(bytes, AFTER_BYTES));
-        if record_bytes(before_bytes + after_bytes) != length {
+        if record_bytes(before_bytes + after_bytes) != bytes.len() {
             return Err("the images' lengths contradict the record's");
         }
         if bytes[FLAGS] & !REDO_ONLY != 0 || bytes[ZERO..ROW] != [0; ROW - ZERO] {
@@ -238,13 +260,10 @@ impl<'a> Record<'a> {
         }
         let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
         let content = content(bytes, before, &after[..after_bytes])?;
-        let at = |offset| read_u64(bytes, offset);
-        let (previous, undo_next) = (at(PREVIOUS), at(UNDO_NEXT));
-        if previous >= lsn.max(1) && lsn > 0 || undo_next >= lsn.max(1) && lsn > 0 {
-            return Err("it leads to a later record as if that were earlier");
-        }
         let is_redo_only = bytes[FLAGS] & REDO_ONLY != 0;
-        Ok(Self { is_redo_only, transaction: at(TRANSACTION), previous, undo_next, content })
+        let at = |offset| read_u64(bytes, offset);
+        let (transaction, previous, undo_next) = (at(TRANSACTION), at(PREVIOUS), at(UNDO_NEXT));
+        Ok(Self { is_redo_only, transaction, previous, undo_next, content })
     }
 }
 
@@ -269,8 +288,8 @@ fn content<'a>(
     let page = PageId(read_u32(bytes, PAGE));
     match bytes[KIND] {
         PAGE_IMAGE => return Ok(Content::PageImage { store, page, bytes: after }),
-        COMMITTED => return Ok(Content::Committed),
-        ABORTED => return Ok(Content::Aborted),
+        COMMITTED => return Ok(Content::Committed { durable: read_u64(bytes, ROW) }),
+        ABORTED => return Ok(Content::Aborted { durable: read_u64(bytes, ROW) }),
         _ => {}
     }
     let Some(kind) = ChangeKind::from_byte(bytes[KIND]) else { return Err("unknown kind") };
@@ -294,8 +313,8 @@ pub(super) fn stamp(record: &mut [u8], lsn: u64) {
 pub(super) fn seal(header: &mut [u8; HEADER_BYTES], image: &[u8]) {
     let length = read_u32(header, LENGTH);
     assert_eq!(length as usize, HEADER_BYTES + image.len(), "such a record has no padding");
-    let checksum = crc32c::crc32c_append(crc32c::crc32c_append(length, &header[KIND..]), image);
-    header[CHECKSUM..KIND].copy_from_slice(&checksum.to_le_bytes());
+    let sum = checksum::append(checksum::append(length, &header[KIND..]), image);
+    header[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
 }
 
 #[inline(always)]

@@ -177,9 +177,9 @@ impl<'a, S: PageSize> Page<'a, S> {
         self.slice(HEADER_BYTES, S::BYTES - HEADER_BYTES)
     }
 
-    /// The whole page, for the pool, which writes it.
+    /// The whole page, for the pool, which writes it, and the log.
     #[inline]
-    pub(super) fn bytes(self) -> &'a [u8] {
+    pub(crate) fn bytes(self) -> &'a [u8] {
         self.slice(0, S::BYTES)
     }
 }

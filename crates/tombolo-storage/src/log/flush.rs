@@ -1,0 +1,193 @@
+//! Group commit: one session at a time flushes for all, the others wait for it.
+//!
+//! ```text
+//!                 nobody flushes                     write and sync succeed
+//!   harden ──────────────────────► leader: flushes ─────────────────────────► durable, wakes all
+//!     │                                    │ fail
+//!     │ somebody does                      ▼
+//!     └──────────────► follower: waits   poisoned for good, wakes all
+//! ```
+//!
+//! A leader writes everything published so far and syncs once. What is published meanwhile is the
+//! next leader's: the device is never idle while somebody waits, and no group waits for company.
+//! Nobody needs a thread or a clock for that.
+//!
+//! A flush takes the ring's latch for a moment, this file's mutex for a moment, and the disk. It
+//! takes no page latch and no lock, so a session may flush, or wait for one, while it holds pages
+//! latched: a full ring and a page that is to be evicted are no deadlock.
+//!
+//! After a failed write or sync nobody knows what the file holds: the log is poisoned, and nothing is
+//! acknowledged, written or promised any more.
+//!
+//! Not here: which durability a transaction asked for.
+
+use super::buffer::Ring;
+use super::file::LogFile;
+use super::settings::LogError;
+use crate::disk::DiskError;
+use crate::error::Error;
+use crate::latch::{AtomicCounter, Counter, Latching};
+use crate::sync::{Condvar, Mutex};
+
+/// Brings a ring to its file.
+#[derive(Debug)]
+pub(super) struct Flusher {
+    file: LogFile,
+    /// The log before this LSN is durable. Grows only, and only a leader raises it.
+    durable: AtomicCounter,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_flushing: bool,
+    poisoned: Option<&'static str>,
+    flushes: u64,
+    buffer_full: u64,
+}
+
+impl State {
+    fn check(&self) -> Result<(), Error> {
+        self.poisoned.map_or(Ok(()), |reason| Err(Error::Poisoned { reason }))
+    }
+}
+
+impl Flusher {
+    /// For a log whose file is empty.
+    pub(super) fn new(file: LogFile) -> Self {
+        let durable = AtomicCounter::new(file.base());
+        Self { file, durable, state: Mutex::default(), changed: Condvar::default() }
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &LogFile {
+        &self.file
+    }
+
+    /// The log before this LSN is durable.
+    #[inline]
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.get()
+    }
+
+    /// Flushes that succeeded, and how often a full ring asked for one.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.flushes, state.buffer_full)
+    }
+
+    /// Returns when the record at `lsn` is durable. If that takes a flush, it covers what was
+    /// published so far, but nothing from `end` on.
+    pub(super) fn flush_to<L: Latching>(
+        &self,
+        ring: &Ring<L>,
+        lsn: u64,
+        end: u64,
+    ) -> Result<(), Error> {
+        if self.durable() > lsn {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        loop {
+            state.check()?;
+            if self.durable() > lsn {
+                return Ok(());
+            }
+            if !state.is_flushing {
+                break;
+            }
+            state = self.changed.wait(state);
+        }
+        state.is_flushing = true;
+        drop(state);
+        let result = self.lead(ring, end);
+        let mut state = self.state.lock();
+        state.is_flushing = false;
+        let result = match result {
+            Ok(is_written) => {
+                state.flushes += u64::from(is_written);
+                Ok(())
+            }
+            Err(error) => Err(Self::poison(&mut state, ring, &error.to_string())),
+        };
+        drop(state);
+        self.changed.notify_all();
+        result
+    }
+
+    /// Writes what is published; says whether there was anything.
+    fn lead<L: Latching>(&self, ring: &Ring<L>, end: u64) -> Result<bool, DiskError> {
+        let drain = ring.drain(end);
+        let (from, to) = (drain.from(), drain.to());
+        if from == to {
+            return Ok(false);
+        }
+        assert_eq!(from, self.durable(), "what is durable and what was drained must agree");
+        self.file.write(drain.parts(), from)?;
+        // In this order: whoever sees that it is durable finds the room that it took.
+        drain.finish();
+        self.durable.raise(to);
+        Ok(true)
+    }
+
+    /// Makes room in a ring that is full up to `tail`.
+    #[cold]
+    pub(super) fn make_room<L: Latching>(&self, ring: &Ring<L>, tail: u64) -> Result<(), Error> {
+        self.state.lock().buffer_full += 1;
+        self.flush_to(ring, tail - 1, u64::MAX)
+    }
+
+    /// Takes space in the file for what ends at `needed`, and promises it.
+    #[cold]
+    pub(super) fn take_space<L: Latching>(&self, ring: &Ring<L>, needed: u64) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        state.check()?;
+        match self.file.take_space(needed) {
+            Ok(limit) => {
+                ring.promise_file(limit);
+                Ok(())
+            }
+            Err(error) if error.is_full() => {
+                let kind = std::io::ErrorKind::StorageFull;
+                Err(Error::Disk { offset: self.file.offset(needed), kind })
+            }
+            Err(error) => {
+                let error = Self::poison(&mut state, ring, &error.to_string());
+                drop(state);
+                self.changed.notify_all();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the log for good.
+    fn poison<L: Latching>(state: &mut State, ring: &Ring<L>, cause: &str) -> Error {
+        ring.shut();
+        // Errors are copied about and live longer than the log, so what happened is kept for good:
+        // once in a log's life.
+        let reason = *state
+            .poisoned
+            .get_or_insert_with(|| Box::leak(format!("its log failed: {cause}").into_boxed_str()));
+        Error::Poisoned { reason }
+    }
+
+    /// Whether the log failed.
+    pub(super) fn poisoned(&self) -> Option<&'static str> {
+        self.state.lock().poisoned
+    }
+
+    /// Flushes what is left and empties the file.
+    pub(super) fn close<L: Latching>(&self, ring: &Ring<L>) -> Result<(), LogError> {
+        let tail = ring.tail();
+        // That it failed is in the state, and may have been before.
+        let _ = self.flush_to(ring, tail - 1, u64::MAX);
+        let mut state = self.state.lock();
+        if let Some(reason) = state.poisoned {
+            return Err(super::LogFailure::Poisoned { reason }.into());
+        }
+        ring.shut();
+        state.poisoned = Some("its log is closed");
+        Ok(self.file.close(tail)?)
+    }
+}

@@ -1,0 +1,484 @@
+//! [`Log`]: records assembled by sessions, published to one ring, flushed where S2 is on.
+//!
+//! A record is assembled at the end of its transaction's own buffer, checksum included; the only
+//! work under the ring's latch is to stamp its position and copy it. What can be undone stays in the
+//! transaction's buffer until the transaction is over.
+//!
+//! Invariants: a record's `previous` and `undo_next` lead backwards; a transaction that has records
+//! has reserved the space it needs to end (`reserved`), and the ring's total is the sum over all.
+//!
+//! Not here: what undo does, who is told when a transaction is durable.
+
+use std::marker::PhantomData;
+
+use super::buffer::{Claim, Full, Ring};
+use super::file::LogFile;
+use super::flush::Flusher;
+use super::record::{self, Content, HEADER_BYTES, Record};
+use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+use super::{Change, ChangeKind, Logging, UndoRecord};
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::latch::Latching;
+use crate::paged::heap::Stamp;
+use crate::paged::page::{Page, PageSize};
+use crate::paged::pool::{NoWriteAhead, WriteAhead};
+use crate::probe::{self, Counter};
+use crate::store::Damage;
+use crate::sync::Arc;
+
+/// Of a full disk, what is left for structure modifications that have begun, in bytes.
+const LEFT_FOR_IMAGES: u64 = 1 << 20;
+
+/// What a transaction's buffer may keep for the next one, in bytes.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Where records go (S2).
+pub trait Destination: Send + Sync + 'static {
+    /// Whether they are ever flushed.
+    const FLUSHES: bool;
+    /// What the pool asks.
+    type Ahead<L: Latching>: WriteAhead + Send + 'static;
+    /// A handle for the pool.
+    fn ahead<L: Latching>(log: &Log<Self, L>) -> Self::Ahead<L>
+    where
+        Self: Sized;
+}
+
+/// S2 on: to a file, as the settings demand.
+#[derive(Clone, Copy, Debug)]
+pub struct ToDisk;
+
+/// S2 off: to the ring, which is overwritten when it is full.
+#[derive(Clone, Copy, Debug)]
+pub struct InMemory;
+
+impl Destination for ToDisk {
+    const FLUSHES: bool = true;
+    type Ahead<L: Latching> = LogAhead<L>;
+    fn ahead<L: Latching>(log: &Log<Self, L>) -> LogAhead<L> {
+        LogAhead { core: Arc::clone(&log.core), marker: PhantomData }
+    }
+}
+
+impl Destination for InMemory {
+    const FLUSHES: bool = false;
+    type Ahead<L: Latching> = NoWriteAhead;
+    fn ahead<L: Latching>(_: &Log<Self, L>) -> NoWriteAhead {
+        NoWriteAhead
+    }
+}
+
+/// What all handles of a log share.
+#[derive(Debug)]
+pub(super) struct Core<L: Latching> {
+    pub(super) ring: Ring<L>,
+    /// None where nothing is flushed.
+    pub(super) flusher: Option<Flusher>,
+}
+
+/// The log (S3 and S4 on).
+///
+/// Without latches it cannot be shared, nor can its handle for the pool:
+///
+/// ```compile_fail
+/// use tombolo_storage::latch::Unlatched;
+/// use tombolo_storage::log::{Log, ToDisk};
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<Log<ToDisk, Unlatched>>();
+/// ```
+///
+/// ```compile_fail
+/// use tombolo_storage::latch::Unlatched;
+/// use tombolo_storage::log::LogAhead;
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<LogAhead<Unlatched>>();
+/// ```
+///
+/// With latches it can:
+///
+/// ```
+/// use tombolo_storage::latch::Latched;
+/// use tombolo_storage::log::{Log, ToDisk};
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<Log<ToDisk, Latched>>();
+/// ```
+#[derive(Debug)]
+pub struct Log<D: Destination, L: Latching> {
+    pub(super) core: Arc<Core<L>>,
+    pub(super) durability: Durability,
+    marker: PhantomData<(D, L::Latch)>,
+}
+
+/// The write-ahead rule, for the pool: flushes the log before a page is written (LG-18).
+#[derive(Debug)]
+pub struct LogAhead<L: Latching> {
+    core: Arc<Core<L>>,
+    marker: PhantomData<L::Latch>,
+}
+
+impl<L: Latching> Clone for LogAhead<L> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), marker: PhantomData }
+    }
+}
+
+impl<L: Latching> WriteAhead for LogAhead<L> {
+    fn flush_to(&self, lsn: u64) -> Result<(), Error> {
+        self.core.flush_to(lsn, u64::MAX)
+    }
+}
+
+/// What a session keeps of its transaction: its numbers, and its records as long as they can be
+/// undone.
+#[derive(Debug, Default)]
+pub struct LogTransaction {
+    id: u64,
+    first: u64,
+    last: u64,
+    /// Where undoing goes on once the change taken off last is compensated.
+    undo_next: u64,
+    is_undoing: bool,
+    /// What it has reserved of the file, in bytes.
+    reserved: u64,
+    records: Vec<u8>,
+    /// Where in `records` those begin that are not undone.
+    undoable: Vec<usize>,
+}
+
+impl LogTransaction {
+    /// The transaction's own number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The LSN of its first record; 0 if there is none.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The LSN of its last record; 0 if there is none.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    fn reset(&mut self, id: u64) {
+        (self.id, self.first, self.last, self.undo_next, self.reserved) = (id, 0, 0, 0, 0);
+        self.is_undoing = false;
+        self.records.clear();
+        self.undoable.clear();
+        if self.records.capacity() > KEPT_BYTES_MAX {
+            self.records.shrink_to(KEPT_BYTES_MAX);
+            self.undoable.shrink_to(KEPT_BYTES_MAX / HEADER_BYTES);
+        }
+    }
+
+    /// What publishing a change of `bytes` bytes claims: space to undo it, or, of what undoes, out
+    /// of the space that was reserved for that.
+    #[inline(always)]
+    fn claim(&self, kind: ChangeKind, is_redo_only: bool, bytes: u64) -> Claim {
+        if self.is_undoing {
+            // What is left is for the record that ends the transaction.
+            let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);
+            let reserved_after = reserved_after.min(self.reserved);
+            return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
+        }
+        let to_end = if self.first == 0 { HEADER_BYTES as u64 } else { 0 };
+        let to_undo = match kind {
+            _ if is_redo_only => 0,
+            // It may have to move the row again, in three steps.
+            ChangeKind::RowReplaced => 3 * bytes + 3 * HEADER_BYTES as u64,
+            _ => bytes,
+        };
+        Claim {
+            reserved_before: self.reserved,
+            reserved_after: self.reserved + to_end + to_undo,
+            left: LEFT_FOR_IMAGES,
+            ..Claim::default()
+        }
+    }
+
+    /// Notes that its record at `lsn` was published.
+    #[inline(always)]
+    fn published(&mut self, lsn: u64, reserved: u64) {
+        if self.first == 0 {
+            self.first = lsn;
+        }
+        (self.last, self.reserved) = (lsn, reserved);
+        probe::count(Counter::LsnWrites, 1);
+    }
+}
+
+impl<L: Latching> Core<L> {
+    /// Publishes a record; flushes or takes space where there is no room.
+    #[inline(always)]
+    pub(super) fn publish(
+        &self,
+        record: &mut [u8],
+        image: &[u8],
+        claim: Claim,
+    ) -> Result<u64, Error> {
+        let mut result = self.ring.publish(record, image, claim);
+        while let Err(full) = result {
+            self.make_room(full)?;
+            result = self.ring.publish(record, image, claim);
+        }
+        let Ok(lsn) = result else { unreachable!("the loop ends with success") };
+        probe::count(Counter::LogRecords, 1);
+        probe::count(Counter::LogBytes, (record.len() + image.len()) as u64);
+        Ok(lsn)
+    }
+
+    #[cold]
+    fn make_room(&self, full: Full) -> Result<(), Error> {
+        let flusher = self.flusher.as_ref();
+        let flusher = flusher.unwrap_or_else(|| panic!("a ring without a file is never full"));
+        match full {
+            Full::Ring { tail } => flusher.make_room(&self.ring, tail),
+            Full::File { needed } => flusher.take_space(&self.ring, needed),
+        }
+    }
+
+    pub(super) fn flush_to(&self, lsn: u64, end: u64) -> Result<(), Error> {
+        self.flusher.as_ref().map_or(Ok(()), |flusher| flusher.flush_to(&self.ring, lsn, end))
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.flusher.as_ref().is_some_and(|flusher| flusher.poisoned().is_some())
+    }
+
+    fn durable(&self) -> u64 {
+        self.flusher.as_ref().map_or(0, Flusher::durable)
+    }
+}
+
+impl<D: Destination, L: Latching> Log<D, L> {
+    fn with(
+        settings: LogSettings,
+        disk: Option<&dyn Disk>,
+        file: impl FnOnce(&dyn Disk, &LogSettings) -> Result<LogFile, LogError>,
+    ) -> Result<Self, LogError> {
+        let bytes = settings.buffer_bytes.max(LogSettings::BUFFER_BYTES_MIN);
+        if bytes > LogSettings::BUFFER_BYTES_MAX {
+            let what = "a log buffer has at most 1 GiB";
+            return Err(LogFailure::Setting { name: "buffer_bytes", what }.into());
+        }
+        let flusher = match (D::FLUSHES && settings.durability != Durability::None, disk) {
+            (false, _) => None,
+            (true, Some(disk)) => Some(Flusher::new(file(disk, &settings)?)),
+            (true, None) => {
+                let what = "only `none` goes without a directory";
+                return Err(LogFailure::Setting { name: "durability", what }.into());
+            }
+        };
+        let (first, limit) = match &flusher {
+            Some(flusher) => (flusher.file().base(), Some(flusher.file().limit())),
+            None => (settings.first_lsn(), None),
+        };
+        let ring = Ring::new(bytes.next_power_of_two(), first, limit);
+        let core = Arc::new(Core { ring, flusher });
+        Ok(Self { core, durability: settings.durability, marker: PhantomData })
+    }
+
+    /// Publishes a change and keeps it if it can be undone.
+    #[inline(always)]
+    fn log(
+        &self,
+        transaction: &mut LogTransaction,
+        record: &Record<'_>,
+        kind: ChangeKind,
+    ) -> Result<Stamp, Error> {
+        let claim = transaction.claim(kind, record.is_redo_only, record.bytes() as u64);
+        let start = record.encode(&mut transaction.records);
+        let published = self.core.publish(&mut transaction.records[start..], &[], claim);
+        if published.is_ok() && !record.is_redo_only {
+            transaction.undoable.push(start);
+        } else {
+            transaction.records.truncate(start);
+        }
+        let lsn = published?;
+        transaction.published(lsn, claim.reserved_after);
+        probe::count(Counter::LsnWrites, 1); // the page's
+        Ok(Some(lsn))
+    }
+
+    /// Publishes the record that ends a transaction; 0 if it has none to end.
+    fn end(&self, transaction: &mut LogTransaction, commits: bool) -> Result<u64, Error> {
+        if transaction.first == 0 {
+            return Ok(0);
+        }
+        let durable = self.core.durable();
+        let content =
+            if commits { Content::Committed { durable } } else { Content::Aborted { durable } };
+        let LogTransaction { id, last, .. } = *transaction;
+        let record =
+            Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
+        let claim = Claim {
+            reserved_before: transaction.reserved,
+            commits: u64::from(commits),
+            aborts: u64::from(!commits),
+            ..Claim::default()
+        };
+        let start = record.encode(&mut transaction.records);
+        let lsn = self.core.publish(&mut transaction.records[start..], &[], claim)?;
+        transaction.published(lsn, 0);
+        Ok(lsn)
+    }
+}
+
+impl<D: Destination, L: Latching> Logging for Log<D, L> {
+    const RECORDS: bool = true;
+    const NUMBERS: bool = true;
+
+    type Ahead = D::Ahead<L>;
+    type Transaction = LogTransaction;
+
+    fn create(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+        Self::with(settings, disk, LogFile::create)
+    }
+
+    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+        Self::with(settings, disk, LogFile::open)
+    }
+
+    fn ahead(&self) -> D::Ahead<L> {
+        D::ahead(self)
+    }
+
+    #[inline]
+    fn begin(&self, transaction: &mut LogTransaction, id: u64) {
+        debug_assert!(
+            transaction.reserved == 0 || self.core.is_poisoned(),
+            "the transaction before was neither committed nor aborted"
+        );
+        transaction.reset(id);
+    }
+
+    #[inline]
+    fn change(
+        &self,
+        transaction: &mut LogTransaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error> {
+        let is_redo_only = !change.kind.is_undoable() || transaction.is_undoing;
+        let record = Record {
+            is_redo_only,
+            transaction: transaction.id,
+            previous: transaction.last,
+            // A step that is only redone is passed over by undo.
+            undo_next: if is_redo_only { transaction.last } else { 0 },
+            content: Content::Change { change, before, after },
+        };
+        self.log(transaction, &record, change.kind)
+    }
+
+    fn page_image<S: PageSize>(&self, page: Page<'_, S>) -> Result<Stamp, Error> {
+        let bytes = page.bytes();
+        let content = Content::PageImage { store: page.store(), page: page.id(), bytes };
+        let record =
+            Record { is_redo_only: true, transaction: 0, previous: 0, undo_next: 0, content };
+        let mut header = record.header();
+        record::seal(&mut header, bytes);
+        let lsn = self.core.publish(&mut header, bytes, Claim::default())?;
+        probe::count(Counter::LsnWrites, 1);
+        Ok(Some(lsn))
+    }
+
+    fn commit(&self, transaction: &mut LogTransaction) -> Result<u64, Error> {
+        assert!(!transaction.is_undoing, "a transaction that began to undo must abort");
+        self.end(transaction, true)
+    }
+
+    fn harden(&self, lsn: u64) -> Result<(), Error> {
+        match self.durability {
+            Durability::None | Durability::Async => Ok(()),
+            Durability::Group => self.core.flush_to(lsn, u64::MAX),
+            // The commit record and nothing behind it.
+            Durability::Sync => self.core.flush_to(lsn, lsn + HEADER_BYTES as u64),
+        }
+    }
+
+    fn newest(&self) -> u64 {
+        self.core.ring.newest()
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.core.flush_to(self.newest(), u64::MAX)
+    }
+
+    fn next_undo(&self, transaction: &mut LogTransaction, undo: &mut UndoRecord) -> bool {
+        transaction.is_undoing = true;
+        let Some(start) = transaction.undoable.pop() else { return false };
+        let record = Record::parse(&transaction.records[start..]);
+        let Ok(Record { previous, content: Content::Change { change, before, after }, .. }) =
+            record
+        else {
+            unreachable!("a transaction keeps whole changes only")
+        };
+        undo.change = change;
+        undo.before.clear();
+        undo.before.extend_from_slice(before);
+        undo.after.clear();
+        undo.after.extend_from_slice(after);
+        transaction.undo_next = previous;
+        transaction.records.truncate(start);
+        true
+    }
+
+    fn compensate(
+        &self,
+        transaction: &mut LogTransaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error> {
+        assert!(transaction.is_undoing, "nothing was taken off to be undone");
+        let record = Record {
+            is_redo_only: true,
+            transaction: transaction.id,
+            previous: transaction.last,
+            undo_next: transaction.undo_next,
+            content: Content::Change { change, before, after },
+        };
+        self.log(transaction, &record, change.kind)
+    }
+
+    fn end_abort(&self, transaction: &mut LogTransaction) -> Result<(), Error> {
+        assert!(transaction.undoable.is_empty(), "changes are left that are not undone");
+        self.end(transaction, false).map(|_| ())
+    }
+
+    fn usage(&self) -> LogUsage {
+        let published = self.core.ring.published();
+        let mut usage = LogUsage {
+            records: published.records,
+            bytes: published.bytes,
+            commits: published.commits,
+            aborts: published.aborts,
+            buffer_bytes: self.core.ring.capacity() as u64,
+            ..LogUsage::default()
+        };
+        if let Some(flusher) = &self.core.flusher {
+            (usage.flushes, usage.buffer_full) = flusher.counts();
+            usage.flushed_bytes = flusher.durable() - flusher.file().base();
+            usage.file_bytes = flusher.file().bytes();
+        }
+        usage
+    }
+
+    fn check(&self) -> Vec<Damage> {
+        let Some(flusher) = &self.core.flusher else { return Vec::new() };
+        let damage = |what| vec![Damage { check: "log", what }];
+        if let Some(reason) = flusher.poisoned() {
+            return damage(reason.to_owned());
+        }
+        let verified = flusher.file().verify(flusher.durable());
+        verified.map_or_else(|error| damage(error.to_string()), |()| Vec::new())
+    }
+
+    fn close(self) -> Result<(), LogError> {
+        self.core.flusher.as_ref().map_or(Ok(()), |flusher| flusher.close(&self.core.ring))
+    }
+}

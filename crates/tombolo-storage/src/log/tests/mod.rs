@@ -1,0 +1,201 @@
+//! The log's tests: record formats, the model, faults, group commit.
+
+mod faults;
+mod group;
+mod model;
+mod records;
+
+use super::record::Content;
+use super::{
+    Change, ChangeKind, Durability, InMemory, Log, LogError, LogSettings, LogTransaction, Logging,
+    NoLog, Numbers, ToDisk, UndoRecord, read_log,
+};
+use crate::disk::{Disk, MemDisk};
+use crate::latch::{Latched, Unlatched};
+use crate::memory::test_random::Random;
+use crate::paged::heap::Place;
+use crate::paged::page::{PageId, StoreId};
+use crate::row::RowId;
+
+type DiskLog = Log<ToDisk, Latched>;
+
+fn settings() -> LogSettings {
+    LogSettings { extent_bytes: 64 << 10, ..LogSettings::default() }
+}
+
+fn update(row: u64) -> Change {
+    let row = RowId::new(row);
+    let (kind, store) = (ChangeKind::RowUpdated, StoreId(3));
+    Change { kind, store, place: Place::home(row), row, within: 5 }
+}
+
+/// Commits a transaction of one change and waits as the settings demand.
+fn commit_one(log: &impl Logging, id: u64) -> Result<u64, crate::error::Error> {
+    let mut transaction = Default::default();
+    commit_with(log, &mut transaction, id)
+}
+
+fn commit_all(log: &impl Logging, ids: impl IntoIterator<Item = u64>) {
+    for id in ids {
+        commit_one(log, id).unwrap();
+    }
+}
+
+fn commit_with<G: Logging>(
+    log: &G,
+    transaction: &mut G::Transaction,
+    id: u64,
+) -> Result<u64, crate::error::Error> {
+    log.begin(transaction, id);
+    log.change(transaction, update(id), &id.to_le_bytes(), &[0; 20])?;
+    let lsn = log.commit(transaction)?;
+    log.harden(lsn)?;
+    Ok(lsn)
+}
+
+/// The committed transactions a reader finds, in order.
+fn committed(disk: &dyn Disk) -> Result<Vec<u64>, LogError> {
+    let mut found = Vec::new();
+    read_log(disk, |_, record| {
+        if matches!(record.content, Content::Committed { .. }) {
+            found.push(record.transaction);
+        }
+    })?;
+    Ok(found)
+}
+
+fn bytes(random: &mut Random, max: u64) -> Vec<u8> {
+    (0..random.below(max + 1)).map(|_| random.next() as u8).collect()
+}
+
+#[test]
+fn without_a_log_there_is_nothing() {
+    let log = NoLog::create(settings(), None).unwrap();
+    let mut undo = UndoRecord::new();
+    assert_eq!(log.change(&mut (), update(1), b"a", b"b"), Ok(None));
+    assert_eq!((log.commit(&mut ()), log.harden(9), log.newest()), (Ok(0), Ok(()), 0));
+    assert!(!log.next_undo(&mut (), &mut undo));
+    assert_eq!(log.usage(), super::LogUsage::default());
+}
+
+/// The numbers are those that the log would have given.
+#[test]
+fn numbers_advance_as_the_log_would() {
+    fn stamps(log: &impl Logging) -> Vec<u64> {
+        let mut transaction = Default::default();
+        let mut stamps = Vec::new();
+        let mut random = Random::new(1);
+        for id in 1..50 {
+            log.begin(&mut transaction, id);
+            for _ in 0..random.below(4) {
+                let (before, after) = (bytes(&mut random, 70), bytes(&mut random, 70));
+                let stamp = log.change(&mut transaction, update(id), &before, &after).unwrap();
+                stamps.push(stamp.unwrap());
+            }
+            stamps.push(log.commit(&mut transaction).unwrap());
+        }
+        stamps
+    }
+    let settings = LogSettings { first_lsn: 1_000, ..settings() };
+    let numbers = stamps(&Numbers::<Unlatched>::create(settings, None).unwrap());
+    assert_eq!(numbers[0], 1_000);
+    assert_eq!(numbers, stamps(&Numbers::<Latched>::create(settings, None).unwrap()));
+    assert_eq!(numbers, stamps(&Log::<InMemory, Unlatched>::create(settings, None).unwrap()));
+    assert_eq!(numbers, stamps(&DiskLog::create(settings, Some(&MemDisk::new())).unwrap()));
+}
+
+/// The ring is overwritten many times over and nothing waits; abort does not depend on it.
+#[test]
+fn a_ring_without_a_file_is_recycled() {
+    let none = LogSettings { buffer_bytes: 0, durability: Durability::None, ..settings() };
+    recycle(&Log::<InMemory, Latched>::create(settings_small(), None).unwrap());
+    recycle(&Log::<InMemory, Unlatched>::create(settings_small(), None).unwrap());
+    let disk = MemDisk::new();
+    recycle(&DiskLog::create(none, Some(&disk)).unwrap());
+    assert_eq!(disk.list(), Ok(Vec::new()), "nothing is ever written");
+}
+
+fn settings_small() -> LogSettings {
+    LogSettings { buffer_bytes: 0, ..settings() }
+}
+
+fn recycle<D: super::Destination, L: crate::latch::Latching>(log: &Log<D, L>) {
+    let mut patient = LogTransaction::default();
+    log.begin(&mut patient, 1);
+    log.change(&mut patient, update(1), b"before", b"after").unwrap();
+    let mut transaction = LogTransaction::default();
+    while log.usage().bytes < 5 * LogSettings::BUFFER_BYTES_MIN as u64 {
+        log.begin(&mut transaction, 2);
+        log.change(&mut transaction, update(2), &[1; 3_000], &[2; 4_000]).unwrap();
+        let lsn = log.commit(&mut transaction).unwrap();
+        log.harden(lsn).unwrap();
+    }
+    let mut undo = UndoRecord::new();
+    assert!(log.next_undo(&mut patient, &mut undo));
+    assert_eq!((&undo.before[..], &undo.after[..]), (&b"before"[..], &b"after"[..]));
+    assert_eq!(undo.change, update(1));
+    log.compensate(&mut patient, undo.change, &undo.after, &undo.before).unwrap();
+    assert!(!log.next_undo(&mut patient, &mut undo));
+    log.end_abort(&mut patient).unwrap();
+    assert_eq!((log.usage().flushes, log.usage().aborts), (0, 1));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let refused = DiskLog::create(settings(), None).unwrap_err();
+    assert_eq!(refused.to_string(), "setting durability: only `none` goes without a directory");
+    let huge = LogSettings { buffer_bytes: 2 << 30, ..settings() };
+    assert!(DiskLog::create(huge, Some(&MemDisk::new())).is_err());
+}
+
+/// A log is emptied when it is closed and its numbers go on.
+#[test]
+fn numbers_go_on_after_a_close() {
+    let disk = MemDisk::new();
+    let log = DiskLog::create(settings(), Some(&disk)).unwrap();
+    let mut last = 0;
+    for id in 1..=3 {
+        last = commit_one(&log, id).unwrap();
+    }
+    assert!(matches!(
+        DiskLog::open(settings(), Some(&disk)).unwrap_err().failure(),
+        super::LogFailure::InUse { .. }
+    ));
+    assert_eq!(committed(&disk).unwrap(), [1, 2, 3]);
+    assert_eq!(log.check(), []);
+    log.close().unwrap();
+    assert_eq!(committed(&disk).unwrap(), []);
+    for generation in 0..4 {
+        let log = DiskLog::open(settings(), Some(&disk)).unwrap();
+        let lsn = commit_one(&log, 10 + generation).unwrap();
+        assert!(lsn > last, "{lsn} after {last}");
+        last = lsn;
+        assert_eq!(committed(&disk).unwrap(), [10 + generation]);
+        log.close().unwrap();
+    }
+    let later = LogSettings { first_lsn: last + 1_000_001, ..settings() };
+    let log = DiskLog::open(later, Some(&disk)).unwrap();
+    assert!(commit_one(&log, 20).unwrap() >= later.first_lsn);
+    drop(log);
+    let refused = DiskLog::open(settings(), Some(&disk)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "log holds 160 bytes of a database that was not closed: its pages may be older than its log"
+    );
+}
+
+/// What was read may not be durable yet: the newest record says how far to wait.
+#[test]
+fn a_reader_can_wait_for_what_it_read() {
+    let asynchronous = LogSettings { durability: Durability::Async, ..settings() };
+    let disk = MemDisk::new();
+    let log = DiskLog::create(asynchronous, Some(&disk)).unwrap();
+    let mut reader = LogTransaction::default();
+    log.begin(&mut reader, 1);
+    assert_eq!((log.commit(&mut reader), log.newest()), (Ok(0), 0));
+    let lsn = commit_one(&log, 2).unwrap();
+    assert_eq!((log.newest(), log.usage().flushes), (lsn, 0));
+    assert_eq!(committed(&disk).unwrap(), []);
+    log.flush().unwrap();
+    assert_eq!((committed(&disk).unwrap(), log.usage().flushes), (vec![2], 1));
+}
