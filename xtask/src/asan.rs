@@ -46,13 +46,13 @@ fn call(root: &Path, workspace_flags: &str, filter: Option<&str>) -> Invocation 
 }
 
 /// The flags every other build uses, from `.cargo/config.toml`.
-fn workspace_flags(root: &Path) -> Result<String, Failure> {
+pub(crate) fn workspace_flags(root: &Path) -> Result<String, Failure> {
     let path = root.join(".cargo/config.toml");
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::machine(format!("cannot read {}: {error}", path.display())))?;
     rustflags(&text).ok_or_else(|| {
         Failure::check(format!(
-            "{} has no line `rustflags = [\"…\"]`; asan repeats it",
+            "{} has no line `rustflags = [\"…\"]`, which has to be repeated",
             path.display()
         ))
     })

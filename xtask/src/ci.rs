@@ -266,18 +266,18 @@ fn minutes(duration: Duration) -> String {
 }
 
 /// How long a chore took: the one place in this program that reads a clock.
-struct Stopwatch(Instant);
+pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
     #[expect(
         clippy::disallowed_methods,
         reason = "a chore tells how long it took; no engine runs here"
     )]
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
 
-    fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }

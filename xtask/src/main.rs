@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
-//! address sanitizer. The only scripts beside this program are `.ci/run`, which calls it, and
+//! address sanitizer, `cargo xtask loom` explores interleavings of threads. The only scripts beside this program are `.ci/run`, which calls it, and
 //! `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
@@ -13,6 +13,7 @@
 mod asan;
 mod ci;
 mod invocation;
+mod loom;
 mod needs;
 mod tidy;
 
@@ -29,6 +30,7 @@ Usage: cargo xtask COMMAND
   ci --list             list the steps
   tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
+  loom [--only MODULE]  what storage does with several threads, in every interleaving up to a bound
   help                  this text
 
 Example: cargo xtask ci --only fmt,tidy
@@ -84,6 +86,8 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["tidy"] => tidy::run(root),
         ["asan"] => asan::run(root, None),
         ["asan", filter] => asan::run(root, Some(filter)),
+        ["loom"] => loom::run(root, None),
+        ["loom", "--only", module] => loom::run(root, Some(module)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())
@@ -107,7 +111,13 @@ mod tests {
 
     #[test]
     fn unknown_words_are_bad_usage() {
-        for words in [&["frobnicate"][..], &[], &["tidy", "now"], &["ci", "--only", "nonsense"]] {
+        for words in [
+            &["frobnicate"][..],
+            &[],
+            &["tidy", "now"],
+            &["ci", "--only", "nonsense"],
+            &["loom", "--only", "x"],
+        ] {
             assert_eq!(dispatch(&repository_root(), words).unwrap_err().status, 2, "{words:?}");
         }
     }

@@ -1,0 +1,140 @@
+//! `cargo xtask loom`: what storage does with several threads, in every interleaving up to a bound.
+//!
+//! Each module's `loom_tests` are built against the model checker in place of the standard library
+//! (`sync.rs`) and run with a bounded number of preemptions, because the unbounded number takes for ever.
+//! Objects go to a target folder of their own so that no other build is thrown away. It is no part of `ci`:
+//! the exploration takes minutes and depends on few files.
+
+use crate::ci::Stopwatch;
+use crate::invocation::Invocation;
+use crate::{Failure, asan};
+use std::path::Path;
+
+/// What is explored, by name, and the tests that do it.
+const MODULES: [(&str, &str); 4] = [
+    ("latch", "latch::loom_tests"),
+    ("lock", "lock::loom_tests"),
+    ("pool", "paged::pool::loom_tests"),
+    ("log", "log::loom_tests"),
+];
+
+/// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.
+const PREEMPTIONS_MAX: &str = "2";
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    tests: u64,
+    seconds: u64,
+    is_well: bool,
+}
+
+/// Explores the module called `only`, or all of them.
+pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<(), Failure> {
+    let chosen = chosen(only)?;
+    let flags = asan::workspace_flags(root)?;
+    let mut rows = Vec::new();
+    for (name, filter) in chosen {
+        let call = call(root, &flags, filter);
+        eprintln!("xtask: {call}");
+        let start = Stopwatch::start();
+        let outcome = call.run(root).map_err(Failure::machine)?;
+        rows.push(Row {
+            name,
+            tests: outcome.tests_passed,
+            seconds: start.elapsed().as_secs(),
+            // A filter that matches nothing explores nothing.
+            is_well: outcome.success && outcome.tests_passed > 0,
+        });
+    }
+    print!("{}", table(&rows));
+    let failed: Vec<&str> = rows.iter().filter(|row| !row.is_well).map(|row| row.name).collect();
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(Failure::check(format!("loom failed for {}", failed.join(", ")))),
+    }
+}
+
+fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Failure> {
+    let wanted = |(name, _): &(&str, &str)| only.is_none_or(|only| only == *name);
+    let chosen: Vec<_> = MODULES.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let names = MODULES.map(|(name, _)| name).join(", ");
+        return Err(Failure::usage(format!("loom explores {names}, one of them with --only")));
+    }
+    Ok(chosen)
+}
+
+fn call(root: &Path, workspace_flags: &str, filter: &str) -> Invocation {
+    let target_folder =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    Invocation::cargo("test -p tombolo-storage --lib --profile quick")
+        .with(["--target-dir".to_string(), target_folder.join("loom").display().to_string()])
+        .with(["--".to_string(), filter.to_string()])
+        // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
+        .env("RUSTFLAGS", format!("--cfg loom {workspace_flags}").trim_end())
+        .env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS_MAX)
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!("{:<8}{:>6}{:>9}  result\n", "module", "tests", "seconds");
+    for Row { name, tests, seconds, is_well } in rows {
+        let result = if *is_well { "ok" } else { "FAILED" };
+        text.push_str(&format!("{name:<8}{tests:>6}{seconds:>9}  {result}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MODULES, Row, call, chosen, table};
+    use std::path::Path;
+
+    #[test]
+    fn one_or_all_are_chosen() {
+        assert_eq!(chosen(None).unwrap(), MODULES);
+        assert_eq!(chosen(Some("log")).unwrap(), [("log", "log::loom_tests")]);
+        assert_eq!(chosen(Some("nonsense")).unwrap_err().status, 2);
+    }
+
+    #[test]
+    fn every_module_that_has_such_tests_is_listed() {
+        let source = crate::repository_root().join("crates/tombolo-storage/src");
+        let mut folders = vec![source.clone()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.file_name().is_some_and(|name| name == "loom_tests.rs") {
+                    let module = path.strip_prefix(&source).unwrap().with_extension("");
+                    found.push(module.display().to_string().replace('/', "::"));
+                }
+            }
+        }
+        found.sort_unstable();
+        let mut listed = MODULES.map(|(_, filter)| filter.to_string());
+        listed.sort_unstable();
+        assert_eq!(found, listed);
+    }
+
+    #[test]
+    fn the_call_names_the_checker_and_its_bound() {
+        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", "log::loom_tests").to_string();
+        assert!(shown.contains("RUSTFLAGS='--cfg loom -Ctarget-cpu=x86-64-v3'"), "{shown}");
+        assert!(shown.contains("LOOM_MAX_PREEMPTIONS=2"), "{shown}");
+        assert!(shown.ends_with("/loom -- log::loom_tests"), "{shown}");
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each() {
+        let row = Row { name: "latch", tests: 6, seconds: 12, is_well: true };
+        let rows = [row, Row { name: "log", is_well: false, ..row }];
+        let expected = "module   tests  seconds  result\n\
+                        latch        6       12  ok\n\
+                        log          6       12  FAILED\n";
+        assert_eq!(table(&rows), expected);
+    }
+}
