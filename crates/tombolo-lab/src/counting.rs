@@ -3,12 +3,12 @@
 //!
 //! Inputs are grouped by kind; transactions that abort are a group of their own. Each group is a
 //! stretch of the mix in which only that kind is counted. By callgrind, the command starts itself
-//! again under valgrind with a hidden command ([`child`] is what that does): it loads once and
-//! forks once per part. The processor's counters count in this process, on a database loaded for
+//! again under valgrind with a hidden command ([`child`] is what that does), once for wholes and
+//! once for categories. The processor's counters count in this process, on a database loaded for
 //! it.
 //!
-//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: all parts
-//! count the same transactions on the same database; a transaction that ends otherwise than its
+//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: every count
+//! is of the same transactions on the same database; a transaction that ends otherwise than its
 //! input says spoils the count loudly.
 
 use std::ffi::OsString;
@@ -17,10 +17,10 @@ use tombolo_engine::threads;
 use tombolo_storage::memory::Limits;
 
 use crate::counters::callgrind::{Callgrind, Program};
-use crate::counters::fork::fork_each;
 use crate::counters::hardware::Instructions;
 use crate::counters::meter::{Native, NativeCount};
-use crate::counters::{self, Category, CounterError, Part};
+use crate::counters::names::CallNames;
+use crate::counters::{self, Category};
 use crate::drive::{KINDS, kind_name};
 use crate::estimate;
 use crate::failure::Failure;
@@ -32,6 +32,25 @@ use crate::workload::tpcc::input::{INVALID_ITEM, Input, Kind, Mix};
 const UNCOUNTED: usize = 200;
 /// Added to a kind's number for its aborting transactions.
 const ABORTS: u8 = 8;
+
+/// The calls of every store. What is dropped outside of them are pins.
+const CALLS: CallNames = CallNames {
+    of: "tombolo_storage::store::Store",
+    methods: &[
+        ("begin", Category::Begin),
+        ("lookup", Category::Lookup),
+        ("lookup_many", Category::Lookup),
+        ("prefetch", Category::Lookup),
+        ("pin", Category::Pin),
+        ("update", Category::Update),
+        ("set_variable", Category::Update),
+        ("create", Category::Create),
+        ("insert", Category::Insert),
+        ("insert_run", Category::Insert),
+        ("commit", Category::Commit),
+    ],
+    drops: Some(("tombolo_storage::", Category::Pin)),
+};
 
 /// Whether the transaction of `input` will abort, which its input says.
 pub fn aborts(input: &Input) -> bool {
@@ -139,7 +158,7 @@ pub struct GroupCost {
     pub name: String,
     /// Transactions that were counted.
     pub transactions: u64,
-    /// Instructions of a whole transaction, counted without probes inside where the counter allows.
+    /// Instructions of a whole transaction, without probes inside where the counter allows.
     pub instructions: f64,
     /// Instructions by category, in the order of [`Category::ALL`].
     pub categories: [f64; Category::CALLS + 1],
@@ -216,15 +235,15 @@ fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
     let mut args = vec![OsString::from(CHILD_COMMAND)];
     args.extend(plan.count_arguments().into_iter().map(OsString::from));
     let program = Program { program, args, env: Vec::new() };
-    let counts = Callgrind::find()?.run(&program)?.counts;
+    let counts = Callgrind::find()?.run(&program, CALLS)?.counts;
     let mut groups = Vec::new();
     for name in counts.groups() {
         let breakdown = counts.breakdown(name)?;
-        if breakdown.tally.transactions > 0 {
-            let per = |sum: u64| sum as f64 / breakdown.tally.transactions as f64;
+        if breakdown.transactions > 0 {
+            let per = |sum: u64| sum as f64 / breakdown.transactions as f64;
             groups.push(GroupCost {
                 name: name.to_owned(),
-                transactions: breakdown.tally.transactions,
+                transactions: breakdown.transactions,
                 instructions: per(breakdown.whole),
                 categories: breakdown.categories.map(per),
             });
@@ -236,22 +255,14 @@ fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
 /// The hidden command that the counted process is started with.
 pub const CHILD_COMMAND: &str = "count-under-callgrind";
 
-/// What the counted process does: loads once, then counts each part in a process of its own.
+/// What the counted process does: loads, then counts each group.
 ///
 /// # Errors
-/// When it does not run under callgrind, or a part cannot be counted.
+/// When it does not run under callgrind, or something cannot be counted.
 pub fn child(plan: &Plan) -> Result<(), Failure> {
-    // One thread: a forked process has no other.
+    // One thread: how the allocator got where it is must be the same every time.
     let (mut instance, inputs) = load(plan, 1)?;
-    let count = |part: &Part| match instance.count(*part, &inputs) {
-        Ok(()) => Vec::new(),
-        Err(error) => error.to_string().into_bytes(),
-    };
-    let reports = fork_each(&Part::ALL, threads::available(), count)?;
-    match reports.iter().find(|report| !report.is_empty()) {
-        None => Ok(()),
-        Some(report) => Err(CounterError::Damaged(String::from_utf8_lossy(report).into()).into()),
-    }
+    Ok(instance.count(&inputs)?)
 }
 
 #[cfg(test)]

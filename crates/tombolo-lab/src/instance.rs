@@ -20,8 +20,8 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage};
 
+use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
-use crate::counters::{CounterError, Part};
 use crate::counting::{CountInputs, Group};
 use crate::drive::Tally;
 use crate::dump::{self, DumpError, StateHash};
@@ -116,11 +116,11 @@ pub trait Instance {
         ends: &mut [u64],
     ) -> Result<(), Stop>;
 
-    /// Counts `part` of each group's transactions; in a process under callgrind.
+    /// Counts each group's transactions, in a process under callgrind.
     ///
     /// # Errors
     /// When nothing can be counted, or a transaction ended otherwise than its input says.
-    fn count(&mut self, part: Part, inputs: &CountInputs) -> Result<(), CounterError>;
+    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError>;
 
     /// Counts each group's transactions by a native counter.
     ///
@@ -320,11 +320,11 @@ impl<S: Store> Instance for Tpcc<S> {
         Ok(())
     }
 
-    fn count(&mut self, part: Part, inputs: &CountInputs) -> Result<(), CounterError> {
+    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
         self.run_uncounted(inputs)?;
-        self.meter().count(part)?;
+        self.meter().count()?;
         for group in &inputs.groups {
-            self.run_metered(group, part != Part::Whole)?;
+            self.run_metered(group, false)?;
             self.meter().dump(&group.name);
         }
         self.meter().stop();

@@ -1,8 +1,9 @@
 //! A store with probes: every call that has a category is announced to a meter (LG-44, LG-45).
 //!
-//! A separate type, so that the store that is timed contains no probe. Deletions, scans, prefetches
-//! and the phase change pass through unannounced: they count as *other*. A look-up of many keys in
-//! lock step is one call.
+//! For counters that are read natively; callgrind tells calls apart without probes, by the same
+//! categories (`CALLS` in `counting.rs`). A separate type, so that the store that is timed contains
+//! no probe. Deletions, scans and the phase change pass through unannounced: they count as *other*.
+//! A look-up of many keys in lock step is one call.
 //!
 //! Not here: what is counted and where it goes (`counters`). Invariants: the meter is the first
 //! field, which every probe relies on; nothing else happens between a probe and the call it
@@ -150,7 +151,9 @@ impl<S: Store> Store for Metered<S> {
 
     #[inline(always)]
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
+        self.meter.enter(call::Lookup);
         self.store.prefetch(table, row, fields);
+        self.meter.exit(call::Lookup);
     }
 
     #[inline(always)]

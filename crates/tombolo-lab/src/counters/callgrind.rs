@@ -1,8 +1,11 @@
 //! The counting parent: runs a program under callgrind and reads what it counted.
 //!
+//! It runs it twice, both at the same time: once for totals only, the figure called `instructions`,
+//! and once for the cost of every instruction, from which the categories are added up. Both count
+//! the same machine code, that of the command as it is shipped.
+//!
 //! The program loads its database uninstrumented (valgrind at its fastest), then counts
-//! ([`Meter::count`](super::meter::Meter::count), usually in children by
-//! [`fork_each`](super::fork::fork_each)). Every process appends its dumps to one file of its own.
+//! ([`Meter::count`](super::meter::Meter::count)) and dumps.
 //!
 //! # The same counts every time
 //! The program starts with an environment of nothing but what the caller gives and a few fixed
@@ -11,13 +14,18 @@
 //! it hands memory out in the same order each time, whatever the kernel randomises.
 //!
 //! # What it does not do
-//! It does not look at callgrind's call graph, only at the total of each dump.
+//! It does not know what a dump says (`dumps.rs`), nor which instruction is whose
+//! (`attribution.rs`).
 
 use super::CounterError;
+use super::attribution::attribute;
 use super::counts::Counts;
+use super::dumps;
+use super::names::CallNames;
+use super::symbols::Symbols;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs};
 
@@ -61,22 +69,29 @@ impl Callgrind {
         found.map(|valgrind| Self { valgrind }).ok_or(CounterError::NoValgrind)
     }
 
-    fn command(&self, program: &Program, dir: &Path) -> Command {
+    fn command(&self, program: &Program, dir: &Path, detail: Detail) -> Command {
         let mut command = Command::new(&self.valgrind);
         command
             .args(["--tool=callgrind", "-q", "--instr-atstart=no", "--collect-atstart=no"])
-            // Only totals are read: no caches, no branches, no addresses.
-            .args(["--cache-sim=no", "--branch-sim=no", "--dump-instr=no"])
-            // All dumps of a process in one file, and one file for each process.
-            .args(["--combine-dumps=yes", "--trace-children=no"])
-            .arg(file_option("--callgrind-out-file", dir, "out.%p"))
-            .arg(file_option("--log-file", dir, "log.%p"))
+            .args(["--cache-sim=no", "--branch-sim=no", "--trace-children=no"])
+            .arg(match detail {
+                Detail::Totals => "--dump-instr=no",
+                Detail::Instructions => "--dump-instr=yes",
+            })
+            // All dumps in one file, easily read; mangled names, because two functions of the same
+            // name would be one.
+            .args(["--combine-dumps=yes", "--compress-strings=no", "--compress-pos=no"])
+            .arg("--demangle=no")
+            .arg(file_option("--callgrind-out-file", dir, "out"))
+            .arg(file_option("--log-file", dir, "log"))
             .arg(&program.program)
             .args(&program.args)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LC_ALL", "C")
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         if let Some(lib) = env::var_os("VALGRIND_LIB") {
             command.env("VALGRIND_LIB", lib); // Where an unpacked valgrind finds its tools.
         }
@@ -84,31 +99,82 @@ impl Callgrind {
         command
     }
 
-    /// Runs `program` to its end and reads its counts. Its standard error is ours.
+    /// Runs `program` to its end, twice, and reads its counts; its calls are the functions that
+    /// `names` says. Its standard error is ours.
     ///
     /// # Errors
-    /// When it cannot be started, fails, or leaves counts that cannot be used.
-    pub fn run(&self, program: &Program) -> Result<Counted, CounterError> {
-        let dir = TemporaryDir::new()?;
-        let output = self
-            .command(program, &dir.path)
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(CounterError::system("start valgrind"))?;
-        if !output.status.success() {
-            let log = dir.last_log_line()?;
-            return Err(CounterError::Child {
-                what: program.program.display().to_string(),
-                how: format!("ended with {} {log}", output.status).trim_end().to_owned(),
-            });
-        }
+    /// When it cannot be started, fails, has no debug information, or leaves counts that cannot be
+    /// used.
+    pub fn run(&self, program: &Program, names: CallNames) -> Result<Counted, CounterError> {
+        let failed = || CounterError::system("read the counted program's file");
+        // Callgrind knows files by their real paths.
+        let path = fs::canonicalize(&program.program).map_err(failed())?;
+        let file = fs::read(&path).map_err(failed())?;
+        let mut symbols = Symbols::new(&path, &file, names)?;
+        let totals = Running::start(self, program, Detail::Totals)?;
+        let instructions = Running::start(self, program, Detail::Instructions)?;
         let mut counts = Counts::default();
-        for text in dir.read("out.")? {
-            for dump in parse(&text)? {
-                counts.add(&dump.name, dump.instructions)?;
-            }
+        let (text, stdout) = totals.finish()?;
+        for dump in dumps::parse(&text)? {
+            counts.add_whole(dump.name, dump.total)?;
         }
-        Ok(Counted { counts, stdout: output.stdout })
+        let (text, again) = instructions.finish()?;
+        if again != stdout {
+            return Err(CounterError::Damaged("the program did not do the same twice".to_owned()));
+        }
+        for dump in dumps::parse(&text)? {
+            counts.add_categories(dump.name, attribute(&dump, &mut symbols)?)?;
+        }
+        symbols.verify_calls_were_found()?;
+        Ok(Counted { counts, stdout })
+    }
+}
+
+/// What a run under callgrind writes down.
+#[derive(Clone, Copy, Debug)]
+enum Detail {
+    /// Totals.
+    Totals,
+    /// The cost of every instruction too.
+    Instructions,
+}
+
+/// A program under callgrind. It is gone when this is.
+struct Running {
+    child: Option<Child>,
+    dir: TemporaryDir,
+    what: String,
+}
+
+impl Running {
+    fn start(with: &Callgrind, program: &Program, detail: Detail) -> Result<Self, CounterError> {
+        let dir = TemporaryDir::new()?;
+        let child = with.command(program, &dir.path, detail).spawn();
+        let child = child.map_err(CounterError::system("start valgrind"))?;
+        Ok(Self { child: Some(child), dir, what: program.program.display().to_string() })
+    }
+
+    /// Waits for its end: callgrind's file, and what it printed.
+    fn finish(mut self) -> Result<(String, Vec<u8>), CounterError> {
+        let failed = || CounterError::system("wait for valgrind");
+        let ended = self.child.take().map(Child::wait_with_output).transpose();
+        let Some(output) = ended.map_err(failed())? else { return Ok(Default::default()) };
+        if !output.status.success() {
+            let log = self.dir.last_log_line()?;
+            let how = format!("ended with {} {log}", output.status).trim_end().to_owned();
+            return Err(CounterError::Child { what: self.what.clone(), how });
+        }
+        Ok((self.dir.read("out")?, output.stdout))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // After an error of the other run nobody asks how this one ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -116,46 +182,6 @@ fn file_option(option: &str, dir: &Path, file: &str) -> OsString {
     // `%` starts a substitution in valgrind's file names; only the one in `file` is meant.
     let dir = dir.to_string_lossy().replace('%', "%%");
     format!("{option}={dir}/{file}").into()
-}
-
-/// One named dump.
-#[derive(Debug, PartialEq, Eq)]
-struct Dump {
-    name: String,
-    instructions: u64,
-}
-
-/// The dumps that a client request named, in a callgrind file with one or more parts.
-///
-/// A part says why it was written (`desc: Trigger: …`), then what its events are, then its cost by
-/// function, and last its `totals:`. Everything else is passed over.
-fn parse(text: &str) -> Result<Vec<Dump>, CounterError> {
-    let damaged = |what: String| CounterError::Damaged(format!("callgrind's file: {what}"));
-    let mut dumps = Vec::new();
-    let mut name: Option<&str> = None;
-    for line in text.lines() {
-        if line.starts_with("part:") {
-            if let Some(name) = name {
-                return Err(damaged(format!("no totals for {name:?}")));
-            }
-        } else if let Some(trigger) = line.strip_prefix("desc: Trigger: ") {
-            name = trigger.strip_prefix("Client Request: ");
-        } else if let Some(events) = line.strip_prefix("events:") {
-            // Without simulations there is one event, and `totals:` has one number.
-            if events.trim() != "Ir" {
-                return Err(damaged(format!("its events are {:?}", events.trim())));
-            }
-        } else if let (Some(total), Some(of)) = (line.strip_prefix("totals:"), name) {
-            let instructions = total.trim().parse();
-            let instructions = instructions.map_err(|_| damaged(format!("{line:?} of {of:?}")))?;
-            dumps.push(Dump { name: of.to_owned(), instructions });
-            name = None;
-        }
-    }
-    match name {
-        Some(name) => Err(damaged(format!("no totals for {name:?}"))),
-        None => Ok(dumps),
-    }
 }
 
 /// A directory that is gone when this is.
@@ -173,28 +199,18 @@ impl TemporaryDir {
         Ok(Self { path })
     }
 
-    /// The contents of the files whose names begin with `prefix`, by name.
-    fn read(&self, prefix: &str) -> Result<Vec<String>, CounterError> {
-        let failed = || CounterError::system("read callgrind's files");
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed())? {
-            let path = entry.map_err(failed())?.path();
-            let name = path.file_name().and_then(OsStr::to_str);
-            if name.is_some_and(|name| name.starts_with(prefix)) {
-                paths.push(path);
-            }
-        }
-        paths.sort_unstable();
-        let read = |path: &PathBuf| fs::read(path).map_err(failed());
-        // Names of functions in it need not be UTF-8; what is read of it is ASCII.
-        let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        paths.iter().map(|path| read(path).map(lossy)).collect()
+    /// The contents of one of the files.
+    fn read(&self, name: &str) -> Result<String, CounterError> {
+        let bytes = fs::read(self.path.join(name));
+        let bytes = bytes.map_err(CounterError::system("read callgrind's files"))?;
+        // Names of source files in it need not be UTF-8; what is read of it is.
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// What valgrind said last, for the message of a failure.
     fn last_log_line(&self) -> Result<String, CounterError> {
-        let logs = self.read("log.")?;
-        let last = logs.iter().flat_map(|log| log.lines()).rfind(|line| !line.ends_with("== "));
+        let log = self.read("log")?;
+        let last = log.lines().rfind(|line| !line.ends_with("== "));
         Ok(last.map(|line| format!("({line})")).unwrap_or_default())
     }
 }
@@ -210,39 +226,6 @@ impl Drop for TemporaryDir {
 mod tests {
     use super::*;
 
-    /// Two parts of a file by valgrind 3.19, functions shortened.
-    const SAMPLE: &str = "# callgrind format\nversion: 1\ncreator: callgrind-3.19.0\npid: 4553\n\
-        cmd:  target/release/counted\npart: 1\n\n\n\
-        desc: I1 cache: \ndesc: D1 cache: \ndesc: LL cache: \n\n\
-        desc: Timerange: Basic block 0 - 9001\n\
-        desc: Trigger: Client Request: tombolo whole payment 10 1,3,3,3,1,0,1\n\n\
-        positions: line\nevents: Ir\nsummary: 6000\n\n\n\
-        ob=(1) /tmp/counted\nfl=(1) /tmp/main.rs\nfn=(1) counted::main\n0 6000\n\
-        cfn=(2) totals\ncalls=1 0 \n0 4000\n\ntotals: 6000\n\n\
-        part: 2\n\n\ndesc: Timerange: Basic block 9001 - 9100\n\
-        desc: Trigger: Program termination\n\npositions: line\nevents: Ir\n\
-        summary: 18446744073709293616\n\n\ntotals: 0\n";
-
-    #[test]
-    fn named_dumps_are_read_and_others_passed_over() {
-        let dumps = parse(SAMPLE).unwrap();
-        let name = "tombolo whole payment 10 1,3,3,3,1,0,1".to_owned();
-        assert_eq!(dumps, [Dump { name, instructions: 6000 }]);
-    }
-
-    #[test]
-    fn damage_is_named() {
-        let check = |text: String, expect: &str| {
-            let message = parse(&text).unwrap_err().to_string();
-            assert!(message.contains(expect), "{message}");
-        };
-        check(SAMPLE.replace("totals: 6000", "totals: 6000 7"), "totals: 6000 7");
-        check(SAMPLE.replace("totals: 6000", ""), "no totals for");
-        check(SAMPLE.replace("events: Ir", "events: Ir Dr"), "its events are \"Ir Dr\"");
-        let cut = SAMPLE.find("totals: 6000").unwrap();
-        check(SAMPLE[..cut].to_owned(), "no totals for");
-    }
-
     #[test]
     fn without_valgrind_the_message_says_how_to_get_it() {
         let message = Callgrind::find_in(OsStr::new("/nowhere:/proc")).unwrap_err().to_string();
@@ -254,9 +237,9 @@ mod tests {
     fn temporary_directories_go_away() {
         let dir = TemporaryDir::new().unwrap();
         let path = dir.path.clone();
-        fs::write(path.join("out.1"), "one").unwrap();
-        fs::write(path.join("log.1"), "two").unwrap();
-        assert_eq!(dir.read("out.").unwrap(), ["one"]);
+        fs::write(path.join("out"), "one").unwrap();
+        assert_eq!(dir.read("out").unwrap(), "one");
+        assert!(dir.read("log").is_err());
         drop(dir);
         assert!(!path.exists());
     }
@@ -265,7 +248,8 @@ mod tests {
     fn a_program_that_fails_is_an_error_with_its_status() {
         let callgrind = Callgrind::find().unwrap_or_else(|error| panic!("{error}"));
         let program = Program { program: "/bin/false".into(), ..Program::default() };
-        let message = callgrind.run(&program).unwrap_err().to_string();
+        let names = CallNames { of: "Store", methods: &[], drops: None };
+        let message = callgrind.run(&program, names).unwrap_err().to_string();
         assert!(message.starts_with("the counted process of /bin/false ended with"), "{message}");
     }
 }

@@ -1,230 +1,175 @@
-//! From raw counts to costs: the probes' own instructions are taken off, per part and group.
+//! From dumps to costs: what the two runs of a counted program found, by group of transactions.
 //!
-//! A raw count of a part is (per [`meter`](super::meter)): what its transactions cost there, plus a
-//! constant per transaction, plus a constant per call. Both constants are counted in the same
-//! process, from empty transactions and empty calls, and must divide without remainder: if they do
-//! not, something other than probes was counted, and the counts are refused.
+//! Switching callgrind's collecting on and off costs a few instructions per transaction, which are
+//! in every count. How many, is counted in the same process from empty transactions; it must divide
+//! without remainder: if it does not, something else was counted, and the counts are refused.
 
-use super::label::{EMPTY_CALLS, EMPTY_TRANSACTIONS, Label};
-use super::{Category, CounterError, Part, Tally};
+use super::attribution::Costs;
+use super::label::{EMPTY_TRANSACTIONS, Label};
+use super::{Category, CounterError};
 use std::collections::BTreeMap;
 
-/// One part of one group, the probes' cost taken off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// Instructions, over all transactions of the group.
-    pub instructions: u64,
-    /// What was counted.
-    pub tally: Tally,
-    /// Instructions that were taken off, over all transactions.
-    pub probes: u64,
-}
-
-impl Count {
-    /// Instructions per transaction.
-    #[must_use]
-    pub fn per_transaction(&self) -> f64 {
-        self.instructions as f64 / self.tally.transactions.max(1) as f64
-    }
-}
-
-/// Where a group's instructions go, over all its transactions.
+/// Where a group's instructions go, over all its transactions. What it costs to switch collecting
+/// on and off is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breakdown {
-    /// Instructions of whole transactions on the store without probes.
+    /// Instructions of whole transactions, from the run that counts nothing else.
     pub whole: u64,
-    /// Instructions of whole transactions on the store with probes, their own taken off.
-    pub probed: u64,
-    /// Instructions by category, in the order of [`Category::ALL`], each from its own run.
-    pub categories: [u64; Category::CALLS + 1],
-    /// What was counted; the calls are those of the runs with probes.
-    pub tally: Tally,
+    /// Instructions by category, in the order of [`Category::ALL`], from the other run.
+    pub categories: Costs,
+    /// How many transactions were counted.
+    pub transactions: u64,
 }
 
 impl Breakdown {
-    /// How far the categories' sum is from the whole that was counted on the same store, in
-    /// percent.
+    /// How far the categories' sum is from the whole, in percent.
     #[must_use]
     pub fn sum_error_percent(&self) -> f64 {
-        percent_off(self.categories.iter().sum(), self.probed)
-    }
-
-    /// How far the presence of probes, their own instructions apart, moved the whole, in percent.
-    #[must_use]
-    pub fn probe_effect_percent(&self) -> f64 {
-        percent_off(self.probed, self.whole)
+        let sum: u64 = self.categories.iter().sum();
+        sum.abs_diff(self.whole) as f64 / self.whole.max(1) as f64 * 100.0
     }
 }
 
-fn percent_off(value: u64, from: u64) -> f64 {
-    value.abs_diff(from) as f64 / from.max(1) as f64 * 100.0
-}
+/// Something that was counted of a number of transactions.
+type Of<T> = (T, u64);
 
-/// Every count that one counted process and its children made.
+/// Every count of a counted program's two runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    raw: BTreeMap<(Part, String), (u64, Tally)>,
+    wholes: BTreeMap<String, Of<u64>>,
+    categories: BTreeMap<String, Of<Costs>>,
 }
 
 fn damaged(what: String) -> CounterError {
     CounterError::Damaged(what)
 }
 
+/// Takes one dump in. Dumps that are not a meter's are left out.
+fn add<T>(to: &mut BTreeMap<String, Of<T>>, dump: &str, count: T) -> Result<(), CounterError> {
+    let Some(Label { group, transactions }) = Label::parse(dump) else { return Ok(()) };
+    match to.insert(group.to_owned(), (count, transactions)) {
+        None => Ok(()),
+        Some(_) => Err(damaged(format!("{group} was counted twice"))),
+    }
+}
+
+fn find<T: Copy>(counts: &BTreeMap<String, Of<T>>, group: &str) -> Result<Of<T>, CounterError> {
+    counts.get(group).copied().ok_or_else(|| damaged(format!("{group} was not counted")))
+}
+
 impl Counts {
-    /// Takes one dump in. Dumps that are not a meter's are left out.
-    pub(super) fn add(&mut self, name: &str, instructions: u64) -> Result<(), CounterError> {
-        let Some(Label { part, group, tally }) = Label::parse(name) else { return Ok(()) };
-        match self.raw.insert((part, group.to_owned()), (instructions, tally)) {
-            None => Ok(()),
-            Some(_) => Err(damaged(format!("{part} of {group} was counted twice"))),
-        }
+    /// Takes in a dump of the run that counts wholes.
+    pub(super) fn add_whole(&mut self, dump: &str, total: u64) -> Result<(), CounterError> {
+        add(&mut self.wholes, dump, total)
+    }
+
+    /// Takes in a dump of the run that counts instructions one by one.
+    pub(super) fn add_categories(&mut self, dump: &str, costs: Costs) -> Result<(), CounterError> {
+        add(&mut self.categories, dump, costs)
     }
 
     /// The groups that were counted, in alphabetical order.
     #[must_use]
     pub fn groups(&self) -> Vec<&str> {
-        let empty = [EMPTY_TRANSACTIONS, EMPTY_CALLS];
-        let groups = self.raw.keys().map(|(_, group)| group.as_str());
-        let mut groups: Vec<&str> = groups.filter(|group| !empty.contains(group)).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups
+        let groups = self.wholes.keys().map(String::as_str);
+        groups.filter(|group| *group != EMPTY_TRANSACTIONS).collect()
     }
 
-    fn raw(&self, part: Part, group: &str) -> Result<(u64, Tally), CounterError> {
-        self.raw
-            .get(&(part, group.to_owned()))
-            .copied()
-            .ok_or_else(|| damaged(format!("{part} of {group} was not counted")))
-    }
-
-    /// Instructions that the probes add to a count of `part`: per transaction and per call.
+    /// Instructions that switching collecting on and off adds to a transaction.
     ///
     /// # Errors
-    /// When they were not counted or are not whole numbers.
-    pub fn probe(&self, part: Part) -> Result<(u64, u64), CounterError> {
-        let (transactions, tally) = self.raw(part, EMPTY_TRANSACTIONS)?;
-        let per_transaction = exact(transactions, tally.transactions, part)?;
-        let (calls, tally) = self.raw(part, EMPTY_CALLS)?;
-        let calls = calls
-            .checked_sub(per_transaction * tally.transactions)
-            .ok_or_else(|| damaged(format!("probes of {part} cost less with calls in them")))?;
-        Ok((per_transaction, exact(calls, tally.all_calls(), part)?))
+    /// When they were not counted, are not a whole number, or not the same in both runs.
+    pub fn switching(&self) -> Result<u64, CounterError> {
+        let (whole, times) = find(&self.wholes, EMPTY_TRANSACTIONS)?;
+        let (costs, again) = find(&self.categories, EMPTY_TRANSACTIONS)?;
+        let mut other = Costs::default();
+        other[Category::Other as usize] = whole;
+        if times == 0 || !whole.is_multiple_of(times) || (costs, again) != (other, times) {
+            let what = format!(
+                "{times} empty transactions cost {whole} instructions, and {again} cost {costs:?}"
+            );
+            return Err(damaged(what));
+        }
+        Ok(whole / times)
     }
 
-    /// The count of `part` in `group`.
+    /// The whole and all categories of `group`.
     ///
     /// # Errors
-    /// When it was not counted, or its probes do not cost a whole number of instructions.
-    pub fn count(&self, part: Part, group: &str) -> Result<Count, CounterError> {
-        let (raw, tally) = self.raw(part, group)?;
-        let (per_transaction, per_call) = self.probe(part)?;
-        let calls = match part {
-            Part::Whole | Part::Probed | Part::Category(Category::Other) => tally.all_calls(),
-            Part::Category(category) => tally.calls[category as usize],
-        };
-        let probes = per_transaction * tally.transactions + per_call * calls;
-        let instructions = raw
-            .checked_sub(probes)
-            .ok_or_else(|| damaged(format!("{part} of {group} is less than its probes")))?;
-        Ok(Count { instructions, tally, probes })
-    }
-
-    /// The wholes and all categories of `group`.
-    ///
-    /// # Errors
-    /// When a part is missing, or the parts did not count the same transactions.
+    /// When it was not counted, or the two runs did not count the same transactions.
     pub fn breakdown(&self, group: &str) -> Result<Breakdown, CounterError> {
-        let whole = self.count(Part::Whole, group)?;
-        let probed = self.count(Part::Probed, group)?;
-        if whole.tally.transactions != probed.tally.transactions {
-            return Err(damaged(format!("{group} has other transactions without probes")));
+        let (whole, transactions) = find(&self.wholes, group)?;
+        let (mut categories, again) = find(&self.categories, group)?;
+        if transactions != again {
+            return Err(damaged(format!("{group} has {transactions} transactions, then {again}")));
         }
-        let mut categories = [0; Category::CALLS + 1];
-        for category in Category::ALL {
-            let count = self.count(Part::Category(category), group)?;
-            if count.tally != probed.tally {
-                let part = category.name();
-                return Err(damaged(format!("{part} of {group} was counted on other calls")));
-            }
-            categories[category as usize] = count.instructions;
-        }
-        let (whole, tally) = (whole.instructions, probed.tally);
-        Ok(Breakdown { whole, probed: probed.instructions, categories, tally })
+        let switching = self.switching()? * transactions;
+        let other = categories[Category::Other as usize].checked_sub(switching);
+        let (Some(whole), Some(other)) = (whole.checked_sub(switching), other) else {
+            return Err(damaged(format!("{group} costs less than nothing")));
+        };
+        categories[Category::Other as usize] = other;
+        Ok(Breakdown { whole, categories, transactions })
     }
-}
-
-/// `instructions / times`, which leaves no remainder.
-fn exact(instructions: u64, times: u64, part: Part) -> Result<u64, CounterError> {
-    if times == 0 || !instructions.is_multiple_of(times) {
-        let what = format!(
-            "{times} empty probes of {part} cost {instructions} instructions \
-             (only optimised builds can be counted)"
-        );
-        return Err(damaged(what));
-    }
-    Ok(instructions / times)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn add(counts: &mut Counts, part: Part, group: &str, transactions: u64, calls: u64, ir: u64) {
-        let tally = Tally { transactions, calls: [0, calls, 0, 0, 0, 0, 0] };
-        let label = Label { part, group, tally };
-        counts.add(&label.to_string(), ir).unwrap();
+    fn add(counts: &mut Counts, group: &str, transactions: u64, whole: u64, costs: Costs) {
+        let label = Label { group, transactions }.to_string();
+        counts.add_whole(&label, whole).unwrap();
+        counts.add_categories(&label, costs).unwrap();
+    }
+
+    fn empty() -> Counts {
+        let mut counts = Counts::default();
+        add(&mut counts, EMPTY_TRANSACTIONS, 10, 60, [0, 0, 0, 0, 0, 0, 0, 60]);
+        counts
     }
 
     #[test]
-    fn probes_are_taken_off_per_transaction_and_call() {
-        let mut counts = Counts::default();
-        add(&mut counts, Part::Whole, EMPTY_TRANSACTIONS, 10, 0, 60);
-        add(&mut counts, Part::Whole, EMPTY_CALLS, 10, 80, 60 + 400);
-        add(&mut counts, Part::Whole, "payment", 100, 300, 100 * 1000 + 100 * 6 + 300 * 5);
-        assert_eq!(counts.probe(Part::Whole).unwrap(), (6, 5));
-        let count = counts.count(Part::Whole, "payment").unwrap();
-        assert_eq!((count.instructions, count.probes), (100_000, 2_100));
-        assert_eq!(count.per_transaction(), 1000.0);
+    fn switching_is_taken_off() {
+        let mut counts = empty();
+        add(&mut counts, "payment", 100, 10_600, [0, 6_000, 0, 0, 0, 0, 0, 4_500]);
+        counts.add_whole("some other dump", 1).unwrap();
+        assert_eq!(counts.switching().unwrap(), 6);
         assert_eq!(counts.groups(), ["payment"]);
-        counts.add("some other dump", 1).unwrap();
-        assert_eq!(counts.groups(), ["payment"]);
+        let breakdown = counts.breakdown("payment").unwrap();
+        assert_eq!((breakdown.whole, breakdown.transactions), (10_000, 100));
+        assert_eq!(breakdown.categories, [0, 6_000, 0, 0, 0, 0, 0, 3_900]);
+        assert!((breakdown.sum_error_percent() - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn counts_with_something_else_in_them_are_refused() {
+        let refused = |counts: &Counts, expect: &str| {
+            let message = counts.breakdown("payment").unwrap_err().to_string();
+            assert!(message.contains(expect), "{message}");
+        };
+        refused(&empty(), "payment was not counted");
         let mut counts = Counts::default();
-        add(&mut counts, Part::Whole, EMPTY_TRANSACTIONS, 10, 0, 61);
-        add(&mut counts, Part::Whole, "payment", 100, 300, 100_000);
-        let error = counts.count(Part::Whole, "payment").unwrap_err();
-        assert!(error.to_string().contains("10 empty probes of whole cost 61"), "{error}");
-        assert!(counts.count(Part::Category(Category::Pin), "payment").is_err());
-        let label = Label { part: Part::Whole, group: "payment", tally: Tally::default() };
-        assert!(counts.add(&label.to_string(), 1).is_err(), "counted twice");
+        add(&mut counts, EMPTY_TRANSACTIONS, 10, 61, [0, 0, 0, 0, 0, 0, 0, 61]);
+        add(&mut counts, "payment", 10, 1_000, [0; 8]);
+        refused(&counts, "10 empty transactions cost 61");
+        let mut counts = Counts::default();
+        add(&mut counts, EMPTY_TRANSACTIONS, 10, 60, [0, 10, 0, 0, 0, 0, 0, 50]);
+        add(&mut counts, "payment", 10, 1_000, [0; 8]);
+        refused(&counts, "and 10 cost [0, 10,");
+        let mut counts = empty();
+        add(&mut counts, "payment", 10, 59, [0; 8]);
+        refused(&counts, "payment costs less than nothing");
     }
 
     #[test]
-    fn a_breakdown_needs_the_same_transactions_everywhere() {
-        let mut counts = Counts::default();
-        for part in Part::ALL {
-            add(&mut counts, part, EMPTY_TRANSACTIONS, 1, 0, 0);
-            add(&mut counts, part, EMPTY_CALLS, 1, 8, 0);
-            let (calls, ir) = match part {
-                Part::Whole => (0, 75),
-                Part::Probed => (20, 81),
-                Part::Category(_) => (20, 10),
-            };
-            add(&mut counts, part, "payment", 10, calls, ir);
-            add(&mut counts, part, "delivery", 10 + u64::from(part == Part::Whole), 0, ir);
-            let pin = part == Part::Category(Category::Pin);
-            add(&mut counts, part, "new_order", 10, 5 + u64::from(pin), ir);
-        }
-        let breakdown = counts.breakdown("payment").unwrap();
-        assert_eq!(breakdown.tally.calls[Category::Lookup as usize], 20);
-        assert!((breakdown.sum_error_percent() - 100.0 / 81.0).abs() < 1e-9);
-        assert!((breakdown.probe_effect_percent() - 8.0).abs() < 1e-9);
-        assert!(counts.breakdown("delivery").is_err());
-        let error = counts.breakdown("new_order").unwrap_err().to_string();
-        assert!(error.contains("pin of new_order was counted on other calls"), "{error}");
+    fn both_runs_count_the_same_transactions_once() {
+        let mut counts = empty();
+        let label = |transactions| Label { group: "payment", transactions }.to_string();
+        counts.add_whole(&label(10), 1_000).unwrap();
+        counts.add_categories(&label(11), [100; 8]).unwrap();
+        let message = counts.breakdown("payment").unwrap_err().to_string();
+        assert!(message.contains("payment has 10 transactions, then 11"), "{message}");
+        assert!(counts.add_whole(&label(10), 1_000).is_err(), "counted twice");
     }
 }

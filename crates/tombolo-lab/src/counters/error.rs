@@ -19,11 +19,11 @@ pub enum CounterError {
         /// How it failed.
         source: io::Error,
     },
-    /// The process has several threads where it must have one.
-    Threads(usize),
+    /// A program does not say which of its instructions belong to which function.
+    NoDebugInformation(String),
     /// A counted process ended badly.
     Child {
-        /// What it counted, or the program's name.
+        /// The program's name.
         what: String,
         /// How it ended.
         how: String,
@@ -47,10 +47,10 @@ impl fmt::Display for CounterError {
                  use --counter callgrind"
             ),
             Self::System { what, source } => write!(f, "cannot {what}: {source}"),
-            Self::Threads(threads) => write!(
+            Self::NoDebugInformation(path) => write!(
                 f,
-                "a process with {threads} threads cannot be forked for counting: \
-                 load on one thread, or join the loaders first"
+                "{path} has no debug information that names the store's calls: build it with \
+                 this repository's release profile, or use --counter none"
             ),
             Self::Child { what, how } => write!(f, "the counted process of {what} {how}"),
             Self::Damaged(what) => write!(f, "the counts cannot be used: {what}"),

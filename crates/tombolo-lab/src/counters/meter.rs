@@ -2,7 +2,7 @@
 //!
 //! # The probe
 //! One short fixed sequence, the same in every place (LG-38 used PAPI here, 535 instructions and
-//! 1,350 cycles a time; this is five instructions for a call that is not counted):
+//! 1,350 cycles a time; this is five instructions where nothing is counted):
 //!
 //! ```text
 //!     inc  calls[c]            on entering only: the probes in a count are known
@@ -17,22 +17,20 @@
 //! done:
 //! ```
 //!
+//! # Counting with callgrind
+//! [`Meter::count`] arms the boundaries of transactions, and only those: they switch callgrind's
+//! collecting on and off. Which instruction belongs to which call is found out afterwards, from the
+//! program's debug information; the counted store contains no probe.
+//!
 //! Callgrind collects by basic blocks and looks whether it collects when a block is over: the block
 //! that a switching-on request ends is counted, the block that a switching-off request ends is not.
 //! Both are `lea, xor, request` here, because they are jumped to. So what a probe adds to a count
-//! does not depend on the code around it, and is the same whole number everywhere.
-//!
-//! # Counting with callgrind
-//! [`Meter::count`] names the one [`Part`] to count in this process. `Whole` and `Probed` arm the
-//! transaction's boundaries, a category its calls' boundaries, `Other` both: the transaction's
-//! begin switches on, each call's begin off and its end on again. The cost of empty probes under
-//! the same arming is counted in the same process and dumped first, so that
-//! [`counts`](super::counts) can subtract it. A process counts one part: the next one is counted by
-//! another child of [`fork_each`](super::fork::fork_each).
+//! does not depend on the code around it, and is the same whole number everywhere. Empty
+//! transactions are counted and dumped first, so that [`counts`](super::counts) can subtract it.
 //!
 //! # Counting natively
-//! [`Meter::time`] arms everything to read a [`Native`] counter; one run gives all categories, less
-//! accurately, as the paper did it.
+//! [`Meter::time`] arms all boundaries to read a [`Native`] counter; one run on a store with probes
+//! gives all categories, less accurately, as the paper did it.
 //!
 //! # What it does not do
 //! Calls do not nest, and it does not check that: a check would be in every count. It is not shared
@@ -46,7 +44,7 @@
 use super::client::{self, magic};
 use super::hardware::Instructions;
 use super::label::{self, Label};
-use super::{Category, CounterError, Kind, Part, Tally, tsc};
+use super::{Category, CounterError, Kind, Tally, tsc};
 use std::arch::{asm, naked_asm};
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
@@ -131,7 +129,7 @@ pub enum Native {
 enum Mode {
     #[default]
     Off,
-    Callgrind(Part),
+    Callgrind,
     Native(Native, Probe),
     /// The native counter failed while a transaction ran.
     Failed(CounterError),
@@ -334,7 +332,7 @@ impl Meter {
                     0
                 }
             },
-            Mode::Off | Mode::Callgrind(_) | Mode::Failed(_) => 0,
+            Mode::Off | Mode::Callgrind | Mode::Failed(_) => 0,
         }
     }
 
@@ -360,7 +358,7 @@ impl Meter {
 
     /// Counts nothing from here on; stops callgrind's instrumentation if it was on.
     pub fn stop(&self) {
-        if let Mode::Callgrind(_) = self.mode.replace(Mode::Off) {
+        if let Mode::Callgrind = self.mode.replace(Mode::Off) {
             client::stop_instrumentation();
         }
         self.arming.set([UNARMED; SLOTS]);
@@ -370,37 +368,31 @@ impl Meter {
 
 /// Counting with callgrind.
 impl Meter {
-    /// Counts `part` from here on, in a process that runs under callgrind, and first what its
-    /// probes cost.
+    /// Counts transactions from here on, in a process that runs under callgrind, and first what it
+    /// costs to switch collecting on and off.
     ///
     /// # Errors
     /// When the process does not run under valgrind.
     ///
     /// # Panics
     /// When a transaction is open, or something is already being counted with callgrind.
-    pub fn count(&self, part: Part) -> Result<(), CounterError> {
+    pub fn count(&self) -> Result<(), CounterError> {
         if !client::running_on_valgrind() {
             return Err(CounterError::NotUnderCallgrind);
         }
         assert_eq!(self.hot.armed.get(), [UNARMED; SLOTS], "no transaction is open");
-        let counting = matches!(*self.mode.borrow(), Mode::Callgrind(_));
-        assert!(!counting, "one part is counted at a time");
+        let counting = matches!(*self.mode.borrow(), Mode::Callgrind);
+        assert!(!counting, "it counts once at a time");
         let mut arming = [UNARMED; SLOTS];
-        match part {
-            Part::Whole | Part::Probed => arming[TRANSACTION] = ARMED_TOGGLE,
-            Part::Category(Category::Other) => arming = [ARMED_TOGGLE; SLOTS],
-            Part::Category(category) => arming[category as usize] = ARMED_TOGGLE,
-        }
+        arming[TRANSACTION] = ARMED_TOGGLE;
         self.arming.set(arming);
         self.reset();
-        *self.mode.borrow_mut() = Mode::Callgrind(part);
+        *self.mode.borrow_mut() = Mode::Callgrind;
         client::start_instrumentation();
         client::zero_stats();
         let only = self.only.replace(None);
         self.run_empty_transactions();
-        self.dump_as(part, label::EMPTY_TRANSACTIONS);
-        self.run_empty_calls(part);
-        self.dump_as(part, label::EMPTY_CALLS);
+        self.dump_as(label::EMPTY_TRANSACTIONS);
         self.only.set(only);
         Ok(())
     }
@@ -412,17 +404,16 @@ impl Meter {
     /// digits, `_`, `-` or `.`.
     pub fn dump(&self, group: &str) {
         assert!(label::is_group_name(group), "{group:?} cannot be the name of a group");
-        let Mode::Callgrind(part) = *self.mode.borrow() else {
-            panic!("a dump needs a count with callgrind");
-        };
-        self.dump_as(part, group);
+        let counting = matches!(*self.mode.borrow(), Mode::Callgrind);
+        assert!(counting, "a dump needs a count with callgrind");
+        self.dump_as(group);
     }
 
-    fn dump_as(&self, part: Part, group: &str) {
-        // On the stack: an allocation here would change what the allocator does in the next group,
-        // and differently in each part. The longest label has 260 bytes.
-        let mut name = [0; 400];
-        let label = Label { part, group, tally: self.tally() };
+    fn dump_as(&self, group: &str) {
+        // On the stack: an allocation here would change what the allocator does in the next group.
+        // The longest label has 94 bytes.
+        let mut name = [0; 128];
+        let label = Label { group, transactions: self.tally().transactions };
         let fits = write!(&mut name[..], "{label}\0").is_ok();
         assert!(fits, "the name of a dump is bounded");
         client::dump_stats(CStr::from_bytes_until_nul(&name).unwrap_or_default());
@@ -446,35 +437,12 @@ impl Meter {
         }
     }
 
-    /// For a category its own calls; else any will do: their probes differ in an address only.
-    fn run_empty_calls(&self, part: Part) {
-        match part {
-            Part::Category(Category::Begin) => self.repeat_empty_calls(call::Begin),
-            Part::Category(Category::Pin) => self.repeat_empty_calls(call::Pin),
-            Part::Category(Category::Update) => self.repeat_empty_calls(call::Update),
-            Part::Category(Category::Create) => self.repeat_empty_calls(call::Create),
-            Part::Category(Category::Insert) => self.repeat_empty_calls(call::Insert),
-            Part::Category(Category::Commit) => self.repeat_empty_calls(call::Commit),
-            Part::Whole | Part::Probed | Part::Category(Category::Lookup | Category::Other) => {
-                self.repeat_empty_calls(call::Lookup);
-            }
-        }
-    }
-
-    /// Never inlined: merged with the code for another category it would begin with a choice.
-    #[inline(never)]
-    fn repeat_empty_calls<C: Call>(&self, call: C) {
-        for _ in 0..EMPTY_RUNS {
-            self.empty_calls(call);
-        }
-    }
-
     /// A transaction with nothing but empty calls in it.
-    #[inline(always)]
-    fn empty_calls<C: Call>(&self, call: C) {
+    #[inline(never)]
+    fn empty_calls(&self) {
         let empty_call = || {
-            self.enter(call);
-            self.exit(call);
+            self.enter(call::Lookup);
+            self.exit(call::Lookup);
         };
         self.transaction_begin(Kind(0));
         empty_call();
@@ -497,7 +465,7 @@ impl Meter {
             self.transaction_end();
             transactions.push(self.sums[TRANSACTION].get());
             self.reset();
-            self.empty_calls(call::Lookup);
+            self.empty_calls();
             with_calls.push(self.sums[TRANSACTION].get());
             inside.push(self.sums[Category::Lookup as usize].get());
         }

@@ -3,37 +3,42 @@
 //! # What it is
 //! Three sources of counts and one way to tell them what runs (LG-38, LG-39, LG-44, LG-45):
 //! - [`callgrind`] counts instructions exactly, the same on every machine. The counted process is a
-//!   child under valgrind; [`client`] are the requests it makes, [`fork`] gives every count the
-//!   same loaded database, [`counts`] takes the probes' own cost off.
+//!   child under valgrind; [`client`] are the requests it makes. What it dumps (`dumps`) is divided
+//!   among calls (`attribution`) that are found by [`names`] in the debug information (`symbols`);
+//!   [`counts`] is the result.
 //! - [`tsc`] reads the processor's time-stamp counter: cycles, measured natively.
 //! - [`hardware`] reads the processor's instruction counter, where the machine lets us.
-//! - [`meter`] is told where transactions and calls begin and end and drives one of the three.
+//! - [`meter`] is told where transactions, and natively calls, begin and end and drives one of the
+//!   three.
 //!
 //! [`miss`] measures what one dependent cache miss costs, to be printed beside every time.
 //!
 //! # What it does not do
 //! It knows no store, no workload and no profile: whoever wraps a store calls the meter, whoever
-//! drives a workload says which transactions are counted. A store without that wrapper contains
-//! none of this code.
+//! counts says which functions are calls, whoever drives a workload says which transactions are
+//! counted. A store without that wrapper contains none of this code.
 //!
 //! # Invariants
 //! - Times and callgrind counts never come from the same run.
+//! - Callgrind counts the code that is shipped, without probes in it.
 //! - What a probe costs is measured in the same process as the counts it is subtracted from; for
 //!   callgrind it is a whole number of instructions, or the count is refused.
 
+mod attribution;
 pub mod callgrind;
 #[expect(unsafe_code, reason = "valgrind's client requests are a magic instruction sequence")]
 pub mod client;
 pub mod counts;
+mod dumps;
 mod error;
-#[expect(unsafe_code, reason = "fork, waitpid and _exit have no safe interface")]
-pub mod fork;
 pub mod hardware;
 mod label;
 #[expect(unsafe_code, reason = "a probe is a fixed instruction sequence that callgrind can count")]
 pub mod meter;
 #[expect(unsafe_code, reason = "huge pages are asked for with madvise")]
 pub mod miss;
+pub mod names;
+mod symbols;
 #[expect(unsafe_code, reason = "the time-stamp counter is read by an intrinsic")]
 pub mod tsc;
 
@@ -42,11 +47,9 @@ mod tests;
 
 pub use error::CounterError;
 
-use std::fmt;
-
 /// What a part of a transaction does, by the calls it makes (the columns of LG-44 and LG-45).
 ///
-/// Deletions and scans have no column in the papers: they are not probed and count as `Other`.
+/// Deletions and scans have no column in the papers: they count as `Other`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     /// Opening the transaction.
@@ -96,54 +99,6 @@ impl Category {
             Self::Commit => "commit",
             Self::Other => "other",
         }
-    }
-}
-
-/// What one counted run counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Whole transactions, on a store without probes: what a transaction costs.
-    Whole,
-    /// Whole transactions, on the store with probes: what the categories have to add up to. Probes
-    /// that do nothing still keep the compiler from merging what is before and after them.
-    Probed,
-    /// Only the calls of one category, or, for `Other`, only what is between the calls.
-    Category(Category),
-}
-
-impl Part {
-    /// Every part, `Whole` first: what a full breakdown counts.
-    pub const ALL: [Self; Category::CALLS + 3] = [
-        Self::Whole,
-        Self::Probed,
-        Self::Category(Category::Begin),
-        Self::Category(Category::Lookup),
-        Self::Category(Category::Pin),
-        Self::Category(Category::Update),
-        Self::Category(Category::Create),
-        Self::Category(Category::Insert),
-        Self::Category(Category::Commit),
-        Self::Category(Category::Other),
-    ];
-
-    /// Its name: `whole`, `probed`, or the category's.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Probed => "probed",
-            Self::Category(category) => category.name(),
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.name() == name)
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,15 +1,14 @@
-//! The meter outside callgrind, and what forking refuses. Counting for real is tested by
-//! `tests/counters.rs`, which has a `main` of its own.
+//! The meter outside callgrind. Counting for real is tested by `tests/counters.rs`, which has a
+//! `main` of its own.
 
-use super::fork::{fork_each, threads};
 use super::meter::{Meter, Native, call};
-use super::{Category, CounterError, Kind, Part, Tally};
+use super::{Category, CounterError, Kind, Tally};
 use std::hint::black_box;
 
 #[test]
 fn nothing_is_counted_without_callgrind() {
     let meter = Meter::new();
-    let error = meter.count(Part::Whole).unwrap_err();
+    let error = meter.count().unwrap_err();
     assert!(matches!(error, CounterError::NotUnderCallgrind), "{error}");
     meter.transaction_begin(Kind(0));
     meter.enter(call::Lookup);
@@ -73,20 +72,4 @@ fn without_calls_everything_is_other() {
     assert_eq!(count.categories[..Category::CALLS], [0.0; Category::CALLS]);
     assert_eq!(count.categories[Category::Other as usize], count.whole);
     assert!(count.whole > 60_000.0, "{count:?}");
-}
-
-#[test]
-fn a_process_with_threads_is_not_forked() {
-    // libtest may run this on its only thread; with a second one there is always a reason.
-    let (stop, wait) = std::sync::mpsc::channel::<()>();
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the test needs a second thread, whoever runs it"
-    )]
-    let other = std::thread::spawn(move || wait.recv());
-    assert!(threads().unwrap() > 1);
-    let error = fork_each(&["one"], 1, |_| Vec::new()).unwrap_err();
-    assert!(matches!(error, CounterError::Threads(2..)), "{error}");
-    drop(stop);
-    assert!(other.join().unwrap().is_err());
 }
