@@ -40,6 +40,8 @@ const CALLS: CallNames = CallNames {
         ("begin", Category::Begin),
         ("lookup", Category::Lookup),
         ("lookup_many", Category::Lookup),
+        ("lookup_for_update", Category::Lookup),
+        ("lookup_many_for_update", Category::Lookup),
         ("prefetch", Category::Lookup),
         ("pin", Category::Pin),
         ("update", Category::Update),
@@ -298,6 +300,28 @@ mod tests {
         assert!(bad.len() > 5 && bad.len() < 50, "one in a hundred orders: {}", bad.len());
         assert!(good.iter().all(|input| kind_of(input).0 < ABORTS));
         assert!(bad.iter().all(|input| kind_of(input).0 == ABORTS));
+    }
+
+    /// A call that is added to the trait must not become `other` by being forgotten.
+    #[test]
+    fn every_method_of_a_store_has_its_category() {
+        let source = include_str!("../../tombolo-storage/src/store.rs");
+        let (_, body) = source.split_once("\npub trait Store: Sized {\n").unwrap();
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let name = |line: &'static str| line.strip_prefix("    fn ")?.split(['<', '(']).next();
+        let methods: Vec<_> = body.lines().filter_map(name).collect();
+        for (method, _) in CALLS.methods {
+            assert!(methods.contains(method), "{method} is no method of the trait");
+        }
+        let others: Vec<_> = methods
+            .into_iter()
+            .filter(|method| !CALLS.methods.iter().any(|(known, _)| known == method))
+            .collect();
+        let in_transactions =
+            ["phase", "begin_writes", "abort", "scan", "rows", "delete", "remove"];
+        let outside = ["schema", "create_table", "poison", "check", "usage", "fail"];
+        let decided = |method: &&str| in_transactions.contains(method) || outside.contains(method);
+        assert!(others.iter().all(decided), "decide what these count as: {others:?}");
     }
 
     #[test]
