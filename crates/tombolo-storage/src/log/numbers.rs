@@ -3,7 +3,7 @@
 //! A counter that advances by the length each record would have had, stamped on pages and kept by
 //! transactions as ever. No latch, version or cache check uses such a number, so S4 can stand alone.
 
-use super::record::{HEADER_BYTES, record_bytes};
+use super::record::record_bytes;
 use super::{Change, LogError, LogSettings, LogUsage, Logging, UndoRecord};
 use crate::disk::Disk;
 use crate::error::Error;
@@ -152,4 +152,3 @@ impl<L: Latching> Logging for Numbers<L> {
         Ok(())
     }
 }
-const _: () = assert!(HEADER_BYTES.is_multiple_of(super::record::ALIGNMENT_BYTES));

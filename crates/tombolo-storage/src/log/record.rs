@@ -70,7 +70,7 @@ const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as us
 /// The length of a record with so many bytes of images.
 #[inline(always)]
 pub const fn record_bytes(image_bytes: usize) -> usize {
-    (HEADER_BYTES + image_bytes).next_multiple_of(ALIGNMENT_BYTES)
+    (HEADER_BYTES + image_bytes + (ALIGNMENT_BYTES - 1)) & !(ALIGNMENT_BYTES - 1)
 }
 
 /// What a record says.

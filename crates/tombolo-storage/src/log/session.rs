@@ -7,6 +7,9 @@
 //! Invariants: a record's `previous` and `undo_next` lead backwards; a transaction that has records
 //! has reserved the space it needs to end (`reserved`), and the ring's total is the sum over all.
 //!
+//! A change with two images of 60 bytes takes about 350 instructions, of which the checksum 60 and
+//! three copies 50; a commit about 190 (`examples/log_probe.rs`).
+//!
 //! Not here: what undo does, who is told when a transaction is durable.
 
 use std::marker::PhantomData;

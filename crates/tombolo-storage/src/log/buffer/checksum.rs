@@ -1,7 +1,7 @@
-//! CRC-32C of whole words: two instructions for eight bytes where the processor has one for that.
+//! CRC-32C of few bytes: not three instructions for eight, where the processor has one for that.
 //!
-//! The library that pages use is made for long input; a record's 200 bytes cost it three times as
-//! many instructions. Not here: what is summed.
+//! The library that pages use is made for long input; a record's 200 bytes take it nearly three
+//! times as many instructions. Not here: what is summed.
 
 /// Continues the CRC-32C `seed` over `bytes`; the same as `crc32c::crc32c_append`.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse4.2"))]

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::disk::{DiskError, DiskFile, Open};
-use crate::paged::pool::WriteAhead as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -14,7 +14,9 @@ use crate::disk::{Disk, MemDisk};
 use crate::latch::{Latched, Unlatched};
 use crate::memory::test_random::Random;
 use crate::paged::heap::Place;
-use crate::paged::page::{PageId, StoreId};
+use crate::paged::page::{LargePages, PageId, PageKind, PageSize, SmallPages, StoreId};
+use crate::paged::pool::{DirectFrames, ExclusivePage, PageAccess, ReadPage, WriteAhead};
+use crate::probe::{self, Counter};
 use crate::row::RowId;
 
 type DiskLog = Log<ToDisk, Latched>;
@@ -198,4 +200,48 @@ fn a_reader_can_wait_for_what_it_read() {
     assert_eq!(committed(&disk).unwrap(), []);
     log.flush().unwrap();
     assert_eq!((committed(&disk).unwrap(), log.usage().flushes), (vec![2], 1));
+}
+
+/// What the log keeps of a page is the page.
+#[test]
+fn a_page_image_is_the_page() {
+    fn image<S: PageSize>() {
+        let disk = MemDisk::new();
+        let log = Log::<ToDisk, Unlatched>::create(settings(), Some(&disk)).unwrap();
+        let frames = DirectFrames::<S, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
+        let mut page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
+        page.page_mut().set_extra(77);
+        page.page_mut().body_mut()[S::BYTES - 100..][..3].copy_from_slice(b"end");
+        let lsn = log.page_image(page.page()).unwrap().unwrap();
+        log.ahead().flush_to(lsn).unwrap();
+        let mut images = 0;
+        read_log(&disk, |at, record| {
+            let (store, id, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
+            assert_eq!((at, record.transaction, record.is_redo_only), (lsn, 0, true));
+            assert_eq!(record.content, Content::PageImage { store, page: id, bytes });
+            images += 1;
+        })
+        .unwrap();
+        assert_eq!((images, log.usage().bytes), (1, 64 + S::BYTES as u64));
+    }
+    image::<SmallPages>();
+    image::<LargePages>();
+}
+
+/// Each component counts what it did, and one that is not there nothing.
+#[test]
+fn the_work_is_counted() {
+    fn work(log: &impl Logging) -> [u64; 3] {
+        probe::take();
+        commit_one(log, 1).unwrap();
+        let work = probe::take();
+        [Counter::LogRecords, Counter::LogBytes, Counter::LsnWrites].map(|at| work.get(at))
+    }
+    let log = Log::<InMemory, Unlatched>::create(settings(), None).unwrap();
+    let numbers = Numbers::<Unlatched>::create(settings(), None).unwrap();
+    let none = NoLog::create(settings(), None).unwrap();
+    let counted = [work(&log), work(&numbers), work(&none)];
+    // A change of 28 bytes on a page, and the commit.
+    let expected = [[2, 96 + 64, 3], [0, 0, 3], [0; 3]];
+    assert_eq!(counted, if probe::enabled() { expected } else { [[0; 3]; 3] });
 }

@@ -4,7 +4,6 @@ use super::*;
 use crate::disk::{Fault, Operation};
 use crate::error::Error;
 use crate::log::record::Record;
-use crate::paged::pool::WriteAhead as _;
 
 /// What a reader must find: LSN, transaction, previous, whether it is only redone, what.
 #[derive(Clone, Debug, PartialEq)]
