@@ -3,7 +3,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | length of the whole record, a multiple of 8 |
-//! | 4 | 4 | checksum: CRC-32C that starts from the length and runs over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN |
+//! | 4 | 4 | checksum (below) |
 //! | 8 | 1 | kind: 1–14 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted |
 //! | 9 | 1 | flags: bit 0 redo only |
 //! | 10 | 2 | store |
@@ -14,13 +14,17 @@
 //! | 22 | 2 | bytes of the image before |
 //! | 24 | 2 | bytes of the image after |
 //! | 26 | 6 | 0 |
-//! | 32 | 8 | row: its location + 1, 0 for none; of *committed* and *aborted*: the log was known to be durable up to this LSN, exclusive |
+//! | 32 | 8 | row: its location + 1, 0 for none; or durable (below) |
 //! | 40 | 8 | transaction, 0 for none |
 //! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
-//! | 56 | 8 | undo next: of a record that is redone only, the LSN where undoing its transaction goes on, 0 for nowhere |
+//! | 56 | 8 | undo next: if redo only, the LSN where undo goes on, 0 for nowhere |
 //! | 64 | | the image before, the image after, zeros up to the length |
 //!
-//! All numbers are little-endian. A record in another place than the one it was written for is found
+//! All numbers are little-endian. The checksum is the CRC-32C that starts from the length and runs
+//! over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN. *Durable*,
+//! of records that end a transaction: the log was known to be durable up to this LSN, exclusive.
+//!
+//! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
 
 use super::buffer::checksum;
