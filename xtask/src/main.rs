@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
-//! address sanitizer, `cargo xtask loom` explores interleavings of threads. The only scripts beside this program are `.ci/run`, which calls it, and
-//! `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
+//! address sanitizer, `cargo xtask loom` explores interleavings of threads. The only scripts beside this
+//! program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it
+//! must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
 //! what [`needs`] lists. It depends on the standard library only, so that it builds before anything else.
