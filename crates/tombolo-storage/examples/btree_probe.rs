@@ -18,7 +18,9 @@ use std::ops::ControlFlow;
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::key::KeyPart;
 use tombolo_storage::latch::{Latched, Unlatched};
-use tombolo_storage::paged::btree::{BTree, IntegerKeys, KeyFormat, KeyShape, Meet, TypedColumns};
+use tombolo_storage::paged::btree::{
+    BTree, Inserted, IntegerKeys, KeyFormat, KeyShape, Meet, TypedColumns,
+};
 use tombolo_storage::paged::heap::{Place, Stamp};
 use tombolo_storage::paged::page::{SmallPages, StoreId};
 use tombolo_storage::paged::pool::{BufferPool, DirectFrames, NoWriteAhead, PageAccess, PageError};
@@ -66,7 +68,8 @@ fn spread(n: u64) -> u64 {
 
 fn put<P: PageAccess, K: KeyFormat>(access: &P, tree: &BTree<P, K>, key: &[u8], row: u64) -> Probe {
     let meet = |_, _| Meet::Duplicate;
-    black_box(tree.insert(access, key, RowId::new(row), meet, unlogged, &())?);
+    let inserted = tree.insert(access, key, RowId::new(row), meet, unlogged, &())?;
+    assert_eq!(inserted, Inserted::Done);
     Ok(())
 }
 

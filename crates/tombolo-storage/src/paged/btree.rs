@@ -11,6 +11,16 @@
 //! thread at a time, which takes the pages of a step alone: each step leaves a whole tree, is told
 //! to [`Structure`], and changes nothing if it fails. Whoever goes from right to left tries.
 //!
+//! Instructions of one call on a tree of 300,000 entries, three levels of 8 KB pages, making the
+//! key not counted (`examples/btree_probe.rs`):
+//!
+//! | | find | insert |
+//! |---|---|---|
+//! | integer keys, direct frames without latches | 360 | 875 |
+//! | integer keys, latched buffer pool | 645 | 1,160 |
+//! | typed keys of three columns, direct frames without latches | 3,110 | 3,600 |
+//! | typed keys of three columns, latched buffer pool | 3,380 | 3,850 |
+//!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 
 mod check;
