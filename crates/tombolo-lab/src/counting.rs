@@ -12,6 +12,7 @@
 //! input says spoils the count loudly.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use tombolo_engine::threads;
 use tombolo_storage::memory::Limits;
@@ -20,7 +21,7 @@ use crate::counters::callgrind::{Callgrind, Program};
 use crate::counters::hardware::Instructions;
 use crate::counters::meter::{Native, NativeCount};
 use crate::counters::names::CallNames;
-use crate::counters::{self, Category};
+use crate::counters::{self, Category, CounterError};
 use crate::drive::{KINDS, kind_name};
 use crate::estimate;
 use crate::failure::Failure;
@@ -132,20 +133,28 @@ impl Counter {
     /// # Errors
     /// When the machine does not have the one that is asked for by name.
     pub fn choose(setting: &str) -> Result<(Option<Self>, Option<String>), Failure> {
-        let valgrind = || Callgrind::find().map(|_| Self::Callgrind);
+        let valgrind = || -> Result<Self, CounterError> {
+            Callgrind::find()?;
+            Callgrind::verify(&own_file()?)?;
+            Ok(Self::Callgrind)
+        };
         let perf = || Instructions::open().map(|_| Self::Perf);
         match setting {
             "perf" => Ok((Some(perf()?), None)),
             "callgrind" => Ok((Some(valgrind()?), None)),
             "auto" => match perf().or_else(|_| valgrind()) {
                 Ok(counter) => Ok((Some(counter), None)),
-                Err(_) => Ok((
+                Err(CounterError::NoValgrind) => Ok((
                     None,
                     Some(
                         "instructions are not counted: this machine has no hardware counter and \
                          no valgrind (apt-get install valgrind); times are given"
                             .to_owned(),
                     ),
+                )),
+                Err(error) => Ok((
+                    None,
+                    Some(format!("instructions are not counted: {error}; times are given")),
                 )),
             },
             _ => Ok((None, None)),
@@ -230,13 +239,16 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))
 }
 
+/// The file of this very command.
+fn own_file() -> Result<PathBuf, CounterError> {
+    std::env::current_exe()
+        .map_err(|source| CounterError::System { what: "find the command's own file", source })
+}
+
 fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::environment(format!("the command cannot find its own file: {error}"))
-    })?;
     let mut args = vec![OsString::from(CHILD_COMMAND)];
     args.extend(plan.count_arguments().into_iter().map(OsString::from));
-    let program = Program { program, args, env: Vec::new() };
+    let program = Program { program: own_file()?, args, env: Vec::new() };
     let counts = Callgrind::find()?.run(&program, CALLS)?.counts;
     let mut groups = Vec::new();
     for name in counts.groups() {

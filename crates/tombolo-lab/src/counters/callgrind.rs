@@ -22,7 +22,7 @@ use super::attribution::attribute;
 use super::counts::Counts;
 use super::dumps;
 use super::names::CallNames;
-use super::symbols::Symbols;
+use super::symbols::{Symbols, verify_debug_information};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -69,6 +69,15 @@ impl Callgrind {
         found.map(|valgrind| Self { valgrind }).ok_or(CounterError::NoValgrind)
     }
 
+    /// Refuses a program in which calls cannot be told apart, before anything runs.
+    ///
+    /// # Errors
+    /// When its file cannot be read or has no debug information.
+    pub fn verify(program: &Path) -> Result<(), CounterError> {
+        let (path, file) = read_program(program)?;
+        verify_debug_information(&path, &file)
+    }
+
     fn command(&self, program: &Program, dir: &Path, detail: Detail) -> Command {
         let mut command = Command::new(&self.valgrind);
         command
@@ -106,10 +115,7 @@ impl Callgrind {
     /// When it cannot be started, fails, has no debug information, or leaves counts that cannot be
     /// used.
     pub fn run(&self, program: &Program, names: CallNames) -> Result<Counted, CounterError> {
-        let failed = || CounterError::system("read the counted program's file");
-        // Callgrind knows files by their real paths.
-        let path = fs::canonicalize(&program.program).map_err(failed())?;
-        let file = fs::read(&path).map_err(failed())?;
+        let (path, file) = read_program(&program.program)?;
         let mut symbols = Symbols::new(&path, &file, names)?;
         let totals = Running::start(self, program, Detail::Totals)?;
         let instructions = Running::start(self, program, Detail::Instructions)?;
@@ -128,6 +134,14 @@ impl Callgrind {
         symbols.verify_calls_were_found()?;
         Ok(Counted { counts, stdout })
     }
+}
+
+/// A program's file by its real path, by which callgrind knows it.
+fn read_program(program: &Path) -> Result<(PathBuf, Vec<u8>), CounterError> {
+    let failed = || CounterError::system("read the counted program's file");
+    let path = fs::canonicalize(program).map_err(failed())?;
+    let file = fs::read(&path).map_err(failed())?;
+    Ok((path, file))
 }
 
 /// What a run under callgrind writes down.

@@ -19,6 +19,16 @@ use super::{Category, CounterError};
 
 type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 
+/// An error if the program in the file at `path`, which holds `bytes`, has no debug information.
+pub(super) fn verify_debug_information(path: &Path, bytes: &[u8]) -> Result<(), CounterError> {
+    let file = object::File::parse(bytes).ok();
+    let section = file.as_ref().and_then(|file| file.section_by_name(".debug_info"));
+    match section {
+        Some(section) if section.size() > 0 => Ok(()),
+        _ => Err(CounterError::NoDebugInformation(path.display().to_string())),
+    }
+}
+
 /// The calls in one program's file.
 pub(super) struct Symbols<'f> {
     /// The file's path, as callgrind gives it.
@@ -154,7 +164,12 @@ mod tests {
     #[test]
     fn a_file_that_is_no_program_is_refused() {
         let path = Path::new("/tmp/text");
+        let refused = "/tmp/text has no debug information";
         let error = Symbols::new(path, b"just some text", NAMES).err().unwrap().to_string();
-        assert!(error.starts_with("/tmp/text has no debug information"), "{error}");
+        assert!(error.starts_with(refused), "{error}");
+        let error = verify_debug_information(path, b"just some text").unwrap_err().to_string();
+        assert!(error.starts_with(refused), "{error}");
+        let this = std::env::current_exe().unwrap();
+        assert!(verify_debug_information(&this, &std::fs::read(&this).unwrap()).is_ok());
     }
 }
