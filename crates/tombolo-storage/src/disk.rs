@@ -192,6 +192,11 @@ impl DiskError {
         self.0.offset
     }
 
+    /// How the system calls it.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.0.kind
+    }
+
     /// Whether there is no space left: on the device, in the file system's quota or limit.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

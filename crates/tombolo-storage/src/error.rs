@@ -39,12 +39,33 @@ pub enum Error {
         /// The index, by its position in the schema.
         index: u32,
     },
+    /// The transaction waited in a circle with others and was chosen to give way.
+    Deadlock,
+    /// A lock was not granted within the longest wait allowed, or, where nothing waits, at once.
+    LockTimeout,
+    /// The lock table has no room for what the transaction wants to lock.
+    LockTableFull,
+    /// Every frame of the buffer pool is in use at once.
+    PoolFull {
+        /// How many frames there are.
+        frames: u64,
+    },
     /// The disk failed.
     Disk {
         /// Where in its file.
         offset: u64,
         /// How.
         kind: std::io::ErrorKind,
+    },
+    /// A page, or what it leads to, is damaged.
+    Damaged {
+        /// Where in the data file, in bytes.
+        offset: u64,
+    },
+    /// A row is longer than a page holds.
+    RowTooLong {
+        /// The longest row, in bytes.
+        bytes_max: u64,
     },
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
@@ -58,9 +79,7 @@ pub enum Error {
 impl Error {
     /// Whether the same transaction may succeed when it is simply tried again.
     pub const fn retry(self) -> bool {
-        // Deadlocks and lock time-outs arrive with the paged store; nothing serial is cured by
-        // repetition.
-        false
+        matches!(self, Self::Deadlock | Self::LockTimeout)
     }
 
     /// Whether no further call will be answered.
@@ -91,8 +110,24 @@ impl fmt::Display for Error {
             Self::Unordered { index } => {
                 write!(f, "index {index} is a hash index and has no order: scan a tree index")
             }
+            Self::Deadlock => f.write_str("the transaction gave way in a deadlock: try it again"),
+            Self::LockTimeout => f.write_str("a lock was not granted in time: try again"),
+            Self::LockTableFull => f.write_str(
+                "the lock table is full: give it more room or lock fewer rows in a transaction",
+            ),
+            Self::PoolFull { frames } => write!(
+                f,
+                "all {frames} frames of the buffer pool are in use at once: give it more frames"
+            ),
             Self::Disk { offset, kind } => {
                 write!(f, "the disk failed at offset {offset} of a file: {kind}")
+            }
+            Self::Damaged { offset } => write!(
+                f,
+                "the data file is damaged at offset {offset}: check the directory, restore a copy"
+            ),
+            Self::RowTooLong { bytes_max } => {
+                write!(f, "the row is longer than a page holds ({bytes_max} bytes): shorten it")
             }
             Self::NoUndo => write!(
                 f,

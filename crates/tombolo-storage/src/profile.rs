@@ -1,12 +1,27 @@
 //! The switchboard: a profile names one type per switch (LG-S1 … LG-S11), and the list of all
 //! profiles.
 //!
-//! "Off" is a zero-sized sibling of "on", so a component that is off leaves no instruction behind.
-//! Numbers a user tunes are settings, not switches. Profiles know nothing of workloads. The paged
-//! store's switches join with it.
+//! "Off" is a sibling of "on" without size or code, so a component that is off leaves no
+//! instruction behind. Numbers a user tunes are settings, not switches. Profiles know nothing of
+//! workloads.
+//!
+//! A memory store is built of two components ([`MemoryProfile`]), a paged store of seven
+//! ([`PagedProfile`]), which stand for ten switches. What a switch of the paged store can be set to
+//! is in `profile/switch.rs`, the profiles that are made of them in `profile/paged.rs`.
 
+mod paged;
+mod switch;
+
+pub use paged::*;
+pub use switch::*;
+
+use crate::latch::Latching;
+use crate::lock::Locking;
+use crate::log::Logging;
 use crate::memory::log::{Log, NoLog};
 use crate::memory::undo::{Copies, NoUndo, Undo};
+use crate::paged::btree::KeyFormat;
+use crate::paged::store::{Directory, RowAccess, Sessions, Sharing};
 
 /// The components a memory store is built of.
 pub trait MemoryProfile: 'static {
@@ -36,6 +51,26 @@ impl MemoryProfile for Memory {
     type Log = NoLog;
 }
 
+/// The components a paged store is built of.
+pub trait PagedProfile: 'static {
+    /// S1: how keys are kept and compared.
+    type Keys: KeyFormat;
+    /// S2, S3, S4: what is told of every change.
+    type Log: Logging;
+    /// S5: whether transactions lock rows.
+    type Locks: Locking;
+    /// S6: whether structures are latched; how sessions share a database follows from it.
+    type Latching: Latching + Sharing;
+    /// S7: how a table or an index is found at each call.
+    type Directory: Directory<Self::Latching>;
+    /// S8, S9: how large pages are and how they are reached.
+    type Pages: RowAccess<<Self::Log as Logging>::Ahead>;
+    /// S10: whether transactions are registered.
+    type Sessions: Sessions<Self::Latching>;
+    /// Which switches are on.
+    const SWITCHES: Switches;
+}
+
 /// Which of the eleven switches of LG-S1 … LG-S11 are on, in the paper's order.
 pub type Switches = [bool; 11];
 
@@ -50,38 +85,63 @@ pub struct ProfileInfo {
     pub switches: Switches,
     /// The most threads it runs on.
     pub threads_max: usize,
-    /// The durability levels it offers.
+    /// The durability levels it offers; the first is what it does unless asked otherwise.
     pub durability: &'static [&'static str],
     /// Whether `abort` can take back writes.
     pub undo: bool,
 }
 
-/// All profiles, in the order they are listed.
-///
-/// S11 on means "the paged store is not bypassed", so both memory profiles have every switch off.
-pub const PROFILES: &[ProfileInfo] = &[
-    ProfileInfo {
-        name: Bare::NAME,
-        store: "memory",
-        switches: [false; 11],
-        threads_max: 1,
-        durability: &["none"],
-        undo: false,
-    },
-    ProfileInfo {
-        name: Memory::NAME,
-        store: "memory",
-        switches: [false; 11],
-        threads_max: 1,
-        durability: &["none"],
-        undo: true,
-    },
-];
+/// Threads that a store with locks and latches runs on: as many as the lock table has sessions for.
+pub const THREADS_MAX: usize = 256;
 
-/// Expands `$each!(Profile)` once per profile: the one place that lists the instances generic code
-/// is compiled for.
+impl ProfileInfo {
+    const fn of_memory(name: &'static str, undo: bool) -> Self {
+        // S11 on means "the paged store is not bypassed", so both memory profiles have every
+        // switch off.
+        let switches = [false; 11];
+        Self { name, store: "memory", switches, threads_max: 1, durability: &["none"], undo }
+    }
+
+    const fn of_paged<P: PagedProfile>(name: &'static str) -> Self {
+        let shared = P::SWITCHES[4] && P::SWITCHES[5];
+        Self {
+            name,
+            store: "paged",
+            switches: P::SWITCHES,
+            threads_max: if shared { THREADS_MAX } else { 1 },
+            durability: if P::SWITCHES[1] {
+                &["group", "none", "async", "sync"]
+            } else {
+                &["none"]
+            },
+            undo: P::Log::RECORDS,
+        }
+    }
+}
+
+/// All profiles: those of the memory store, then those of the paged store, each in the order they
+/// are listed.
+pub const PROFILES: &[ProfileInfo] = &{
+    let mut all = [MEMORY_PROFILES[0]; MEMORY_PROFILES.len() + PAGED_PROFILES.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = match i.checked_sub(MEMORY_PROFILES.len()) {
+            None => MEMORY_PROFILES[i],
+            Some(paged) => PAGED_PROFILES[paged],
+        };
+        i += 1;
+    }
+    all
+};
+
+/// The profiles of the memory store.
+pub const MEMORY_PROFILES: &[ProfileInfo] =
+    &[ProfileInfo::of_memory(Bare::NAME, false), ProfileInfo::of_memory(Memory::NAME, true)];
+
+/// Expands `$each!(Profile)` once per profile of the memory store: with `for_each_paged_profile!`
+/// the one place that lists the instances generic code is compiled for.
 #[macro_export]
-macro_rules! for_each_profile {
+macro_rules! for_each_memory_profile {
     ($each:ident) => {
         $each!($crate::profile::Bare);
         $each!($crate::profile::Memory);

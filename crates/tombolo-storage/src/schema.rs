@@ -8,12 +8,14 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::SchemaError;
 use crate::row::row_size;
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
 
 /// One column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnDef {
     /// Its name, lower case.
     pub name: Cow<'static, str>,
@@ -53,7 +55,7 @@ impl ColumnDef {
 }
 
 /// What finds a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// A B+tree: equality, ranges and prefixes, in key order.
     Tree,
@@ -62,7 +64,7 @@ pub enum IndexKind {
 }
 
 /// One index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexDef {
     /// Its name, unique in the schema.
     pub name: Cow<'static, str>,
@@ -75,7 +77,7 @@ pub struct IndexDef {
 }
 
 /// One table with its indexes; the first index is the primary key, if there is any.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableDef {
     /// Its name, unique in the schema.
     pub name: Cow<'static, str>,

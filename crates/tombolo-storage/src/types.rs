@@ -10,6 +10,8 @@
 //! width, so that a row never moves when a value grows; only [`Text`] and [`Bytes`], which have no
 //! bound, live in a slot of their own.
 
+use serde::{Deserialize, Serialize};
+
 use crate::row::{Column, RowBytes};
 
 /// The longest `char(n)` or `varchar(n)`; longer values are `text`.
@@ -19,7 +21,7 @@ pub const INLINE_BYTES_MAX: u16 = 2_000;
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// The type of a column, as a schema states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SqlType {
     /// `boolean`, one byte.
     Boolean,

@@ -25,8 +25,11 @@ mod typed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use tombolo_storage::memory::Limits;
-use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
+use tombolo_storage::disk::MemDisk;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::paged::store::{PagedSettings, PagedStore};
+use tombolo_storage::profile::{Bare, Conventional, Memory, MemoryProfile, PagedProfile};
+use tombolo_storage::store::Store;
 
 use definition::Form;
 use run::{Counts, Run};
@@ -63,16 +66,30 @@ fn for_seeds(name: &str, default: u64, test: impl Fn(u64) -> Counts) -> Option<C
 }
 
 /// Every tenth seed runs long enough for trees of several levels.
-fn run<P: MemoryProfile>(seed: u64) -> Counts {
-    let mut run = Run::<P>::new(seed, Limits { structure_bytes_max: 64 << 20 });
+fn run<S: Store>(seed: u64, store: S) -> Counts {
+    let mut run = Run::new(seed, store);
     run.transactions(if seed % 10 == 9 { 400 } else { 60 });
     run.counts
+}
+
+fn memory_store<P: MemoryProfile>(structure_bytes_max: usize) -> MemoryStore<P> {
+    MemoryStore::new(Limits { structure_bytes_max })
+}
+
+/// A paged store in memory, with fewer frames than pages where it has frames.
+fn paged_store<P: PagedProfile>() -> PagedStore<P> {
+    let settings = PagedSettings {
+        pool_bytes: 512 << 10,
+        structure_bytes_max: 64 << 20,
+        ..PagedSettings::default()
+    };
+    PagedStore::create(&MemDisk::new(), &settings).unwrap()
 }
 
 /// So little memory that it runs out within a few hundred rows, in rows, values, trees or tables.
 fn run_in_little_space<P: MemoryProfile>(seed: u64) -> Counts {
     let kilobytes = [16, 20, 28, 40, 64][seed as usize % 5];
-    let mut run = Run::<P>::new(seed, Limits { structure_bytes_max: kilobytes << 10 });
+    let mut run = Run::new(seed, memory_store::<P>(kilobytes << 10));
     run.transactions(300);
     run.counts
 }
@@ -80,7 +97,10 @@ fn run_in_little_space<P: MemoryProfile>(seed: u64) -> Counts {
 #[test]
 fn memory_profile_agrees() {
     let name = "memory_profile_agrees";
-    let Some(counts) = for_seeds(name, 60, run::<Memory>) else { return };
+    let Some(counts) = for_seeds(name, 60, |seed| run(seed, memory_store::<Memory>(64 << 20)))
+    else {
+        return;
+    };
     assert!(counts.aborted > 100 && counts.committed > 100, "{counts:?}");
     counts.assert_tested_everything();
 }
@@ -88,7 +108,9 @@ fn memory_profile_agrees() {
 #[test]
 fn bare_profile_agrees() {
     let name = "bare_profile_agrees";
-    let Some(counts) = for_seeds(name, 30, run::<Bare>) else { return };
+    let Some(counts) = for_seeds(name, 30, |seed| run(seed, memory_store::<Bare>(64 << 20))) else {
+        return;
+    };
     assert!(counts.aborted == 0 && counts.committed > 100, "{counts:?}");
     counts.assert_tested_everything();
 }
@@ -108,16 +130,31 @@ fn want_of_space_poisons_without_undo() {
 }
 
 #[test]
+fn conventional_profile_agrees() {
+    let name = "conventional_profile_agrees";
+    let store = paged_store::<Conventional>;
+    let Some(counts) = for_seeds(name, 60, |seed| run(seed, store())) else { return };
+    assert!(counts.aborted > 100 && counts.committed > 100, "{counts:?}");
+    counts.assert_tested_everything();
+}
+
+fn lines<S: Store>(seed: u64, store: S) -> Counts {
+    let mut lines = typed::Lines::new(seed, store);
+    lines.transactions(150);
+    Counts {
+        duplicates: lines.duplicates,
+        too_long: lines.out_of_range,
+        committed: lines.committed,
+        ..Counts::default()
+    }
+}
+
+#[test]
 fn declared_tables_agree() {
     let counts = for_seeds("declared_tables_agree", 10, |seed| {
-        let mut lines = typed::Lines::new(seed);
-        lines.transactions(150);
-        Counts {
-            duplicates: lines.duplicates,
-            too_long: lines.out_of_range,
-            committed: lines.committed,
-            ..Counts::default()
-        }
+        let mut counts = lines(seed, memory_store::<Memory>(16 << 20));
+        counts.add(&lines(seed, paged_store::<Conventional>()));
+        counts
     });
     let Some(counts) = counts else { return };
     assert!(counts.duplicates > 50 && counts.too_long > 10 && counts.committed > 300, "{counts:?}");

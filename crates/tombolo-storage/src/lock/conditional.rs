@@ -13,7 +13,7 @@ use crate::row::RowId;
 use crate::store::Damage;
 use crate::sync::{AtomicBool, Ordering};
 
-/// Locks that can be switched off at run time; on at first.
+/// Locks that can be switched on at run time; off at first.
 pub struct IfLocks<L: Latching> {
     locks: Hierarchical<L>,
     on: AtomicBool,
@@ -39,7 +39,7 @@ impl<L: Latching> Locking for IfLocks<L> {
     const LOCKS: bool = true;
 
     fn new(settings: LockSettings) -> Self {
-        Self { locks: Hierarchical::new(settings), on: AtomicBool::new(true) }
+        Self { locks: Hierarchical::new(settings), on: AtomicBool::new(false) }
     }
 
     fn open_session(&self) -> Result<HeldLocks, LockError> {

@@ -126,7 +126,7 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn pin<'a>(&'a self, access: &'a P, row: RowId) -> Result<Option<Self::Pin<'a>>>;
 
-    /// Whether there is a row, and it is not deleted.
+    /// Whether the id, which may be anything, is that of a row of this file that is not deleted.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].

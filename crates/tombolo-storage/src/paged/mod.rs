@@ -11,3 +11,4 @@ pub mod heap;
 pub mod page;
 #[expect(unsafe_code, reason = "frames are raw memory, shared under latches and pins")]
 pub mod pool;
+pub mod store;

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::Error;
 use tombolo_storage::key::{Edge, Range};
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::IndexKind;
 use tombolo_storage::store::{Order, Store};
@@ -15,7 +14,7 @@ use super::definition::Form;
 use super::map::{Limit, Map};
 use super::run::{Run, key_values};
 
-impl<P: MemoryProfile> Run<P> {
+impl<S: Store> Run<S> {
     pub(crate) fn read_anything(&mut self) {
         let table = self.random.below(self.maps.len() as u64) as usize;
         let indexes = self.indexes[table].len() as u64;

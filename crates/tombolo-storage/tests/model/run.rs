@@ -4,8 +4,6 @@
 use tombolo_storage::dynamic::DynamicTable;
 use tombolo_storage::error::Error;
 use tombolo_storage::key::Dynamic;
-use tombolo_storage::memory::{Limits, MemoryStore};
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{IndexDef, TableDef};
 use tombolo_storage::store::{Index, Store, Usage, dynamic_indexes};
@@ -35,8 +33,8 @@ pub(crate) struct Counts {
 }
 
 /// A store beside its model.
-pub(crate) struct Run<P: MemoryProfile> {
-    pub(crate) store: MemoryStore<P>,
+pub(crate) struct Run<S: Store> {
+    pub(crate) store: S,
     pub(crate) maps: Vec<Map>,
     pub(crate) tables: Vec<DynamicTable>,
     pub(crate) indexes: Vec<Vec<Index<Dynamic>>>,
@@ -50,19 +48,18 @@ pub(crate) struct Run<P: MemoryProfile> {
     is_poisoned: bool,
 }
 
-impl<P: MemoryProfile> Run<P> {
-    /// An empty store of up to three tables drawn by `seed`.
-    pub(crate) fn new(seed: u64, limits: Limits) -> Self {
+impl<S: Store> Run<S> {
+    /// An empty store that gets up to three tables drawn by `seed`.
+    pub(crate) fn new(seed: u64, store: S) -> Self {
         let mut random = Random::new(seed);
         let defs: Vec<_> = (0..=random.below(3))
             .map(|i| definition::table(&mut random, &format!("t{i}")))
             .collect();
-        Self::with_tables(random, limits, defs)
+        Self::with_tables(random, store, defs)
     }
 
-    /// An empty store of these tables.
-    pub(crate) fn with_tables(mut random: Random, limits: Limits, defs: Vec<TableDef>) -> Self {
-        let mut store = MemoryStore::new(limits);
+    /// An empty store that gets these tables.
+    pub(crate) fn with_tables(mut random: Random, mut store: S, defs: Vec<TableDef>) -> Self {
         for def in &defs {
             store.create_table(def.clone()).unwrap();
         }
@@ -126,7 +123,7 @@ impl<P: MemoryProfile> Run<P> {
                 self.read_anything();
             }
         }
-        if MemoryStore::<P>::UNDO && self.random.percent(30) {
+        if S::UNDO && self.random.percent(30) {
             self.counts.aborted += 1;
             self.store.abort().unwrap();
             self.maps = before;
@@ -141,7 +138,7 @@ impl<P: MemoryProfile> Run<P> {
     /// on.
     fn out_of_space(&mut self, before: Vec<Map>) {
         self.counts.out_of_space += 1;
-        if MemoryStore::<P>::UNDO {
+        if S::UNDO {
             assert_eq!(self.store.fail(), Ok(()));
             self.maps = before;
             self.is_growing = false;
@@ -178,7 +175,7 @@ impl<P: MemoryProfile> Run<P> {
         }
         let id = inserted?;
         self.counts.inserted += 1;
-        let is_reused = MemoryStore::<P>::UNDO && self.deleted.contains(&(table, id));
+        let is_reused = S::UNDO && self.deleted.contains(&(table, id));
         assert!(!is_reused, "a slot was reused before its transaction ended");
         assert!(self.maps[table].rows.insert(id, row).is_none(), "{id:?} is another row's");
         Ok(())
@@ -282,6 +279,7 @@ impl<P: MemoryProfile> Run<P> {
     /// The checker finds nothing, every row reads as the model's, and so does what they are worth.
     pub(crate) fn verify(&mut self) {
         assert_eq!(self.store.check(), []);
+        self.store.begin().unwrap();
         let mut worth = Usage::default();
         for (table, map) in self.tables.iter().zip(&self.maps) {
             let ids = table.row_ids(&mut self.store).unwrap();
@@ -300,6 +298,7 @@ impl<P: MemoryProfile> Run<P> {
                 worth.raw_key_bytes += (entry * map.rows.len()) as u64;
             }
         }
+        self.store.commit().unwrap();
         let usage = self.store.usage();
         worth.memory_bytes = usage.memory_bytes;
         assert_eq!(usage, worth);

@@ -9,8 +9,6 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::key::Range;
-use tombolo_storage::memory::{Limits, MemoryStore};
-use tombolo_storage::profile::Memory;
 use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
@@ -63,8 +61,8 @@ impl Row {
 }
 
 /// A store of lines beside its model.
-pub(crate) struct Lines {
-    store: MemoryStore<Memory>,
+pub(crate) struct Lines<S: Store> {
+    store: S,
     table: Table<Line>,
     key: Index<Key>,
     by_item: Index<ByItem>,
@@ -78,9 +76,8 @@ pub(crate) struct Lines {
     pub(crate) committed: usize,
 }
 
-impl Lines {
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut store = MemoryStore::new(Limits { structure_bytes_max: 16 << 20 });
+impl<S: Store> Lines<S> {
+    pub(crate) fn new(seed: u64, mut store: S) -> Self {
         let def = TableDef::of::<Line>().with::<Key>().with::<ByItem>();
         store.create_table(def.with::<ByName>().with::<ByNumber>()).unwrap();
         Self {
@@ -252,6 +249,12 @@ impl Lines {
 
     fn verify(&mut self) {
         assert_eq!(self.store.check(), []);
+        self.store.begin().unwrap();
+        self.verify_rows();
+        self.store.commit().unwrap();
+    }
+
+    fn verify_rows(&mut self) {
         let mut read = BTreeMap::new();
         let mut ids = Vec::new();
         let visit = |id| {

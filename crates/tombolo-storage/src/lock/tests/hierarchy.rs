@@ -198,8 +198,9 @@ fn surplus_requests_return_to_the_common_chain() {
 }
 
 #[test]
-fn locks_behind_an_if_can_be_switched_off() {
+fn locks_behind_an_if_are_off_until_switched_on() {
     let locks = IfLocks::<Unlatched>::new(SMALL);
+    locks.switch(true);
     let (mut first, mut second) = (begin(&locks, 1), begin(&locks, 2));
     locks.lock_row(&mut first, 1, row(10, 1), X).unwrap();
     assert!(locks.try_lock_row(&mut second, 1, row(10, 1), X).is_err());

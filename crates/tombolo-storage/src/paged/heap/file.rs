@@ -19,7 +19,7 @@ use std::ops::{ControlFlow, Deref};
 
 use super::space::HeapSpace;
 use super::{Place, RowFile, Stamp};
-use crate::paged::page::{PageId, Slot, SlotKind, StoreId, record_bytes_max};
+use crate::paged::page::{PageId, PageKind, Slot, SlotKind, StoreId, record_bytes_max};
 use crate::paged::pool::{
     ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage,
 };
@@ -357,7 +357,15 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
 
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {
         let home = Place::home(row);
+        let is_page = row.location() >> 48 == 0 && home.page.0 > 0;
+        if !is_page || home.page.0 >= access.page_count() {
+            return Ok(false);
+        }
         let page = access.fix_shared(home.page)?;
+        let is_ours = page.page().kind() == PageKind::Heap && page.page().store() == self.store();
+        if !is_ours {
+            return Ok(false);
+        }
         let slot = page.page().slot(home.slot);
         Ok(slot.is_some_and(|slot| !slot.is_ghost() && slot.kind() != SlotKind::Moved))
     }

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use super::{Place, RowFile, Stamp};
 use crate::memory::region::{RESERVATION_BYTES, RegionError};
 use crate::memory::slab::Slab;
+use crate::memory::variable::SizeClasses;
 use crate::paged::page::{PageId, PageSize, StoreId};
 use crate::paged::pool::{PageError, Pointers, Result};
 use crate::row::RowId;
@@ -18,7 +19,21 @@ use crate::store::Damage;
 /// The rows of a table, in slots of a slab.
 pub struct SlabRows {
     slab: RefCell<Slab>,
+    /// Variable-length values; rows hold their handles.
+    values: RefCell<SizeClasses>,
     row_bytes: usize,
+}
+
+impl SlabRows {
+    /// The variable-length values of the rows.
+    pub(in crate::paged) fn values(&self) -> &RefCell<SizeClasses> {
+        &self.values
+    }
+
+    /// Bytes taken from the system.
+    pub(in crate::paged) fn memory_bytes(&self) -> u64 {
+        (self.slab.borrow().committed_bytes() + self.values.borrow().committed_bytes()) as u64
+    }
 }
 
 /// A slot's number is the row's place: page and slot, but there is no page.
@@ -37,7 +52,8 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
     fn create_file(_: &Pointers<S>, _: StoreId, row_bytes: usize) -> Result<Self> {
         let slot_bytes = row_bytes.next_multiple_of(8).max(16);
         let slab = RefCell::new(Slab::new(slot_bytes, RESERVATION_BYTES)?);
-        Ok(Self { slab, row_bytes })
+        let values = RefCell::new(SizeClasses::new(RESERVATION_BYTES));
+        Ok(Self { slab, values, row_bytes })
     }
 
     /// # Panics

@@ -74,6 +74,8 @@ pub enum PageKind {
     Inner = 5,
     /// Nothing; its right neighbour is the next free page.
     Free = 6,
+    /// What the database remembers of its tables.
+    Catalogue = 7,
 }
 
 impl PageKind {
@@ -87,6 +89,7 @@ impl PageKind {
             4 => Self::Leaf,
             5 => Self::Inner,
             6 => Self::Free,
+            7 => Self::Catalogue,
             _ => return None,
         })
     }

@@ -122,11 +122,12 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         self.file.sync()
     }
 
-    /// Writes every dirty page and closes the file, so that it can be opened again.
+    /// Writes every dirty page and closes the file, so that it can be opened again. Nothing may be
+    /// changed after that.
     ///
     /// # Errors
     /// When log or disk fail: the file counts as not closed then.
-    pub fn close(self) -> Result<()> {
+    pub fn close(&self) -> Result<()> {
         self.flush()?;
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()

@@ -159,11 +159,12 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
         unsafe { Ok((self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))) }
     }
 
-    /// Writes every page and closes the file, so that it can be opened again.
+    /// Writes every page and closes the file, so that it can be opened again. Nothing may be changed
+    /// after that.
     ///
     /// # Errors
     /// When the disk fails: the file counts as not closed then.
-    pub fn close(self) -> Result<()> {
+    pub fn close(&self) -> Result<()> {
         for id in (1..self.space.pages()).map(PageId) {
             self.file.write_page(self.fix_shared(id)?.page())?;
         }

@@ -1,0 +1,582 @@
+//! The calls a transaction makes, on the paged store: `Store` for [`PagedStore`].
+//!
+//! What a switch removes is not in the code of its profile: each component is asked through its
+//! trait, and its sibling that is off answers with nothing. Locks are waited for here, between two
+//! visits of a page, never during one: an entry or row that is locked by another is left, waited
+//! for, and looked for again.
+
+use std::ops::ControlFlow;
+
+use super::database::{Database, IndexStore, StructureLog, TableStore};
+use super::rows::{RowAccess, RowChange};
+use super::transaction::{Ghost, Session};
+use super::{PagedStore, Sharing};
+use crate::error::{Error, Result, SchemaError};
+use crate::key::{IndexType, KEY_BYTES_MAX, Range, packed_bits};
+use crate::lock::{LockError, Mode};
+use crate::log::{Change, ChangeKind, Logging};
+use crate::paged::btree::{Inserted, KeyFormat, Meet, Position};
+use crate::paged::heap::{HeapChange, Place, RowFile, Stamp};
+use crate::paged::page::StoreId;
+use crate::probe::{self, Counter};
+use crate::profile::PagedProfile;
+use crate::row::{Fields, Row, RowId, RowMut};
+use crate::schema::{Schema, TableDef};
+use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+
+/// How a look at entries ended.
+enum Seen {
+    /// With this row, locked.
+    Row(RowId),
+    /// There is none.
+    Nothing,
+    /// At a row that another transaction has locked.
+    Blocked(RowId),
+    /// With a lock that cannot be had at all.
+    Refused(LockError),
+}
+
+/// A change of a whole row or entry, as the log is told of it.
+#[inline(always)]
+pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
+    Change { kind, store, place, row, within: 0 }
+}
+
+/// One page's part of a row's change of length, as the log is told of it: kind, place, images.
+pub(super) fn step<'a>(
+    step: &HeapChange<'a>,
+    address: &'a mut [u8; 8],
+) -> (ChangeKind, Place, &'a [u8], &'a [u8]) {
+    match *step {
+        HeapChange::Replaced { place, before, after } => {
+            (ChangeKind::RowResized, place, before, after)
+        }
+        HeapChange::Arrived { place, row, .. } => (ChangeKind::RowArrived, place, &[], row),
+        HeapChange::Forwarded { place, before, to } => {
+            *address = to.row().location().to_le_bytes();
+            (ChangeKind::RowForwarded, place, before, address)
+        }
+        HeapChange::Left { place, row } => (ChangeKind::RowLeft, place, row, &[]),
+    }
+}
+
+impl<P: PagedProfile> Session<P> {
+    /// Finds the row of `key` and locks it.
+    #[inline(always)]
+    fn find<I: IndexType>(
+        &mut self,
+        database: &Database<P>,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        mode: Mode,
+    ) -> Result<Option<RowId>> {
+        self.note(database, false);
+        let store = database.index(index);
+        if !P::Keys::encode::<I>(index.shape(), key, &mut self.key) {
+            return Ok(None);
+        }
+        loop {
+            match self.look(database, store, mode)? {
+                Seen::Row(row) => return Ok(Some(row)),
+                Seen::Nothing => return Ok(None),
+                Seen::Blocked(row) => self.lock(database, store.table_store, row, mode)?,
+                Seen::Refused(error) => return Err(self.refused(error)),
+            }
+        }
+    }
+
+    /// The first row under `self.key` that is there, locked, or why not.
+    #[inline(always)]
+    fn look(&self, database: &Database<P>, store: &IndexStore<P>, mode: Mode) -> Result<Seen> {
+        let mut seen = Seen::Nothing;
+        store.tree.find(&database.pages, &self.key, |row, deleted| {
+            match self.try_lock(database, store.table_store, row, mode) {
+                // A ghost whose lock we get is our own: others hold it until the ghost is gone.
+                Ok(()) if deleted => return ControlFlow::Continue(()),
+                Ok(()) => seen = Seen::Row(row),
+                Err(LockError::Unavailable) => seen = Seen::Blocked(row),
+                Err(error) => seen = Seen::Refused(error),
+            }
+            ControlFlow::Break(())
+        })?;
+        Ok(seen)
+    }
+
+    /// Whether another transaction has to be waited for before `row` may be taken as it is; told
+    /// of entries that a new one meets in a unique index.
+    fn meet(&self, database: &Database<P>, store: StoreId, row: RowId, deleted: bool) -> Meet {
+        match self.try_lock(database, store, row, Mode::Shared) {
+            Ok(()) if deleted => Meet::Pass,
+            Ok(()) => Meet::Duplicate,
+            Err(_) => Meet::Wait,
+        }
+    }
+
+    /// Inserts the entry of `row` under `self.key`.
+    fn insert_entry(
+        &mut self,
+        database: &Database<P>,
+        position: u32,
+        store: &IndexStore<P>,
+        row: RowId,
+    ) -> Result<()> {
+        let key = std::mem::take(&mut self.key);
+        let inserted = loop {
+            let mut log = std::mem::take(&mut self.log);
+            let noted = |place| {
+                let change = change(ChangeKind::EntryInserted, store.store, place, row);
+                database.log.change(&mut log, change, &[], &key)
+            };
+            let meet = |row, deleted| self.meet(database, store.table_store, row, deleted);
+            let structure = StructureLog(database);
+            let inserted = store.tree.insert(&database.pages, &key, row, meet, noted, &structure);
+            self.log = log;
+            match inserted {
+                Ok(Inserted::Done) => break Ok(()),
+                Ok(Inserted::Duplicate) => break Err(Error::Duplicate { index: position }),
+                Ok(Inserted::Wait(other)) => {
+                    if let Err(error) = self.lock(database, store.table_store, other, Mode::Shared)
+                    {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        self.key = key;
+        inserted
+    }
+
+    /// Takes the mark off an entry that the transaction had deleted. It counts as inserted again:
+    /// undo removes it, and then finds that the entry it deleted is not there to be revived.
+    fn revive_entry(
+        &mut self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        row: RowId,
+    ) -> Result<()> {
+        let (log, key) = (&mut self.log, &self.key);
+        let revived = store.tree.set_deleted(&database.pages, key, row, false, |place| {
+            let change = change(ChangeKind::EntryInserted, store.store, place, row);
+            database.log.change(log, change, &[], key)
+        })?;
+        assert!(revived, "a ghost of this transaction is gone");
+        Ok(())
+    }
+
+    /// Makes a row through a copy (S9 on) or in place, and locks it.
+    #[inline(always)]
+    fn create_row<R: TableType>(
+        &mut self,
+        database: &Database<P>,
+        table: &TableStore<P>,
+        size: usize,
+        fill: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<RowId> {
+        let mut fill = Some(fill);
+        loop {
+            let mut blocked = None;
+            let created = table.rows.create(&database.pages, self.lane, size, |place, record| {
+                let row = place.row();
+                if let Err(error) = self.try_lock(database, table.store, row, Mode::Exclusive) {
+                    blocked = Some(row);
+                    return Err(error.into());
+                }
+                let fill = fill.take();
+                if P::Pages::COPIES {
+                    self.row.clear();
+                    self.row.resize(size, 0);
+                    if let Some(fill) = fill {
+                        fill(&mut RowMut::new(&mut self.row, Fields::whole(size)));
+                    }
+                    record.copy_from_slice(&self.row);
+                    probe::count(Counter::PageCopies, 1);
+                } else {
+                    record.fill(0);
+                    if let Some(fill) = fill {
+                        fill(&mut RowMut::new(record, Fields::whole(size)));
+                    }
+                }
+                let change = change(ChangeKind::RowCreated, table.store, place, row);
+                database.log.change(&mut self.log, change, &[], record)
+            });
+            match (created, blocked) {
+                // Somebody waits for, or still holds, the row that had this place before.
+                (Err(_), Some(row)) => self.lock(database, table.store, row, Mode::Exclusive)?,
+                (created, _) => return created,
+            }
+        }
+    }
+
+    /// Changes a locked row through a copy (S9 on) or in place; `false` if there is none.
+    #[inline(always)]
+    fn update_row<R: TableType>(
+        &mut self,
+        database: &Database<P>,
+        table: &TableStore<P>,
+        row: RowId,
+        fields: Fields<R>,
+        update: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<bool> {
+        let (start, end) = (fields.start(), fields.end());
+        let fixed = table.layout.fixed_bytes;
+        table.rows.update(&database.pages, row, |place, record| {
+            let mut change = change(ChangeKind::RowUpdated, table.store, place, row);
+            change.within = start as u16;
+            let log = &mut self.log;
+            if P::Pages::COPIES {
+                self.row.clear();
+                self.row.extend_from_slice(&record[..fixed]);
+                update(&mut RowMut::new(&mut self.row, fields));
+                let after = &self.row[start..end];
+                let stamp = database.log.change(log, change, &record[start..end], after)?;
+                record[start..end].copy_from_slice(after);
+                probe::count(Counter::PageCopies, 2);
+                return Ok(stamp);
+            }
+            if P::Log::NUMBERS {
+                self.before.clear();
+                self.before.extend_from_slice(&record[start..end]);
+            }
+            update(&mut RowMut::new(&mut record[..fixed], fields));
+            let logged = database.log.change(log, change, &self.before, &record[start..end]);
+            if logged.is_err() && P::Log::RECORDS {
+                record[start..end].copy_from_slice(&self.before);
+            }
+            logged
+        })
+    }
+}
+
+/// Whether a value lies outside its column's declared range. Keys that pack have no form then;
+/// those kept in another form are asked.
+#[inline(always)]
+fn is_outside_range<P: PagedProfile, I: IndexType>(shape: &I::Shape, key: I::Key<'_>) -> bool {
+    let parts = I::parts(shape);
+    let is_verified = P::Keys::is_packed(parts) || packed_bits(parts).is_none();
+    !is_verified && I::pack(shape, key).is_none()
+}
+
+/// Refuses a row id that names no live row, for handles made at run time; procedures use ids they
+/// just looked up.
+#[inline(always)]
+fn refuse_dead<P: PagedProfile, R: TableType>(
+    database: &Database<P>,
+    store: &TableStore<P>,
+    table: &Table<R>,
+    row: RowId,
+) -> Result<()> {
+    if R::CHECKED && !store.rows.exists(&database.pages, row)? {
+        return Err(no_such_row(table));
+    }
+    Ok(())
+}
+
+#[cold]
+fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
+    Error::NoSuchRow { table: table.position() as u32 }
+}
+
+impl<P: PagedProfile> Store for PagedStore<P> {
+    type Pin<'a> = <P::Pages as RowAccess<<P::Log as Logging>::Ahead>>::Pin<'a>;
+
+    const UNDO: bool = P::Log::RECORDS;
+
+    fn schema(&self) -> &Schema {
+        &self.database.schema
+    }
+
+    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
+        assert_eq!(self.session.phase, Phase::Idle, "a table is created outside transactions");
+        match P::Latching::alone(&mut self.database) {
+            Some(database) => database.create_table(table),
+            None => Err(SchemaError::new(
+                &table.name,
+                "a table is created before other sessions are opened",
+            )),
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self) -> Result<()> {
+        self.session.begin(&self.database)
+    }
+
+    #[inline(always)]
+    fn phase(&self) -> Phase {
+        self.session.phase
+    }
+
+    #[inline(always)]
+    fn begin_writes(&mut self) {
+        debug_assert_eq!(self.session.phase, Phase::Reading);
+        self.session.phase = Phase::Writing;
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<()> {
+        self.session.commit(&self.database)
+    }
+
+    fn abort(&mut self) -> Result<()> {
+        self.database.refuse_poisoned()?;
+        if !Self::UNDO && self.session.phase == Phase::Writing {
+            return self.fail();
+        }
+        self.session.abort(&self.database)
+    }
+
+    #[inline]
+    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
+        self.session.find(&self.database, index, key, Mode::Shared)
+    }
+
+    #[inline]
+    fn lookup_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        self.session.find(&self.database, index, key, Mode::Exclusive)
+    }
+
+    #[inline]
+    fn lookup_many_for_update<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), found.len());
+        for (key, found) in keys.iter().zip(found) {
+            *found = self.lookup_for_update(index, *key)?;
+        }
+        Ok(())
+    }
+
+    fn scan<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, false);
+        let store = database.index(index);
+        if !store.is_ordered {
+            return Err(Error::Unordered { index: index.position() as u32 });
+        }
+        let (mut key, mut end_key) = (Vec::new(), Vec::new());
+        std::mem::swap(&mut key, &mut session.key);
+        std::mem::swap(&mut end_key, &mut session.end_key);
+        let shape = index.shape();
+        let lower = P::Keys::position::<I>(shape, &range.lower, &mut key);
+        let upper = P::Keys::position::<I>(shape, &range.upper, &mut end_key);
+        // Where the scan goes on after it waited: at the entry it waited for.
+        let mut at: Option<(Vec<u8>, RowId)> = None;
+        loop {
+            let resume = at.as_ref().map(|(key, row)| Position::At(key, *row));
+            let (from, to) = match (resume, order) {
+                (None, _) => (lower, upper),
+                (Some(at), Order::Forward) => (at, upper),
+                (Some(at), Order::Backward) => (lower, at),
+            };
+            let mut blocked = None;
+            let mut seen = Seen::Nothing;
+            store.tree.scan(&database.pages, from, to, order, |key, row, deleted| {
+                match session.try_lock(database, store.table_store, row, Mode::Shared) {
+                    Ok(()) if deleted => return ControlFlow::Continue(()),
+                    Ok(()) => return visit(row),
+                    Err(LockError::Unavailable) => blocked = Some((key.to_vec(), row)),
+                    Err(error) => seen = Seen::Refused(error),
+                }
+                ControlFlow::Break(())
+            })?;
+            if let Seen::Refused(error) = seen {
+                return Err(session.refused(error));
+            }
+            let Some((_, row)) = blocked else { break };
+            session.lock(database, store.table_store, row, Mode::Shared)?;
+            at = blocked;
+        }
+        (session.key, session.end_key) = (key, end_key);
+        Ok(())
+    }
+
+    fn rows<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, false);
+        let store = database.table(table);
+        // All of it is read, so all of it is locked: nobody else can have a ghost here then.
+        session.lock_table(database, store.store, Mode::Shared)?;
+        store.rows.scan(&database.pages, |row, deleted| {
+            if deleted { ControlFlow::Continue(()) } else { visit(row) }
+        })?;
+        Ok(())
+    }
+
+    #[inline]
+    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>> {
+        let (database, session) = (&*self.database, &self.session);
+        session.note(database, false);
+        let store = database.table(table);
+        session.lock(database, store.store, row, Mode::Shared)?;
+        refuse_dead(database, store, table, row)?;
+        probe::count(Counter::Pins, 1);
+        match database.pages.pin_row(&store.rows, &session.copies, row)? {
+            Some(pin) => Ok(Row::new(pin)),
+            None => Err(no_such_row(table)),
+        }
+    }
+
+    #[inline]
+    fn update<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.table(table);
+        session.lock(database, store.store, row, Mode::Exclusive)?;
+        match session.update_row(database, store, row, fields, change)? {
+            true => Ok(()),
+            false => Err(no_such_row(table)),
+        }
+    }
+
+    fn set_variable<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.table(table);
+        session.lock(database, store.store, row, Mode::Exclusive)?;
+        refuse_dead(database, store, table, row)?;
+        let log = &mut session.log;
+        let noted = |part: RowChange<'_>| -> Result<Stamp> {
+            let mut address = [0; 8];
+            let (kind, place, before, after) = match &part {
+                RowChange::Whole { before, after } => {
+                    (ChangeKind::RowReplaced, Place::home(row), *before, *after)
+                }
+                RowChange::Step(part) => step(part, &mut address),
+            };
+            database.log.change(log, change(kind, store.store, place, row), before, after)
+        };
+        let (rows, layout, lane) = (&store.rows, &store.layout, session.lane);
+        match database.pages.set_value(rows, layout, lane, row, offset, value, noted)? {
+            true => Ok(()),
+            false => Err(no_such_row(table)),
+        }
+    }
+
+    #[inline]
+    fn create<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        fill: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<RowId> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.table(table);
+        session.create_row(database, store, table.row_size(), fill)
+    }
+
+    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.table(table);
+        session.lock(database, store.store, row, Mode::Exclusive)?;
+        let log = &mut session.log;
+        let deleted = store.rows.delete(&database.pages, row, |place, record| {
+            let change = change(ChangeKind::RowDeleted, store.store, place, row);
+            database.log.change(log, change, record, &[])
+        })?;
+        if !deleted {
+            return Err(no_such_row(table));
+        }
+        session.ghosts.push(Ghost::Row { table: table.position(), row });
+        Ok(())
+    }
+
+    #[inline]
+    fn insert<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<()> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.index(index);
+        let has_form = P::Keys::encode::<I>(index.shape(), key, &mut session.key);
+        if !has_form
+            || session.key.len() > KEY_BYTES_MAX
+            || is_outside_range::<P, I>(index.shape(), key)
+        {
+            return Err(Error::OutOfRange { column: 0 });
+        }
+        if !session.ghosts.is_empty() && session.take_ghost(index.position(), row) {
+            return session.revive_entry(database, store, row);
+        }
+        session.insert_entry(database, index.position() as u32, store, row)
+    }
+
+    fn remove<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<bool> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
+        let store = database.index(index);
+        if !P::Keys::encode::<I>(index.shape(), key, &mut session.key) {
+            return Ok(false);
+        }
+        session.lock(database, store.table_store, row, Mode::Exclusive)?;
+        let (log, key) = (&mut session.log, &session.key);
+        let removed = store.tree.set_deleted(&database.pages, key, row, true, |place| {
+            let change = change(ChangeKind::EntryDeleted, store.store, place, row);
+            database.log.change(log, change, key, &[])
+        })?;
+        if removed {
+            session.ghost_keys.extend_from_slice(&session.key);
+            let key_end = session.ghost_keys.len();
+            let index = index.position();
+            session.ghosts.push(Ghost::Entry { index, row, key_end, is_revived: false });
+        }
+        Ok(removed)
+    }
+
+    #[cold]
+    fn poison(&mut self, reason: &'static str) {
+        self.session.poison(&self.database, reason);
+    }
+
+    fn check(&mut self) -> Vec<Damage> {
+        self.database.check()
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.database.measure()
+    }
+}

@@ -1,0 +1,158 @@
+//! The checker of a paged database, and what it takes and holds.
+//!
+//! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
+//! they agree: every live row is in each index of its table under its own key, every entry names a
+//! live row, and nothing is a ghost. Nobody may run a transaction meanwhile.
+
+use std::ops::ControlFlow;
+
+use super::database::{Database, IndexStore, TableStore};
+use super::rows::{RowAccess, RowCopies};
+use crate::key::Dynamic;
+use crate::log::Logging;
+use crate::paged::btree::{KeyFormat, Position};
+use crate::paged::heap::RowFile;
+use crate::paged::pool::{PageAccess, Result};
+use crate::profile::PagedProfile;
+use crate::row::RowId;
+use crate::store::{Damage, Order, Usage};
+use crate::value::read_value;
+
+impl<P: PagedProfile> Database<P> {
+    /// Verifies everything.
+    pub(super) fn check(&self) -> Vec<Damage> {
+        let mut damage = self.pages.check();
+        for (table, def) in self.tables.iter().zip(&self.schema.tables) {
+            let found = table.rows.check(&self.pages);
+            damage.extend(found.into_iter().map(|found| Damage {
+                what: format!("table {}: {}", def.name, found.what),
+                ..found
+            }));
+        }
+        for index in &self.indexes {
+            let name = &index.shape.name;
+            let mut found = index.tree.check(&self.pages);
+            // Entries are compared with rows only where both can be walked.
+            if found.is_empty() {
+                found.extend(self.check_entries(index));
+            }
+            damage.extend(
+                found
+                    .into_iter()
+                    .map(|found| Damage { what: format!("index {name}: {}", found.what), ..found }),
+            );
+        }
+        damage.extend(self.log.check());
+        damage
+    }
+
+    /// Every live row is in the index under its own key, and there are as many entries as rows.
+    fn check_entries(&self, index: &IndexStore<P>) -> Option<Damage> {
+        let compared = self.compare_entries(index);
+        let what = compared.unwrap_or_else(|error| Err(error.to_string())).err()?;
+        Some(Damage { check: "indexes", what })
+    }
+
+    fn compare_entries(&self, index: &IndexStore<P>) -> Result<Result<(), String>> {
+        let table = &self.tables[index.table];
+        let (mut entries, mut ghosts) = (0_u64, 0_u64);
+        index.tree.scan(
+            &self.pages,
+            Position::Open,
+            Position::Open,
+            Order::Forward,
+            |_, _, deleted| {
+                entries += 1;
+                ghosts += u64::from(deleted);
+                ControlFlow::Continue(())
+            },
+        )?;
+        if ghosts > 0 {
+            return Ok(Err(format!("{ghosts} deleted entries were not cleared away")));
+        }
+        let rows = self.live_rows(table)?;
+        if entries != rows.len() as u64 {
+            return Ok(Err(format!("{entries} entries for {} rows", rows.len())));
+        }
+        let (copies, mut key) = (RowCopies::default(), Vec::new());
+        for row in rows {
+            if !self.has_entry(index, table, row, &copies, &mut key)? {
+                let location = row.location();
+                return Ok(Err(format!("the row at {location:#x} is not found by its key")));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether the index leads to `row` by the key in the row's own columns.
+    fn has_entry(
+        &self,
+        index: &IndexStore<P>,
+        table: &TableStore<P>,
+        row: RowId,
+        copies: &RowCopies,
+        key: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let columns = &self.schema.tables[index.table].columns;
+        let Some(pinned) = self.pages.pin_row(&table.rows, copies, row)? else { return Ok(false) };
+        let value = |&column: &usize| read_value(&pinned, columns, column);
+        let values: Vec<_> = index.columns.iter().map(value).collect();
+        let has_form = P::Keys::encode::<Dynamic>(&index.shape, &values, key);
+        let mut found = false;
+        index.tree.find(&self.pages, key, |other, _| {
+            found |= other == row;
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(found && has_form)
+    }
+
+    /// All rows of a table that are not deleted.
+    fn live_rows(&self, table: &TableStore<P>) -> Result<Vec<RowId>> {
+        let mut rows = Vec::new();
+        table.rows.scan(&self.pages, |row, deleted| {
+            if !deleted {
+                rows.push(row);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Memory taken and used; what cannot be read counts as nothing.
+    pub(super) fn measure(&self) -> Usage {
+        let pages = self.pages.memory_bytes(self.tables.iter().map(|table| &table.rows));
+        let memory_bytes = pages + self.log.usage().buffer_bytes;
+        let mut usage = Usage { memory_bytes, ..Usage::default() };
+        let mut rows_of = Vec::new();
+        for table in &self.tables {
+            let rows = self.live_rows(table).unwrap_or_default();
+            rows_of.push(rows.len());
+            usage.raw_row_bytes += (rows.len() * table.raw_row_bytes) as u64;
+            if !table.layout.handles.is_empty() {
+                usage.raw_row_bytes += self.value_bytes(table, &rows);
+            }
+        }
+        for index in &self.indexes {
+            usage.raw_key_bytes += (rows_of[index.table] * (index.raw_key_bytes + 8)) as u64;
+        }
+        usage
+    }
+
+    /// Bytes of the variable-length values of `rows`.
+    fn value_bytes(&self, table: &TableStore<P>, rows: &[RowId]) -> u64 {
+        use crate::row::RowBytes;
+        let copies = RowCopies::default();
+        let mut bytes = 0;
+        for &row in rows {
+            if let Ok(Some(pinned)) = self.pages.pin_row(&table.rows, &copies, row) {
+                let handles = table.layout.handles.iter();
+                let value = |&at: &usize| {
+                    let handle = super::values::read_handle(pinned.fixed(), at);
+                    pinned.variable(handle).len() as u64
+                };
+                bytes += handles.map(value).sum::<u64>();
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,212 @@
+//! What the sessions of a paged database share: pages, log, locks, directory, and the tables and
+//! indexes in them.
+//!
+//! Not here: transactions (`transaction.rs`), calls (`calls.rs`). Invariant: tables and indexes
+//! change only while there is one session, so calls reach them without a latch.
+
+use std::sync::OnceLock;
+
+use super::PagedSettings;
+use super::catalogue;
+use super::directory::Directory;
+use super::error::OpenError;
+use super::rows::RowAccess;
+use super::values::Layout;
+use crate::error::{Error, Result, SchemaError};
+use crate::key::{IndexShape, IndexType};
+use crate::lock::Locking;
+use crate::log::Logging;
+use crate::paged::btree::{BTree, KeyShape, Structure};
+use crate::paged::heap::{RowFile, RowStorage, Stamp};
+use crate::paged::page::{Page, PageId, PageSize, StoreId};
+use crate::paged::pool::PageError;
+use crate::profile::PagedProfile;
+use crate::schema::{IndexKind, Schema, TableDef};
+use crate::store::{Index, Table, TableType};
+use crate::sync::{AtomicU32, Ordering};
+
+/// How rows are kept in profile `P`.
+pub(super) type RowsOf<P> = <<P as PagedProfile>::Pages as RowStorage>::Rows;
+/// How entries are kept in it.
+type TreeOf<P> = BTree<<P as PagedProfile>::Pages, <P as PagedProfile>::Keys>;
+
+/// The rows of one table.
+pub(super) struct TableStore<P: PagedProfile> {
+    /// Its number: what its rows are locked and logged under.
+    pub(super) store: StoreId,
+    pub(super) rows: RowsOf<P>,
+    pub(super) layout: Layout,
+    /// Bytes of a row's columns at full width.
+    pub(super) raw_row_bytes: usize,
+}
+
+/// One index.
+pub(super) struct IndexStore<P: PagedProfile> {
+    pub(super) store: StoreId,
+    pub(super) tree: TreeOf<P>,
+    /// Its table's position.
+    pub(super) table: usize,
+    /// Its table's number, under which rows are locked.
+    pub(super) table_store: StoreId,
+    pub(super) shape: IndexShape,
+    /// Positions of its columns in the table.
+    pub(super) columns: Vec<usize>,
+    pub(super) raw_key_bytes: usize,
+    /// Whether it may be scanned: the trees here could, but what a schema declares as a hash index
+    /// is one on every store.
+    pub(super) is_ordered: bool,
+}
+
+/// What a store number stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owner {
+    /// The table at this position.
+    Table(usize),
+    /// The index at this position.
+    Index(usize),
+}
+
+/// What sessions share.
+pub(super) struct Database<P: PagedProfile> {
+    pub(super) pages: P::Pages,
+    pub(super) log: P::Log,
+    pub(super) locks: P::Locks,
+    pub(super) directory: P::Directory,
+    pub(super) sessions: P::Sessions,
+    pub(super) tables: Vec<TableStore<P>>,
+    pub(super) indexes: Vec<IndexStore<P>>,
+    pub(super) schema: Schema,
+    /// By store number.
+    pub(super) owners: Vec<Owner>,
+    /// Sessions opened so far: spreads them over lanes of the heap files.
+    lanes: AtomicU32,
+    poisoned: OnceLock<&'static str>,
+}
+
+impl<P: PagedProfile> Database<P> {
+    /// Without tables.
+    pub(super) fn new(pages: P::Pages, log: P::Log, settings: &PagedSettings) -> Self {
+        Self {
+            pages,
+            log,
+            locks: P::Locks::new(settings.locks),
+            directory: P::Directory::default(),
+            sessions: P::Sessions::default(),
+            tables: Vec::new(),
+            indexes: Vec::new(),
+            schema: Schema::default(),
+            owners: Vec::new(),
+            lanes: AtomicU32::new(0),
+            poisoned: OnceLock::new(),
+        }
+    }
+
+    /// Makes the files of a table and its indexes.
+    pub(super) fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
+        let failed = |error: PageError| SchemaError::new(&table.name, &error.to_string());
+        let mut schema = self.schema.clone();
+        let position = schema.add(table.clone())?;
+        let stores = 1 + table.indexes.len();
+        if self.owners.len() + stores > usize::from(u16::MAX) {
+            return Err(SchemaError::new(&table.name, "the database has as many stores as it can"));
+        }
+        let store = StoreId(self.owners.len() as u16);
+        let rows = RowsOf::<P>::create_file(&self.pages, store, table.row_size());
+        let rows = rows.map_err(failed)?;
+        let mut trees = Vec::new();
+        for (i, index) in table.indexes.iter().enumerate() {
+            let store = StoreId(store.0 + 1 + i as u16);
+            let tree =
+                BTree::create(&self.pages, store, KeyShape::of(&table, index), &StructureLog(self));
+            trees.push(tree.map_err(failed)?);
+        }
+        self.enter_table(position, &table, rows, trees);
+        self.schema = schema;
+        self.directory.enter(&self.schema);
+        Ok(())
+    }
+
+    /// Takes a table in whose rows and trees are there.
+    pub(super) fn enter_table(
+        &mut self,
+        position: usize,
+        table: &TableDef,
+        rows: RowsOf<P>,
+        trees: Vec<TreeOf<P>>,
+    ) {
+        let store = StoreId(self.owners.len() as u16);
+        self.owners.push(Owner::Table(position));
+        let (layout, raw_row_bytes) = (Layout::of(table), table.raw_row_bytes());
+        self.tables.push(TableStore { store, rows, layout, raw_row_bytes });
+        for (index, tree) in table.indexes.iter().zip(trees) {
+            let number = StoreId(self.owners.len() as u16);
+            self.owners.push(Owner::Index(self.indexes.len()));
+            self.indexes.push(IndexStore {
+                store: number,
+                tree,
+                table: position,
+                table_store: store,
+                shape: IndexShape::of(table, index),
+                columns: index.columns.clone(),
+                raw_key_bytes: table.raw_key_bytes(index),
+                is_ordered: index.kind == IndexKind::Tree,
+            });
+        }
+    }
+
+    /// The table a call means (S7).
+    #[inline(always)]
+    pub(super) fn table<R: TableType>(&self, table: &Table<R>) -> &TableStore<P> {
+        &self.tables[self.directory.table(&self.schema, table.position())]
+    }
+
+    /// The index a call means (S7).
+    #[inline(always)]
+    pub(super) fn index<I: IndexType>(&self, index: &Index<I>) -> &IndexStore<P> {
+        &self.indexes[self.directory.index(I::name(index.shape()), index.position())]
+    }
+
+    /// Which lane a new session fills pages of.
+    pub(super) fn next_lane(&self) -> usize {
+        // Relaxed, without a partner: any number will do, different ones are better.
+        self.lanes.fetch_add(1, Ordering::Relaxed) as usize
+    }
+
+    /// Why no call is answered any more.
+    #[inline(always)]
+    pub(super) fn refuse_poisoned(&self) -> Result<()> {
+        match self.poisoned.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Poisoned { reason }),
+        }
+    }
+
+    /// Refuses everything from now on; the first reason stays.
+    #[cold]
+    pub(super) fn poison(&self, reason: &'static str) {
+        let _ = self.poisoned.set(reason);
+    }
+
+    /// Saves everything. There is no transaction and no other session.
+    pub(super) fn close(&mut self) -> Result<(), OpenError> {
+        self.refuse_poisoned()?;
+        catalogue::write(self)?;
+        // The log goes when it is not needed any more, and only then the file counts as closed.
+        self.pages.flush()?;
+        self.log.close()?;
+        self.pages.close()
+    }
+}
+
+/// Tells the log of pages that a split or a merge touched.
+pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
+
+impl<P: PagedProfile> Structure for StructureLog<'_, P> {
+    #[inline]
+    fn changed<S: PageSize>(&self, pages: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp> {
+        let images = pages.iter().try_fold(None, |_, page| self.0.log.page_image(*page));
+        images.inspect_err(|_| {
+            self.0.poison("a change of an index's structure could not be logged");
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! The paged store: pages, locks, latches, log and sessions wired into one [`Store`] (LG-13 …
+//! LG-23).
+//!
+//! A [`Database`] is what its sessions share; a [`PagedStore`] is one session of it, and runs one
+//! transaction at a time. Read `calls.rs` for what a call does, `transaction.rs` for how a
+//! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
+//! `sessions.rs` for S10, `catalogue.rs` for what a closed directory remembers.
+//!
+//! | a call | does, with everything on |
+//! |---|---|
+//! | look-up | finds the index by name; goes down its tree, page by page, latched and fixed; locks the row |
+//! | pin | locks the row (it has it), fixes its page, copies the row out |
+//! | update | locks the row X; fixes the page, copies the row out, changes it, logs before and after image, copies it in, stamps the page |
+//! | create | puts the row in a page with room, locks it X, logs it |
+//! | insert | goes down the tree, makes the entry, logs it |
+//! | commit | logs it, waits for its group, takes ghosts away, releases all locks |
+//!
+//! Isolation: strict locking of rows, with intention locks above; a deleted row or entry stays as a
+//! ghost under its transaction's lock until the end, so nobody takes its absence for granted.
+//! Phantoms are not kept out (a range is not locked); that comes with a later issue, as does
+//! restart: a directory that was not closed is refused.
+//!
+//! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
+//! held between calls; whoever reads or changes a row's bytes holds its lock.
+
+mod calls;
+mod catalogue;
+mod check;
+mod database;
+mod directory;
+mod error;
+mod rows;
+mod sessions;
+mod sharing;
+mod transaction;
+mod undo;
+mod values;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+pub use directory::{ByName, Directory, Resolved};
+pub use error::OpenError;
+pub use rows::{RowAccess, RowCopies, RowCopy, RowInPage, RowInSlab};
+pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
+pub use sharing::Sharing;
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use database::Database;
+use transaction::Session;
+
+use super::pool::PoolUsage;
+use crate::disk::Disk;
+use crate::lock::LockSettings;
+use crate::log::{LogSettings, LogUsage, Logging};
+use crate::profile::PagedProfile;
+
+/// The sizes and limits of a paged database.
+#[derive(Clone, Debug)]
+pub struct PagedSettings {
+    /// Bytes of the buffer pool; more than that many bytes of pages live on disk.
+    pub pool_bytes: usize,
+    /// Most bytes of address space for pages that all stay in memory (S9 off), or for the rows of
+    /// one table.
+    pub structure_bytes_max: usize,
+    /// The lock table.
+    pub locks: LockSettings,
+    /// The log.
+    pub log: LogSettings,
+}
+
+impl Default for PagedSettings {
+    /// 256 MB of pool.
+    fn default() -> Self {
+        Self {
+            pool_bytes: 256 << 20,
+            structure_bytes_max: crate::memory::region::RESERVATION_BYTES,
+            locks: LockSettings::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+/// One session of a paged database.
+///
+/// It can be moved to another thread, but serves one at a time. Where there are locks and latches,
+/// [`PagedStore::session`] makes more of them.
+///
+/// ```
+/// use tombolo_storage::disk::MemDisk;
+/// use tombolo_storage::paged::store::{PagedSettings, PagedStore};
+/// use tombolo_storage::profile::{Conventional, NoLatching};
+///
+/// let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
+/// let store = PagedStore::<Conventional>::create(&MemDisk::new(), &settings)?;
+/// let second = store.session().expect("it has locks and latches")?;
+/// drop(second);
+/// store.close()?;
+///
+/// let alone = PagedStore::<NoLatching>::create(&MemDisk::new(), &settings)?;
+/// assert!(alone.session().is_none());
+/// # Ok::<(), tombolo_storage::paged::store::OpenError>(())
+/// ```
+///
+/// Rows outside pages go only with a store that neither logs nor locks nor latches:
+///
+/// ```compile_fail
+/// use tombolo_storage::disk::MemDisk;
+/// use tombolo_storage::latch::Latched;
+/// use tombolo_storage::paged::btree::IntegerKeys;
+/// use tombolo_storage::paged::page::LargePages;
+/// use tombolo_storage::paged::store::{PagedSettings, PagedStore};
+/// use tombolo_storage::profile::*;
+///
+/// type Unsafe =
+///     Paged<IntegerKeys, Unlogged, Locked, Latched, ResolvedStores, ByPointer<LargePages>, SingleSession>;
+/// let _ = PagedStore::<Unsafe>::create(&MemDisk::new(), &PagedSettings::default());
+/// ```
+pub struct PagedStore<P: PagedProfile> {
+    database: <P::Latching as Sharing>::Handle<Database<P>>,
+    session: Session<P>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl<P: PagedProfile> PagedStore<P> {
+    /// What must go together; evaluated when a profile is compiled.
+    const SAFE: () = {
+        let [_, disk, records, numbers, locks, latches, _, _, _, sessions, _] = P::SWITCHES;
+        assert!(!disk || records, "S2 needs S3: what is not logged cannot be flushed");
+        assert!(!records || numbers, "S3 needs S4: a record is known by its number");
+        assert!(
+            P::Pages::ON_PAGES || !(records || numbers || locks || latches),
+            "rows leave the pages only when log, locks and latches are gone (S2 to S6 off)"
+        );
+        assert!(
+            sessions || !(locks && latches),
+            "several threads need sessions (S10) to be told apart"
+        );
+    };
+
+    /// Whether what the profile keeps can be saved and opened again.
+    pub const fn can_be_saved() -> bool {
+        P::Pages::ON_PAGES
+    }
+
+    /// Makes an empty database in an empty directory.
+    ///
+    /// # Errors
+    /// When there is one already, the disk fails, or there is no memory.
+    pub fn create(disk: &dyn Disk, settings: &PagedSettings) -> Result<Self, OpenError> {
+        let () = Self::SAFE;
+        let log = P::Log::create(settings.log, Some(disk))?;
+        let pages = P::Pages::create(disk, settings, log.ahead())?;
+        Self::first_session(Database::new(pages, log, settings))
+    }
+
+    /// Opens a database that was closed.
+    ///
+    /// # Errors
+    /// When there is none, it was not closed, is in use, damaged, of another version or layout, the
+    /// disk fails, or there is no memory.
+    pub fn open(disk: &dyn Disk, settings: &PagedSettings) -> Result<Self, OpenError> {
+        let () = Self::SAFE;
+        let log = P::Log::open(settings.log, Some(disk))?;
+        let pages = P::Pages::open(disk, settings, log.ahead())?;
+        let mut database = Database::new(pages, log, settings);
+        catalogue::read(&mut database)?;
+        Self::first_session(database)
+    }
+
+    fn first_session(database: Database<P>) -> Result<Self, OpenError> {
+        let session = Session::open(&database)?;
+        let database = P::Latching::share(database);
+        Ok(Self { database, session, not_sync: PhantomData })
+    }
+
+    /// Another session of the same database, for another thread; `None` where there can be one
+    /// only.
+    pub fn session(&self) -> Option<Result<Self, OpenError>> {
+        let shared = P::SWITCHES[4] && P::SWITCHES[5];
+        let database = P::Latching::another(&self.database).filter(|_| shared)?;
+        let session = match Session::open(&database) {
+            Ok(session) => session,
+            Err(error) => return Some(Err(error.into())),
+        };
+        Some(Ok(Self { database, session, not_sync: PhantomData }))
+    }
+
+    /// Saves everything, so that the directory can be opened again.
+    ///
+    /// # Errors
+    /// When other sessions are open, a transaction failed half-way, log or disk fail, or the
+    /// profile cannot save; the directory counts as not closed then.
+    pub fn close(mut self) -> Result<(), OpenError> {
+        self.session.end(&self.database);
+        let Some(database) = P::Latching::alone(&mut self.database) else {
+            return Err(OpenError::SessionsOpen);
+        };
+        database.close()
+    }
+
+    /// What went through the log so far.
+    pub fn log_usage(&self) -> LogUsage {
+        self.database.log.usage()
+    }
+
+    /// How the buffer pool was used so far, where there is one.
+    pub fn pool_usage(&self) -> Option<PoolUsage> {
+        self.database.pages.pool_usage()
+    }
+
+    /// The transactions under way, where they are registered.
+    pub fn active(&self) -> Vec<ActiveTransaction> {
+        self.database.sessions.active()
+    }
+}
+
+impl<P: PagedProfile> Drop for PagedStore<P> {
+    fn drop(&mut self) {
+        self.session.end(&self.database);
+    }
+}
+
+impl<P: PagedProfile> std::fmt::Debug for PagedStore<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PagedStore").finish_non_exhaustive()
+    }
+}

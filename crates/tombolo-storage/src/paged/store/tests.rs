@@ -1,0 +1,328 @@
+//! The paged store as a whole: opened again, refused, full, and shared by threads. Single calls are
+//! compared with a model in `tests/model.rs`.
+
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::disk::{Fault, MemDisk, Open, Operation};
+use crate::error::Error;
+use crate::key::Range;
+use crate::log::{Durability, LOG_FILE};
+use crate::memory::test_random::Random;
+use crate::paged::pool::{PAGES_FILE, PageAccess};
+use crate::profile::{
+    AloneBufferManager, Conventional, Lattice00010, NoBtreeKeys, NoDirectory, NoPageAccess,
+    NoSmallPage,
+};
+use crate::row::{Fields, RowId};
+use crate::schema::TableDef;
+use crate::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+
+crate::table! {
+    /// Accounts with a balance.
+    struct Account = "account" {
+        ID: Integer;
+        BALANCE: BigInt => hot;
+        NAME: Varchar<40>;
+    }
+}
+crate::index! { struct ById = "account_pk" on Account (ID: Integer) unique Tree; }
+crate::index! { struct ByName = "account_name" on Account (NAME: Varchar<40>) multiple Tree; }
+
+const BALANCE: Fields<Account> = Fields::none().with(Account::BALANCE);
+const START: i64 = 1_000;
+
+fn settings() -> PagedSettings {
+    PagedSettings { pool_bytes: 1 << 20, structure_bytes_max: 64 << 20, ..PagedSettings::default() }
+}
+
+struct Bank<P: PagedProfile> {
+    store: PagedStore<P>,
+    table: Table<Account>,
+    by_id: Index<ById>,
+    by_name: Index<ByName>,
+}
+
+impl<P: PagedProfile> Bank<P> {
+    fn with(store: PagedStore<P>) -> Self {
+        let table = resolve_table(store.schema()).unwrap();
+        let by_id = resolve_index(store.schema()).unwrap();
+        let by_name = resolve_index(store.schema()).unwrap();
+        Self { store, table, by_id, by_name }
+    }
+
+    fn create(disk: &MemDisk, accounts: i32) -> Self {
+        let mut store = PagedStore::<P>::create(disk, &settings()).unwrap();
+        store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
+        let mut bank = Self::with(store);
+        for id in 0..accounts {
+            bank.add(id).unwrap();
+        }
+        bank
+    }
+
+    /// Another session.
+    fn session(&self) -> Self {
+        Self::with(self.store.session().unwrap().unwrap())
+    }
+
+    /// One account in a transaction of its own.
+    fn add(&mut self, id: i32) -> Result<(), Error> {
+        self.store.begin()?;
+        self.store.begin_writes();
+        let added = self.add_row(id);
+        match added {
+            Ok(()) => self.store.commit(),
+            Err(error) => {
+                self.store.fail().unwrap();
+                Err(error)
+            }
+        }
+    }
+
+    fn add_row(&mut self, id: i32) -> Result<(), Error> {
+        let name = format!("account number {}", id % 10);
+        let row = self.store.create(&self.table, |row| {
+            row.set(Account::ID, id);
+            row.set(Account::BALANCE, START);
+            row.set(Account::NAME, name.as_bytes());
+        })?;
+        self.store.insert(&self.by_id, id, row)?;
+        self.store.insert(&self.by_name, name.as_bytes(), row)
+    }
+
+    fn find(&mut self, id: i32) -> Result<RowId, Error> {
+        Ok(self.store.lookup(&self.by_id, id)?.expect("the account is there"))
+    }
+
+    /// Moves an amount; the rows are read first, so two transfers may wait in a circle.
+    fn transfer(&mut self, from: i32, to: i32, amount: i64) -> Result<(), Error> {
+        self.store.begin()?;
+        let moved = self.transfer_rows(from, to, amount);
+        match moved {
+            Ok(()) => self.store.commit(),
+            Err(error) => {
+                self.store.abort().unwrap();
+                Err(error)
+            }
+        }
+    }
+
+    fn transfer_rows(&mut self, from: i32, to: i32, amount: i64) -> Result<(), Error> {
+        let rows = [self.find(from)?, self.find(to)?];
+        let read = |store: &PagedStore<P>, row| {
+            Ok::<i64, Error>(store.pin(&self.table, row)?.get(Account::BALANCE))
+        };
+        let balances = [read(&self.store, rows[0])?, read(&self.store, rows[1])?];
+        self.store.begin_writes();
+        // So that others come in between, however short a transfer is.
+        std::thread::yield_now();
+        for (row, balance) in rows.into_iter().zip([balances[0] - amount, balances[1] + amount]) {
+            self.store
+                .update(&self.table, row, BALANCE, |row| row.set(Account::BALANCE, balance))?;
+        }
+        Ok(())
+    }
+
+    /// The sum of all balances, over the index by name.
+    fn sum(&mut self) -> (usize, i64) {
+        self.store.begin().unwrap();
+        let mut rows = Vec::new();
+        let visit = |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        };
+        self.store.scan(&self.by_name, Range::all(), Order::Backward, visit).unwrap();
+        let balance = |row| self.store.pin(&self.table, row).unwrap().get(Account::BALANCE);
+        let sum = rows.iter().map(|&row| balance(row)).sum();
+        self.store.commit().unwrap();
+        (rows.len(), sum)
+    }
+}
+
+/// A closed database is opened again by every profile that lays it out the same.
+fn opens_again<P: PagedProfile, Q: PagedProfile>() {
+    let disk = MemDisk::new();
+    let mut bank = Bank::<P>::create(&disk, 3_000);
+    bank.transfer(1, 2_999, 5).unwrap();
+    let sum = bank.sum();
+    assert_eq!(bank.store.check(), []);
+    bank.store.close().unwrap();
+    for round in 0..3 {
+        let mut bank = Bank::with(PagedStore::<Q>::open(&disk, &settings()).unwrap());
+        assert_eq!(bank.store.check(), []);
+        assert_eq!(bank.sum(), (sum.0 + round, sum.1 + round as i64 * START));
+        bank.add(3_000 + round as i32).unwrap();
+        bank.store.close().unwrap();
+    }
+}
+
+#[test]
+fn a_closed_database_opens_again() {
+    opens_again::<Conventional, Conventional>();
+    opens_again::<NoBtreeKeys, NoDirectory>();
+    opens_again::<NoSmallPage, Lattice00010>();
+    opens_again::<AloneBufferManager, AloneBufferManager>();
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let disk = MemDisk::new();
+    let bank = Bank::<Conventional>::create(&disk, 10);
+    let open = |disk: &MemDisk| PagedStore::<Conventional>::open(disk, &settings()).err().unwrap();
+    assert!(open(&disk).to_string().contains("in use"), "{}", open(&disk));
+    let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
+    assert!(again.to_string().contains("exist"), "{again}");
+    drop(bank);
+    let error = open(&disk);
+    assert!(error.is_not_closed(), "{error}");
+
+    let disk = MemDisk::new();
+    Bank::<Conventional>::create(&disk, 10).store.close().unwrap();
+    let other = PagedStore::<NoBtreeKeys>::open(&disk, &settings()).err().unwrap();
+    assert!(matches!(other, OpenError::Layout { .. }), "{other}");
+    let other = PagedStore::<AloneBufferManager>::open(&disk, &settings()).err().unwrap();
+    assert!(other.damage().is_some(), "pages of another size: {other}");
+    let none = PagedStore::<NoPageAccess>::open(&disk, &settings()).err().unwrap();
+    assert_eq!(none, OpenError::CannotSave);
+    let empty = PagedStore::<Conventional>::open(&MemDisk::new(), &settings()).err().unwrap();
+    assert!(empty.to_string().contains(LOG_FILE) || empty.to_string().contains(PAGES_FILE));
+}
+
+/// Every bit of every page counts: whoever opens the file, or checks it, finds which page is
+/// damaged.
+#[test]
+fn a_flipped_bit_is_refused_with_file_and_offset() {
+    let disk = MemDisk::new();
+    let bank = Bank::<Conventional>::create(&disk, 2_000);
+    let pages = u64::from(bank.store.database.pages.page_count());
+    bank.store.close().unwrap();
+    let files = [PAGES_FILE, LOG_FILE].map(|name| disk.open(name, Open::Write).unwrap());
+    let closed = files.each_ref().map(|file| {
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    });
+    let mut random = Random::new(5);
+    for _ in 0..40 {
+        let offset = random.below(pages * 8_192);
+        files[0].write_at(&[closed[0][offset as usize] ^ 4], offset).unwrap();
+        let found = match PagedStore::<Conventional>::open(&disk, &settings()) {
+            Err(error) => format!("{error}"),
+            Ok(mut store) => format!("{:?}", store.check()),
+        };
+        let at = format!("offset {}", offset / 8_192 * 8_192);
+        assert!(found.contains(PAGES_FILE) && found.contains(&at), "{offset}: {found}");
+        for (file, bytes) in files.iter().zip(&closed) {
+            file.write_at(bytes, 0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_aborts_and_the_rest_goes_on() {
+    let disk = MemDisk::new();
+    let mut bank = Bank::<Conventional>::create(&disk, 100);
+    let used: u64 = [PAGES_FILE, LOG_FILE]
+        .map(|name| disk.open(name, Open::Read).unwrap().len().unwrap())
+        .iter()
+        .sum();
+    disk.set_capacity_bytes(Some(used));
+    let refused = (100..20_000).find_map(|id| Some((id, bank.add(id).err()?)));
+    let (id, error) = refused.expect("the disk is full at some point");
+    assert!(matches!(error, Error::NoSpace { .. } | Error::Disk { .. }), "{error:?}");
+    assert_eq!(bank.store.check(), []);
+    assert_eq!(bank.sum(), (id as usize, i64::from(id) * START));
+    disk.set_capacity_bytes(None);
+    bank.add(id).unwrap();
+    assert_eq!(bank.store.check(), []);
+    bank.store.close().unwrap();
+}
+
+#[test]
+fn a_log_that_fails_poisons() {
+    let disk = MemDisk::new();
+    let mut bank = Bank::<Conventional>::create(&disk, 10);
+    let (operation, kind) = (Operation::Sync, std::io::ErrorKind::Other);
+    disk.set_fault(Some(Fault { operation, after: 0, kind }));
+    assert!(matches!(bank.add(10), Err(Error::Poisoned { .. })));
+    disk.set_fault(None);
+    for _ in 0..2 {
+        assert!(matches!(bank.add(11), Err(Error::Poisoned { .. })), "there is no second try");
+    }
+    assert!(bank.store.close().is_err());
+}
+
+#[test]
+fn a_session_that_ends_in_a_transaction_undoes_it() {
+    let disk = MemDisk::new();
+    let mut bank = Bank::<Conventional>::create(&disk, 10);
+    let mut other = bank.session();
+    other.store.begin().unwrap();
+    other.store.begin_writes();
+    other.add_row(10).unwrap();
+    assert_eq!(bank.store.active().len(), 1);
+    drop(other);
+    assert_eq!(bank.store.active().len(), 0);
+    assert_eq!(bank.sum(), (10, 10 * START));
+    let other = bank.session();
+    assert!(matches!(bank.store.close(), Err(OpenError::SessionsOpen)));
+    other.store.close().unwrap();
+    assert!(PagedStore::<Conventional>::open(&disk, &settings()).is_ok());
+}
+
+/// Threads that transfer between few accounts, in both directions, add accounts and sum them up:
+/// deadlocks are certain, the sum stays.
+fn threads_agree<P: PagedProfile>(durability: Durability)
+where
+    PagedStore<P>: Send,
+{
+    const THREADS: i32 = 3;
+    let mut settings = settings();
+    settings.log.durability = durability;
+    settings.pool_bytes = 256 << 10;
+    let disk = MemDisk::new();
+    let mut store = PagedStore::<P>::create(&disk, &settings).unwrap();
+    store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
+    let mut bank = Bank::with(store);
+    (0..20).for_each(|id| bank.add(id).unwrap());
+    let sessions: Vec<_> = (0..THREADS).map(|_| bank.session()).collect();
+    let retried: usize = std::thread::scope(|scope| {
+        let work = |(thread, mut bank): (i32, Bank<P>)| {
+            let mut random = Random::new(thread as u64 + 1);
+            let mut retried = 0;
+            for round in 0..300 {
+                let [from, to] = [0; 2].map(|_| random.below(20) as i32);
+                while from != to
+                    && let Err(error) = bank.transfer(from, to, round)
+                {
+                    assert!(error.retry(), "{error:?}");
+                    retried += 1;
+                }
+                while round % 10 == 0
+                    && let Err(error) = bank.add(1_000 * (thread + 1) + round as i32)
+                {
+                    assert!(error.retry(), "{error:?}");
+                }
+            }
+            retried
+        };
+        let threads: Vec<_> =
+            (0..).zip(sessions).map(|session| scope.spawn(move || work(session))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let accounts = 20 + THREADS as usize * 30;
+    assert_eq!(bank.sum(), (accounts, accounts as i64 * START));
+    assert_eq!(bank.store.check(), []);
+    assert!(retried > 0, "no two transfers ever met");
+    bank.store.close().unwrap();
+    let mut bank = Bank::with(PagedStore::<P>::open(&disk, &settings).unwrap());
+    assert_eq!(bank.sum(), (accounts, accounts as i64 * START));
+}
+
+#[test]
+fn threads_share_a_database() {
+    threads_agree::<Conventional>(Durability::Group);
+    threads_agree::<AloneBufferManager>(Durability::Group);
+    threads_agree::<NoBtreeKeys>(Durability::None);
+}

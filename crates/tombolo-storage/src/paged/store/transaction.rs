@@ -1,0 +1,311 @@
+//! One session and its transaction: how it begins, locks, and ends.
+//!
+//! ```text
+//!            begin               begin_writes
+//!   IDLE ───────────► READING ─────────────────► WRITING
+//!     ▲                  │ commit, abort            │ commit, abort (by the log)
+//!     └──────────────────┴──────────────────────────┘
+//! ```
+//!
+//! Commit, in this order: its record is logged and hardened; ghosts are taken away; locks are
+//! released; the session is torn down. Others see a transaction's rows only after the third step,
+//! so whatever a transaction read is durable (strict locking).
+//!
+//! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
+
+use std::cell::{Cell, RefCell};
+
+use super::calls::change;
+use super::database::{Database, StructureLog};
+use super::rows::{RowAccess, RowCopies};
+use super::sessions::Sessions;
+use crate::error::{Error, Result};
+use crate::lock::{LockError, Locking, Mode};
+use crate::log::{ChangeKind, Logging};
+use crate::paged::heap::RowFile;
+use crate::paged::page::StoreId;
+use crate::profile::PagedProfile;
+use crate::row::RowId;
+use crate::store::Phase;
+
+/// Something deleted that keeps its place until the transaction commits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ghost {
+    /// A row of the table at this position.
+    Row {
+        /// The table's position.
+        table: usize,
+        /// The row.
+        row: RowId,
+    },
+    /// An entry of the index at this position.
+    Entry {
+        /// The index's position.
+        index: usize,
+        /// The row it leads to.
+        row: RowId,
+        /// Where its key ends in `ghost_keys`; it begins where that of the one before ends.
+        key_end: usize,
+        /// Whether it was inserted again: it is no ghost any more.
+        is_revived: bool,
+    },
+}
+
+/// A session: what belongs to one thread's transaction.
+pub(super) struct Session<P: PagedProfile> {
+    pub(super) phase: Phase,
+    /// What its transaction holds; none once the session has ended.
+    held: RefCell<Option<<P::Locks as Locking>::Held>>,
+    place: <P::Sessions as Sessions<P::Latching>>::Place,
+    pub(super) log: <P::Log as Logging>::Transaction,
+    pub(super) lane: usize,
+    /// The greater, the younger in the eyes of deadlock detection.
+    rank: u64,
+    /// Whether the next transaction keeps the rank: the last one gave way to others.
+    keeps_rank: Cell<bool>,
+    /// Where rows are copied to for reading (S9).
+    pub(super) copies: RowCopies,
+    /// The row being changed (S9), and what it was.
+    pub(super) row: Vec<u8>,
+    pub(super) before: Vec<u8>,
+    /// Keys of the call at hand; the second is for ranges.
+    pub(super) key: Vec<u8>,
+    pub(super) end_key: Vec<u8>,
+    pub(super) ghosts: Vec<Ghost>,
+    pub(super) ghost_keys: Vec<u8>,
+}
+
+impl<P: PagedProfile> Session<P> {
+    pub(super) fn open(database: &Database<P>) -> Result<Self, LockError> {
+        Ok(Self {
+            phase: Phase::Idle,
+            held: RefCell::new(Some(database.locks.open_session()?)),
+            place: database.sessions.open(),
+            log: Default::default(),
+            lane: database.next_lane(),
+            rank: 0,
+            keeps_rank: Cell::new(false),
+            copies: RowCopies::default(),
+            row: Vec::new(),
+            before: Vec::new(),
+            key: Vec::new(),
+            end_key: Vec::new(),
+            ghosts: Vec::new(),
+            ghost_keys: Vec::new(),
+        })
+    }
+
+    /// Ends the session; an open transaction is aborted, or poisons a database that cannot undo it,
+    /// as does one whose thread panics: what it left half done is not walked through again. Nothing
+    /// happens the second time.
+    pub(super) fn end(&mut self, database: &Database<P>) {
+        if std::thread::panicking() && self.phase != Phase::Idle {
+            return database.poison("a thread panicked in the middle of a transaction");
+        }
+        if self.phase != Phase::Idle && self.abort(database).is_err() {
+            let reason = "a session ended in the middle of a transaction that cannot be undone";
+            self.poison(database, reason);
+        }
+        if let Some(mut held) = self.held.get_mut().take() {
+            database.locks.release_all(&mut held);
+            database.locks.close_session(held);
+            database.sessions.close(&self.place);
+        }
+    }
+
+    #[inline]
+    pub(super) fn begin(&mut self, database: &Database<P>) -> Result<()> {
+        database.refuse_poisoned()?;
+        if self.phase != Phase::Idle {
+            let reason = "a transaction began before the last one had ended";
+            database.poison(reason);
+            return Err(Error::Poisoned { reason });
+        }
+        let number = database.sessions.begin(&mut self.place);
+        database.log.begin(&mut self.log, number);
+        if P::Locks::LOCKS {
+            if !self.keeps_rank.take() {
+                self.rank = number;
+            }
+            if let Some(held) = self.held.get_mut() {
+                database.locks.begin(held, self.rank);
+            }
+        }
+        self.phase = Phase::Reading;
+        Ok(())
+    }
+
+    /// Notes a call (S10).
+    #[inline(always)]
+    pub(super) fn note(&self, database: &Database<P>, changes: bool) {
+        debug_assert_ne!(self.phase, Phase::Idle, "a call belongs to a transaction");
+        database.sessions.call(&self.place, changes);
+    }
+
+    /// Locks a row; waits if need be, so nothing may be latched.
+    #[inline(always)]
+    pub(super) fn lock(
+        &self,
+        database: &Database<P>,
+        store: StoreId,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<()> {
+        self.locking(|held| database.locks.lock_row(held, store.0, row, mode))
+    }
+
+    /// Locks a row if that is possible at once.
+    #[inline(always)]
+    pub(super) fn try_lock(
+        &self,
+        database: &Database<P>,
+        store: StoreId,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if !P::Locks::LOCKS {
+            return Ok(());
+        }
+        match self.held.borrow_mut().as_mut() {
+            Some(held) => database.locks.try_lock_row(held, store.0, row, mode),
+            None => Err(LockError::TooManySessions),
+        }
+    }
+
+    /// Locks all rows of a table.
+    pub(super) fn lock_table(
+        &self,
+        database: &Database<P>,
+        store: StoreId,
+        mode: Mode,
+    ) -> Result<()> {
+        self.locking(|held| database.locks.lock_store(held, store.0, mode))
+    }
+
+    #[inline(always)]
+    fn locking(
+        &self,
+        lock: impl FnOnce(&mut <P::Locks as Locking>::Held) -> Result<(), LockError>,
+    ) -> Result<()> {
+        if !P::Locks::LOCKS {
+            return Ok(());
+        }
+        let mut held = self.held.borrow_mut();
+        let locked = match held.as_mut() {
+            Some(held) => lock(held),
+            None => Err(LockError::TooManySessions),
+        };
+        locked.map_err(|error| self.refused(error))
+    }
+
+    /// A lock that was not granted, in a store's words.
+    #[cold]
+    pub(super) fn refused(&self, error: LockError) -> Error {
+        // Who gave way comes back with its old rank, so that its turn comes.
+        self.keeps_rank.set(error.retry());
+        error.into()
+    }
+
+    /// Refuses everything from now on, in all sessions; what this one's transaction did stays as
+    /// it is.
+    #[cold]
+    pub(super) fn poison(&mut self, database: &Database<P>, reason: &'static str) {
+        database.poison(reason);
+        if self.phase != Phase::Idle {
+            self.finish(database, false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn commit(&mut self, database: &Database<P>) -> Result<()> {
+        database.refuse_poisoned()?;
+        let logged = database.log.commit(&mut self.log);
+        if let Err(error) = logged.and_then(|lsn| database.log.harden(lsn)) {
+            database.poison("the log could not be written: what was committed last is unknown");
+            self.finish(database, false);
+            return Err(error);
+        }
+        if !self.ghosts.is_empty() && self.purge_ghosts(database).is_err() {
+            // The transaction is committed all the same; what it deleted is not cleared away.
+            database.poison("what a committed transaction deleted could not be cleared away");
+        }
+        self.finish(database, true);
+        Ok(())
+    }
+
+    pub(super) fn abort(&mut self, database: &Database<P>) -> Result<()> {
+        let undone = match self.phase {
+            Phase::Writing => self.undo(database),
+            _ => Ok(()),
+        };
+        if undone.is_err() {
+            database.poison("an aborted transaction could not be undone");
+        }
+        self.finish(database, false);
+        undone
+    }
+
+    /// Releases what the transaction holds.
+    #[inline]
+    fn finish(&mut self, database: &Database<P>, committed: bool) {
+        self.ghosts.clear();
+        self.ghost_keys.clear();
+        if P::Locks::LOCKS
+            && let Some(held) = self.held.get_mut()
+        {
+            database.locks.release_all(held);
+        }
+        database.sessions.end(&mut self.place, committed);
+        self.phase = Phase::Idle;
+    }
+
+    /// Whether the entry of `row` under `self.key` is a ghost that the transaction itself made; it
+    /// is none from now on.
+    pub(super) fn take_ghost(&mut self, position: usize, row: RowId) -> bool {
+        let (key, keys) = (&self.key, &self.ghost_keys);
+        let mut key_start = 0;
+        for ghost in &mut self.ghosts {
+            let Ghost::Entry { index, row: other, key_end, is_revived } = ghost else { continue };
+            let is_same = (*index, *other) == (position, row) && keys[key_start..*key_end] == *key;
+            if is_same && !*is_revived {
+                *is_revived = true;
+                return true;
+            }
+            key_start = *key_end;
+        }
+        false
+    }
+
+    /// Takes away what the transaction deleted, entries before their rows as they were deleted.
+    fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
+        let log = &database.log;
+        let mut key_start = 0;
+        for ghost in &self.ghosts {
+            match *ghost {
+                Ghost::Row { table, row } => {
+                    let table = &database.tables[table];
+                    database.pages.forget_values(&table.rows, &table.layout, row);
+                    table.rows.purge(&database.pages, row, |place, record| {
+                        let change = change(ChangeKind::RowPurged, table.store, place, row);
+                        log.change(&mut self.log, change, record, &[])
+                    })?;
+                }
+                Ghost::Entry { index, row, key_end, is_revived } => {
+                    let index = &database.indexes[index];
+                    let key = &self.ghost_keys[key_start..key_end];
+                    key_start = key_end;
+                    if is_revived {
+                        continue;
+                    }
+                    let structure = StructureLog(database);
+                    let noted = |place| {
+                        let change = change(ChangeKind::EntryRemoved, index.store, place, row);
+                        log.change(&mut self.log, change, key, &[])
+                    };
+                    index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Abort by the log (LG-18): a transaction's changes are taken back one by one, newest first.
+//!
+//! Undo is logical: a row is found by its id and an entry by its key, wherever they are by now, so
+//! pages may have split or rows moved since. Every step is logged as a compensation, which is redone
+//! but never undone. What a transaction deleted is there still, as ghosts: it is revived.
+//!
+//! Not here: undo after a crash, which will do the same from the log on disk.
+
+use super::calls::{change, step};
+use super::database::{Database, Owner, StructureLog};
+use super::rows::RowAccess;
+use super::transaction::Session;
+use crate::error::{Error, Result};
+use crate::log::{ChangeKind, Logging, UndoRecord};
+use crate::paged::btree::{Inserted, Meet};
+use crate::paged::heap::RowFile;
+use crate::profile::PagedProfile;
+
+impl<P: PagedProfile> Session<P> {
+    /// Takes back everything the transaction changed.
+    pub(super) fn undo(&mut self, database: &Database<P>) -> Result<()> {
+        let mut undo = UndoRecord::new();
+        while database.log.next_undo(&mut self.log, &mut undo) {
+            let undone = match database.owners.get(usize::from(undo.change.store.0)) {
+                Some(Owner::Table(table)) => self.undo_row(database, *table, &undo)?,
+                Some(Owner::Index(index)) => self.undo_entry(database, *index, &undo)?,
+                None => false,
+            };
+            assert!(undone, "what a transaction changed is not there: {:?}", undo.change);
+        }
+        database.log.end_abort(&mut self.log)
+    }
+
+    fn undo_row(
+        &mut self,
+        database: &Database<P>,
+        table: usize,
+        undo: &UndoRecord,
+    ) -> Result<bool> {
+        let table = &database.tables[table];
+        let (log, own) = (&database.log, &mut self.log);
+        let row = undo.change.row;
+        match undo.change.kind {
+            ChangeKind::RowUpdated => {
+                let within = usize::from(undo.change.within);
+                table.rows.update(&database.pages, row, |place, record| {
+                    let mut change = change(ChangeKind::RowUpdated, table.store, place, row);
+                    change.within = undo.change.within;
+                    let stamp = log.compensate(own, change, &undo.after, &undo.before)?;
+                    record[within..within + undo.before.len()].copy_from_slice(&undo.before);
+                    Ok(stamp)
+                })
+            }
+            ChangeKind::RowReplaced => {
+                let (rows, lane) = (&table.rows, self.lane);
+                database.pages.restore_row(rows, lane, row, &undo.before, |part| {
+                    let mut address = [0; 8];
+                    let (kind, place, before, after) = step(&part, &mut address);
+                    log.compensate(own, change(kind, table.store, place, row), before, after)
+                })
+            }
+            ChangeKind::RowCreated => {
+                table.rows.purge::<Error>(&database.pages, row, |place, record| {
+                    let change = change(ChangeKind::RowPurged, table.store, place, row);
+                    log.compensate(own, change, record, &[])
+                })
+            }
+            ChangeKind::RowDeleted => table.rows.revive(&database.pages, row, |place, record| {
+                let change = change(ChangeKind::RowRevived, table.store, place, row);
+                log.compensate(own, change, &[], record)
+            }),
+            kind => unreachable!("{kind:?} is not undone by itself"),
+        }
+    }
+
+    fn undo_entry(
+        &mut self,
+        database: &Database<P>,
+        index: usize,
+        undo: &UndoRecord,
+    ) -> Result<bool> {
+        let index = &database.indexes[index];
+        let (log, own) = (&database.log, &mut self.log);
+        let row = undo.change.row;
+        match undo.change.kind {
+            ChangeKind::EntryInserted => {
+                let (key, structure) = (&undo.after, StructureLog(database));
+                let noted = |place| {
+                    let change = change(ChangeKind::EntryRemoved, index.store, place, row);
+                    log.compensate(own, change, key, &[])
+                };
+                index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)
+            }
+            ChangeKind::EntryDeleted => {
+                let key = &undo.before;
+                let revived =
+                    index.tree.set_deleted(&database.pages, key, row, false, |place| {
+                        let change = change(ChangeKind::EntryRevived, index.store, place, row);
+                        log.compensate(own, change, &[], key)
+                    })?;
+                if revived {
+                    return Ok(true);
+                }
+                // It was inserted again, and that has been undone: the entry itself is gone.
+                let structure = StructureLog(database);
+                let noted = |place| {
+                    let change = change(ChangeKind::EntryInserted, index.store, place, row);
+                    log.compensate(own, change, &[], key)
+                };
+                let pass = |_, _| Meet::Pass;
+                let inserted =
+                    index.tree.insert(&database.pages, key, row, pass, noted, &structure)?;
+                Ok(inserted == Inserted::Done)
+            }
+            kind => unreachable!("{kind:?} is not undone by itself"),
+        }
+    }
+}
