@@ -296,5 +296,5 @@ pub trait Logging: Sized + Send + 'static {
     ///
     /// # Errors
     /// When the disk fails: the database counts as not closed.
-    fn close(self) -> Result<(), LogError>;
+    fn close(&self) -> Result<(), LogError>;
 }

@@ -87,7 +87,7 @@ impl Logging for NoLog {
         Vec::new()
     }
 
-    fn close(self) -> Result<(), LogError> {
+    fn close(&self) -> Result<(), LogError> {
         Ok(())
     }
 }

@@ -148,7 +148,7 @@ impl<L: Latching> Logging for Numbers<L> {
         Vec::new()
     }
 
-    fn close(self) -> Result<(), LogError> {
+    fn close(&self) -> Result<(), LogError> {
         Ok(())
     }
 }

@@ -481,7 +481,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         verified.map_or_else(|error| damage(error.to_string()), |()| Vec::new())
     }
 
-    fn close(self) -> Result<(), LogError> {
+    fn close(&self) -> Result<(), LogError> {
         self.core.flusher.as_ref().map_or(Ok(()), |flusher| flusher.close(&self.core.ring))
     }
 }
