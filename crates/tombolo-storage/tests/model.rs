@@ -20,10 +20,10 @@ mod random;
 mod reads;
 #[path = "model/run.rs"]
 mod run;
+#[path = "model/seeds.rs"]
+mod seeds;
 #[path = "model/typed.rs"]
 mod typed;
-
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -31,39 +31,8 @@ use tombolo_storage::paged::store::{PagedSettings, PagedStore};
 use tombolo_storage::profile::{Bare, Conventional, Memory, MemoryProfile, PagedProfile};
 use tombolo_storage::store::Store;
 
-use definition::Form;
 use run::{Counts, Run};
-
-/// The seeds to run and whether they are the test's own choice.
-fn seeds(default: u64) -> (std::ops::Range<u64>, bool) {
-    let Ok(text) = std::env::var("TOMBOLO_MODEL_SEEDS") else { return (0..default, true) };
-    let number = |text: &str| text.trim().parse().expect("TOMBOLO_MODEL_SEEDS is N or FROM..TO");
-    match text.split_once("..") {
-        Some((from, to)) => (number(from)..number(to), false),
-        None => (0..number(&text), false),
-    }
-}
-
-/// Runs `test` for every seed, says which one failed, and returns what happened in all, where the
-/// seeds are the test's own.
-fn for_seeds(name: &str, default: u64, test: impl Fn(u64) -> Counts) -> Option<Counts> {
-    let (seeds, is_default) = seeds(default);
-    let mut sum = Counts::default();
-    for seed in seeds {
-        match catch_unwind(AssertUnwindSafe(|| test(seed))) {
-            Ok(counts) => sum.add(&counts),
-            Err(panic) => {
-                eprintln!(
-                    "seed {seed} failed; replay: TOMBOLO_MODEL_SEEDS={seed}..{} \
-                     cargo test -p tombolo-storage --test model {name}",
-                    seed + 1
-                );
-                resume_unwind(panic);
-            }
-        }
-    }
-    is_default.then_some(sum)
-}
+use seeds::for_seeds;
 
 /// Every tenth seed runs long enough for trees of several levels.
 fn run<S: Store>(seed: u64, store: S) -> Counts {
@@ -158,32 +127,4 @@ fn declared_tables_agree() {
     });
     let Some(counts) = counts else { return };
     assert!(counts.duplicates > 50 && counts.too_long > 10 && counts.committed > 300, "{counts:?}");
-}
-
-impl Counts {
-    fn assert_tested_everything(&self) {
-        let changes = [self.inserted, self.duplicates, self.updated, self.deleted, self.too_long];
-        assert!(changes.iter().all(|&count| count > 10), "{self:?}");
-        for form in Form::ALL {
-            assert!(self.found[form as usize] > 100, "look-ups of {form:?}: {self:?}");
-            let is_tree = !matches!(form, Form::PackedHash | Form::ByteHash);
-            assert!(!is_tree || self.visited[form as usize] > 1_000, "scans of {form:?}: {self:?}");
-        }
-        assert_eq!(self.out_of_space, 0);
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.inserted += other.inserted;
-        self.duplicates += other.duplicates;
-        self.updated += other.updated;
-        self.deleted += other.deleted;
-        self.too_long += other.too_long;
-        self.committed += other.committed;
-        self.aborted += other.aborted;
-        self.out_of_space += other.out_of_space;
-        for form in Form::ALL {
-            self.found[form as usize] += other.found[form as usize];
-            self.visited[form as usize] += other.visited[form as usize];
-        }
-    }
 }
