@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use tombolo_storage::profile::PROFILES;
-
+mod registry;
 mod text;
 
+pub use registry::*;
 use text::{BYTE_UNITS, COUNT_UNITS, DURATION_UNITS, parse_scaled, with_unit};
 
 /// What a setting holds, and within which limits.
@@ -87,32 +87,7 @@ pub struct Setting {
     pub identifies: bool,
 }
 
-const NAMES: [&str; PROFILES.len()] = {
-    let mut names = [""; PROFILES.len()];
-    let mut i = 0;
-    while i < names.len() {
-        names[i] = PROFILES[i].name;
-        i += 1;
-    }
-    names
-};
-
-/// What every setting below has in common.
-const fn setting(name: &'static str, kind: Kind, default: Default, about: &'static str) -> Setting {
-    Setting { name, unit: "", kind, default, about, identifies: true }
-}
-
 impl Setting {
-    const fn of(mut self, unit: &'static str) -> Self {
-        self.unit = unit;
-        self
-    }
-
-    const fn not_identifying(mut self) -> Self {
-        self.identifies = false;
-        self
-    }
-
     /// Its flag, without the dashes in front.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
@@ -202,193 +177,6 @@ impl Setting {
 
 /// What the variables of the environment begin with.
 pub const ENVIRONMENT_PREFIX: &str = "TOMBOLO_";
-
-const GB: u64 = 1 << 30;
-
-/// Which component set runs.
-pub static PROFILE: Setting = setting(
-    "profile",
-    Kind::Choice(&NAMES),
-    Default::Is("memory"),
-    "which components the engine has (run --list-profiles)",
-);
-/// When an answer may leave.
-pub static DURABILITY: Setting = setting(
-    "durability",
-    Kind::Choice(&["none", "async", "group", "sync"]),
-    Default::Is("none"),
-    "what a committed transaction survives; no profile has a log yet",
-);
-/// Engines side by side.
-pub static ISLANDS: Setting = setting(
-    "islands",
-    Kind::Count(1, 1_024),
-    Default::Is("1"),
-    "engines, each over a part of the data; only 1 yet",
-)
-.of("islands");
-/// Execution threads.
-pub static THREADS: Setting = setting(
-    "threads",
-    Kind::Count(1, 1_024),
-    Default::Is("1"),
-    "execution threads of an island; 1 without locks and latches",
-)
-.of("threads");
-/// Callers.
-pub static CLIENTS: Setting = setting(
-    "clients",
-    Kind::Count(1, 1_000_000),
-    Default::Is("1"),
-    "callers, in a closed loop; not threads",
-)
-.of("callers");
-/// Calls a caller has under way.
-pub static IN_FLIGHT: Setting = setting(
-    "in_flight",
-    Kind::Count(1, 1_000_000),
-    Default::Is("1"),
-    "calls each caller has under way",
-)
-.of("calls");
-/// TPC-C's scale.
-pub static WAREHOUSES: Setting =
-    setting("warehouses", Kind::Count(1, 65_535), Default::Is("5"), "scale of tpcc; 100 MB each")
-        .of("warehouses");
-/// TPC-C's transactions.
-pub static MIX: Setting = setting(
-    "mix",
-    Kind::Choice(&["paper", "standard"]),
-    Default::Is("standard"),
-    "transactions of tpcc: the paper's New Order and Payment, or the specification's five",
-);
-/// How long to run.
-pub static SECONDS: Setting = setting(
-    "seconds",
-    Kind::Duration(Duration::from_millis(1), Duration::from_secs(86_400)),
-    Default::Is("5s"),
-    "how long transactions are executed, unless transactions is given",
-)
-.of("time");
-/// How much to run.
-pub static TRANSACTIONS: Setting = setting(
-    "transactions",
-    Kind::Count(1, 100_000_000_000),
-    Default::Means("until seconds are over"),
-    "how many transactions are executed",
-)
-.of("transactions");
-/// How many transactions are timed one by one.
-pub static LATENCY_TRANSACTIONS: Setting = setting(
-    "latency_transactions",
-    Kind::Count(0, 100_000_000),
-    Default::Is("100k"),
-    "further transactions, timed one by one after the throughput was measured",
-)
-.of("transactions");
-/// Inputs made at a time.
-pub static BATCH: Setting = setting(
-    "batch",
-    Kind::Count(1, 10_000_000),
-    Default::Is("100k"),
-    "inputs made beforehand at a time, outside what is measured",
-)
-.of("inputs");
-/// Whether memory is taken beforehand.
-pub static RESERVE: Setting = setting(
-    "reserve",
-    Kind::Choice(&["yes", "no"]),
-    Default::Is("yes"),
-    "whether memory for a batch's new rows is taken beforehand, outside what is measured",
-);
-/// Threads that make the initial data.
-pub static LOAD_THREADS: Setting = setting(
-    "load_threads",
-    Kind::Count(1, 1_024),
-    Default::Means("one per core"),
-    "threads that generate the initial data; the data does not depend on them",
-)
-.of("threads")
-.not_identifying();
-/// The most memory a run may take.
-pub static MEMORY_LIMIT: Setting = setting(
-    "memory_limit",
-    Kind::Bytes(GB / 16, GB << 14),
-    Default::Means("what the machine has free"),
-    "a run that would need more is refused, one that grows past it ends",
-)
-.of("bytes");
-/// The seed of everything random.
-pub static SEED: Setting = setting(
-    "seed",
-    Kind::Count(0, u64::MAX),
-    Default::Is("1"),
-    "makes data and inputs the same every time",
-)
-.not_identifying();
-/// Interleaved repetitions.
-pub static ROUNDS: Setting = setting(
-    "rounds",
-    Kind::Count(1, 1_000),
-    Default::Is("1"),
-    "how often every point is run, in turn",
-)
-.of("rounds")
-.not_identifying();
-/// What counts instructions.
-pub static COUNTER: Setting = setting(
-    "counter",
-    Kind::Choice(&["auto", "perf", "callgrind", "none"]),
-    Default::Is("none"),
-    "what counts instructions: the processor, valgrind, whichever there is, or nothing",
-);
-/// How many transactions are counted.
-pub static COUNTED: Setting = setting(
-    "counted",
-    Kind::Count(100, 1_000_000),
-    Default::Is("2k"),
-    "transactions of the mix in which each kind's instructions are counted",
-)
-.of("transactions");
-/// How often instructions are counted.
-pub static REPEAT: Setting = setting(
-    "repeat",
-    Kind::Count(1, 100),
-    Default::Is("1"),
-    "how often instructions are counted, from the start",
-)
-.of("counts")
-.not_identifying();
-
-/// Every setting, in the order they are printed.
-pub static ALL: &[&Setting] = &[
-    &PROFILE,
-    &DURABILITY,
-    &ISLANDS,
-    &THREADS,
-    &CLIENTS,
-    &IN_FLIGHT,
-    &WAREHOUSES,
-    &MIX,
-    &SECONDS,
-    &TRANSACTIONS,
-    &LATENCY_TRANSACTIONS,
-    &BATCH,
-    &RESERVE,
-    &LOAD_THREADS,
-    &MEMORY_LIMIT,
-    &SEED,
-    &ROUNDS,
-    &COUNTER,
-    &COUNTED,
-    &REPEAT,
-];
-
-/// The setting called `name`, with `-` or `_`.
-pub fn find(name: &str) -> Option<&'static Setting> {
-    let name = name.replace('-', "_");
-    ALL.iter().copied().find(|setting| setting.name == name)
-}
 
 /// Where a value comes from, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

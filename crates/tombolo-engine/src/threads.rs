@@ -42,6 +42,33 @@ pub fn ordered_parallel<P: Sync, T: Send>(
     });
 }
 
+/// Runs `work` once per worker, each on a thread of its own; the results in the workers' order. One
+/// worker works on the calling thread.
+///
+/// # Panics
+/// With the panic of a worker, once all others have ended.
+pub fn on_each<W: Send, T: Send>(
+    workers: impl IntoIterator<Item = W>,
+    work: impl Fn(W) -> T + Sync,
+) -> Vec<T> {
+    let mut workers: Vec<W> = workers.into_iter().collect();
+    if workers.len() <= 1 {
+        return workers.pop().map(&work).into_iter().collect();
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let started: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
+        let ended = started.into_iter().map(|thread| thread.join());
+        ended.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// Lets another thread run, for instance the one that this one gave way to.
+pub fn give_way() {
+    std::thread::yield_now();
+}
+
 /// How many threads the machine runs at once.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -59,6 +86,22 @@ mod tests {
             ordered_parallel(&parts, threads, |part| part * part, |square| seen.push(square));
             assert_eq!(seen, parts.iter().map(|part| part * part).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn each_worker_works_once_on_its_own_thread() {
+        let mut counts = [0, 10, 20];
+        let threads = on_each(&mut counts, |count| {
+            *count += 1;
+            std::thread::current().id()
+        });
+        assert_eq!(counts, [1, 11, 21]);
+        let here = std::thread::current().id();
+        assert!(threads.len() == 3 && threads.iter().all(|&thread| thread != here));
+        assert_eq!(on_each([()], |()| std::thread::current().id()), [here]);
+        assert_eq!(on_each([0u8; 0], |_| ()), []);
+        let caught = std::panic::catch_unwind(|| on_each([1, 2], |n| assert!(n != 2)));
+        assert!(caught.is_err());
     }
 
     #[test]
