@@ -1,10 +1,14 @@
-//! `check`: a dumped database is loaded again and every condition and structure verified.
+//! `check`: every condition and structure of a database in a directory is verified.
 //!
-//! Rows come back through the store's dynamic path, so types, ranges and unique keys are verified
-//! on the way; then come the twelve conditions, the indexes and the slabs. Tampering breaks one
-//! condition in the loaded copy, to prove that its check, and no other, notices.
+//! A directory holds a dump or the files of a paged store. A dump is loaded again: rows come back
+//! through the store's dynamic path, so types, ranges and unique keys are verified on the way; then
+//! come the twelve conditions, the indexes and the slabs. Files are opened as they are
+//! (`check/saved.rs`), and never written. Tampering breaks one condition in the loaded or opened
+//! copy, to prove that its check, and no other, notices.
 //!
 //! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
+
+mod saved;
 
 use std::path::Path;
 
@@ -13,7 +17,7 @@ use tombolo_storage::error::Error;
 use crate::dump::StateHash;
 use crate::dump_files::DumpReader;
 use crate::failure::Failure;
-use crate::instance::{self, Verification};
+use crate::instance::{self, Instance, Verification};
 use crate::progress::Progress;
 use crate::restore::{RestoreError, Rows};
 use crate::workload::tpcc::error::TpccError;
@@ -28,9 +32,11 @@ const PROFILE: &str = "memory";
 pub struct Checked {
     /// The checks.
     pub verification: Verification,
-    /// The hash of all rows, as they were before tampering.
-    pub state_hash: StateHash,
+    /// The hash of all rows, as they were before tampering; none where they cannot all be read.
+    pub state_hash: Option<StateHash>,
     tampered: Option<String>,
+    /// What helps where something is wrong.
+    remedy: &'static str,
 }
 
 impl Checked {
@@ -49,10 +55,14 @@ impl Checked {
                 "check {check} did not notice that it was tampered with: please report it"
             )));
         };
-        let what = format!("check {} failed: {}", failed.join(", "), finding.what);
+        let place = match (&finding.file, finding.offset) {
+            (Some(file), Some(offset)) => format!("{file} at offset {offset}: "),
+            _ => String::new(),
+        };
+        let what = format!("check {} failed: {place}{}", failed.join(", "), finding.what);
         Some(Failure::check(match &self.tampered {
             Some(_) => format!("{what} (it was tampered with)"),
-            None => format!("{what}: dump the database again, or report it"),
+            None => format!("{what}: {}", self.remedy),
         }))
     }
 }
@@ -78,16 +88,19 @@ impl Rows for Watched<'_> {
     }
 }
 
-/// Verifies the database dumped in `directory`, having broken the condition `tamper` in the loaded
-/// copy first, if one is named.
+/// Verifies the database in `directory`, having broken the condition `tamper` in the loaded copy
+/// first, if one is named.
 ///
 /// # Errors
-/// When the dump cannot be read as one, or the condition cannot be broken.
+/// When there is no database, it cannot be read as one, or the condition cannot be broken.
 pub fn check(
     directory: &Path,
     tamper: Option<&str>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
+    if saved::is_saved(directory) {
+        return saved::check(directory, tamper, progress);
+    }
     let tables = schema::tables(Mix::Standard);
     let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
     let Some(mut instance) = instance::open(PROFILE) else {
@@ -98,21 +111,39 @@ pub fn check(
     let restored = instance.restore(&mut watched);
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;
+    let remedy = "dump the database again, or report it";
+    verify(&mut *instance, tamper, remedy, progress)
+}
+
+/// Verifies what was loaded or opened.
+fn verify(
+    instance: &mut dyn Instance,
+    tamper: Option<&str>,
+    remedy: &'static str,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
     let failed = |error: TpccError| match error {
         TpccError::NoSuchCheck(_) | TpccError::NothingToTamper(_) => {
             Failure::usage(format!("--tamper: {error}"))
         }
+        TpccError::Schema(_) => Failure::usage(error.to_string()),
         error => Failure::check(error.to_string()),
     };
     progress.begin("verifying");
-    let state_hash = instance.state_hash().map_err(failed)?;
+    let hash = instance.state_hash();
     if let Some(check) = tamper {
         instance.tamper(check).map_err(failed)?;
     }
     progress.part(0.5, "");
     let verification = instance.verify().map_err(failed)?;
     progress.end();
-    Ok(Checked { verification, state_hash, tampered: tamper.map(str::to_owned) })
+    let state_hash = match hash {
+        Ok(hash) => Some(hash),
+        // What cannot be read was found by the checks too.
+        Err(_) if !verification.consistent() => None,
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Checked { verification, state_hash, tampered: tamper.map(str::to_owned), remedy })
 }
 
 fn refused(directory: &Path, error: &RestoreError) -> Failure {

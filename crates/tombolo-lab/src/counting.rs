@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use tombolo_engine::threads;
+use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
 
 use crate::counters::callgrind::{Callgrind, Program};
@@ -231,9 +232,9 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     // No table or index holds half of everything, and each reserves address space, of which
     // valgrind has little.
     let limits = Limits { structure_bytes_max: bytes as usize / 2 };
-    let Some(mut instance) = instance::open_within(&plan.profile, limits) else {
-        return Err(Failure::usage(format!("profile {} is not known", plan.profile)));
-    };
+    let mut options = plan.options().within(limits);
+    options.paged.log.durability = Durability::None;
+    let mut instance = instance::create(&plan.profile, &options)?;
     let loaded = instance.load(plan.scale(), threads, &mut |_, _| {});
     loaded.map_err(|error| Failure::check(error.to_string()))?;
     Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))

@@ -88,7 +88,10 @@ pub fn verify_states(results: &[RunResult]) -> Result<(), Failure> {
         {
             return Err(Failure::check(format!(
                 "profiles {} and {} left different rows ({} and {}): please report it",
-                other.profile, result.profile, other.state_hash, result.state_hash
+                other.profile,
+                result.profile,
+                other.state(),
+                result.state()
             )));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! # What is measured
 //! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock
-//! time, processor time of the process and of this thread, which is the engine's (`engine_cpu_s`).
+//! time, processor time of the process and of the executing threads (`engine_cpu_s`).
 //! The throughput pass has no probe. Latencies come from a pass of its own that reads the clock
 //! once per transaction; the cost of a reading is measured and taken off.
 //!
@@ -10,9 +10,9 @@
 //! will need: what that costs is measured apart.
 //!
 //! # Callers
-//! `callers` calls are under way all the time, answered in order by one execution thread: when a
-//! call is answered its caller makes the next at once, which waits behind the others. A call's
-//! latency therefore runs from the completion `callers` calls before its own.
+//! `callers` calls are under way all the time, at least one for each execution thread: when a call
+//! is answered its caller makes the next at once, which waits behind the others. A call's latency
+//! therefore runs from the answer `callers` answers before its own, tries that gave way included.
 //!
 //! Not here: which store runs, and where inputs come from (an iterator). It starts no thread.
 
@@ -25,10 +25,17 @@ use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
 use crate::instance::Instance;
+use crate::work::WorkDone;
 use crate::workload::tpcc::input::{Input, Kind};
 
-/// How many transactions run between two looks at the clock.
-const SLICE: usize = 5_000;
+/// How many transactions run between two looks at the clock, at first, at least and at most.
+const SLICE: usize = 500;
+const SLICE_MIN: usize = 50;
+const SLICE_MAX: usize = 5_000;
+/// The time between two looks that is aimed at.
+const LOOK_NS: std::ops::Range<u64> = 5_000_000..50_000_000;
+/// Transactions of the latency pass that run between two looks at the clock, besides the callers'.
+const TIMED: usize = 1_000;
 /// Free memory below which a run ends before the system ends it.
 const RESERVE_BYTES: u64 = 192 << 20;
 
@@ -63,6 +70,8 @@ pub struct Tally {
     pub kinds: [Outcomes; 5],
     /// Aborts by reason.
     pub reasons: Vec<(&'static str, u64)>,
+    /// How many of the aborts were tried again.
+    pub retried: u64,
 }
 
 impl Tally {
@@ -80,11 +89,39 @@ impl Tally {
     pub fn stopped(&mut self, kind: Kind, stop: Stop) -> Result<(), Stop> {
         let Stop::Abort(reason) = stop else { return Err(stop) };
         self.kinds[kind as usize].aborted += 1;
-        match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => self.reasons.push((reason, 1)),
-        }
+        self.add_reason(reason, 1);
         Ok(())
+    }
+
+    /// Counts a try that gave way to another transaction: an abort, after which comes another try.
+    #[cold]
+    pub fn gave_way(&mut self, kind: Kind, reason: &'static str) {
+        self.kinds[kind as usize].aborted += 1;
+        self.retried += 1;
+        self.add_reason(reason, 1);
+    }
+
+    fn add_reason(&mut self, reason: &'static str, more: u64) {
+        match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += more,
+            None => self.reasons.push((reason, more)),
+        }
+    }
+
+    /// Adds what another thread counted.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, outcomes) in self.kinds.iter_mut().zip(&other.kinds) {
+            sum.committed += outcomes.committed;
+            sum.aborted += outcomes.aborted;
+        }
+        other.reasons.iter().for_each(|(reason, count)| self.add_reason(reason, *count));
+        self.retried += other.retried;
+    }
+
+    /// Inputs that are done with, one way or the other.
+    pub fn done(&self) -> u64 {
+        let total = self.total();
+        total.committed + total.aborted - self.retried
     }
 
     /// Both ways, over all kinds.
@@ -115,16 +152,17 @@ pub struct Throughput {
     pub wall: Duration,
     /// Processor time of the whole process meanwhile.
     pub process_cpu: Duration,
-    /// Processor time of the executing thread.
+    /// Processor time of the executing threads.
     pub engine_cpu: Duration,
+    /// What the components were asked to do.
+    pub work: WorkDone,
     /// Processor time of taking memory beforehand; in none of the others.
     pub reserve_cpu: Duration,
 }
 
 impl Throughput {
     fn done(&self) -> u64 {
-        let total = self.tally.total();
-        total.committed + total.aborted
+        self.tally.done()
     }
 
     /// Committed transactions per second of processor time.
@@ -154,9 +192,21 @@ pub struct Driver<'a> {
     pub reserve: bool,
     /// Memory this process may occupy.
     pub memory_limit: Option<u64>,
+    slice: usize,
 }
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
+    /// A driver that takes its inputs, `batch` at a time, from `inputs`.
+    pub fn new(
+        clock: &'a dyn Clock,
+        inputs: &'a mut dyn Iterator<Item = Input>,
+        batch: usize,
+        reserve: bool,
+        memory_limit: Option<u64>,
+    ) -> Self {
+        Self { clock, inputs, batch, reserve, memory_limit, slice: SLICE }
+    }
+
     /// Fills `batch` with the next `count` inputs.
     fn make(&mut self, batch: &mut Vec<Input>, count: usize) {
         batch.clear();
@@ -225,20 +275,36 @@ impl Driver<'_> {
         bound: Bound,
         found: &mut Throughput,
     ) -> Result<(), Failure> {
-        let (process, engine) = (self.clock.process_cpu(), self.clock.thread_cpu());
+        let process = self.clock.process_cpu();
         let start = self.clock.now_ns();
         let before = found.wall;
-        for slice in batch.chunks(SLICE) {
-            let outcome = instance.run(slice, &mut found.tally);
-            found.wall = before + Duration::from_nanos(self.clock.now_ns() - start);
-            outcome.map_err(|stop| stopped(stop, found.done()))?;
+        let (mut rest, mut last) = (batch, start);
+        while !rest.is_empty() {
+            let (slice, after) = rest.split_at(self.slice.min(rest.len()));
+            rest = after;
+            let outcome = instance.run_on_all(slice, self.clock, &mut found.tally);
+            let now = self.clock.now_ns();
+            found.wall = before + Duration::from_nanos(now - start);
+            let executed = outcome.map_err(|stop| stopped(stop, found.done()))?;
+            found.engine_cpu += executed.engine_cpu;
+            found.work.add(&executed.work);
             if matches!(bound, Bound::Time(wanted) if found.wall >= wanted) {
                 break;
             }
+            self.adapt_slice(now - last);
+            last = now;
         }
-        found.engine_cpu += self.clock.thread_cpu().saturating_sub(engine);
         found.process_cpu += self.clock.process_cpu().saturating_sub(process);
         Ok(())
+    }
+
+    /// Makes slices longer or shorter: a transaction takes a microsecond, or waits for a disk.
+    fn adapt_slice(&mut self, took_ns: u64) {
+        if took_ns < LOOK_NS.start {
+            self.slice = (self.slice * 2).min(SLICE_MAX);
+        } else if took_ns > LOOK_NS.end {
+            self.slice = (self.slice / 2).max(SLICE_MIN);
+        }
     }
 
     /// Ends a run before the system would end the process.
@@ -259,7 +325,8 @@ impl Driver<'_> {
         )))
     }
 
-    /// The latency pass: `count` further transactions, `callers` under way at a time.
+    /// The latency pass: up to `count` further transactions, `callers` under way at a time; it ends
+    /// earlier after about `limit`, if there is one.
     ///
     /// # Errors
     /// What the store failed with.
@@ -268,25 +335,48 @@ impl Driver<'_> {
         instance: &mut dyn Instance,
         count: usize,
         callers: usize,
+        limit: Option<Duration>,
     ) -> Result<[Latencies; 5], Failure> {
         let mut latencies: [Latencies; 5] = Default::default();
-        if count == 0 {
-            return Ok(latencies);
-        }
-        // Until every caller has had one answer the queue is shorter than it will be.
-        let mut batch = Vec::new();
-        self.make(&mut batch, count + callers);
-        self.take_memory(instance, &batch)?;
-        let mut ends = vec![0; batch.len()];
         let probe = reading_ns(self.clock);
-        let outcome = instance.run_timed(&batch, self.clock, &mut ends);
-        outcome.map_err(|stop| stopped(stop, 0))?;
-        for (i, input) in batch.iter().enumerate().skip(callers) {
-            let ns = ends[i] - ends[i - callers];
-            let probes = probe * callers as u64;
-            latencies[input.kind() as usize].record(ns.saturating_sub(probes));
+        let at_once = if limit.is_some() { TIMED.max(4 * callers) } else { count };
+        let (mut batch, mut ends) = (Vec::new(), Vec::new());
+        let (start, mut rest) = (self.clock.now_ns(), count);
+        let is_over =
+            |now: u64| limit.is_some_and(|limit| u128::from(now - start) > limit.as_nanos());
+        while rest > 0 && !is_over(self.clock.now_ns()) {
+            let now = rest.min(at_once);
+            rest -= now;
+            // Until every caller has had one answer the queue is shorter than it will be.
+            self.make(&mut batch, now + callers);
+            self.take_memory(instance, &batch)?;
+            ends.clear();
+            ends.resize(batch.len(), 0);
+            let outcome = instance.run_timed(&batch, self.clock, &mut ends);
+            outcome.map_err(|stop| stopped(stop, 0))?;
+            record(&mut latencies, &batch, &ends, callers, probe);
         }
         Ok(latencies)
+    }
+}
+
+/// Adds the latencies of `inputs`, which ended at `ends`, to those of their kinds.
+///
+/// A caller makes its next call when it is answered: call i is made with answer i − `callers`, in
+/// the order of answers, whichever call that was of.
+fn record(
+    latencies: &mut [Latencies; 5],
+    inputs: &[Input],
+    ends: &[u64],
+    callers: usize,
+    probe: u64,
+) {
+    let mut answers = ends.to_vec();
+    answers.sort_unstable();
+    for (i, input) in inputs.iter().enumerate().skip(callers) {
+        let ns = ends[i] - answers[i - callers];
+        let probes = probe * callers as u64;
+        latencies[input.kind() as usize].record(ns.saturating_sub(probes));
     }
 }
 

@@ -53,19 +53,48 @@ fn row_bytes(table: &TableDef) -> u64 {
     (table.raw_row_bytes() + keys.sum::<usize>()) as u64
 }
 
+/// Rows of `table` after `transactions` transactions.
+fn rows_after(table: &str, warehouses: u64, mix: Mix, transactions: u64) -> u64 {
+    let run = (u128::from(transactions) * u128::from(added(table, mix)) / 100) as u64;
+    rows(table, warehouses).saturating_add(run)
+}
+
+/// Bytes a row takes besides its columns on a page: slot, header, alignment.
+const ROW_EXTRA: u64 = 24;
+/// Bytes an index entry takes besides its key: row id, slot, lengths.
+const ENTRY_EXTRA: u64 = 20;
+/// Pages that any database has: maps, catalogue, roots.
+const PAGES_FIXED_BYTES: u64 = 32 << 20;
+
+/// Bytes of pages that hold everything: `warehouses` loaded, `transactions` run. Leaves are half
+/// full at worst.
+pub fn page_bytes(warehouses: u64, mix: Mix, transactions: u64) -> u64 {
+    let of_table = |table: &TableDef| {
+        let row = table.raw_row_bytes() as u64 + ROW_EXTRA;
+        let entries = table.indexes.iter().map(|index| table.raw_key_bytes(index) as u64);
+        let entries: u64 = entries.map(|key| 2 * (key + ENTRY_EXTRA)).sum();
+        let rows = rows_after(&table.name, warehouses, mix, transactions);
+        rows.saturating_mul(row + row / 16 + entries)
+    };
+    let pages = schema::tables(mix).iter().map(of_table).fold(0, u64::saturating_add);
+    pages.saturating_add(PAGES_FIXED_BYTES)
+}
+
+/// Bytes a run takes besides its pages, with `batch` inputs at hand.
+pub fn beside_pages(batch: u64) -> u64 {
+    batch.saturating_mul(size_of::<Input>() as u64).saturating_add(FIXED_BYTES)
+}
+
 /// Bytes a run will take: `warehouses` loaded, `transactions` run, `batch` inputs at hand.
 pub fn bytes(warehouses: u64, mix: Mix, transactions: u64, batch: u64) -> u64 {
     let tables = schema::tables(mix);
     let rows: u64 = tables
         .iter()
         .map(|table| {
-            let run = (u128::from(transactions) * u128::from(added(&table.name, mix)) / 100) as u64;
-            row_bytes(table).saturating_mul(rows(&table.name, warehouses).saturating_add(run))
+            row_bytes(table).saturating_mul(rows_after(&table.name, warehouses, mix, transactions))
         })
         .fold(0, u64::saturating_add);
-    rows.saturating_add(rows / 5)
-        .saturating_add(batch.saturating_mul(size_of::<Input>() as u64))
-        .saturating_add(FIXED_BYTES)
+    rows.saturating_add(rows / 5).saturating_add(beside_pages(batch))
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ use tombolo_storage::store::Store;
 use tombolo_storage::types::SqlType;
 use tombolo_storage::value::Value;
 
+use crate::workload::tpcc::input::Mix;
+use crate::workload::tpcc::schema;
+
 /// The rows of a transaction while restoring.
 const BATCH_ROWS: usize = 1_000;
 
@@ -72,6 +75,17 @@ impl fmt::Display for RestoreError {
 }
 
 impl std::error::Error for RestoreError {}
+
+/// Creates the tables of TPC-C with all indexes and fills them from `rows`.
+///
+/// # Errors
+/// As [`restore`], or a table the store refused.
+pub fn restore_tpcc<S: Store>(store: &mut S, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+    for table in schema::tables(Mix::Standard) {
+        store.create_table(table)?;
+    }
+    restore(store, rows)
+}
 
 /// Fills every table of `store` from `rows`.
 ///

@@ -134,18 +134,13 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// An empty database on the engine called `name`.
+/// An empty database on the engine called `name`, with memory for `page_bytes` of pages.
 ///
 /// # Errors
 /// When there is no such engine, or it is not in this build; the message says how to build it.
-pub fn open(name: &str) -> Result<Box<dyn Engine>, Failure> {
+pub fn open(name: &str, page_bytes: u64) -> Result<Box<dyn Engine>, Failure> {
     if let Some(profile) = name.strip_prefix(OURS) {
-        return match Tombolo::open(profile) {
-            Some(engine) => Ok(Box::new(engine)),
-            None => Err(Failure::usage(format!(
-                "profile {profile} is not known: see tombolo run --list-profiles"
-            ))),
-        };
+        return Ok(Box::new(Tombolo::open(profile, page_bytes)?));
     }
     #[cfg(feature = "compare-sqlite")]
     if name == "sqlite" {

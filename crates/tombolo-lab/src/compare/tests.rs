@@ -42,7 +42,7 @@ fn engines_that_hold_different_rows_fail_the_comparison() {
 #[test]
 fn engines_that_are_not_there_are_refused_by_name() {
     let refused = |name: &str, expect: &str| {
-        let failure = open(name).unwrap_err();
+        let failure = open(name, 1 << 20).unwrap_err();
         assert_eq!(failure.blame(), Blame::Usage);
         assert!(failure.to_string().contains(expect), "{failure}");
     };

@@ -1,4 +1,4 @@
-//! Our own side of a comparison: any profile of the memory store.
+//! Our own side of a comparison: any profile, in memory, its log too.
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::threads;
@@ -7,7 +7,7 @@ use super::{Batch, Engine, Watch};
 use crate::drive::{Tally, stopped};
 use crate::dump::StateHash;
 use crate::failure::Failure;
-use crate::instance::{Instance, Verification};
+use crate::instance::{Instance, Options, Verification};
 use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
 
@@ -18,10 +18,15 @@ pub(super) struct Tombolo {
 }
 
 impl Tombolo {
-    /// An empty database of `profile`; none of that name: `None`.
-    pub(super) fn open(profile: &str) -> Option<Self> {
-        let instance = crate::instance::open(profile)?;
-        Some(Self { name: format!("{}{profile}", super::OURS), instance })
+    /// An empty database of `profile` with room for `page_bytes` of pages, if it has any.
+    ///
+    /// # Errors
+    /// When there is no such profile, or no memory.
+    pub(super) fn open(profile: &str, page_bytes: u64) -> Result<Self, Failure> {
+        let mut options = Options::default();
+        options.paged.pool_bytes = page_bytes as usize;
+        let instance = crate::instance::create(profile, &options)?;
+        Ok(Self { name: format!("{}{profile}", super::OURS), instance })
     }
 }
 

@@ -29,13 +29,7 @@ fn with_driver(run: impl FnOnce(&mut Driver<'_>, &mut dyn Instance)) {
     instance.load(scale, 1, &mut |_, _| {}).unwrap();
     let clock = StepClock(AtomicU64::new(0));
     let mut inputs = Generator::new(1, Mix::Paper, 1, Constants::from_seed(1));
-    let mut driver = Driver {
-        clock: &clock,
-        inputs: &mut inputs,
-        batch: 300,
-        reserve: true,
-        memory_limit: None,
-    };
+    let mut driver = Driver::new(&clock, &mut inputs, 300, true, None);
     run(&mut driver, &mut *instance);
 }
 
@@ -55,7 +49,7 @@ fn exactly_as_many_run_as_are_asked_for_and_each_pass_is_measured() {
         // Four batches, one slice each: a reading before and one after.
         assert_eq!(found.wall, Duration::from_nanos(4 * 100));
         assert!(found.per_second() > 0.0 && found.per_cpu_second() > 0.0);
-        let latencies = driver.time(instance, 200, 1).unwrap();
+        let latencies = driver.time(instance, 200, 1, None).unwrap();
         let all: u64 = latencies.iter().map(Latencies::len).sum();
         assert_eq!(all, 200);
     });
@@ -77,13 +71,13 @@ fn a_call_waits_for_those_before_it() {
         // One reading a transaction, each a probe's cost later: nothing is left of one caller's
         // time, and of many neither.
         for callers in [1, 7] {
-            let latencies = driver.time(instance, 100, callers).unwrap();
+            let latencies = driver.time(instance, 100, callers, None).unwrap();
             let mut all = Latencies::default();
             latencies.iter().for_each(|latencies| all.add(latencies));
             assert_eq!(all.len(), 100, "{callers} callers");
             assert_eq!(all.summary().unwrap().max, 0.001, "{callers} callers: the least there is");
         }
-        assert!(driver.time(instance, 0, 7).unwrap().iter().all(Latencies::is_empty));
+        assert!(driver.time(instance, 0, 7, None).unwrap().iter().all(Latencies::is_empty));
     });
 }
 

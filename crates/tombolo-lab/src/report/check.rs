@@ -31,7 +31,8 @@ pub struct CheckResult {
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
     pub damage: Vec<DamageResult>,
-    pub state_hash: String,
+    /// Null where not all rows can be read.
+    pub state_hash: Option<String>,
 }
 
 impl CheckResult {
@@ -41,11 +42,11 @@ impl CheckResult {
         directory: String,
         tampered: Option<String>,
         verification: &Verification,
-        state_hash: String,
+        state_hash: Option<String>,
     ) -> Self {
         let damage = verification.damage.iter().map(|finding| DamageResult {
-            file: None,
-            offset: None,
+            file: finding.file.clone(),
+            offset: finding.offset,
             check: finding.check.clone(),
             what: finding.what.clone(),
         });

@@ -87,7 +87,7 @@ pub fn comparison(results: &[RunResult], style: Style) -> String {
     let states: Vec<_> = shown
         .iter()
         .map(|result| {
-            vec![format!("{} · {}", result.profile, result.mix), result.state_hash.clone()]
+            vec![format!("{} · {}", result.profile, result.mix), result.state().to_owned()]
         })
         .collect();
     let heads = ["rows left behind", "hash (equal rows, equal hash, on every machine)"];

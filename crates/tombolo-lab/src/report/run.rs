@@ -85,8 +85,11 @@ pub struct RunResult {
     pub latency_transactions: u64,
     pub within_1s_percent: f64,
     pub by_transaction: BTreeMap<&'static str, ByTransaction>,
+    pub retried: u64,
     pub log_bytes: u64,
     pub flushes: u64,
+    pub transactions_per_flush: Option<f64>,
+    pub flush_us: Option<Summary>,
     pub disk_bytes: Option<u64>,
     pub load_wall_s: f64,
     pub load_cpu_s: f64,
@@ -96,9 +99,12 @@ pub struct RunResult {
     pub raw_row_bytes: u64,
     pub raw_key_bytes: u64,
     pub miss_ns: Option<f64>,
+    /// Null in a build without probes.
+    pub work: Option<BTreeMap<&'static str, f64>>,
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
-    pub state_hash: String,
+    /// Null where threads left the order of transactions open.
+    pub state_hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -128,9 +134,9 @@ impl RunResult {
             workload: "tpcc",
             mix: mix_name(outcome.plan.mix),
             profile: outcome.plan.profile.clone(),
-            durability: "none",
+            durability: outcome.plan.durability_name(),
             islands: 1,
-            threads: 1,
+            threads: outcome.plan.threads as u64,
             clients: clients.unwrap_or(1),
             in_flight: in_flight.unwrap_or(1),
             warehouses: outcome.plan.warehouses,
@@ -147,17 +153,21 @@ impl RunResult {
             latency_transactions: all.len(),
             within_1s_percent: rounded(all.within_1s_percent(), 4),
             by_transaction: by_transaction(outcome),
-            log_bytes: 0,
-            flushes: 0,
+            retried: outcome.throughput.tally.retried,
+            log_bytes: outcome.log.bytes,
+            flushes: outcome.log.flushes,
+            transactions_per_flush: per_flush(outcome),
+            flush_us: outcome.flushes.summary(),
             disk_bytes: outcome.disk_bytes,
             load_wall_s: rounded(outcome.load_s.0, 6),
             load_cpu_s: rounded(outcome.load_s.1, 6),
-            data_dir: None,
-            data_fs: None,
+            data_dir: outcome.place.as_ref().map(|place| place.path.display().to_string()),
+            data_fs: outcome.place.as_ref().map(|place| place.file_system.clone()),
             memory_bytes: outcome.usage.memory_bytes,
             raw_row_bytes: outcome.usage.raw_row_bytes,
             raw_key_bytes: outcome.usage.raw_key_bytes,
             miss_ns: outcome.miss_ns.map(|ns| rounded(ns, 1)),
+            work: work(outcome),
             consistent: outcome.verification.consistent(),
             checks: outcome.verification.checks.iter().cloned().collect(),
             state_hash: outcome.state_hash.clone(),
@@ -174,10 +184,29 @@ impl RunResult {
         }
     }
 
+    /// The state, for people.
+    pub fn state(&self) -> &str {
+        self.state_hash.as_deref().unwrap_or("open: threads decide the order of transactions")
+    }
+
     /// Memory taken per byte of rows and keys.
     pub fn memory_ratio(&self) -> f64 {
         self.memory_bytes as f64 / (self.raw_row_bytes + self.raw_key_bytes).max(1) as f64
     }
+}
+
+/// Committed transactions that a flush of the log made durable, on average.
+fn per_flush(outcome: &Outcome) -> Option<f64> {
+    let log = &outcome.log;
+    (log.flushes > 0).then(|| rounded(log.commits as f64 / log.flushes as f64, 3))
+}
+
+/// What components were asked to do per committed transaction, aborted ones' share included.
+fn work(outcome: &Outcome) -> Option<BTreeMap<&'static str, f64>> {
+    let committed = outcome.throughput.tally.total().committed;
+    let mut work = outcome.throughput.work.per_transaction(committed)?;
+    work.values_mut().for_each(|count| *count = rounded(*count, 3));
+    Some(work)
 }
 
 fn calls(cost: &GroupCost) -> Calls {

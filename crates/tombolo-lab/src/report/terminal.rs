@@ -116,19 +116,28 @@ pub fn checks(checks: &BTreeMap<String, bool>, style: Style) -> String {
     style.bad(&format!("✗ {} of {} failed: {}", failed.len(), checks.len(), failed.join(" ")))
 }
 
-/// What `run` prints.
-pub fn run(result: &RunResult, style: Style) -> String {
-    let mut text = String::new();
+/// What was run.
+fn title(result: &RunResult) -> String {
     let mut point = String::new();
     if let (Some(at), Some(round)) = (&result.point, result.round) {
         let at: Vec<_> = at.iter().map(|(key, value)| format!("{key}={value}")).collect();
         point = format!(" · {} round {round}", at.join(" ")).replace('"', "");
     }
-    let title = format!(
-        "{} {} · {} · {} warehouses · 1 thread · durability none{point}",
-        result.workload, result.mix, result.profile, result.warehouses
-    );
-    line(&mut text, format_args!("{}", style.strong(&title)));
+    format!(
+        "{} {} · {} · {} warehouses · {} · durability {}{point}",
+        result.workload,
+        result.mix,
+        result.profile,
+        result.warehouses,
+        threads(result.threads),
+        result.durability
+    )
+}
+
+/// What `run` prints.
+pub fn run(result: &RunResult, style: Style) -> String {
+    let mut text = String::new();
+    line(&mut text, format_args!("{}", style.strong(&title(result))));
     let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
     let rate = style.strong(&quantity(result.tps_per_cpu_s));
     say(
@@ -151,6 +160,12 @@ pub fn run(result: &RunResult, style: Style) -> String {
             if callers > 1 { format!(", {callers} calls under way") } else { String::new() };
         say("latency", &format!("{}{}", latency(summary), style.faint(&callers)));
     }
+    if result.log_bytes > 0 {
+        say("log", &log(result));
+    }
+    if let (Some(directory), Some(file_system)) = (&result.data_dir, &result.data_fs) {
+        say("files", &format!("{directory} on {file_system}"));
+    }
     say(
         "memory",
         &format!(
@@ -172,7 +187,7 @@ pub fn run(result: &RunResult, style: Style) -> String {
         );
     }
     say("checks", &checks(&result.checks, style));
-    say("state", &result.state_hash);
+    say("state", result.state());
     text.push('\n');
     text.push_str(&by_transaction(&result.by_transaction, style));
     if let Some(counter) = result.counter {
@@ -181,6 +196,26 @@ pub fn run(result: &RunResult, style: Style) -> String {
     }
     for note in &result.notes {
         text.push_str(&format!("  {}\n", style.faint(note)));
+    }
+    text
+}
+
+/// `1 thread`, `2 threads`.
+fn threads(threads: u64) -> String {
+    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// What went through the log.
+fn log(result: &RunResult) -> String {
+    let per = result.log_bytes as f64 / result.committed.max(1) as f64;
+    let mut text = format!("{} · {} bytes per transaction", size(result.log_bytes), quantity(per));
+    if let Some(per_flush) = result.transactions_per_flush {
+        let flushes = separated(result.flushes);
+        text.push_str(&format!(" · {flushes} flushes of {} transactions", quantity(per_flush)));
+    }
+    if let Some(flush) = &result.flush_us {
+        let (p50, p99) = (quantity(flush.p50), quantity(flush.p99));
+        text.push_str(&format!(" in p50 {p50} µs · p99 {p99}"));
     }
     text
 }
@@ -313,7 +348,8 @@ pub fn check(result: &CheckResult, style: Style) -> String {
     for damage in &result.damage {
         line(&mut text, format_args!("  {:<11}{}", damage.check, damage.what));
     }
-    line(&mut text, format_args!("  {:<11}{}", "state", result.state_hash));
+    let state = result.state_hash.as_deref().unwrap_or("not all rows can be read");
+    line(&mut text, format_args!("  {:<11}{state}", "state"));
     text
 }
 

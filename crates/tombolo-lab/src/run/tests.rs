@@ -1,7 +1,10 @@
 //! Which settings make a plan, and what is refused before anything starts.
 
+use tombolo_engine::settings::{Settings, Source};
+
 use super::*;
 use crate::failure::Blame;
+use crate::workload::tpcc::input::Mix;
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = Settings::default();
@@ -61,12 +64,12 @@ fn a_tiny_run_is_consistent_on_every_profile_with_the_same_state() {
         ]);
         run(&plan.unwrap(), None, &mut ()).unwrap()
     };
-    let outcomes: Vec<_> = PROFILES.iter().map(|profile| run_on(profile.name)).collect();
+    let outcomes = ["memory", "bare"].map(run_on);
     for outcome in &outcomes {
         assert!(outcome.verification.consistent(), "{:?}", outcome.verification);
         assert_eq!(outcome.verification.checks.len(), 14);
         assert_eq!(outcome.state_hash, outcomes[0].state_hash);
-        assert_eq!(outcome.state_hash.len(), 32);
+        assert_eq!(outcome.state_hash.as_ref().map(String::len), Some(32));
         assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally);
         assert!(outcome.usage.memory_bytes > outcome.usage.raw_row_bytes);
     }

@@ -1,4 +1,4 @@
-//! `tombolo check`: verifies a dumped database.
+//! `tombolo check`: verifies a database, dumped or as it lies on disk.
 
 use std::path::PathBuf;
 
@@ -26,15 +26,16 @@ const EXAMPLES: &str = "\
 Examples:
   tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/
   tombolo check dump/
-  tombolo check dump/ --tamper c05      must fail, and only in c05";
+  tombolo check dump/ --tamper c05      must fail, and only in c05
+  tombolo run tpcc --profile conventional --data data/ --transactions 10k && tombolo check data/";
 
-/// Verify a database that run --dump wrote
+/// Verify a database that run --dump or run --data wrote; the directory is never changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The directory with TABLE.copy files
+    /// The directory with TABLE.copy files, or with a database's own
     directory: PathBuf,
-    /// Break this condition (c01 to c12) in the loaded copy first: exactly that check must fail
+    /// Break this condition (c01 to c12) in a copy first: exactly that check must fail
     #[arg(long, value_name = "CHECK")]
     tamper: Option<String>,
     #[command(flatten)]
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.directory.display().to_string(),
         arguments.tamper.clone(),
         &checked.verification,
-        checked.state_hash.to_string(),
+        checked.state_hash.map(|hash| hash.to_string()),
     );
     Output::new(arguments.flags.json).result(&result, terminal::check)?;
     checked.failure().map_or(Ok(()), Err)

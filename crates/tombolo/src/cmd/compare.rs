@@ -44,7 +44,12 @@ pub(super) struct Arguments {
     #[arg(long = "with", value_name = "ENGINE,…", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// The profiles they are compared with
-    #[arg(long, value_name = "PROFILE,…", value_delimiter = ',', default_value = "memory,bare")]
+    #[arg(
+        long,
+        value_name = "PROFILE,…",
+        value_delimiter = ',',
+        default_value = "conventional,memory,bare"
+    )]
     profiles: Vec<String>,
     #[command(flatten)]
     flags: Flags<CompareSettings>,
@@ -62,12 +67,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
     let warehouses = u64::from(base.warehouses.unsigned_abs());
+    let transactions = transactions + run::WARM_UP as u64;
+    let pages = estimate::page_bytes(warehouses, base.mix, transactions);
     let needed = estimate::bytes(warehouses, base.mix, transactions, plan.transactions as u64);
-    verify_memory(needed.saturating_mul(names.len() as u64), base.memory_limit)?;
+    verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
     // Opening an engine that is not in this build says how to build it, before anything restarts.
-    open(&names)?;
+    open(&names, pages)?;
     restart_with_huge_pages();
-    let mut engines = open(&names)?;
+    let mut engines = open(&names, pages)?;
     let clock = SystemClock::new();
     let measured = compare::compare(&plan, &mut engines, &clock, &mut Bar::default())?;
     let header = Header::new("compare", BUILD, &settings, &Host::read());
@@ -80,8 +87,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     compare::failure(&measured).map_or(Ok(()), Err)
 }
 
-fn open(names: &[String]) -> Result<Vec<Box<dyn Engine>>, Failure> {
-    names.iter().map(|name| compare::open(name)).collect()
+fn open(names: &[String], pages: u64) -> Result<Vec<Box<dyn Engine>>, Failure> {
+    names.iter().map(|name| compare::open(name, pages)).collect()
 }
 
 /// All engines' names, ours first.

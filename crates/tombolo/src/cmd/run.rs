@@ -29,7 +29,8 @@ Examples:
   tombolo run tpcc --warehouses 5 --seconds 5
   tombolo run tpcc --mix paper --profile bare --counter auto
   tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
-  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/";
+  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/
+  tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
 /// Run a workload, measure it and verify what it left
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,9 @@ pub(super) struct Arguments {
     /// Write all rows into this directory afterwards, as TABLE.copy
     #[arg(long, value_name = "DIR")]
     dump: Option<PathBuf>,
+    /// Let files that shall survive lie where nothing does: on tmpfs
+    #[arg(long)]
+    volatile_ok: bool,
     #[command(flatten)]
     flags: Flags<RunSettings>,
 }
@@ -61,14 +65,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let points = sweep::points(&base, &arguments.sweep)?;
     let rounds = base.count(&settings::ROUNDS);
     // Whatever is wrong with any point is found before the first one runs.
+    let plan = |settings| {
+        let mut plan = Plan::new(settings)?;
+        plan.volatile_ok = arguments.volatile_ok;
+        Ok(plan)
+    };
     let plans: Vec<Plan> =
-        points.iter().map(|(_, settings)| Plan::new(settings)).collect::<Result<_, _>>()?;
+        points.iter().map(|(_, settings)| plan(settings)).collect::<Result<_, Failure>>()?;
     plans.iter().try_for_each(Plan::verify_machine)?;
     let many = points.len() > 1 || rounds > 1;
-    if many && arguments.dump.is_some() {
-        return Err(Failure::usage(
-            "--dump keeps the rows of one run: leave --sweep and --rounds out",
-        ));
+    let keeps = [("--dump", arguments.dump.is_some()), ("--data", plans[0].data.is_some())];
+    if let Some((flag, _)) = keeps.iter().find(|(_, given)| many && *given) {
+        return Err(Failure::usage(format!(
+            "{flag} keeps the rows of one run: leave --sweep and --rounds out"
+        )));
     }
     let mut results = Vec::new();
     for round in 1..=rounds {
@@ -77,6 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             if round > 1 {
                 plan.counter = "none".to_owned(); // counts do not change from round to round
             }
+            plan.keep_fresh = !many;
             let (mut result, failure) = run_one(settings, &plan, arguments.dump.clone())?;
             if many {
                 (result.point, result.round) = (Some(point.clone()), Some(round));

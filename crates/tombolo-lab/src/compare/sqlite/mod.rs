@@ -100,7 +100,7 @@ impl Engine for Sqlite {
         let mut verification = Verification::default();
         let mut note = |name: &str, violation: Option<String>| {
             verification.checks.push((name.to_owned(), violation.is_none()));
-            let finding = |what| Finding { check: name.to_owned(), what };
+            let finding = |what| Finding { check: name.to_owned(), what, file: None, offset: None };
             verification.damage.extend(violation.map(finding));
         };
         for (name, query) in checks::CHECKS {

@@ -111,6 +111,20 @@ impl Transactions {
         }
     }
 
+    /// Runs the transaction that `input` is of, if it is one of the paper's two.
+    #[inline]
+    pub fn call_paper<S: Store>(
+        &self,
+        store: &mut S,
+        input: &Input,
+    ) -> Option<Result<Answer, Stop>> {
+        match input {
+            Input::NewOrder(input) => Some(self.new_order.call(store, input).map(Answer::NewOrder)),
+            Input::Payment(input) => Some(self.payment.call(store, input).map(Answer::Payment)),
+            _ => None,
+        }
+    }
+
     fn standard(&self) -> &StandardOnly {
         self.standard.as_ref().expect("the transactions were bound for the paper's mix")
     }

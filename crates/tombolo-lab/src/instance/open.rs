@@ -1,0 +1,226 @@
+//! The profiles: which types databases are made of.
+//!
+//! The one place where profiles and the workload meet (`for_each_memory_profile!`,
+//! `for_each_paged_profile!`). Names of profiles that mean the same type share its code. Not here:
+//! which settings fit a profile (`run/plan.rs`).
+
+use std::fmt;
+
+use tombolo_storage::disk::{Disk, MemDisk};
+use tombolo_storage::error::Error;
+use tombolo_storage::log::{Durability, LogUsage};
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::paged::page::PageSize;
+use tombolo_storage::paged::pool::PageAccess;
+use tombolo_storage::paged::store::{OpenError, PagedSettings, PagedStore};
+use tombolo_storage::profile::{MemoryProfile, PROFILES, PagedProfile, Switches};
+use tombolo_storage::{for_each_memory_profile, for_each_paged_profile};
+
+use super::Instance;
+use super::tpcc::{Kind, Tpcc};
+use super::verify::StoreChecks;
+use crate::failure::Failure;
+
+/// What a database is made with, besides its profile.
+#[derive(Debug)]
+pub struct Options {
+    /// A memory store's limits.
+    pub limits: Limits,
+    /// A paged store's settings.
+    pub paged: PagedSettings,
+    /// Where a paged store's files go.
+    pub disk: Box<dyn Disk>,
+}
+
+impl Default for Options {
+    /// In memory, the log too.
+    fn default() -> Self {
+        let mut paged = PagedSettings::default();
+        paged.log.durability = Durability::None;
+        Self { limits: Limits::default(), paged, disk: Box::new(MemDisk::new()) }
+    }
+}
+
+impl Options {
+    /// The same, with no more address space for one structure than `limits` allow.
+    #[must_use]
+    pub fn within(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self.paged.structure_bytes_max = limits.structure_bytes_max;
+        self
+    }
+}
+
+/// Memory stores.
+struct InMemory;
+
+impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
+    const CHECKS: StoreChecks = StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 };
+    const ALL_FIVE: bool = true;
+
+    fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
+        store.reserve(table, rows)
+    }
+    fn session(_: &MemoryStore<P>) -> Option<Result<MemoryStore<P>, Failure>> {
+        None
+    }
+    fn log_usage(_: &MemoryStore<P>) -> Option<LogUsage> {
+        None
+    }
+    fn save(_: MemoryStore<P>) -> Result<(), Failure> {
+        Err(Failure::usage("a memory store keeps no files yet: use a profile with pages"))
+    }
+}
+
+/// Paged stores. All five transactions are compiled for the one with everything on.
+struct OnPages;
+
+impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
+    const CHECKS: StoreChecks = if PagedStore::<P>::can_be_saved() {
+        let page_bytes = <<P::Pages as PageAccess>::Size as PageSize>::BYTES as u64;
+        StoreChecks { names: &["indexes", "pages", "heaps"], page_bytes }
+    } else {
+        StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 }
+    };
+    const ALL_FIVE: bool = all_on(&P::SWITCHES);
+
+    fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
+        Ok(()) // the pool is as large from the beginning as it will ever be
+    }
+    fn session(store: &PagedStore<P>) -> Option<Result<PagedStore<P>, Failure>> {
+        let session = store.session()?;
+        Some(session.map_err(|error| Failure::environment(error.to_string())))
+    }
+    fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
+        Some(store.log_usage())
+    }
+    fn save(store: PagedStore<P>) -> Result<(), Failure> {
+        store.close().map_err(|error| Failure::environment(error.to_string()))
+    }
+}
+
+/// Whether a database is made or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Create,
+    Open,
+}
+
+/// Why there is no database.
+#[derive(Debug)]
+pub enum NoDatabase {
+    /// No profile has this name.
+    NoSuchProfile,
+    /// The profile keeps no files that could be opened.
+    NothingToOpen,
+    /// The store refused.
+    Refused(OpenError),
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchProfile => {
+                f.write_str("there is no such profile: see tombolo run --list-profiles")
+            }
+            Self::NothingToOpen => f.write_str("the profile keeps no files: use one with pages"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoDatabase {}
+
+fn paged<P: PagedProfile>(options: &Options, how: How) -> Result<Box<dyn Instance>, NoDatabase>
+where
+    PagedStore<P>: Send,
+{
+    let disk = &*options.disk;
+    let store = match how {
+        How::Create => PagedStore::<P>::create(disk, &options.paged),
+        How::Open => PagedStore::<P>::open(disk, &options.paged),
+    };
+    let store = store.map_err(NoDatabase::Refused)?;
+    Ok(Box::new(Tpcc::<_, OnPages>::new(store)))
+}
+
+const fn all_on(switches: &Switches) -> bool {
+    let mut i = 0;
+    while i < switches.len() && switches[i] {
+        i += 1;
+    }
+    i == switches.len()
+}
+
+fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instance>, NoDatabase> {
+    macro_rules! memory_if_named {
+        ($profile:ty) => {
+            if <$profile as MemoryProfile>::NAME == profile {
+                if how == How::Open {
+                    return Err(NoDatabase::NothingToOpen);
+                }
+                let store = MemoryStore::<$profile>::new(options.limits);
+                return Ok(Box::new(Tpcc::<_, InMemory>::new(store)));
+            }
+        };
+    }
+    macro_rules! paged_if_named {
+        ($name:literal, $profile:ty) => {
+            if profile == $name {
+                return paged::<$profile>(options, how);
+            }
+        };
+    }
+    for_each_memory_profile!(memory_if_named);
+    for_each_paged_profile!(paged_if_named);
+    Err(NoDatabase::NoSuchProfile)
+}
+
+/// An empty database of the profile called `profile`.
+///
+/// # Errors
+/// When there is none of that name, or it cannot be made.
+pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Failure> {
+    database(profile, options, How::Create).map_err(|error| match error {
+        NoDatabase::Refused(error) => Failure::environment(error.to_string()),
+        error => Failure::usage(format!("profile {profile}: {error}")),
+    })
+}
+
+/// A database that was saved, of a profile that lays data out in the same way as the one called
+/// `profile`.
+///
+/// # Errors
+/// When there is no such profile, or the files are refused.
+pub fn open_saved(profile: &str, options: &Options) -> Result<Box<dyn Instance>, NoDatabase> {
+    database(profile, options, How::Open)
+}
+
+/// Whether a profile keeps its rows on pages.
+pub fn has_pages(profile: &str) -> bool {
+    PROFILES.iter().any(|info| info.name == profile && info.store == "paged")
+}
+
+/// Whether what a profile keeps can be saved and opened again.
+pub fn can_be_saved(profile: &str) -> bool {
+    let mut can = false;
+    macro_rules! ask {
+        ($name:literal, $profile:ty) => {
+            can |= profile == $name && PagedStore::<$profile>::can_be_saved();
+        };
+    }
+    for_each_paged_profile!(ask);
+    can
+}
+
+/// Whether all transactions of the standard mix run on a profile as it is, not only the paper's two.
+pub fn runs_all_natively(profile: &str) -> bool {
+    PROFILES
+        .iter()
+        .any(|info| info.name == profile && (info.store == "memory" || all_on(&info.switches)))
+}
+
+/// An empty database in memory of the profile called `profile`; none of that name: `None`.
+pub fn open(profile: &str) -> Option<Box<dyn Instance>> {
+    create(profile, &Options::default()).ok()
+}

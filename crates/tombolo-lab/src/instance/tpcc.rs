@@ -1,0 +1,339 @@
+//! TPC-C on one store: what is compiled once per profile.
+//!
+//! As little as possible: the transactions, on the store and on the store with probes, the loops
+//! around them, and the calls of [`DynamicStore`](super::DynamicStore). A profile of which only the
+//! paper's mix is measured has the paper's two transactions; the other three run through the store
+//! without type, so that every profile runs every mix.
+
+use std::hint::black_box;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::log::LogUsage;
+use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::store::{Store, Usage};
+
+use super::erased::{Erased, Handles};
+use super::session::{execute, execute_on_all};
+use super::verify::{StoreChecks, Verification, verify};
+use super::{Executed, Instance, OpenTable};
+use crate::counters::CounterError;
+use crate::counters::meter::{Meter, Native, NativeCount};
+use crate::counting::{CountInputs, Group, aborts, kind_of};
+use crate::drive::Tally;
+use crate::dump::{self, DumpError, StateHash};
+use crate::failure::Failure;
+use crate::metered::Metered;
+use crate::restore::{RestoreError, Rows};
+use crate::work::WorkDone;
+use crate::workload::tpcc::error::TpccError;
+use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::tpcc::loader::{self, Scale};
+use crate::workload::tpcc::schema;
+use crate::workload::tpcc::tamper::tamper;
+use crate::workload::tpcc::transactions::{Answer, Transactions};
+
+/// How often a transaction is tried again unless told otherwise.
+const RETRIES: u64 = 1_000;
+
+/// What a store can do besides what [`Store`] says: no part of it, for not every store can.
+pub(super) trait Kind<S>: 'static {
+    /// What the store verifies itself.
+    const CHECKS: StoreChecks;
+    /// Whether all five transactions are compiled for it, not only the paper's two.
+    const ALL_FIVE: bool;
+
+    /// Takes memory for rows of the table at a position.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    fn reserve(
+        store: &mut S,
+        table: usize,
+        rows: usize,
+    ) -> Result<(), tombolo_storage::error::Error>;
+
+    /// Another session of the same database; none where there can be one only.
+    ///
+    /// # Errors
+    /// When no session is free.
+    fn session(store: &S) -> Option<Result<S, Failure>>;
+
+    /// What went through the log, where there is one.
+    fn log_usage(store: &S) -> Option<LogUsage>;
+
+    /// Saves the database.
+    ///
+    /// # Errors
+    /// When it cannot be saved.
+    fn save(store: S) -> Result<(), Failure>;
+}
+
+/// TPC-C on a store of type `S`.
+pub(super) struct Tpcc<S, K> {
+    metered: Metered<S>,
+    /// Sessions besides the first.
+    others: Vec<S>,
+    /// Bound once there are tables.
+    bound: Option<Bound>,
+    retries_max: u64,
+    kind: PhantomData<K>,
+}
+
+/// The transactions, and the handles of those that run on the store without type.
+struct Bound {
+    transactions: Transactions,
+    handles: Arc<Handles>,
+}
+
+/// Runs the transaction of `input`. Compiled once per store, whoever calls it.
+#[inline(never)]
+fn call<S: Store, K: Kind<S>>(bound: &Bound, store: &mut S, input: &Input) -> Result<Answer, Stop> {
+    if K::ALL_FIVE {
+        return bound.transactions.call(store, input);
+    }
+    match bound.transactions.call_paper(store, input) {
+        Some(outcome) => outcome,
+        None => {
+            let mut erased = Erased::with_handles(store, Arc::clone(&bound.handles));
+            bound.transactions.call(&mut erased, input)
+        }
+    }
+}
+
+/// The same on the store with probes.
+#[inline(never)]
+fn call_metered<S: Store, K: Kind<S>>(
+    bound: &Bound,
+    metered: &mut Metered<S>,
+    input: &Input,
+) -> Result<Answer, Stop> {
+    if K::ALL_FIVE {
+        return bound.transactions.call(metered, input);
+    }
+    match bound.transactions.call_paper(metered, input) {
+        Some(outcome) => outcome,
+        None => call::<S, K>(bound, &mut metered.store, input),
+    }
+}
+
+const NOT_LOADED: &str = "nothing was loaded";
+
+fn not_loaded() -> Stop {
+    Stop::Error(tombolo_storage::error::Error::Poisoned { reason: NOT_LOADED })
+}
+
+impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
+    /// A database on `store`, which is its first session.
+    pub(super) fn new(store: S) -> Self {
+        let (metered, others) = (Metered::new(store), Vec::new());
+        Self { metered, others, bound: None, retries_max: RETRIES, kind: PhantomData }
+    }
+
+    fn bind_mix(&mut self, mix: Mix) -> Result<(), tombolo_storage::error::SchemaError> {
+        let schema = self.metered.store.schema();
+        let transactions = Transactions::bind(schema, mix)?;
+        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
+        Ok(())
+    }
+
+    /// Executes on all sessions.
+    fn on_all(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        tally: &mut Tally,
+        ends: Option<&mut [u64]>,
+    ) -> Result<Executed, Stop> {
+        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
+        let retries_max = self.retries_max;
+        let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
+        execute_on_all(sessions, inputs, clock, tally, ends, |session, input, tally| {
+            execute(input, retries_max, tally, || call::<S, K>(bound, session, input))
+        })
+    }
+
+    /// Runs a group with its transactions announced to the meter, on the store with probes or on
+    /// the one without.
+    fn run_metered(&mut self, group: &Group, probes: bool) -> Result<(), CounterError> {
+        let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
+        let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };
+        self.metered.meter.only(Some(group.kind));
+        for input in &group.inputs {
+            self.metered.meter.transaction_begin(kind_of(input));
+            let answer = if probes {
+                call_metered::<S, K>(bound, &mut self.metered, input)
+            } else {
+                call::<S, K>(bound, &mut self.metered.store, input)
+            };
+            self.metered.meter.transaction_end();
+            if black_box(&answer).is_err() != aborts(input) {
+                return Err(damaged("a transaction ended otherwise than its input says"));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_uncounted(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+        let outcome = self.run(&inputs.uncounted, &mut Tally::default());
+        outcome.map_err(|stop| CounterError::Damaged(stop.to_string()))
+    }
+
+    fn meter(&self) -> &Meter {
+        &self.metered.meter
+    }
+}
+
+impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
+    fn load(
+        &mut self,
+        scale: Scale,
+        threads: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), TpccError> {
+        loader::load(&mut Erased::new(&mut self.metered.store), scale, threads, progress)?;
+        Ok(self.bind_mix(scale.mix)?)
+    }
+
+    fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+        crate::restore::restore_tpcc(&mut Erased::new(&mut self.metered.store), rows)?;
+        Ok(self.bind_mix(Mix::Standard)?)
+    }
+
+    fn bind(&mut self, mix: Mix) -> Result<(), TpccError> {
+        Ok(self.bind_mix(mix)?)
+    }
+
+    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
+        let (mut orders, mut lines, mut payments) = (0, 0, 0);
+        for input in inputs {
+            match input {
+                Input::NewOrder(order) => {
+                    orders += 1;
+                    lines += order.lines().len();
+                }
+                Input::Payment(_) => payments += 1,
+                _ => {}
+            }
+        }
+        let store = &mut self.metered.store;
+        for (table, rows) in [
+            (schema::Orders::NAME, orders),
+            (schema::NewOrder::NAME, orders),
+            (schema::OrderLine::NAME, lines),
+            (schema::History::NAME, payments),
+        ] {
+            if let Some(position) = store.schema().table(table) {
+                K::reserve(store, position, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_sessions(&mut self, threads: usize) -> Result<(), Failure> {
+        while self.others.len() + 1 < threads {
+            match K::session(&self.metered.store) {
+                Some(session) => self.others.push(session?),
+                None => return Err(Failure::usage("the profile has one session: use --threads 1")),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_retries_max(&mut self, retries: u64) {
+        self.retries_max = retries;
+    }
+
+    fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
+        let store = &mut self.metered.store;
+        for input in inputs {
+            execute(input, self.retries_max, tally, || call::<S, K>(bound, store, input))?;
+        }
+        Ok(())
+    }
+
+    fn run_on_all(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        tally: &mut Tally,
+    ) -> Result<Executed, Stop> {
+        if !self.others.is_empty() {
+            return self.on_all(inputs, clock, tally, None);
+        }
+        // One session needs nothing to share inputs by.
+        let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
+        self.run(inputs, tally)?;
+        let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
+        Ok(Executed { engine_cpu, work: WorkDone::take() })
+    }
+
+    fn run_timed(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        ends: &mut [u64],
+    ) -> Result<(), Stop> {
+        self.on_all(inputs, clock, &mut Tally::default(), Some(ends)).map(|_| ())
+    }
+
+    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+        self.run_uncounted(inputs)?;
+        self.meter().count()?;
+        for group in &inputs.groups {
+            self.run_metered(group, false)?;
+            self.meter().dump(&group.name);
+        }
+        self.meter().stop();
+        Ok(())
+    }
+
+    fn count_natively(
+        &mut self,
+        native: Native,
+        inputs: &CountInputs,
+    ) -> Result<Vec<NativeCount>, CounterError> {
+        self.run_uncounted(inputs)?;
+        self.meter().time(native, true)?;
+        let mut counts = Vec::new();
+        for group in &inputs.groups {
+            self.run_metered(group, true)?;
+            counts.push(self.meter().take()?);
+        }
+        self.meter().stop();
+        Ok(counts)
+    }
+
+    fn verify(&mut self) -> Result<Verification, TpccError> {
+        verify(&mut self.metered.store, K::CHECKS)
+    }
+
+    fn state_hash(&mut self) -> Result<StateHash, TpccError> {
+        Ok(dump::state_hash(&mut Erased::new(&mut self.metered.store))?)
+    }
+
+    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
+        dump::dump(&mut Erased::new(&mut self.metered.store), open)
+    }
+
+    fn tamper(&mut self, check: &str) -> Result<(), TpccError> {
+        tamper(&mut Erased::new(&mut self.metered.store), check)
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.metered.store.usage()
+    }
+
+    fn log_usage(&self) -> Option<LogUsage> {
+        K::log_usage(&self.metered.store)
+    }
+
+    fn save(self: Box<Self>) -> Result<(), Failure> {
+        let Self { metered, others, .. } = *self;
+        drop(others);
+        K::save(metered.store)
+    }
+}

@@ -1,0 +1,132 @@
+//! What verifying a database finds: every check and whether it holds.
+//!
+//! Not here: the checks themselves (`workload/tpcc/checks.rs`, the stores).
+
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error;
+
+use super::erased::{DynamicStore, Erased};
+use crate::workload::tpcc::checks::checks;
+use crate::workload::tpcc::error::TpccError;
+
+/// Something a verification found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The check that found it.
+    pub check: String,
+    /// Where and what.
+    pub what: String,
+    /// The file it is in, where it is known.
+    pub file: Option<String>,
+    /// Where in the file (of pages, if none is named), in bytes.
+    pub offset: Option<u64>,
+}
+
+/// What verifying a database found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Every check and whether it holds, conditions first.
+    pub checks: Vec<(String, bool)>,
+    /// What is wrong.
+    pub damage: Vec<Finding>,
+}
+
+impl Verification {
+    /// Whether every check holds.
+    pub fn consistent(&self) -> bool {
+        self.checks.iter().all(|(_, holds)| *holds)
+    }
+
+    /// Notes that `check` was made, and what it found.
+    pub(super) fn note(&mut self, check: &str, damage: Option<String>) {
+        self.note_at(check, None, damage);
+    }
+
+    fn note_at(&mut self, check: &str, offset: Option<u64>, damage: Option<String>) {
+        match self.checks.iter_mut().find(|(known, _)| known == check) {
+            Some((_, holds)) => *holds &= damage.is_none(),
+            None => self.checks.push((check.to_owned(), damage.is_none())),
+        }
+        let finding = |what| Finding { check: check.to_owned(), what, file: None, offset };
+        self.damage.extend(damage.map(finding));
+    }
+}
+
+/// What a store verifies itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreChecks {
+    /// The checks' names.
+    pub(super) names: &'static [&'static str],
+    /// Bytes of a page; 0 where there are none.
+    pub(super) page_bytes: u64,
+}
+
+/// A store's name of a check, as results have it.
+fn check_name(name: &'static str) -> &'static str {
+    match name {
+        "heap" => "heaps",
+        "free pages" => "pages",
+        name => name,
+    }
+}
+
+/// Where in its file the page lies that `what` names.
+fn offset_of(what: &str, page_bytes: u64) -> Option<u64> {
+    let (_, from_number) = what.split_once("page ")?;
+    let digits = from_number.find(|c: char| !c.is_ascii_digit()).unwrap_or(from_number.len());
+    let page: u64 = from_number[..digits].parse().ok()?;
+    (page_bytes > 0).then_some(page * page_bytes)
+}
+
+/// Runs all checks: the conditions of TPC-C, then the store's own.
+///
+/// # Errors
+/// When the store refuses to be read for another reason than damage.
+pub(super) fn verify(
+    store: &mut dyn DynamicStore,
+    own: StoreChecks,
+) -> Result<Verification, TpccError> {
+    let mut verification = Verification::default();
+    match checks(&mut Erased::new(store)) {
+        Ok(checks) => {
+            checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
+        }
+        Err(TpccError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
+            let what = format!("the conditions cannot be asked: {error}");
+            verification.note_at("pages", Some(offset), Some(what));
+        }
+        Err(error) => return Err(error),
+    }
+    own.names.iter().for_each(|name| verification.note(name, None));
+    for damage in store.check() {
+        let offset = offset_of(&damage.what, own.page_bytes);
+        verification.note_at(check_name(damage.check), offset, Some(damage.what));
+    }
+    Ok(verification)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_fails_once_any_of_its_findings_does() {
+        let mut verification = Verification::default();
+        verification.note("slabs", None);
+        assert!(verification.consistent());
+        verification.note("slabs", Some("slot 7 is lost".to_owned()));
+        verification.note("slabs", None);
+        assert_eq!(verification.checks, [("slabs".to_owned(), false)]);
+        assert_eq!(verification.damage.len(), 1);
+        assert!(!verification.consistent());
+    }
+
+    #[test]
+    fn a_page_that_is_named_has_its_place_in_the_file() {
+        let what = "index stock_pk: page 12: its checksum does not match";
+        assert_eq!(offset_of(what, 8 << 10), Some(12 * (8 << 10)));
+        assert_eq!(offset_of("page 3", 32 << 10), Some(3 * (32 << 10)));
+        assert_eq!(offset_of("slot 7 is lost", 8 << 10), None);
+        assert_eq!(offset_of("page 12", 0), None);
+    }
+}

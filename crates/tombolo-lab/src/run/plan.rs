@@ -1,0 +1,403 @@
+//! What a run does: its settings, read and found to fit each other.
+//!
+//! Rules that concern several settings at once are checked here, before anything starts: what the
+//! profile can do, where files may lie, whether memory suffices. Not here: single settings' limits
+//! (engine `settings.rs`), running.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tombolo_engine::settings::{self, Settings, Source};
+use tombolo_engine::threads;
+use tombolo_storage::lock::LockSettings;
+use tombolo_storage::log::{Durability, LogSettings};
+use tombolo_storage::paged::store::PagedSettings;
+use tombolo_storage::profile::{PROFILES, ProfileInfo};
+
+use super::place::{self, Place};
+use crate::counting::Counter;
+use crate::drive::Bound;
+use crate::failure::Failure;
+use crate::instance::{self, Options};
+use crate::workload::tpcc::input::{Generator, Input, Mix};
+use crate::workload::tpcc::loader::Scale;
+use crate::workload::tpcc::nurand::Constants;
+use crate::{estimate, host, report};
+
+/// What a thread of a paged store is expected to execute in a second, at most: how much a timed run
+/// may add.
+const PAGED_TPS_EXPECTED: f64 = 60_000.0;
+/// The most calls under way: their completion times are kept.
+const CALLERS_MAX: u64 = 1_000_000;
+
+/// What a run does, its settings read and found to fit each other.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The profile's name.
+    pub profile: String,
+    /// What a committed transaction survives.
+    pub durability: Durability,
+    /// Where the files go, if it was said.
+    pub data: Option<PathBuf>,
+    /// Whether they may go where nothing is kept.
+    pub volatile_ok: bool,
+    /// Whether a directory that the run made up stays when it is over.
+    pub keep_fresh: bool,
+    /// Threads that execute.
+    pub threads: usize,
+    /// How often a transaction that gave way is tried again.
+    pub retries_max: u64,
+    /// Bytes of the buffer pool, where it was said.
+    pub pool_bytes: Option<u64>,
+    /// Bytes of the log's buffer.
+    pub log_buffer_bytes: usize,
+    /// The lock table.
+    pub locks: LockSettings,
+    /// The scale.
+    pub warehouses: i32,
+    /// The mix.
+    pub mix: Mix,
+    /// When the throughput pass ends.
+    pub bound: Bound,
+    /// Calls under way.
+    pub callers: usize,
+    /// Transactions of the latency pass.
+    pub latency_transactions: usize,
+    /// Inputs made at a time.
+    pub batch: usize,
+    /// Whether memory for a batch's rows is taken beforehand.
+    pub reserve: bool,
+    /// Threads that make the initial data.
+    pub load_threads: usize,
+    /// Memory the process may take.
+    pub memory_limit: Option<u64>,
+    /// The seed.
+    pub seed: u64,
+    /// What counts instructions.
+    pub counter: String,
+    /// Transactions in which each kind is counted.
+    pub counted: usize,
+    /// How often instructions are counted.
+    pub repeat: u64,
+}
+
+impl Plan {
+    /// Reads the settings of a run.
+    ///
+    /// # Errors
+    /// When settings do not fit each other or ask for what does not exist yet, with the reason.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        let info = profile_named(settings.word(&settings::PROFILE))?;
+        let durability = durability_of(info, settings)?;
+        verify_profile(info, settings)?;
+        let clients = settings.count(&settings::CLIENTS);
+        let in_flight = settings.count(&settings::IN_FLIGHT);
+        let threads = settings.count(&settings::THREADS);
+        // A thread without a caller would have nothing to do.
+        let callers = clients.saturating_mul(in_flight).max(threads);
+        if callers > CALLERS_MAX {
+            return Err(Failure::usage(format!(
+                "{clients} clients with {in_flight} calls each are more than {CALLERS_MAX} calls \
+                 under way: lower --clients or --in-flight"
+            )));
+        }
+        let bound = match settings.number(&settings::TRANSACTIONS) {
+            Some(transactions) => Bound::Transactions(transactions),
+            None => Bound::Time(settings.duration(&settings::SECONDS)),
+        };
+        let count = |setting| settings.count(setting) as usize;
+        Ok(Self {
+            profile: info.name.to_owned(),
+            durability,
+            data: data_of(settings),
+            volatile_ok: false,
+            keep_fresh: true,
+            threads: threads as usize,
+            retries_max: settings.count(&settings::RETRIES_MAX),
+            pool_bytes: settings.number(&settings::POOL_BYTES),
+            log_buffer_bytes: count(&settings::LOG_BUFFER_BYTES),
+            locks: lock_settings(settings),
+            warehouses: settings.count(&settings::WAREHOUSES) as i32,
+            mix: mix_named(settings.word(&settings::MIX)),
+            bound,
+            callers: callers as usize,
+            latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
+            batch: count(&settings::BATCH),
+            reserve: settings.word(&settings::RESERVE) == "yes",
+            load_threads: load_threads(settings),
+            memory_limit: settings.number(&settings::MEMORY_LIMIT),
+            seed: settings.count(&settings::SEED),
+            counter: settings.word(&settings::COUNTER).to_owned(),
+            counted: count(&settings::COUNTED),
+            repeat: settings.count(&settings::REPEAT),
+        })
+    }
+
+    /// What is loaded.
+    pub fn scale(&self) -> Scale {
+        Scale { seed: self.seed, warehouses: self.warehouses, mix: self.mix }
+    }
+
+    /// The run's inputs, from the first.
+    pub fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+        let constants = Constants::from_seed(self.seed);
+        Generator::new(self.seed, self.mix, self.warehouses, constants)
+    }
+
+    /// The flags that make a counted process count the same.
+    pub fn count_arguments(&self) -> Vec<String> {
+        let flags = [
+            ("profile", self.profile.clone()),
+            ("warehouses", self.warehouses.to_string()),
+            ("mix", mix_name(self.mix).to_owned()),
+            ("seed", self.seed.to_string()),
+            ("counted", self.counted.to_string()),
+        ];
+        flags.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+    }
+
+    /// The most transactions a run can be expected to execute.
+    fn transactions_expected(&self) -> u64 {
+        let measured = match self.bound {
+            Bound::Transactions(transactions) => transactions,
+            Bound::Time(time) => {
+                let by_threads = PAGED_TPS_EXPECTED * self.threads as f64;
+                (time.as_secs_f64() * by_threads) as u64
+            }
+        };
+        measured + (super::WARM_UP + self.latency_transactions + self.callers) as u64
+    }
+
+    /// Bytes of the buffer pool: as given, or enough for all of the data, or what memory there is.
+    fn pool(&self) -> u64 {
+        let wanted = self.pool_bytes.unwrap_or_else(|| {
+            let warehouses = u64::from(self.warehouses.unsigned_abs());
+            estimate::page_bytes(warehouses, self.mix, self.transactions_expected())
+        });
+        let available = self.memory_limit.unwrap_or(u64::MAX).min(host::available_bytes());
+        match (self.pool_bytes, self.bound) {
+            // Pages that do not fit go to the disk, or a run ends when memory is used up.
+            (None, Bound::Time(_)) => wanted.min(available / 4 * 3),
+            (None, _) if self.keeps_files() => wanted.min(available / 4 * 3),
+            _ => wanted,
+        }
+    }
+
+    /// What the database is made with: in memory, unless a disk is put in its place.
+    pub fn options(&self) -> Options {
+        let paged = PagedSettings {
+            pool_bytes: self.pool() as usize,
+            locks: self.locks,
+            log: LogSettings {
+                buffer_bytes: self.log_buffer_bytes,
+                durability: self.durability,
+                ..LogSettings::default()
+            },
+            ..PagedSettings::default()
+        };
+        Options { paged, ..Options::default() }
+    }
+
+    /// Whether the run writes files.
+    pub fn keeps_files(&self) -> bool {
+        self.data.is_some() || self.durability != Durability::None
+    }
+
+    /// The durability, as results have it.
+    pub fn durability_name(&self) -> &'static str {
+        match self.durability {
+            Durability::None => "none",
+            Durability::Async => "async, no restart",
+            Durability::Group => "group, no restart",
+            Durability::Sync => "sync, no restart",
+        }
+    }
+
+    /// Makes the directory of the files, if there will be any.
+    ///
+    /// # Errors
+    /// As [`Place::create`].
+    pub fn make_place(&self) -> Result<Option<Place>, Failure> {
+        let durable = self.durability != Durability::None;
+        let create = || Place::create(self.data.as_deref(), durable, self.volatile_ok);
+        self.keeps_files().then(create).transpose()
+    }
+
+    /// What a reader of the result should know.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let has_disk_log =
+            PROFILES.iter().any(|info| info.name == self.profile && info.switches[1]);
+        if has_disk_log && self.durability == Durability::None {
+            notes.push("log kept in memory".to_owned());
+        }
+        if self.durability != Durability::None {
+            notes.push(
+                "there is no restart yet: only a run that ends leaves a database that opens"
+                    .to_owned(),
+            );
+        }
+        if self.mix == Mix::Standard && !instance::runs_all_natively(&self.profile) {
+            notes.push(format!(
+                "on {} order_status, delivery and stock_level run through the run-time interface: \
+                 their costs are not those of the profile",
+                self.profile
+            ));
+        }
+        notes
+    }
+
+    /// Refuses a run that needs a counter the machine does not have, more memory, or another
+    /// directory.
+    ///
+    /// # Errors
+    /// With what to install, the size it would need, or what is wrong with the directory.
+    pub fn verify_machine(&self) -> Result<(), Failure> {
+        Counter::choose(&self.counter)?;
+        if self.keeps_files() {
+            let durable = self.durability != Durability::None;
+            place::verify(self.data.as_deref(), durable, self.volatile_ok)?;
+        }
+        let batch = self.batch.max(self.latency_transactions + self.callers) as u64;
+        let warehouses = u64::from(self.warehouses.unsigned_abs());
+        let needed = match instance::has_pages(&self.profile) {
+            true => estimate::beside_pages(batch).saturating_add(self.pool()),
+            false => {
+                let transactions = match self.bound {
+                    Bound::Transactions(transactions) => transactions,
+                    Bound::Time(_) => 0,
+                };
+                let transactions = transactions + (self.latency_transactions + self.callers) as u64;
+                estimate::bytes(warehouses, self.mix, transactions, batch)
+            }
+        };
+        verify_memory(needed, self.memory_limit)
+    }
+}
+
+/// Refuses what needs more memory than there is, or than `limit` allows.
+///
+/// # Errors
+/// With the size it would need.
+pub fn verify_memory(needed: u64, limit: Option<u64>) -> Result<(), Failure> {
+    let available = limit.unwrap_or(u64::MAX).min(host::available_bytes());
+    if needed <= available {
+        return Ok(());
+    }
+    Err(Failure::environment(format!(
+        "this would need about {} of memory, and {} are available: give fewer --warehouses or \
+         --transactions",
+        report::size(needed),
+        report::size(available)
+    )))
+}
+
+fn profile_named(name: &str) -> Result<&'static ProfileInfo, Failure> {
+    let known = PROFILES.iter().find(|info| info.name == name);
+    known.ok_or_else(|| {
+        Failure::usage(format!("profile {name} is not known: see tombolo run --list-profiles"))
+    })
+}
+
+/// The durability that is asked for, or the most the profile has.
+fn durability_of(info: &ProfileInfo, settings: &Settings) -> Result<Durability, Failure> {
+    let wanted = match settings.word(&settings::DURABILITY) {
+        "" => info.durability[0],
+        wanted => wanted,
+    };
+    if !info.durability.contains(&wanted) {
+        return Err(Failure::usage(format!(
+            "profile {} has no log on disk, so durability {wanted} cannot be had: use \
+             --durability {}",
+            info.name,
+            info.durability.join(" or ")
+        )));
+    }
+    Ok(match wanted {
+        "async" => Durability::Async,
+        "group" => Durability::Group,
+        "sync" => Durability::Sync,
+        _ => Durability::None,
+    })
+}
+
+fn data_of(settings: &Settings) -> Option<PathBuf> {
+    match settings.word(&settings::DATA) {
+        "" => None,
+        path => Some(path.into()),
+    }
+}
+
+fn lock_settings(settings: &Settings) -> LockSettings {
+    let count = |setting| settings.count(setting);
+    let small = |setting| u16::try_from(count(setting)).unwrap_or(u16::MAX);
+    let wait = settings.duration(&settings::LOCK_WAIT_MAX);
+    let interval = wait.min(Duration::from_millis(100)).max(Duration::from_millis(1));
+    LockSettings {
+        buckets: count(&settings::LOCK_BUCKETS) as u32,
+        requests_max: count(&settings::LOCKS_MAX) as u32,
+        rows_per_page_max: small(&settings::ROW_LOCKS_PER_PAGE_MAX),
+        pages_per_store_max: small(&settings::PAGE_LOCKS_PER_STORE_MAX),
+        wait_interval_ms: interval.as_millis() as u32,
+        wait_intervals_max: wait.as_nanos().div_ceil(interval.as_nanos()) as u32,
+        ..LockSettings::default()
+    }
+}
+
+/// Refuses what the profile cannot do, with the reason.
+fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure> {
+    let threads = settings.count(&settings::THREADS);
+    if threads > info.threads_max as u64 {
+        let [_, _, _, _, locks, latches, ..] = info.switches;
+        let why = match (info.store, locks, latches) {
+            ("memory", ..) => "executes on one thread, without locks and latches".to_owned(),
+            (_, false, false) => "has no locks and no latches, so it runs on one thread".to_owned(),
+            (_, false, true) => "has no locks, so it runs on one thread".to_owned(),
+            (_, true, false) => "has no latches, so it runs on one thread".to_owned(),
+            (_, true, true) => format!("has sessions for {} threads", info.threads_max),
+        };
+        return Err(Failure::usage(format!(
+            "profile {} {why}: use --threads {} instead of {threads}",
+            info.name, info.threads_max
+        )));
+    }
+    let islands = settings.count(&settings::ISLANDS);
+    if islands > 1 {
+        return Err(Failure::usage(format!(
+            "{islands} islands cannot be deployed, this version has one: use --islands 1"
+        )));
+    }
+    if data_of(settings).is_some() && !instance::can_be_saved(info.name) {
+        return Err(Failure::usage(format!(
+            "profile {} keeps rows outside pages and cannot save them: leave --data out",
+            info.name
+        )));
+    }
+    Ok(())
+}
+
+fn load_threads(settings: &Settings) -> usize {
+    let threads = settings.number(&settings::LOAD_THREADS);
+    threads.map_or_else(threads::available, |threads| threads as usize)
+}
+
+/// Fills in what depends on the machine, so that a result says what was in effect.
+pub fn make_effective(settings: &mut Settings) {
+    if settings.number(&settings::LOAD_THREADS).is_none() {
+        let threads = threads::available().to_string();
+        let set = settings.set(settings::LOAD_THREADS.name, &threads, Source::Default);
+        debug_assert!(set.is_ok(), "{set:?}");
+    }
+}
+
+/// The name of a mix.
+pub const fn mix_name(mix: Mix) -> &'static str {
+    match mix {
+        Mix::Paper => "paper",
+        Mix::Standard => "standard",
+    }
+}
+
+fn mix_named(name: &str) -> Mix {
+    if name == mix_name(Mix::Paper) { Mix::Paper } else { Mix::Standard }
+}

@@ -1,0 +1,123 @@
+//! A disk that measures how long forcing the log to the device takes.
+//!
+//! It stands between a store and its disk and reads the clock around each sync of the log's file;
+//! everything else passes through. Storage itself reads no clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::clock::SystemClock;
+use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open};
+
+use crate::histogram::Latencies;
+
+/// The log's file in a paged directory.
+const LOG_FILE: &str = "log";
+
+/// How long flushes took.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FlushTimes(Arc<Mutex<Latencies>>);
+
+impl FlushTimes {
+    /// Those since this was last asked.
+    pub(super) fn take(&self) -> Latencies {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn record(&self, ns: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(ns);
+    }
+}
+
+/// A disk whose log is timed.
+#[derive(Debug)]
+pub(super) struct TimedDisk<D> {
+    disk: D,
+    clock: SystemClock,
+    times: FlushTimes,
+}
+
+impl<D: Disk> TimedDisk<D> {
+    /// `disk`, timed by `clock`; the times go to `times`.
+    pub(super) fn new(disk: D, clock: SystemClock, times: FlushTimes) -> Self {
+        Self { disk, clock, times }
+    }
+}
+
+impl<D: Disk> Disk for TimedDisk<D> {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        let file = self.disk.open(name, how)?;
+        if name != LOG_FILE {
+            return Ok(file);
+        }
+        Ok(Box::new(TimedFile { file, clock: self.clock, times: self.times.clone() }))
+    }
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.disk.list()
+    }
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        self.disk.exists(name)
+    }
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.disk.remove(name)
+    }
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        self.disk.sync_dir()
+    }
+}
+
+#[derive(Debug)]
+struct TimedFile {
+    file: Box<dyn DiskFile>,
+    clock: SystemClock,
+    times: FlushTimes,
+}
+
+impl DiskFile for TimedFile {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        self.file.read_at(bytes, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.file.write_at(bytes, offset)
+    }
+    fn sync(&self) -> Result<(), DiskError> {
+        let start = self.clock.now_ns();
+        let synced = self.file.sync();
+        self.times.record(self.clock.now_ns() - start);
+        synced
+    }
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        self.file.set_len(bytes)
+    }
+    fn len(&self) -> Result<u64, DiskError> {
+        self.file.len()
+    }
+    fn try_lock(&self) -> Result<bool, DiskError> {
+        self.file.try_lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tombolo_storage::disk::MemDisk;
+
+    #[test]
+    fn only_the_log_is_timed() {
+        let times = FlushTimes::default();
+        let disk = TimedDisk::new(MemDisk::new(), SystemClock::new(), times.clone());
+        for name in ["pages", LOG_FILE] {
+            let file = disk.open(name, Open::New).unwrap();
+            file.write_at(b"abc", 0).unwrap();
+            file.sync().unwrap();
+            file.sync().unwrap();
+            assert_eq!(file.len().unwrap(), 3);
+        }
+        assert_eq!(disk.list().unwrap(), [LOG_FILE, "pages"]);
+        assert_eq!(times.take().len(), 2);
+        assert!(times.take().is_empty());
+    }
+}
