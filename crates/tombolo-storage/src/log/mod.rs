@@ -228,15 +228,16 @@ pub trait Logging: Sized + Send + 'static {
         after: &[u8],
     ) -> Result<Stamp, Error>;
 
-    /// All bytes of a page that a structure modification (split, merge, new root) touched, after
-    /// it. Belongs to no transaction and is never undone. Answers the number to stamp on the page.
+    /// All bytes of the pages that one step of a structure modification (split, merge, new root)
+    /// touched, after it. They are redone all or none, belong to no transaction and are never
+    /// undone. Answers the number to stamp on all of them.
     ///
     /// Where the disk is full, space that changes may not use is left for images; an error means
     /// that it is used up too.
     ///
     /// # Errors
-    /// As [`Logging::change`]. The page was changed without being logged: the store must poison.
-    fn page_image<S: PageSize>(&self, page: Page<'_, S>) -> Result<Stamp, Error>;
+    /// As [`Logging::change`]. Pages were changed without being logged: the store must poison.
+    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error>;
 
     /// Writes that the transaction committed, nothing for one that changed nothing. Answers the
     /// number that must be durable before anybody is told; 0 for one that changed nothing.

@@ -40,7 +40,7 @@ impl Logging for NoLog {
     }
 
     #[inline(always)]
-    fn page_image<S: PageSize>(&self, _: Page<'_, S>) -> Result<Stamp, Error> {
+    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>]) -> Result<Stamp, Error> {
         Ok(None)
     }
 

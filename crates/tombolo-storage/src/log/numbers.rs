@@ -89,9 +89,9 @@ impl<L: Latching> Logging for Numbers<L> {
     }
 
     #[inline(always)]
-    fn page_image<S: PageSize>(&self, _: Page<'_, S>) -> Result<Stamp, Error> {
-        probe::count(Counter::LsnWrites, 1);
-        Ok(Some(self.take(S::BYTES)))
+    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error> {
+        probe::count(Counter::LsnWrites, pages.len() as u64);
+        Ok(pages.iter().map(|_| self.take(S::BYTES)).last())
     }
 
     #[inline(always)]

@@ -95,6 +95,8 @@ pub enum Content<'a> {
         store: StoreId,
         /// Which.
         page: PageId,
+        /// How many images of the same step come behind it; each names the one before as previous.
+        following: u16,
         /// All its bytes.
         bytes: &'a [u8],
     },
@@ -165,8 +167,9 @@ impl<'a> Record<'a> {
                 let Change { kind, store, place, row, within } = change;
                 Fields { kind: kind as u8, store, place, within, row: row.location() + 1 }
             }
-            Content::PageImage { store, page, .. } => {
-                Fields { store, place: Place { page, ..NOWHERE }, ..control(PAGE_IMAGE) }
+            Content::PageImage { store, page, following, .. } => {
+                let place = Place { page, ..NOWHERE };
+                Fields { store, place, within: following, ..control(PAGE_IMAGE) }
             }
             Content::Committed { durable } => Fields { row: durable, ..control(COMMITTED) },
             Content::Aborted { durable } => Fields { row: durable, ..control(ABORTED) },
@@ -291,7 +294,10 @@ fn content<'a>(
     let store = StoreId(read_u16(bytes, STORE));
     let page = PageId(read_u32(bytes, PAGE));
     match bytes[KIND] {
-        PAGE_IMAGE => return Ok(Content::PageImage { store, page, bytes: after }),
+        PAGE_IMAGE => {
+            let following = read_u16(bytes, WITHIN);
+            return Ok(Content::PageImage { store, page, following, bytes: after });
+        }
         COMMITTED => return Ok(Content::Committed { durable: read_u64(bytes, ROW) }),
         ABORTED => return Ok(Content::Aborted { durable: read_u64(bytes, ROW) }),
         _ => {}

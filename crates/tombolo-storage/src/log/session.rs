@@ -377,16 +377,21 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.log(transaction, &record, change.kind)
     }
 
-    fn page_image<S: PageSize>(&self, page: Page<'_, S>) -> Result<Stamp, Error> {
-        let bytes = page.bytes();
-        let content = Content::PageImage { store: page.store(), page: page.id(), bytes };
-        let record =
-            Record { is_redo_only: true, transaction: 0, previous: 0, undo_next: 0, content };
-        let mut header = record.header();
-        record::seal(&mut header, bytes);
-        let lsn = self.core.publish(&mut header, bytes, Claim::default())?;
-        probe::count(Counter::LsnWrites, 1);
-        Ok(Some(lsn))
+    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error> {
+        let mut newest = None;
+        for (page, following) in pages.iter().zip((0..pages.len()).rev()) {
+            let bytes = page.bytes();
+            let (store, page, following) = (page.store(), page.id(), following as u16);
+            let content = Content::PageImage { store, page, following, bytes };
+            let previous = newest.unwrap_or_default();
+            let record =
+                Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content };
+            let mut header = record.header();
+            record::seal(&mut header, bytes);
+            newest = Some(self.core.publish(&mut header, bytes, Claim::default())?);
+            probe::count(Counter::LsnWrites, 1);
+        }
+        Ok(newest)
     }
 
     fn commit(&self, transaction: &mut LogTransaction) -> Result<u64, Error> {

@@ -202,7 +202,7 @@ fn a_reader_can_wait_for_what_it_read() {
     assert_eq!((committed(&disk).unwrap(), log.usage().flushes), (vec![2], 1));
 }
 
-/// What the log keeps of a page is the page.
+/// What the log keeps of a page is the page; those of one step are chained.
 #[test]
 fn a_page_image_is_the_page() {
     fn image<S: PageSize>() {
@@ -212,17 +212,21 @@ fn a_page_image_is_the_page() {
         let mut page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
         page.page_mut().set_extra(77);
         page.page_mut().body_mut()[S::BYTES - 100..][..3].copy_from_slice(b"end");
-        let lsn = log.page_image(page.page()).unwrap().unwrap();
+        let pages = [page.page(), page.page()];
+        let lsn = log.page_images(&pages).unwrap().unwrap();
         log.ahead().flush_to(lsn).unwrap();
-        let mut images = 0;
+        let mut images = Vec::new();
         read_log(&disk, |at, record| {
-            let (store, id, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
-            assert_eq!((at, record.transaction, record.is_redo_only), (lsn, 0, true));
-            assert_eq!(record.content, Content::PageImage { store, page: id, bytes });
-            images += 1;
+            let (store, page, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
+            let following = 1 - images.len() as u16;
+            assert_eq!((record.transaction, record.is_redo_only), (0, true));
+            assert_eq!(record.content, Content::PageImage { store, page, following, bytes });
+            assert_eq!(record.previous, images.last().copied().unwrap_or_default());
+            images.push(at);
         })
         .unwrap();
-        assert_eq!((images, log.usage().bytes), (1, 64 + S::BYTES as u64));
+        assert_eq!((images.len(), images.last()), (2, Some(&lsn)));
+        assert_eq!(log.usage().bytes, 2 * (64 + S::BYTES as u64));
     }
     image::<SmallPages>();
     image::<LargePages>();

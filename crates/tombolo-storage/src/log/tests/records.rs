@@ -9,7 +9,7 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
     match random.below(6) {
         0 => Content::Committed { durable: random.next() },
         1 => Content::Aborted { durable: random.next() },
-        2 => Content::PageImage { store, page, bytes: after },
+        2 => Content::PageImage { store, page, following: random.below(5) as u16, bytes: after },
         _ => {
             let kind = ChangeKind::ALL[random.below(14) as usize];
             let (slot, offset) = (random.next() as u16, random.next() as u16);

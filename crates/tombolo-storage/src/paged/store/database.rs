@@ -204,8 +204,7 @@ pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
 impl<P: PagedProfile> Structure for StructureLog<'_, P> {
     #[inline]
     fn changed<S: PageSize>(&self, pages: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp> {
-        let images = pages.iter().try_fold(None, |_, page| self.0.log.page_image(*page));
-        images.inspect_err(|_| {
+        self.0.log.page_images(pages).inspect_err(|_| {
             self.0.poison("a change of an index's structure could not be logged");
         })
     }
