@@ -293,7 +293,7 @@ pub trait Logging: Sized + Send + 'static {
     fn check(&self) -> Vec<Damage>;
 
     /// Ends the log of a database whose pages are all durable: nothing in it is needed any more.
-    /// Must be called before the data file is marked as closed.
+    /// Must be called before the data file is marked as closed; nothing is logged after that.
     ///
     /// # Errors
     /// When the disk fails: the database counts as not closed.

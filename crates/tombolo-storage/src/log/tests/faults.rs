@@ -227,6 +227,7 @@ fn a_crash_while_closing_loses_nothing() {
     let log = DiskLog::create(settings(), Some(&closed)).unwrap();
     commit_all(&log, 1..=2);
     log.close().unwrap();
+    drop(log);
     file(&closed).write_at(&records, RECORDS_OFFSET).unwrap();
     let end = end(&closed).unwrap();
     assert_eq!((end.base, end.lsn), (old.lsn, old.lsn));
@@ -241,6 +242,7 @@ fn a_copy_of_the_header_that_is_lost_later_is_damage() {
     let log = DiskLog::create(settings(), Some(&disk)).unwrap();
     commit_one(&log, 1).unwrap();
     log.close().unwrap();
+    drop(log);
     flip(&disk, 4_096 + 24, 1);
     let refused = DiskLog::open(settings(), Some(&disk)).unwrap_err();
     assert_eq!(damaged_at(&refused), Some(4_096), "{refused}");

@@ -166,6 +166,7 @@ fn numbers_go_on_after_a_close() {
     assert_eq!(committed(&disk).unwrap(), [1, 2, 3]);
     assert_eq!(log.check(), []);
     log.close().unwrap();
+    drop(log);
     assert_eq!(committed(&disk).unwrap(), []);
     for generation in 0..4 {
         let log = DiskLog::open(settings(), Some(&disk)).unwrap();
