@@ -60,7 +60,24 @@ pub(super) fn step<'a>(
     }
 }
 
+/// How profile `P` holds a row.
+type PinOf<'a, P> = <<P as PagedProfile>::Pages as RowAccess<
+    <<P as PagedProfile>::Log as Logging>::Ahead,
+>>::Pin<'a>;
+
 impl<P: PagedProfile> Session<P> {
+    /// Holds a locked row for reading; `None` if there is none.
+    #[inline(never)]
+    fn pin_row<'a>(
+        &'a self,
+        database: &'a Database<P>,
+        table: &'a TableStore<P>,
+        row: RowId,
+    ) -> Result<Option<PinOf<'a, P>>> {
+        probe::count(Counter::Pins, 1);
+        Ok(database.pages.pin_row(&table.rows, &self.copies, row)?)
+    }
+
     /// Finds the row of `key` and locks it.
     #[inline(always)]
     fn find<I: IndexType>(
@@ -75,6 +92,17 @@ impl<P: PagedProfile> Session<P> {
         if !P::Keys::encode::<I>(index.shape(), key, &mut self.key) {
             return Ok(None);
         }
+        self.find_encoded(database, store, mode)
+    }
+
+    /// Finds the row of `self.key` and locks it.
+    #[inline(never)]
+    fn find_encoded(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        mode: Mode,
+    ) -> Result<Option<RowId>> {
         loop {
             match self.look(database, store, mode)? {
                 Seen::Row(row) => return Ok(Some(row)),
@@ -113,6 +141,7 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Inserts the entry of `row` under `self.key`.
+    #[inline(never)]
     fn insert_entry(
         &mut self,
         database: &Database<P>,
@@ -164,16 +193,16 @@ impl<P: PagedProfile> Session<P> {
         Ok(())
     }
 
-    /// Makes a row through a copy (S9 on) or in place, and locks it.
-    #[inline(always)]
-    fn create_row<R: TableType>(
+    /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with
+    /// zeros.
+    #[inline(never)]
+    fn create_row(
         &mut self,
         database: &Database<P>,
         table: &TableStore<P>,
         size: usize,
-        fill: impl FnOnce(&mut RowMut<'_, R>),
+        fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<RowId> {
-        let mut fill = Some(fill);
         loop {
             let mut blocked = None;
             let created = table.rows.create(&database.pages, self.lane, size, |place, record| {
@@ -182,20 +211,15 @@ impl<P: PagedProfile> Session<P> {
                     blocked = Some(row);
                     return Err(error.into());
                 }
-                let fill = fill.take();
                 if P::Pages::COPIES {
                     self.row.clear();
                     self.row.resize(size, 0);
-                    if let Some(fill) = fill {
-                        fill(&mut RowMut::new(&mut self.row, Fields::whole(size)));
-                    }
+                    fill(&mut self.row);
                     record.copy_from_slice(&self.row);
                     probe::count(Counter::PageCopies, 1);
                 } else {
                     record.fill(0);
-                    if let Some(fill) = fill {
-                        fill(&mut RowMut::new(record, Fields::whole(size)));
-                    }
+                    fill(record);
                 }
                 let change = change(ChangeKind::RowCreated, table.store, place, row);
                 database.log.change(&mut self.log, change, &[], record)
@@ -208,17 +232,17 @@ impl<P: PagedProfile> Session<P> {
         }
     }
 
-    /// Changes a locked row through a copy (S9 on) or in place; `false` if there is none.
-    #[inline(always)]
-    fn update_row<R: TableType>(
+    /// Changes the bytes from `start` to before `end` of a locked row, through a copy (S9 on) or in
+    /// place; `false` if there is none. `update` is called once, with the row's fixed part.
+    #[inline(never)]
+    fn update_row(
         &mut self,
         database: &Database<P>,
         table: &TableStore<P>,
         row: RowId,
-        fields: Fields<R>,
-        update: impl FnOnce(&mut RowMut<'_, R>),
+        (start, end): (usize, usize),
+        update: &mut dyn FnMut(&mut [u8]),
     ) -> Result<bool> {
-        let (start, end) = (fields.start(), fields.end());
         let fixed = table.layout.fixed_bytes;
         table.rows.update(&database.pages, row, |place, record| {
             let mut change = change(ChangeKind::RowUpdated, table.store, place, row);
@@ -227,7 +251,7 @@ impl<P: PagedProfile> Session<P> {
             if P::Pages::COPIES {
                 self.row.clear();
                 self.row.extend_from_slice(&record[..fixed]);
-                update(&mut RowMut::new(&mut self.row, fields));
+                update(&mut self.row);
                 let after = &self.row[start..end];
                 let stamp = database.log.change(log, change, &record[start..end], after)?;
                 record[start..end].copy_from_slice(after);
@@ -238,13 +262,25 @@ impl<P: PagedProfile> Session<P> {
                 self.before.clear();
                 self.before.extend_from_slice(&record[start..end]);
             }
-            update(&mut RowMut::new(&mut record[..fixed], fields));
+            update(&mut record[..fixed]);
             let logged = database.log.change(log, change, &self.before, &record[start..end]);
             if logged.is_err() && P::Log::RECORDS {
                 record[start..end].copy_from_slice(&self.before);
             }
             logged
         })
+    }
+}
+
+/// A change of a row that is called once, in a form without its type: what surrounds it is compiled
+/// once for all tables and procedures.
+#[inline(always)]
+fn once<R>(change: impl FnOnce(&mut RowMut<'_, R>), fields: Fields<R>) -> impl FnMut(&mut [u8]) {
+    let mut change = Some(change);
+    move |bytes| {
+        if let Some(change) = change.take() {
+            change(&mut RowMut::new(bytes, fields));
+        }
     }
 }
 
@@ -278,7 +314,7 @@ fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
 }
 
 impl<P: PagedProfile> Store for PagedStore<P> {
-    type Pin<'a> = <P::Pages as RowAccess<<P::Log as Logging>::Ahead>>::Pin<'a>;
+    type Pin<'a> = PinOf<'a, P>;
 
     const UNDO: bool = P::Log::RECORDS;
 
@@ -427,8 +463,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Shared)?;
         refuse_dead(database, store, table, row)?;
-        probe::count(Counter::Pins, 1);
-        match database.pages.pin_row(&store.rows, &session.copies, row)? {
+        match session.pin_row(database, store, row)? {
             Some(pin) => Ok(Row::new(pin)),
             None => Err(no_such_row(table)),
         }
@@ -447,7 +482,9 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         session.note(database, true);
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Exclusive)?;
-        match session.update_row(database, store, row, fields, change)? {
+        let range = (fields.start(), fields.end());
+        let mut change = once(change, fields);
+        match session.update_row(database, store, row, range, &mut change)? {
             true => Ok(()),
             false => Err(no_such_row(table)),
         }
@@ -494,7 +531,8 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, true);
         let store = database.table(table);
-        session.create_row(database, store, table.row_size(), fill)
+        let mut fill = once(fill, Fields::whole(table.row_size()));
+        session.create_row(database, store, table.row_size(), &mut fill)
     }
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
