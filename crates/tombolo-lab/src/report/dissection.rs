@@ -329,7 +329,7 @@ pub fn times(ratio: f64) -> String {
 }
 
 /// Instructions are exact to one: all digits mean something.
-fn whole(value: f64) -> String {
+pub fn whole(value: f64) -> String {
     separated(value.round().max(0.0) as u64)
 }
 

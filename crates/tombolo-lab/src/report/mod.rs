@@ -8,6 +8,7 @@ pub mod canvas;
 pub mod check;
 pub mod demo;
 pub mod dissection;
+pub mod html;
 pub mod run;
 pub mod terminal;
 

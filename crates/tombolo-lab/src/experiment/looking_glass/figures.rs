@@ -1,7 +1,7 @@
 //! The paper's figures and Table 1 as rows: the paper's figure, ours, their ratio, and what makes
 //! them differ.
 //!
-//! Ours are read off one result of `dissect`; the paper's come from [`paper`](super::paper). Every
+//! Ours are read off one result of `dissect`; the paper's come from [`paper`]. Every
 //! row that the paper has is here, with or without ours; a bar that it draws without a number has
 //! no number here either (LG-E8). Not here: running anything.
 
@@ -276,8 +276,11 @@ fn fig5(dissection: &Dissection) -> Vec<Row> {
 
 fn fig6(dissection: &Dissection) -> Vec<Row> {
     let of = &paper::NEW_ORDER;
-    let mut rows = fig1(dissection);
+    let mut rows = vec![whole_row(dissection, of)];
+    rows.extend(share_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
+    rows.push(useful_row(dissection));
     rows.extend(height_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
+    rows.push(remaining_to_useful(dissection, of, paper::NEW_ORDER_REMAINING_TO_USEFUL));
     let whole = |of: &Transaction| instructions(dissection, None, of.key);
     let ours = whole(of).zip(whole(&paper::PAYMENT)).map(|(more, less)| more / less);
     rows.push(
