@@ -7,7 +7,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 use tombolo_lab::failure::Failure;
+use tombolo_lab::report::canvas::Canvas;
 use tombolo_lab::report::terminal::Style;
+
+/// The width of what is not a terminal: a file, a pager.
+const WIDTH: usize = 100;
 
 /// Standard output.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,15 @@ impl Output {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colour = io::stdout().is_terminal() && !is_set("NO_COLOR") && !dumb;
         Self { json, style: Style { colour } }
+    }
+
+    /// What bars and tables are drawn on: as wide as the terminal; ASCII where the locale is not
+    /// UTF-8.
+    pub(crate) fn canvas(self) -> Canvas {
+        let terminal = console::Term::stdout();
+        let columns = terminal.size_checked().filter(|_| terminal.is_term());
+        let width = columns.map_or(WIDTH, |(_, columns)| usize::from(columns));
+        Canvas::new(self.style, is_utf8(|name| std::env::var(name).ok()), width)
     }
 
     /// Gives one result: its object, or the text `for_people` makes.
@@ -60,6 +73,14 @@ impl Output {
     }
 }
 
+/// Whether the locale's characters are UTF-8: the first of its three variables that is set decides.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// A result as one line of JSON.
 pub(crate) fn json<T: Serialize>(result: &T) -> Result<String, Failure> {
     serde_json::to_string(result)
@@ -74,4 +95,23 @@ pub(crate) fn say(line: &str) {
 /// The one line of an error.
 pub(crate) fn complain(message: &str) {
     say(&format!("tombolo: {message}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_utf8;
+
+    #[test]
+    fn the_first_variable_that_is_set_names_the_characters() {
+        let locale = |all: &str, lang: &str| {
+            let (all, lang) = (all.to_owned(), lang.to_owned());
+            is_utf8(|name| match name {
+                "LC_ALL" => Some(all.clone()),
+                "LANG" => Some(lang.clone()),
+                _ => None,
+            })
+        };
+        assert!(locale("", "de_DE.UTF-8") && locale("C.utf8", "C"));
+        assert!(!locale("C", "de_DE.UTF-8") && !locale("", "") && !locale("", "en_GB"));
+    }
 }

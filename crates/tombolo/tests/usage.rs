@@ -22,7 +22,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "dissect tpcc",
         2,
-        "there is no command dissect: use run, check, settings, compare, demo",
+        "there is no command dissect: use run, check, settings, compare, demo, report",
     );
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
@@ -138,7 +138,7 @@ fn configuration_files() {
 
 #[test]
 fn help_of_every_command_ends_with_an_example() {
-    for command in ["run", "check", "settings", "compare", "demo"] {
+    for command in ["run", "check", "settings", "compare", "demo", "report"] {
         let help = tombolo([command, "--help"]);
         assert_eq!(help.status, 0);
         let examples = help.stdout.split("Examples:\n").nth(1).unwrap_or_default();

@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod count;
 mod demo;
+mod report;
 mod run;
 mod settings;
 
@@ -39,6 +40,7 @@ enum Command {
     Settings(settings::Arguments),
     Compare(compare::Arguments),
     Demo(demo::Arguments),
+    Report(report::Arguments),
     #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
 }
@@ -51,6 +53,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Settings(arguments) => settings::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
     }
 }

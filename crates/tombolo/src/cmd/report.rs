@@ -1,0 +1,106 @@
+//! `tombolo report`: JSON results to one self-contained page, or to text.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::{Header, html, size};
+
+use super::BUILD;
+use super::check::NoSettings;
+use crate::flags::Flags;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo run tpcc --json > results.jsonl
+  tombolo compare tpcc --with sqlite --json >> results.jsonl
+  tombolo report results.jsonl --out report.html
+  tombolo report results.jsonl --text                  the same on a terminal
+
+The page loads nothing: it can be opened from a disk, mailed, or printed. The same results give
+the same bytes. - reads standard input.";
+
+/// What standard input is called.
+const STDIN: &str = "-";
+
+/// Make one self-contained page of results
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Files of results, as commands print them with --json
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write the page here
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Print what the results say instead of writing a page
+    #[arg(long, conflicts_with_all = ["out", "json"])]
+    text: bool,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+/// What is told of a page.
+#[derive(Serialize)]
+struct ReportResult {
+    #[serde(flatten)]
+    header: Header,
+    page: String,
+    bytes: usize,
+    results: usize,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.flags.settings()?;
+    let output = Output::new(arguments.flags.json);
+    let mut results = Vec::new();
+    for file in &arguments.files {
+        results.extend(html::read(&file.display().to_string(), &contents(file)?)?);
+    }
+    if arguments.text {
+        return output.people(|_| html::text(&results, output.canvas()));
+    }
+    let page = html::page(&results);
+    write(&arguments.out, &page, &arguments.files)?;
+    let result = ReportResult {
+        header: Header::new("report", BUILD, &settings, &Host::read()),
+        page: arguments.out.display().to_string(),
+        bytes: page.len(),
+        results: results.len(),
+    };
+    output.result(&result, |result, _| {
+        let many = if result.results == 1 { "" } else { "s" };
+        let size = size(result.bytes as u64);
+        format!("{}: {} result{many}, {size}\n", result.page, result.results)
+    })
+}
+
+fn contents(file: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if file == Path::new(STDIN) {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(file)
+    };
+    read.map_err(|error| {
+        let file = file.display();
+        Failure::usage(format!("{file}: {error}: give what a command printed with --json"))
+    })
+}
+
+/// Writes the page; a file of results is not overwritten with one.
+fn write(out: &Path, page: &str, files: &[PathBuf]) -> Result<(), Failure> {
+    let place = out.canonicalize().ok();
+    if place.is_some() && files.iter().any(|file| file.canonicalize().ok() == place) {
+        let out = out.display();
+        return Err(Failure::usage(format!("--out {out} is one of the results: give another one")));
+    }
+    fs::write(out, page).map_err(|error| {
+        let out = out.display();
+        Failure::environment(format!("{out} cannot be written: {error}: give another --out"))
+    })
+}
