@@ -14,6 +14,7 @@
 mod asan;
 mod ci;
 mod invocation;
+mod look;
 mod loom;
 mod needs;
 mod tidy;
@@ -32,6 +33,7 @@ Usage: cargo xtask COMMAND
   tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
   loom [--only MODULE]  what storage does with several threads, in every interleaving up to a bound
+  look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 
 Example: cargo xtask ci --only fmt,tidy
@@ -89,6 +91,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["asan", filter] => asan::run(root, Some(filter)),
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
+        ["look", page] => look::run(root, page),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())
