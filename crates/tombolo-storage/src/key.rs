@@ -14,8 +14,8 @@ mod normalised;
 mod typed;
 
 pub use normalised::Normalised;
-pub(crate) use typed::typed_bytes;
-pub use typed::{Typed, compare_typed};
+pub(crate) use typed::key_length;
+pub use typed::{Typed, TypedOrder};
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use crate::types::{
 };
 use crate::value::Value;
 
-/// The longest normalised key, in bytes.
+/// The longest normalised key, in bytes. Keys in another form are refused by the length of their
+/// normalised form too, so that every profile refuses the same ones.
 pub const KEY_BYTES_MAX: usize = 1_000;
 
 /// How one column enters a key.

@@ -1,4 +1,4 @@
-//! Packed and normalised keys against ladders of values written down in their order.
+//! Packed, normalised and typed keys against ladders of values written down in their order.
 
 use std::cmp::Ordering;
 
@@ -227,6 +227,111 @@ fn keys_order_as_their_values_do_and_edges_lie_between() {
         }
     }
     assert!(packed_keys > 1_000, "{packed_keys}");
+}
+
+/// Whether a key lies behind an edge, from how it compares to the bytes the edge has.
+fn is_behind_typed(order: Ordering, fit: Fit, after: bool) -> bool {
+    match fit {
+        Fit::Within if after => order.is_gt(),
+        Fit::Within | Fit::Below => order.is_ge(),
+        Fit::Above => order.is_gt(),
+    }
+}
+
+/// Every column type, alone and behind others, null or not.
+#[test]
+fn typed_keys_order_as_their_values_do_and_edges_lie_between() {
+    let mut random = Random::new(12);
+    let (mut equal, mut nulls) = (0, 0);
+    for _ in 0..400 {
+        let wanted = 1 + random.below(6);
+        let columns: Vec<_> = (0..wanted).map(|_| any_column(&mut random)).collect();
+        let ladders: Vec<_> = columns.iter().map(ladder).collect();
+        let shape = shape(&columns);
+        let typed = TypedOrder::of(&shape.parts);
+        let encode = |key: &[Value<'_>], counted| {
+            let mut bytes = Vec::new();
+            let fit = Dynamic::encode_as::<Typed>(&shape, key, counted, &mut bytes);
+            (bytes, fit)
+        };
+        for _ in 0..60 {
+            let (key_rungs, key) = draw(&mut random, &columns, &ladders, true);
+            let (mut edge_rungs, mut edge) = draw(&mut random, &columns, &ladders, false);
+            // Equal beginnings are rare by chance.
+            let common = random.below(wanted + 1) as usize;
+            edge_rungs[..common].copy_from_slice(&key_rungs[..common]);
+            edge[..common].copy_from_slice(&key[..common]);
+            let is_held = columns.iter().zip(&edge).all(|(column, value)| holds(column, value));
+            let counted = random.below(wanted + 1) as usize;
+            let order = key_rungs[..counted].cmp(&edge_rungs[..counted]);
+            let what = || format!("{key:?} and {edge:?} by {counted} of {columns:?}");
+            nulls += usize::from(key.contains(&Value::Null));
+
+            let (mut bytes, fit) = encode(&key, usize::MAX);
+            assert_eq!(fit, Fit::Within);
+            let length = bytes.len();
+            // What follows a key in memory does not count.
+            bytes.extend((0..random.below(40)).map(|_| random.next() as u8));
+            let (edge_bytes, fit) = encode(&edge, counted);
+            let found = typed.compare(&bytes, &edge_bytes);
+            assert_eq!(is_behind_typed(found, fit, false), order.is_ge(), "{}", what());
+            assert_eq!(is_behind_typed(found, fit, true), order.is_gt(), "{}", what());
+            if fit == Fit::Within {
+                assert_eq!(found, order, "{}", what());
+            }
+            if is_held {
+                let (edge_bytes, fit) = encode(&edge, usize::MAX);
+                assert_eq!(fit, Fit::Within);
+                let order = key_rungs.cmp(&edge_rungs);
+                equal += usize::from(order == Ordering::Equal);
+                assert_eq!(typed.compare(&bytes[..length], &edge_bytes), order, "{}", what());
+                assert_eq!(typed.compare(&bytes, &edge_bytes), order, "{}", what());
+            }
+        }
+    }
+    assert!(equal > 1_000 && nulls > 1_000, "{equal} {nulls}");
+}
+
+#[test]
+fn the_length_of_a_typed_key_is_known() {
+    let mut random = Random::new(13);
+    for _ in 0..400 {
+        let wanted = 1 + random.below(6);
+        let columns: Vec<_> = (0..wanted).map(|_| any_column(&mut random)).collect();
+        let ladders: Vec<_> = columns.iter().map(ladder).collect();
+        let shape = shape(&columns);
+        let (_, key) = draw(&mut random, &columns, &ladders, true);
+        let (mut typed, mut normalised) = (Vec::new(), Vec::new());
+        let fit = Dynamic::encode_as::<Typed>(&shape, &key, usize::MAX, &mut typed);
+        assert_eq!(fit, Fit::Within);
+        assert_eq!(Dynamic::encode(&shape, &key, usize::MAX, &mut normalised), Fit::Within);
+        let length = key_length(&shape.parts, &typed).unwrap();
+        assert_eq!((length.typed, length.normalised), (typed.len(), normalised.len()), "{key:?}");
+        assert!(length.typed <= length.normalised && length.normalised <= 2 * length.typed);
+        for end in 0..typed.len() {
+            assert_eq!(key_length(&shape.parts, &typed[..end]), None, "{key:?}");
+        }
+    }
+    let column =
+        ColumnDef { name: "c".into(), sql: SqlType::Date, nullable: true, range: None, hot: false };
+    assert_eq!(key_length(&[KeyPart::of(&column)], &[2, 0, 0, 0, 0]), None);
+}
+
+/// Bytes that are no keys, as damaged pages have: any order will do, a panic will not.
+#[test]
+fn comparing_typed_keys_reads_nothing_outside_them() {
+    let mut random = Random::new(14);
+    for _ in 0..4_000 {
+        let columns: Vec<_> = (0..1 + random.below(6)).map(|_| any_column(&mut random)).collect();
+        let order = TypedOrder::of(&shape(&columns).parts);
+        // Bytes seldom above one, so that the lengths among them are short and values are equal.
+        let mut bytes = |most: u64| -> Vec<u8> {
+            (0..random.below(40)).map(|_| random.below(most) as u8).collect()
+        };
+        let (key, other) = (bytes(2), bytes(2));
+        let _any = order.compare(&key, &other);
+        let _any = order.compare(&bytes(256), &other);
+    }
 }
 
 crate::table! {

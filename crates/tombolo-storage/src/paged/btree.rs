@@ -16,10 +16,10 @@
 //!
 //! | | find | insert |
 //! |---|---|---|
-//! | integer keys, direct frames without latches | 360 | 875 |
-//! | integer keys, latched buffer pool | 645 | 1,160 |
-//! | typed keys of three columns, direct frames without latches | 3,110 | 3,600 |
-//! | typed keys of three columns, latched buffer pool | 3,380 | 3,850 |
+//! | integer keys, direct frames without latches | 365 | 880 |
+//! | integer keys, latched buffer pool | 655 | 1,165 |
+//! | typed keys of three columns, direct frames without latches | 1,230 | 1,645 |
+//! | typed keys of three columns, latched buffer pool | 1,490 | 1,875 |
 //!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 
@@ -71,11 +71,12 @@ pub struct BTree<P: PageAccess, K: KeyFormat> {
     root: PageId,
     store: StoreId,
     shape: KeyShape,
+    order: K::Order,
     packed: bool,
     /// Held by whoever divides or unites nodes: inner nodes and the leaves' links stay as they are
     /// meanwhile. Taken before any page.
     steps: Latch<(), P::Latching>,
-    marker: PhantomData<fn() -> (P, K)>,
+    marker: PhantomData<fn() -> P>,
 }
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
@@ -120,7 +121,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     fn with(store: StoreId, root: PageId, shape: KeyShape) -> Self {
         let packed = K::is_packed(shape.parts());
-        Self { root, store, shape, packed, steps: Latch::default(), marker: PhantomData }
+        let (order, steps) = (K::order(shape.parts()), Latch::default());
+        Self { root, store, shape, order, packed, steps, marker: PhantomData }
     }
 
     /// Where the index begins, for good.

@@ -121,7 +121,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// Verifies that entries ascend within their bounds.
     fn check_order(&self, node: Node<'_>, first: usize, expected: &Expected) -> Result<(), String> {
         let before = |at: usize, key: &[u8], row: u64| {
-            let order = node.compare::<K>(self.shape.parts(), at, &Probe::behind(key, row));
+            let order = node.compare::<K>(&self.order, at, &Probe::behind(key, row));
             order.then(node.row(at).cmp(&row)) == Ordering::Less
         };
         for at in first + 1..node.count() {

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 
 use crate::key::{
-    Edge, Fit, IndexType, KEY_BYTES_MAX, KeyPart, Normalised, Typed, compare_typed, packed_bits,
-    typed_bytes,
+    Edge, Fit, IndexType, KEY_BYTES_MAX, KeyPart, Normalised, Typed, TypedOrder, key_length,
+    packed_bits,
 };
 use crate::row::RowId;
 use crate::schema::{IndexDef, TableDef};
@@ -50,12 +50,18 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// What it is called.
     const NAME: &'static str;
 
+    /// What comparing needs to know of the keys at run time.
+    type Order: Clone + Debug + Send + Sync;
+
+    /// The order of keys of these parts.
+    fn order(parts: &[KeyPart]) -> Self::Order;
+
     /// Whether nodes hold keys of these parts as packed integers, in one array without slots.
     fn is_packed(parts: &[KeyPart]) -> bool;
 
-    /// Puts the stored form of a whole key into `out`, in place of what was there; `false` if it
-    /// has none: no row has such a key. One longer than
-    /// [`KEY_BYTES_MAX`](crate::key::KEY_BYTES_MAX) is in no index either.
+    /// Puts the stored form of a whole key into `out`, in place of what was there; `false` if no
+    /// index has such a key: it has no stored form, or is longer than
+    /// [`KEY_BYTES_MAX`](crate::key::KEY_BYTES_MAX).
     fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool;
 
     /// The position of an edge among stored keys; its bytes go into `out`, in place of what was
@@ -66,9 +72,9 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
         out: &'a mut Vec<u8>,
     ) -> Position<'a>;
 
-    /// Compares a stored key with another, or with the first bytes of one: equal then if it begins
-    /// with them. Not asked of packed keys.
-    fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering;
+    /// Compares the stored key that `key` begins with to another, or to the first bytes of one:
+    /// equal then if it begins with them. Not asked of packed keys.
+    fn compare(order: &Self::Order, key: &[u8], other: &[u8]) -> Ordering;
 
     /// Whether a stored key can be compared at all.
     ///
@@ -109,6 +115,12 @@ fn byte_position<'a, K: Copy>(
 impl KeyFormat for TypedColumns {
     const NAME: &'static str = "typed columns";
 
+    type Order = TypedOrder;
+
+    fn order(parts: &[KeyPart]) -> TypedOrder {
+        TypedOrder::of(parts)
+    }
+
     #[inline(always)]
     fn is_packed(_: &[KeyPart]) -> bool {
         false
@@ -118,6 +130,7 @@ impl KeyFormat for TypedColumns {
     fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         I::encode_as::<Typed>(shape, key, usize::MAX, out) == Fit::Within
+            && (out.len() <= KEY_BYTES_MAX / 2 || is_whole_key(I::parts(shape), out))
     }
 
     #[inline]
@@ -130,20 +143,31 @@ impl KeyFormat for TypedColumns {
     }
 
     #[inline(always)]
-    fn compare(parts: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
-        compare_typed(parts, key, other)
+    fn compare(order: &TypedOrder, key: &[u8], other: &[u8]) -> Ordering {
+        order.compare(key, other)
     }
 
     fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String> {
-        match typed_bytes(parts, key) {
-            Some(bytes) if bytes == key.len() && bytes <= KEY_BYTES_MAX => Ok(()),
-            _ => Err(format!("{} bytes are no key of the index", key.len())),
+        if is_whole_key(parts, key) {
+            return Ok(());
         }
+        Err(format!("{} bytes are no key of the index", key.len()))
     }
+}
+
+/// Whether typed bytes are one whole key, and not too long.
+#[cold]
+fn is_whole_key(parts: &[KeyPart], key: &[u8]) -> bool {
+    key_length(parts, key)
+        .is_some_and(|length| length.typed == key.len() && length.normalised <= KEY_BYTES_MAX)
 }
 
 impl KeyFormat for IntegerKeys {
     const NAME: &'static str = "integer keys";
+
+    type Order = ();
+
+    fn order(_: &[KeyPart]) {}
 
     #[inline(always)]
     fn is_packed(parts: &[KeyPart]) -> bool {
@@ -154,7 +178,8 @@ impl KeyFormat for IntegerKeys {
     fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         if packed_bits(I::parts(shape)).is_none() {
-            return I::encode_as::<Normalised>(shape, key, usize::MAX, out) == Fit::Within;
+            return I::encode_as::<Normalised>(shape, key, usize::MAX, out) == Fit::Within
+                && out.len() <= KEY_BYTES_MAX;
         }
         match I::pack(shape, key) {
             Some(packed) => {
@@ -193,8 +218,9 @@ impl KeyFormat for IntegerKeys {
     }
 
     #[inline(always)]
-    fn compare(_: &[KeyPart], key: &[u8], other: &[u8]) -> Ordering {
-        key[..key.len().min(other.len())].cmp(other)
+    fn compare((): &(), key: &[u8], other: &[u8]) -> Ordering {
+        // Where the page ends too early, the key was no beginning of the other anyway.
+        key.get(..other.len()).unwrap_or(key).cmp(other)
     }
 
     fn verify(_: &[KeyPart], key: &[u8]) -> Result<(), String> {

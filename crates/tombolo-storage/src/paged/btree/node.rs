@@ -25,7 +25,6 @@
 use std::cmp::Ordering;
 
 use super::keys::{KeyFormat, PACKED_BYTES, Probe};
-use crate::key::KeyPart;
 use crate::paged::page::PageId;
 use crate::probe::{self, Counter};
 use crate::row::RowId;
@@ -220,7 +219,7 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub(super) fn compare<K: KeyFormat>(
         self,
-        parts: &[KeyPart],
+        order: &K::Order,
         at: usize,
         probe: &Probe<'_>,
     ) -> Ordering {
@@ -228,25 +227,25 @@ impl<'a> Node<'a> {
         if self.packed {
             return u64_at(self.key(at), 0).cmp(&probe.packed);
         }
-        K::compare(parts, self.key(at), probe.key)
+        K::compare(order, self.key(at), probe.key)
     }
 
     /// The first entry of a leaf that is not before the probe.
     #[inline(always)]
-    pub(super) fn search<K: KeyFormat>(self, parts: &[KeyPart], probe: &Probe<'_>) -> usize {
+    pub(super) fn search<K: KeyFormat>(self, order: &K::Order, probe: &Probe<'_>) -> usize {
         if self.packed {
             return self.search_packed::<LEAF_PACKED>(0, probe.packed, probe.row);
         }
-        self.search_slots::<K, LEAF_HEAD>(0, parts, probe.key, probe.row)
+        self.search_slots::<K, LEAF_HEAD>(0, order, probe.key, probe.row)
     }
 
     /// The entry of an inner node whose child holds what is at the probe.
     #[inline(always)]
-    pub(super) fn child_at<K: KeyFormat>(self, parts: &[KeyPart], probe: &Probe<'_>) -> usize {
+    pub(super) fn child_at<K: KeyFormat>(self, order: &K::Order, probe: &Probe<'_>) -> usize {
         let behind = if self.packed {
             self.search_packed::<INNER_PACKED>(1, probe.packed, probe.inner_row)
         } else {
-            self.search_slots::<K, INNER_HEAD>(1, parts, probe.key, probe.inner_row)
+            self.search_slots::<K, INNER_HEAD>(1, order, probe.key, probe.inner_row)
         };
         behind - 1
     }
@@ -271,25 +270,35 @@ impl<'a> Node<'a> {
         }
     }
 
-    #[inline(always)]
+    /// The general search. A function of its own: inlined, it would have too few registers.
+    #[inline(never)]
     fn search_slots<K: KeyFormat, const HEAD: usize>(
         self,
         from: usize,
-        parts: &[KeyPart],
+        order: &K::Order,
         key: &[u8],
         row: u64,
     ) -> usize {
         let slots = self.body[NODE_BYTES..].as_chunks::<SLOT_BYTES>().0;
-        let slots = &slots[from.min(self.count())..self.count()];
-        from + slots.partition_point(|&slot| {
+        let slots = &slots[..self.count()];
+        // The standard library's search compares in two places, which is too much to inline.
+        let (mut low, mut high) = (from, slots.len());
+        while low < high {
             probe::count(Counter::Compares, 1);
-            let entry = slot_entry(self.body, u32::from_le_bytes(slot));
-            match K::compare(parts, &entry[HEAD..], key) {
+            let middle = (low + high) / 2;
+            let offset = u16_at(&slots[middle], 0);
+            let is_before = match K::compare(order, &self.body[offset + HEAD..], key) {
                 Ordering::Less => true,
-                Ordering::Equal => u64_at(entry, 0) & !DELETED < row,
+                Ordering::Equal => u64_at(self.body, offset) & !DELETED < row,
                 Ordering::Greater => false,
+            };
+            if is_before {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
-        })
+        }
+        low
     }
 
     /// Where to divide a full node into which an entry is to come at `at`: the first entry of the

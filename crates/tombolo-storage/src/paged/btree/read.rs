@@ -25,7 +25,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// The child of an inner node that holds what is at the probe.
     #[inline(always)]
     pub(super) fn child(&self, node: Node<'_>, probe: &Probe<'_>) -> PageId {
-        node.child(node.child_at::<K>(self.shape.parts(), probe))
+        node.child(node.child_at::<K>(&self.order, probe))
     }
 
     /// Whether a child is the node its parent says: guards against endless descents in a damaged
@@ -77,11 +77,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let mut continues = false;
             loop {
                 let node = self.node(page.page());
-                let at = node.child_at::<K>(self.shape.parts(), probe);
+                let at = node.child_at::<K>(&self.order, probe);
                 let id = node.child(at);
                 if run && at + 1 < node.count() {
                     // The separator on the right is the nearest so far.
-                    let order = node.compare::<K>(self.shape.parts(), at + 1, probe);
+                    let order = node.compare::<K>(&self.order, at + 1, probe);
                     continues = order == Ordering::Equal;
                 }
                 level -= 1;
@@ -129,12 +129,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     ) -> Result<()> {
         let probe = Probe::first_of(key);
         let mut page = self.leaf(access, &probe)?;
-        let mut at = self.node(page.page()).search::<K>(self.shape.parts(), &probe);
+        let mut at = self.node(page.page()).search::<K>(&self.order, &probe);
         loop {
             let node = self.node(page.page());
             let count = node.count();
             while at < count {
-                if node.compare::<K>(self.shape.parts(), at, &probe) != Ordering::Equal
+                if node.compare::<K>(&self.order, at, &probe) != Ordering::Equal
                     || visit(RowId::new(node.row(at)), node.is_deleted(at)).is_break()
                 {
                     return Ok(());
@@ -190,9 +190,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         upper: &Probe<'_>,
         mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let parts = self.shape.parts();
         let mut page = self.leaf(access, lower)?;
-        let mut at = self.node(page.page()).search::<K>(parts, lower);
+        let mut at = self.node(page.page()).search::<K>(&self.order, lower);
         loop {
             let node = self.node(page.page());
             let end = self.end_in(node, upper);
@@ -214,12 +213,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// How many entries of a leaf lie before the probe.
     #[inline]
     fn end_in(&self, node: Node<'_>, upper: &Probe<'_>) -> usize {
-        let (parts, count) = (self.shape.parts(), node.count());
+        let count = node.count();
         let Some(last) = count.checked_sub(1) else { return 0 };
-        match node.compare::<K>(parts, last, upper) {
+        match node.compare::<K>(&self.order, last, upper) {
             Ordering::Less => count,
             Ordering::Equal if node.row(last) < upper.row => count,
-            _ => node.search::<K>(parts, upper),
+            _ => node.search::<K>(&self.order, upper),
         }
     }
 
@@ -230,14 +229,13 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         upper: &Probe<'_>,
         mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let parts = self.shape.parts();
         // The first entry that was visited, should the place be looked for again.
         let (mut key, mut row) = (Vec::new(), None);
         let mut page = self.leaf(access, upper)?;
-        let mut end = self.node(page.page()).search::<K>(parts, upper);
+        let mut end = self.node(page.page()).search::<K>(&self.order, upper);
         loop {
             let node = self.node(page.page());
-            let start = node.search::<K>(parts, lower);
+            let start = node.search::<K>(&self.order, lower);
             for at in (start..end).rev() {
                 if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
                     return Ok(());
@@ -264,7 +262,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let again = row.map(|row| Probe::behind(&key, row));
             let upper = again.as_ref().unwrap_or(upper);
             page = self.leaf(access, upper)?;
-            end = self.node(page.page()).search::<K>(parts, upper);
+            end = self.node(page.page()).search::<K>(&self.order, upper);
         }
     }
 }

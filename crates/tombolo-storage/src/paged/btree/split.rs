@@ -102,7 +102,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut level = self.node(page.page()).level();
         while level > 0 {
             let node = self.node(page.page());
-            let index = node.child_at::<K>(self.shape.parts(), probe);
+            let index = node.child_at::<K>(&self.order, probe);
             let id = node.child(index);
             at.push(index);
             nodes.push(id);
@@ -111,7 +111,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             level -= 1;
             self.verify_level(self.node(page.page()), id, level)?;
         }
-        at.push(self.node(page.page()).search::<K>(self.shape.parts(), probe));
+        at.push(self.node(page.page()).search::<K>(&self.order, probe));
         Ok(Path { nodes, at })
     }
 

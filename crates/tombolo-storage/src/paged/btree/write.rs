@@ -76,7 +76,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 }
             }
             let node = self.node(leaf.page());
-            let at = node.search::<K>(self.shape.parts(), &probe);
+            let at = node.search::<K>(&self.order, &probe);
             let at = match self.meet_equal(node, at, &probe, row, &mut meet) {
                 Answer::Insert(at) => at,
                 Answer::Refuse(answer) => return Ok(answer),
@@ -101,9 +101,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         row: RowId,
         meet: &mut impl FnMut(RowId, bool) -> Meet,
     ) -> Answer {
-        let (parts, count) = (self.shape.parts(), node.count());
+        let (order, count) = (&self.order, node.count());
         let mut place = at;
-        while at < count && node.compare::<K>(parts, at, probe) == Ordering::Equal {
+        while at < count && node.compare::<K>(order, at, probe) == Ordering::Equal {
             let other = RowId::new(node.row(at));
             if other == row {
                 return Answer::Refuse(Inserted::Duplicate);
@@ -166,7 +166,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         loop {
             let leaf = access.fix_exclusive(id)?;
             let node = self.node(leaf.page());
-            let at = node.search::<K>(self.shape.parts(), &first);
+            let at = node.search::<K>(&self.order, &first);
             if let Answer::Refuse(answer) = self.meet_equal(node, at, &first, row, meet) {
                 return Ok(Some(answer));
             }
@@ -174,7 +174,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 place = Some(leaves.len());
             }
             let behind = Probe::upper(Position::After(key));
-            let ends = node.search::<K>(self.shape.parts(), &behind) < node.count();
+            let ends = node.search::<K>(&self.order, &behind) < node.count();
             let next = leaf.page().next();
             leaves.push(leaf);
             match next {
@@ -186,7 +186,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let leaf = leaves.swap_remove(place);
         let node = self.node(leaf.page());
         if node.has_room(key.len()) {
-            let at = node.search::<K>(self.shape.parts(), &own);
+            let at = node.search::<K>(&self.order, &own);
             self.put(leaf, at, key, row, log)?;
             return Ok(Some(Inserted::Done));
         }
@@ -266,10 +266,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let probe = Probe::entry(key, row);
         let leaf = self.leaf_alone(access, &probe, false)?.leaf;
         let node = self.node(leaf.page());
-        let at = node.search::<K>(self.shape.parts(), &probe);
+        let at = node.search::<K>(&self.order, &probe);
         let found = at < node.count()
             && node.row(at) == row.location()
-            && node.compare::<K>(self.shape.parts(), at, &probe) == Ordering::Equal;
+            && node.compare::<K>(&self.order, at, &probe) == Ordering::Equal;
         Ok(found.then_some((leaf, at)))
     }
 }

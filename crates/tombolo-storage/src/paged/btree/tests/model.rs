@@ -150,25 +150,30 @@ fn before_edge(shape: &IndexShape, key: &[u8], edge: &Edge<&[Value<'_>]>, open: 
     if key.starts_with(&bytes) { after } else { key < bytes.as_slice() }
 }
 
+/// An entry of the model: the values of its key, and whether it is marked.
+type Kept = (Vec<Value<'static>>, bool);
+
+/// Where the model has an entry: its normalised key, and its row.
+type At = (Vec<u8>, u64);
+
 struct Model<'a, P: PageAccess, K: KeyFormat> {
     access: &'a P,
     tree: BTree<P, K>,
     shape: IndexShape,
     values: fn(&mut Random) -> Vec<Value<'static>>,
     random: Random,
-    /// By normalised key and row: the values, and whether it is marked.
-    entries: BTreeMap<(Vec<u8>, u64), (Vec<Value<'static>>, bool)>,
+    entries: BTreeMap<At, Kept>,
 }
 
 impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
     fn stored(&self, values: &[Value<'_>]) -> Option<Vec<u8>> {
         let mut out = vec![7];
         let fits = K::encode::<Dynamic>(&self.shape, values, &mut out);
-        (fits && out.len() <= KEY_BYTES_MAX).then_some(out)
+        fits.then_some(out)
     }
 
     /// An entry that is there.
-    fn any(&mut self) -> Option<((Vec<u8>, u64), (Vec<Value<'static>>, bool))> {
+    fn any(&mut self) -> Option<(At, Kept)> {
         let nth = self.random.below(self.entries.len().max(1) as u64) as usize;
         // Mostly from the front, so that leaves run empty there.
         let nth = if self.random.below(3) > 0 { nth % 50 } else { nth };
@@ -262,9 +267,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 && before_edge(&self.shape, key, &upper, true)
         };
         let entries = self.entries.iter().filter(|(at, _)| within(&at.0));
-        let entry = |(at, entry): (&(Vec<u8>, u64), &(Vec<Value<'static>>, bool))| {
-            (self.stored(&entry.0).unwrap(), at.1, entry.1)
-        };
+        let entry = |(at, entry): (&At, &Kept)| (self.stored(&entry.0).unwrap(), at.1, entry.1);
         let mut expected: Vec<_> = entries.map(entry).collect();
         for order in [Order::Forward, Order::Backward] {
             let found = scan(&self.tree, self.access, from, to, order);
