@@ -136,12 +136,14 @@ fn rows_of_any_length_survive_closing() {
     file.close(&pool).unwrap();
     let root = file.root();
     pool.close().unwrap();
+    drop((file, pool));
     let pool = DirectFrames::<SmallPages, Latched>::open(&disk, LIMIT_BYTES).unwrap();
     let file = HeapFile::open(&pool, root).unwrap();
     verify(&file, &pool, &model, true);
     any_length(&pool, &file, &mut model, 12);
     file.close(&pool).unwrap();
     pool.close().unwrap();
+    drop((file, pool));
     let pool = BufferPool::<SmallPages, Unlatched, _>::open(&disk, 6, NoWriteAhead).unwrap();
     let file = HeapFile::open(&pool, root).unwrap();
     verify(&file, &pool, &model, true);

@@ -170,6 +170,7 @@ fn a_full_disk_refuses_new_pages_and_loses_nothing() {
     assert_eq!(page_with(&pool, 50), pages[50]);
     assert_eq!(pool.check(), []);
     pool.close().unwrap();
+    drop(pool);
     let pool = Small::open(&disk, 4, NoWriteAhead).unwrap();
     for (n, &id) in (0..).zip(&pages) {
         assert_eq!(value(&pool.fix_shared(id).unwrap()), n);

@@ -54,18 +54,21 @@ fn pool_of<S: PageSize, L: Latching>(frames: usize, seed: u64) {
     pool.set_root(PageId(*model.keys().next().unwrap()));
     let root = pool.root();
     pool.close().unwrap();
+    drop(pool);
     let pool = BufferPool::<S, L, _>::open(&disk, frames + 3, NoWriteAhead).unwrap();
     assert_eq!(pool.root(), root);
     pool.preload().unwrap();
     verify(&pool, &model);
     run(&pool, &mut model, seed + 1);
     pool.close().unwrap();
+    drop(pool);
     // What one writes, the other reads.
     let direct = DirectFrames::<S, L>::open(&disk, LIMIT_BYTES).unwrap();
     assert_eq!(direct.root(), root);
     verify(&direct, &model);
     run(&direct, &mut model, seed + 2);
     direct.close().unwrap();
+    drop(direct);
     verify(&BufferPool::<S, L, _>::open(&disk, 2, NoWriteAhead).unwrap(), &model);
 }
 
@@ -88,6 +91,7 @@ fn a_file_of_the_system() {
     let second = BufferPool::<SmallPages, Latched, _>::open(&disk, 5, NoWriteAhead);
     assert!(matches!(failure(second), PageFailure::InUse { .. }));
     pool.close().unwrap();
+    drop(pool);
     let direct = DirectFrames::<SmallPages, Unlatched>::open(&disk, LIMIT_BYTES).unwrap();
     verify(&direct, &model);
     drop(direct);

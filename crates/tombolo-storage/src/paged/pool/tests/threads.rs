@@ -112,6 +112,7 @@ fn flushing_meanwhile_loses_nothing() {
         }
     });
     pool.close().unwrap();
+    drop(pool);
     let pool = Small::open(&disk, 12, NoWriteAhead).unwrap();
     let sum: u64 = pages.iter().map(|&id| value(&pool.fix_shared(id).unwrap())).sum();
     assert_eq!(sum, 2 * STEPS);
