@@ -16,10 +16,10 @@
 //!
 //! | | find | insert |
 //! |---|---|---|
-//! | integer keys, direct frames without latches | 365 | 880 |
-//! | integer keys, latched buffer pool | 655 | 1,165 |
-//! | typed keys of three columns, direct frames without latches | 1,230 | 1,645 |
-//! | typed keys of three columns, latched buffer pool | 1,490 | 1,875 |
+//! | integer keys, direct frames without latches | 355 | 860 |
+//! | integer keys, latched buffer pool | 645 | 1,135 |
+//! | typed keys of three columns, direct frames without latches | 1,220 | 1,645 |
+//! | typed keys of three columns, latched buffer pool | 1,500 | 1,885 |
 //!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 

@@ -131,8 +131,12 @@ impl<'a> Node<'a> {
     #[inline(always)]
     fn entry_bytes(self, at: usize) -> &'a [u8] {
         if self.packed {
-            let bytes = self.packed_bytes();
-            return &self.body[NODE_BYTES + at * bytes..][..bytes];
+            // Two known strides: one check each, and no multiplication.
+            let entries = &self.body[NODE_BYTES..];
+            return match self.is_leaf() {
+                true => &entries.as_chunks::<LEAF_PACKED>().0[at],
+                false => &entries.as_chunks::<INNER_PACKED>().0[at],
+            };
         }
         slot_entry(self.body, u32_at(self.body, NODE_BYTES + at * SLOT_BYTES))
     }
@@ -165,7 +169,11 @@ impl<'a> Node<'a> {
     /// Where an inner entry leads.
     #[inline(always)]
     pub(super) fn child(self, at: usize) -> PageId {
-        PageId(u32_at(self.entry_bytes(at), LEAF_HEAD))
+        let entry = match self.packed {
+            true => &self.body[NODE_BYTES..].as_chunks::<INNER_PACKED>().0[at],
+            false => self.entry_bytes(at),
+        };
+        PageId(u32_at(entry, LEAF_HEAD))
     }
 
     /// Bytes entries and slots may take.
