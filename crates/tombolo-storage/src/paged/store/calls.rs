@@ -7,15 +7,15 @@
 
 use std::ops::ControlFlow;
 
-use super::database::{Database, IndexStore, StructureLog, TableStore};
+use super::database::{Database, TableStore};
 use super::rows::{RowAccess, RowChange};
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
 use crate::error::{Error, Result, SchemaError};
-use crate::key::{IndexType, KEY_BYTES_MAX, Range, packed_bits};
+use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::{LockError, Mode};
 use crate::log::{Change, ChangeKind, Logging};
-use crate::paged::btree::{Inserted, KeyFormat, Meet, Position};
+use crate::paged::btree::{KeyFormat, Position};
 use crate::paged::heap::{HeapChange, Place, RowFile, Stamp};
 use crate::paged::page::StoreId;
 use crate::probe::{self, Counter};
@@ -23,18 +23,6 @@ use crate::profile::PagedProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
-
-/// How a look at entries ended.
-enum Seen {
-    /// With this row, locked.
-    Row(RowId),
-    /// There is none.
-    Nothing,
-    /// At a row that another transaction has locked.
-    Blocked(RowId),
-    /// With a lock that cannot be had at all.
-    Refused(LockError),
-}
 
 /// A change of a whole row or entry, as the log is told of it.
 #[inline(always)]
@@ -76,121 +64,6 @@ impl<P: PagedProfile> Session<P> {
     ) -> Result<Option<PinOf<'a, P>>> {
         probe::count(Counter::Pins, 1);
         Ok(database.pages.pin_row(&table.rows, &self.copies, row)?)
-    }
-
-    /// Finds the row of `key` and locks it.
-    #[inline(always)]
-    fn find<I: IndexType>(
-        &mut self,
-        database: &Database<P>,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        mode: Mode,
-    ) -> Result<Option<RowId>> {
-        self.note(database, false);
-        let store = database.index(index);
-        if !P::Keys::encode::<I>(index.shape(), key, &mut self.key) {
-            return Ok(None);
-        }
-        self.find_encoded(database, store, mode)
-    }
-
-    /// Finds the row of `self.key` and locks it.
-    #[inline(never)]
-    fn find_encoded(
-        &self,
-        database: &Database<P>,
-        store: &IndexStore<P>,
-        mode: Mode,
-    ) -> Result<Option<RowId>> {
-        loop {
-            match self.look(database, store, mode)? {
-                Seen::Row(row) => return Ok(Some(row)),
-                Seen::Nothing => return Ok(None),
-                Seen::Blocked(row) => self.lock(database, store.table_store, row, mode)?,
-                Seen::Refused(error) => return Err(self.refused(error)),
-            }
-        }
-    }
-
-    /// The first row under `self.key` that is there, locked, or why not.
-    #[inline(always)]
-    fn look(&self, database: &Database<P>, store: &IndexStore<P>, mode: Mode) -> Result<Seen> {
-        let mut seen = Seen::Nothing;
-        store.tree.find(&database.pages, &self.key, |row, deleted| {
-            match self.try_lock(database, store.table_store, row, mode) {
-                // A ghost whose lock we get is our own: others hold it until the ghost is gone.
-                Ok(()) if deleted => return ControlFlow::Continue(()),
-                Ok(()) => seen = Seen::Row(row),
-                Err(LockError::Unavailable) => seen = Seen::Blocked(row),
-                Err(error) => seen = Seen::Refused(error),
-            }
-            ControlFlow::Break(())
-        })?;
-        Ok(seen)
-    }
-
-    /// Whether another transaction has to be waited for before `row` may be taken as it is; told
-    /// of entries that a new one meets in a unique index.
-    fn meet(&self, database: &Database<P>, store: StoreId, row: RowId, deleted: bool) -> Meet {
-        match self.try_lock(database, store, row, Mode::Shared) {
-            Ok(()) if deleted => Meet::Pass,
-            Ok(()) => Meet::Duplicate,
-            Err(_) => Meet::Wait,
-        }
-    }
-
-    /// Inserts the entry of `row` under `self.key`.
-    #[inline(never)]
-    fn insert_entry(
-        &mut self,
-        database: &Database<P>,
-        position: u32,
-        store: &IndexStore<P>,
-        row: RowId,
-    ) -> Result<()> {
-        let key = std::mem::take(&mut self.key);
-        let inserted = loop {
-            let mut log = std::mem::take(&mut self.log);
-            let noted = |place| {
-                let change = change(ChangeKind::EntryInserted, store.store, place, row);
-                database.log.change(&mut log, change, &[], &key)
-            };
-            let meet = |row, deleted| self.meet(database, store.table_store, row, deleted);
-            let structure = StructureLog(database);
-            let inserted = store.tree.insert(&database.pages, &key, row, meet, noted, &structure);
-            self.log = log;
-            match inserted {
-                Ok(Inserted::Done) => break Ok(()),
-                Ok(Inserted::Duplicate) => break Err(Error::Duplicate { index: position }),
-                Ok(Inserted::Wait(other)) => {
-                    if let Err(error) = self.lock(database, store.table_store, other, Mode::Shared)
-                    {
-                        break Err(error);
-                    }
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        self.key = key;
-        inserted
-    }
-
-    /// Takes the mark off an entry that the transaction had deleted. It counts as inserted again:
-    /// undo removes it, and then finds that the entry it deleted is not there to be revived.
-    fn revive_entry(
-        &mut self,
-        database: &Database<P>,
-        store: &IndexStore<P>,
-        row: RowId,
-    ) -> Result<()> {
-        let (log, key) = (&mut self.log, &self.key);
-        let revived = store.tree.set_deleted(&database.pages, key, row, false, |place| {
-            let change = change(ChangeKind::EntryInserted, store.store, place, row);
-            database.log.change(log, change, &[], key)
-        })?;
-        assert!(revived, "a ghost of this transaction is gone");
-        Ok(())
     }
 
     /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with
@@ -419,17 +292,17 @@ impl<P: PagedProfile> Store for PagedStore<P> {
                 (Some(at), Order::Backward) => (lower, at),
             };
             let mut blocked = None;
-            let mut seen = Seen::Nothing;
+            let mut refused = None;
             store.tree.scan(&database.pages, from, to, order, |key, row, deleted| {
                 match session.try_lock(database, store.table_store, row, Mode::Shared) {
                     Ok(()) if deleted => return ControlFlow::Continue(()),
                     Ok(()) => return visit(row),
                     Err(LockError::Unavailable) => blocked = Some((key.to_vec(), row)),
-                    Err(error) => seen = Seen::Refused(error),
+                    Err(error) => refused = Some(error),
                 }
                 ControlFlow::Break(())
             })?;
-            if let Seen::Refused(error) = seen {
+            if let Some(error) = refused {
                 return Err(session.refused(error));
             }
             let Some((_, row)) = blocked else { break };
@@ -565,10 +438,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         session.note(database, true);
         let store = database.index(index);
         let has_form = P::Keys::encode::<I>(index.shape(), key, &mut session.key);
-        if !has_form
-            || session.key.len() > KEY_BYTES_MAX
-            || is_outside_range::<P, I>(index.shape(), key)
-        {
+        if !has_form || is_outside_range::<P, I>(index.shape(), key) {
             return Err(Error::OutOfRange { column: 0 });
         }
         if !session.ghosts.is_empty() && session.take_ghost(index.position(), row) {

@@ -1,16 +1,16 @@
-//! The paged store: pages, locks, latches, log and sessions wired into one [`Store`] (LG-13 …
-//! LG-23).
+//! The paged store: pages, locks, latches, log and sessions wired into one
+//! [`Store`](crate::store::Store) (LG-13 … LG-23).
 //!
-//! A [`Database`] is what its sessions share; a [`PagedStore`] is one session of it, and runs one
-//! transaction at a time. Read `calls.rs` for what a call does, `transaction.rs` for how a
+//! A database (`database.rs`) is what its sessions share; a [`PagedStore`] is one session of it, and runs one
+//! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
 //! `sessions.rs` for S10, `catalogue.rs` for what a closed directory remembers.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
-//! | look-up | finds the index by name; goes down its tree, page by page, latched and fixed; locks the row |
+//! | look-up | finds the index by name; goes down its tree, latched and fixed; locks the row |
 //! | pin | locks the row (it has it), fixes its page, copies the row out |
-//! | update | locks the row X; fixes the page, copies the row out, changes it, logs before and after image, copies it in, stamps the page |
+//! | update | locks the row X; copies it out, changes it, logs both images, copies it in |
 //! | create | puts the row in a page with room, locks it X, logs it |
 //! | insert | goes down the tree, makes the entry, logs it |
 //! | commit | logs it, waits for its group, takes ghosts away, releases all locks |
@@ -28,6 +28,7 @@ mod catalogue;
 mod check;
 mod database;
 mod directory;
+mod entries;
 mod error;
 mod rows;
 mod sessions;
