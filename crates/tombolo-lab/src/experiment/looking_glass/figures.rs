@@ -1,12 +1,12 @@
 //! The paper's figures and Table 1 as rows: the paper's figure, ours, their ratio, and what makes
 //! them differ.
 //!
-//! Ours are read off one result of `dissect`; the paper's come from [`paper`]. Every
-//! row that the paper has is here, with or without ours; a bar that it draws without a number has
-//! no number here either (LG-E8). Not here: running anything.
+//! Ours are read off one result of `dissect`; the paper's come from [`paper`]. Every row that the
+//! paper has is here, with or without ours; a bar that it draws without a number has no number here
+//! either (LG-E8). Not here: running anything.
 
 use super::paper::{self, Transaction};
-use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung, Source};
+use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung};
 
 /// A figure or table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -438,8 +438,7 @@ fn table1(dissection: &Dissection) -> Vec<Row> {
         };
         let name = format!("{} → {}", property.property, property.modification);
         let caveat = format!("the table has no numbers; {how}");
-        let row = Row::measured(name, "% of New Order's instructions", None, ours);
-        Row { source: Source::Measured, ..row.with(caveat, "LG-24") }
+        Row::measured(name, "% of New Order's instructions", None, ours).with(caveat, "LG-24")
     };
     paper::TABLE_1.iter().map(row).collect()
 }

@@ -1,10 +1,10 @@
 //! What `dissect` and `paper` print, as data: field names are those of the results.
 //!
 //! The objects are written by their commands behind the common fields
-//! ([`Header`], flattened: [`Headed`]) and read again by `report`. A reader
-//! ignores fields it does not know; fields that a run may leave out (no counter, no lattice) may be
-//! null or missing. What follows from the rungs (`derive.rs`) is stored all the same:
-//! a result is complete for a reader that has nothing but JSON.
+//! ([`Header`], flattened: [`Headed`]) and read again by `report`. A reader ignores fields it does
+//! not know; fields that a run may leave out (no counter, no lattice) may be null or missing. What
+//! follows from the rungs (`derive.rs`) is stored all the same: a result is complete for a reader
+//! that has nothing but JSON.
 //!
 //! Not here: measuring, the paper's own numbers, showing.
 

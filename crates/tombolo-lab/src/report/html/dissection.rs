@@ -9,7 +9,7 @@ use super::figures;
 use super::markup::Markup;
 use super::others::rows_table;
 use super::read::Found;
-use super::{Cell, Stored, table};
+use super::{Cell, MISSING, Stored, table};
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::{Figure, find_rung, goes_down, text_rows};
 use crate::experiment::looking_glass::paper::{self, in_order};
@@ -19,7 +19,6 @@ use crate::report::{quantity, separated};
 
 /// Useful work's place in the components' palette.
 pub(super) const USEFUL: usize = 6;
-pub(super) const MISSING: &str = "–";
 
 fn dissection(stored: &Stored) -> Option<&Dissection> {
     match &stored.found {

@@ -1,10 +1,10 @@
 //! The paper's figures as charts with their tables, the paper's bars above ours.
 
 use super::chart::{self, Bar, Marks, Palette, Segment};
-use super::dissection::{MISSING, USEFUL, component_names, gain, place};
+use super::dissection::{USEFUL, component_names, gain, place};
 use super::markup::Markup;
 use super::others::rows_table;
-use super::{Cell, table};
+use super::{Cell, MISSING, table};
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::{Figure, bars, find_rung};
 use crate::experiment::looking_glass::paper::{self, Transaction};

@@ -27,6 +27,8 @@ use super::canvas::Canvas;
 use super::size;
 
 const STYLE: &str = include_str!("style.css");
+/// A figure that there is none of.
+const MISSING: &str = "–";
 
 /// Results that are shown together.
 enum Section<'a> {
@@ -220,7 +222,7 @@ fn provenance(page: &mut Markup, results: &[Stored]) {
             Cell::Left(head.version.clone()),
             Cell::Code(head.commit.clone()),
             Cell::Code(head.settings_hash.clone()),
-            Cell::Figure(head.seed.map_or_else(|| "–".to_owned(), |seed| seed.to_string())),
+            Cell::Figure(head.seed.map_or_else(|| MISSING.to_owned(), |seed| seed.to_string())),
         ]);
     }
     let heads = ["command", "machine", "version", "commit", "settings hash", "seed"];
@@ -253,7 +255,7 @@ fn settings(page: &mut Markup, results: &[&Stored]) {
 /// A JSON value as people read it.
 fn json_text(value: &serde_json::Value) -> String {
     match value {
-        serde_json::Value::Null => "–".to_owned(),
+        serde_json::Value::Null => MISSING.to_owned(),
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     }

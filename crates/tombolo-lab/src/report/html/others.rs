@@ -8,15 +8,13 @@ use serde_json::{Map, Value as Json};
 use super::chart::{self, Bar, Marks, Palette, Segment, Slim};
 use super::markup::Markup;
 use super::read::{EngineRead, Found, LatencyRead, RunRead, SpreadRead, SummaryRead};
-use super::{Cell, Stored, json_text, table};
+use super::{Cell, MISSING, Stored, json_text, table};
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::Figure;
 use crate::experiment::looking_glass::result::Row;
 use crate::report::canvas::{Canvas, wrapped};
 use crate::report::dissection::{figure, times, whole};
 use crate::report::{quantity, separated};
-
-const MISSING: &str = "–";
 
 /// `Figure 5: …`, or the identifier of what is not in this paper.
 pub(super) fn reproduction_heading(stored: &Stored) -> String {
