@@ -13,9 +13,9 @@ use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexType, Range, packed_bits};
-use crate::lock::{LockError, Mode};
+use crate::lock::Mode;
 use crate::log::{Change, ChangeKind, Logging};
-use crate::paged::btree::{KeyFormat, Position};
+use crate::paged::btree::KeyFormat;
 use crate::paged::heap::{HeapChange, Place, RowFile, Stamp};
 use crate::paged::page::StoreId;
 use crate::probe::{self, Counter};
@@ -282,35 +282,9 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let shape = index.shape();
         let lower = P::Keys::position::<I>(shape, &range.lower, &mut key);
         let upper = P::Keys::position::<I>(shape, &range.upper, &mut end_key);
-        // Where the scan goes on after it waited: at the entry it waited for.
-        let mut at: Option<(Vec<u8>, RowId)> = None;
-        loop {
-            let resume = at.as_ref().map(|(key, row)| Position::At(key, *row));
-            let (from, to) = match (resume, order) {
-                (None, _) => (lower, upper),
-                (Some(at), Order::Forward) => (at, upper),
-                (Some(at), Order::Backward) => (lower, at),
-            };
-            let mut blocked = None;
-            let mut refused = None;
-            store.tree.scan(&database.pages, from, to, order, |key, row, deleted| {
-                match session.try_lock(database, store.table_store, row, Mode::Shared) {
-                    Ok(()) if deleted => return ControlFlow::Continue(()),
-                    Ok(()) => return visit(row),
-                    Err(LockError::Unavailable) => blocked = Some((key.to_vec(), row)),
-                    Err(error) => refused = Some(error),
-                }
-                ControlFlow::Break(())
-            })?;
-            if let Some(error) = refused {
-                return Err(session.refused(error));
-            }
-            let Some((_, row)) = blocked else { break };
-            session.lock(database, store.table_store, row, Mode::Shared)?;
-            at = blocked;
-        }
+        let scanned = session.scan(database, store, [lower, upper], order, &mut visit);
         (session.key, session.end_key) = (key, end_key);
-        Ok(())
+        scanned
     }
 
     fn rows<R: TableType>(

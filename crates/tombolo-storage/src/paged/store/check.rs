@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::database::{Database, IndexStore, TableStore};
+use super::entries::Visitor;
 use super::rows::{RowAccess, RowCopies};
 use crate::key::Dynamic;
 use crate::log::Logging;
@@ -56,17 +57,12 @@ impl<P: PagedProfile> Database<P> {
     fn compare_entries(&self, index: &IndexStore<P>) -> Result<Result<(), String>> {
         let table = &self.tables[index.table];
         let (mut entries, mut ghosts) = (0_u64, 0_u64);
-        index.tree.scan(
-            &self.pages,
-            Position::Open,
-            Position::Open,
-            Order::Forward,
-            |_, _, deleted| {
-                entries += 1;
-                ghosts += u64::from(deleted);
-                ControlFlow::Continue(())
-            },
-        )?;
+        let count: Visitor<'_> = &mut |_, _, deleted| {
+            entries += 1;
+            ghosts += u64::from(deleted);
+            ControlFlow::Continue(())
+        };
+        index.tree.scan(&self.pages, Position::Open, Position::Open, Order::Forward, count)?;
         if ghosts > 0 {
             return Ok(Err(format!("{ghosts} deleted entries were not cleared away")));
         }

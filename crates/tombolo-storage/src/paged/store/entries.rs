@@ -13,11 +13,14 @@ use crate::error::{Error, Result};
 use crate::key::IndexType;
 use crate::lock::{LockError, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::{Inserted, KeyFormat, Meet};
+use crate::paged::btree::{Inserted, KeyFormat, Meet, Position};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
-use crate::store::Index;
+use crate::store::{Index, Order};
+
+/// What is shown the entries of a scan: key, row, whether deleted.
+pub(super) type Visitor<'a> = &'a mut dyn FnMut(&[u8], RowId, bool) -> ControlFlow<()>;
 
 /// How a look at entries ended.
 enum Seen {
@@ -82,6 +85,47 @@ impl<P: PagedProfile> Session<P> {
             ControlFlow::Break(())
         })?;
         Ok(seen)
+    }
+
+    /// Visits the rows between two positions, each locked before it is visited.
+    #[inline(never)]
+    pub(super) fn scan(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        [lower, upper]: [Position<'_>; 2],
+        order: Order,
+        visit: &mut dyn FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        // Where the scan goes on after it waited: at the entry it waited for.
+        let mut at: Option<(Vec<u8>, RowId)> = None;
+        loop {
+            let resume = at.as_ref().map(|(key, row)| Position::At(key, *row));
+            let (from, to) = match (resume, order) {
+                (None, _) => (lower, upper),
+                (Some(at), Order::Forward) => (at, upper),
+                (Some(at), Order::Backward) => (lower, at),
+            };
+            let mut blocked = None;
+            let mut refused = None;
+            // Without its type, as the checker's: a tree's scan is compiled once.
+            let entry: Visitor<'_> = &mut |key, row, deleted| {
+                match self.try_lock(database, store.table_store, row, Mode::Shared) {
+                    Ok(()) if deleted => return ControlFlow::Continue(()),
+                    Ok(()) => return visit(row),
+                    Err(LockError::Unavailable) => blocked = Some((key.to_vec(), row)),
+                    Err(error) => refused = Some(error),
+                }
+                ControlFlow::Break(())
+            };
+            store.tree.scan(&database.pages, from, to, order, entry)?;
+            if let Some(error) = refused {
+                return Err(self.refused(error));
+            }
+            let Some((_, row)) = blocked else { return Ok(()) };
+            self.lock(database, store.table_store, row, Mode::Shared)?;
+            at = blocked;
+        }
     }
 
     /// Whether another transaction has to be waited for before `row` may be taken as it is; told
