@@ -2,7 +2,7 @@
 //!
 //! A procedure is a type. It is bound to a schema once (its tables and indexes become handles) and
 //! then run on any store with that schema; the compiler makes one copy of its code per store it
-//! runs on, in the one place that lists them (`for_each_profile!` in storage). Everything it needs
+//! runs on, in the one place that lists them (lab `instance/open.rs`). Everything it needs
 //! is in its input: it reads no clock and draws no random number, so that the same inputs in the
 //! same order leave the same state.
 

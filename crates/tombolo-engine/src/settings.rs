@@ -105,7 +105,7 @@ impl Setting {
             Kind::Count(low, high) => between(Value::Count(low), Value::Count(high)),
             Kind::Bytes(low, high) => between(Value::Bytes(low), Value::Bytes(high)),
             Kind::Duration(low, high) => between(Value::Duration(low), Value::Duration(high)),
-            Kind::Choice(words) => words.join("|"),
+            Kind::Choice(words) => some_of(words, "|"),
             Kind::Text => "any text".to_owned(),
         }
     }
@@ -169,7 +169,7 @@ impl Setting {
             Kind::Choice(_) | Kind::Text => "",
         };
         match self.kind {
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Choice(words) => format!("one of {}", some_of(words, ", ")),
             _ => format!("{}{examples}", self.limits()),
         }
     }
@@ -177,6 +177,16 @@ impl Setting {
 
 /// What the variables of the environment begin with.
 pub const ENVIRONMENT_PREFIX: &str = "TOMBOLO_";
+
+/// The words of a choice; of many only the first.
+fn some_of(words: &[&str], separator: &str) -> String {
+    const MANY: usize = 12;
+    const SHOWN: usize = 4;
+    if words.len() < MANY {
+        return words.join(separator);
+    }
+    format!("{}{separator}… ({} in all)", words[..SHOWN].join(separator), words.len())
+}
 
 /// Where a value comes from, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -234,6 +234,8 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     let limits = Limits { structure_bytes_max: bytes as usize / 2 };
     let mut options = plan.options().within(limits);
     options.paged.log.durability = Durability::None;
+    let transactions = transactions + UNCOUNTED as u64;
+    options.paged.pool_bytes = estimate::page_bytes(warehouses, plan.mix, transactions) as usize;
     let mut instance = instance::create(&plan.profile, &options)?;
     let loaded = instance.load(plan.scale(), threads, &mut |_, _| {});
     loaded.map_err(|error| Failure::check(error.to_string()))?;

@@ -98,7 +98,8 @@ fn read_file(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
 fn value_name(setting: &Setting) -> String {
     match setting.kind {
         Kind::Choice(words) if words.len() <= 3 => words.join("|"),
-        Kind::Choice(_) | Kind::Text => "NAME".to_owned(),
+        Kind::Choice(_) => "NAME".to_owned(),
+        Kind::Text => "DIR".to_owned(), // the only texts that are settings are directories
         Kind::Bytes(..) => "SIZE".to_owned(),
         Kind::Duration(..) => "TIME".to_owned(),
         Kind::Count(..) => "N".to_owned(),
@@ -121,7 +122,7 @@ impl<S: Scope> Args for Flags<S> {
             let own = S::DEFAULTS.iter().find(|(own, _)| own.name == setting.name);
             let default = own.map_or(setting.default_text(), |(_, default)| default);
             let limits = match setting.kind {
-                Kind::Choice(words) if words.len() > 3 => format!("; {}", words.join("|")),
+                Kind::Choice(words) if words.len() > 3 => format!("; {}", setting.limits()),
                 _ => String::new(),
             };
             let help = format!("{} [{}{limits}]", capitalised(setting.about), default);

@@ -14,8 +14,8 @@ use serde_json::Value;
 const FIELDS: &str = "command version commit settings settings_hash host seed workload mix profile \
     durability islands threads clients in_flight committed aborted aborts_by_reason wall_s cpu_s \
     engine_cpu_s tps tps_per_cpu_s latency_us within_1s_percent by_transaction log_bytes flushes \
-    disk_bytes load_cpu_s data_dir data_fs memory_bytes raw_row_bytes raw_key_bytes miss_ns \
-    consistent checks state_hash";
+    transactions_per_flush flush_us work disk_bytes load_cpu_s data_dir data_fs memory_bytes \
+    raw_row_bytes raw_key_bytes miss_ns consistent checks state_hash";
 
 /// The flags of a run that a test can wait for.
 const SMALL: &str =
@@ -223,6 +223,13 @@ fn results_for_people_have_no_colour_in_a_file_and_name_the_checks() {
     }
     let profiles = line("run --list-profiles --json");
     let names: Vec<_> = objects(&profiles).iter().map(|p| p["profile"].clone()).collect();
-    assert_eq!(names, ["bare", "memory"]);
-    assert_eq!(objects(&profiles)[0]["switches"].as_object().map(serde_json::Map::len), Some(11));
+    assert_eq!(names[..3], ["bare", "memory", "conventional"]);
+    assert!(names.len() > 50 && names.contains(&"lattice-01010".into()), "{names:?}");
+    let conventional = &objects(&profiles)[2];
+    let switches = conventional["switches"].as_object().unwrap();
+    assert!(switches.len() == 11 && switches.values().all(|on| *on == true), "{switches:?}");
+    assert_eq!(
+        (&conventional["threads_max"], &conventional["durability"][0]),
+        (&256.into(), &"group".into())
+    );
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use tombolo_storage::disk::OsDisk;
-use tombolo_storage::log::{LogError, LogFailure};
+use tombolo_storage::log::{Durability, LogError, LogFailure};
 use tombolo_storage::paged::pool::{PAGES_FILE, PageError, PageFailure};
 use tombolo_storage::paged::store::OpenError;
 use tombolo_storage::profile::PROFILES;
@@ -65,11 +65,18 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance>, Finding>, Failure>
         .filter(|profile| profile.switches[1] == has_log && instance::can_be_saved(profile.name));
     let mut refused = None;
     for profile in fitting {
-        match instance::open_saved(profile.name, &options(directory)?) {
+        let mut options = options(directory)?;
+        if has_log {
+            // With less than this the log's file would not even be looked at.
+            options.paged.log.durability = Durability::Async;
+        }
+        match instance::open_saved(profile.name, &options) {
             Ok(instance) => return Ok(Ok(instance)),
             Err(NoDatabase::Refused(error)) if is_another_layout(&error) => refused = Some(error),
             Err(NoDatabase::Refused(error)) => return judge(directory, &error).map(Err),
-            Err(error) => return Err(Failure::check(error.to_string())),
+            Err(error) => {
+                return Err(Failure::check(format!("profile {} {error}", profile.name)));
+            }
         }
     }
     match refused {

@@ -99,3 +99,64 @@ impl<'a> Reader<'a> {
 fn text(bytes: &[u8]) -> Value<'_> {
     std::str::from_utf8(bytes).map_or(Value::Bytes(bytes), Value::Text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    tombolo_storage::table! {
+        /// A column of each kind that a key can have.
+        struct Mixed = "mixed" {
+            A: Integer; B: Nullable<SmallInt>; C: Varchar<20>; D: Char<5>; E: Decimal<4, 2>;
+            F: Timestamp; G: Boolean; H: Uuid; I: Text; J: Nullable<Date>; K: BigInt;
+        }
+    }
+    tombolo_storage::index! {
+        /// The first half.
+        struct FirstKey = "first" on Mixed
+            (A: Integer, B: Nullable<SmallInt>, C: Varchar<20>, D: Char<5>, E: Decimal<4, 2>,
+             F: Timestamp) unique Tree;
+    }
+    tombolo_storage::index! {
+        /// The second.
+        struct SecondKey = "second" on Mixed
+            (G: Boolean, H: Uuid, I: Text, J: Nullable<Date>, K: BigInt) unique Tree;
+    }
+
+    #[test]
+    fn values_are_read_back() {
+        let key = (-7, None, &b"ab"[..], &b"xy"[..], -501, 99);
+        let (values, fit) = KeyValues::of::<FirstKey>(&(), key, usize::MAX);
+        let expected = [
+            Value::Integer(-7),
+            Value::Null,
+            Value::Text("ab"),
+            Value::Text("xy   "),
+            Value::Decimal { units: -501, scale: 2 },
+            Value::Timestamp(99),
+        ];
+        assert_eq!((&values.values()[..], fit), (&expected[..], Fit::Within));
+        let (values, _) = KeyValues::of::<FirstKey>(&(), key, 3);
+        assert_eq!(values.values(), expected[..3]);
+        let key = (true, [7; 16], &b"\xff"[..], Some(-1), i64::MIN);
+        let (values, fit) = KeyValues::of::<SecondKey>(&(), key, usize::MAX);
+        let expected = [
+            Value::Boolean(true),
+            Value::Uuid([7; 16]),
+            Value::Bytes(b"\xff"),
+            Value::Date(-1),
+            Value::Integer(i64::MIN),
+        ];
+        assert_eq!((&values.values()[..], fit), (&expected[..], Fit::Within));
+    }
+
+    #[test]
+    fn a_value_that_no_row_can_have_ends_the_key() {
+        let key = (1, Some(2), &b"c"[..], &b"d"[..], 40_000, 99);
+        let (values, fit) = KeyValues::of::<FirstKey>(&(), key, usize::MAX);
+        assert_eq!((values.len(), fit), (4, Fit::Above));
+        let key = (1, Some(2), &b"c"[..], &b"d"[..], -40_000, 99);
+        assert_eq!(KeyValues::of::<FirstKey>(&(), key, usize::MAX).1, Fit::Below);
+        assert_eq!(KeyValues::of::<FirstKey>(&(), key, 4).1, Fit::Within);
+    }
+}

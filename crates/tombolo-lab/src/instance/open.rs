@@ -57,6 +57,7 @@ struct InMemory;
 impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     const CHECKS: StoreChecks = StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 };
     const ALL_FIVE: bool = true;
+    const SHARED: bool = false;
 
     fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
         store.reserve(table, rows)
@@ -83,6 +84,7 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
         StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 }
     };
     const ALL_FIVE: bool = all_on(&P::SWITCHES);
+    const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];
 
     fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
         Ok(()) // the pool is as large from the beginning as it will ever be
@@ -106,7 +108,7 @@ enum How {
     Open,
 }
 
-/// Why there is no database.
+/// Why there is no database; what is wrong with the profile, or with its files.
 #[derive(Debug)]
 pub enum NoDatabase {
     /// No profile has this name.
@@ -120,10 +122,8 @@ pub enum NoDatabase {
 impl fmt::Display for NoDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSuchProfile => {
-                f.write_str("there is no such profile: see tombolo run --list-profiles")
-            }
-            Self::NothingToOpen => f.write_str("the profile keeps no files: use one with pages"),
+            Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
+            Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
             Self::Refused(error) => error.fmt(f),
         }
     }
@@ -183,7 +183,7 @@ fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instan
 pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Failure> {
     database(profile, options, How::Create).map_err(|error| match error {
         NoDatabase::Refused(error) => Failure::environment(error.to_string()),
-        error => Failure::usage(format!("profile {profile}: {error}")),
+        error => Failure::usage(format!("profile {profile} {error}")),
     })
 }
 
@@ -214,6 +214,7 @@ pub fn can_be_saved(profile: &str) -> bool {
 }
 
 /// Whether all transactions of the standard mix run on a profile as it is, not only the paper's two.
+/// Only there natively read counters tell calls apart.
 pub fn runs_all_natively(profile: &str) -> bool {
     PROFILES
         .iter()

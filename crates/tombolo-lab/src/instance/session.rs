@@ -111,6 +111,32 @@ struct Done {
     outcome: Result<(), Stop>,
 }
 
+/// Executes `inputs` one after the other on this thread, and notes when each was over if `ends` has
+/// room for it.
+///
+/// # Errors
+/// What the store failed with.
+pub(super) fn execute_alone(
+    inputs: &[Input],
+    clock: &dyn Clock,
+    tally: &mut Tally,
+    ends: Option<&mut [u64]>,
+    mut call: impl FnMut(&Input, &mut Tally) -> Result<(), Stop>,
+) -> Result<Executed, Stop> {
+    let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
+    match ends {
+        None => inputs.iter().try_for_each(|input| call(input, tally))?,
+        Some(ends) => {
+            for (input, end) in inputs.iter().zip(ends) {
+                call(input, tally)?;
+                *end = clock.now_ns();
+            }
+        }
+    }
+    let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
+    Ok(Executed { engine_cpu, work: WorkDone::take() })
+}
+
 /// Executes `inputs` on all `sessions` at once, one thread each, and notes when each was over if
 /// `ends` has room for it.
 ///
@@ -155,4 +181,69 @@ pub(super) fn execute_on_all<S: Send>(
         }
     }
     outcome.map(|()| executed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tpcc::input::{Generator, Mix};
+    use crate::workload::tpcc::nurand::Constants;
+    use tombolo_engine::clock::SystemClock;
+
+    fn inputs(count: usize) -> Vec<Input> {
+        Generator::new(1, Mix::Paper, 1, Constants::from_seed(1)).take(count).collect()
+    }
+
+    #[test]
+    fn what_gave_way_is_tried_again_and_counted() {
+        let (input, mut tally) = (&inputs(1)[0], Tally::default());
+        let mut stops = [Error::Deadlock, Error::LockTimeout, Error::Deadlock].into_iter();
+        let mut call = || Err(stops.next().map_or(Stop::Abort("invalid_item"), Stop::Error));
+        execute(input, 3, &mut tally, &mut call).unwrap();
+        let expected = [("deadlock", 2), ("lock_timeout", 1), ("invalid_item", 1)];
+        assert_eq!(tally.reasons, expected);
+        assert_eq!((tally.total().aborted, tally.retried, tally.done()), (4, 3, 1));
+    }
+
+    #[test]
+    fn what_always_gives_way_ends_the_run() {
+        let (input, mut tally) = (&inputs(1)[0], Tally::default());
+        let stop = Stop::Error(Error::Deadlock);
+        assert_eq!(execute(input, 5, &mut tally, || Err(stop)), Err(stop));
+        assert_eq!((tally.retried, tally.done()), (5, 0));
+        let stop = Stop::Error(Error::NoUndo);
+        assert_eq!(execute(input, 5, &mut tally, || Err(stop)), Err(stop), "never tried again");
+        assert_eq!(tally.retried, 5);
+    }
+
+    #[test]
+    fn each_input_is_executed_once_whichever_thread_takes_it() {
+        let (inputs, clock) = (inputs(500), SystemClock::new());
+        let (mut tally, mut ends) = (Tally::default(), vec![0; inputs.len()]);
+        let mut sessions = [0, 0, 0];
+        let call = |session: &mut &mut i32, input: &Input, tally: &mut Tally| {
+            **session += 1;
+            tally.committed(input.kind());
+            Ok(())
+        };
+        let all = sessions.iter_mut();
+        execute_on_all(all, &inputs, &clock, &mut tally, Some(&mut ends), call).unwrap();
+        assert_eq!(sessions.iter().sum::<i32>(), 500);
+        assert_eq!(tally.done(), 500);
+        assert!(ends.iter().all(|&end| end > 0));
+    }
+
+    #[test]
+    fn a_failure_ends_all_threads() {
+        let (inputs, clock) = (inputs(1_000), SystemClock::new());
+        let call = |session: &mut i32, input: &Input, tally: &mut Tally| {
+            *session += 1;
+            tally.committed(input.kind());
+            if *session == 10 { Err(Stop::Error(Error::NoUndo)) } else { Ok(()) }
+        };
+        let mut tally = Tally::default();
+        let outcome = execute_on_all([0, 0].into_iter(), &inputs, &clock, &mut tally, None, call);
+        assert_eq!(outcome, Err(Stop::Error(Error::NoUndo)));
+        assert!(tally.done() <= 20);
+    }
 }

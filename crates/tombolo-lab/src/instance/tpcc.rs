@@ -2,8 +2,8 @@
 //!
 //! As little as possible: the transactions, on the store and on the store with probes, the loops
 //! around them, and the calls of [`DynamicStore`](super::DynamicStore). A profile of which only the
-//! paper's mix is measured has the paper's two transactions; the other three run through the store
-//! without type, so that every profile runs every mix.
+//! paper's mix is measured has the paper's two transactions, customers found by number; all others
+//! run through the store without type, so that every profile runs every mix.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage};
 
 use super::erased::{Erased, Handles};
-use super::session::{execute, execute_on_all};
+use super::session::{execute, execute_alone, execute_on_all};
 use super::verify::{StoreChecks, Verification, verify};
 use super::{Executed, Instance, OpenTable};
 use crate::counters::CounterError;
@@ -27,7 +27,6 @@ use crate::dump::{self, DumpError, StateHash};
 use crate::failure::Failure;
 use crate::metered::Metered;
 use crate::restore::{RestoreError, Rows};
-use crate::work::WorkDone;
 use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::{self, Scale};
@@ -42,8 +41,11 @@ const RETRIES: u64 = 1_000;
 pub(super) trait Kind<S>: 'static {
     /// What the store verifies itself.
     const CHECKS: StoreChecks;
-    /// Whether all five transactions are compiled for it, not only the paper's two.
+    /// Whether all five transactions are compiled for it, with probes too, and not only those that
+    /// the paper measures.
     const ALL_FIVE: bool;
+    /// Whether several sessions can be open.
+    const SHARED: bool;
 
     /// Takes memory for rows of the table at a position.
     ///
@@ -103,7 +105,8 @@ fn call<S: Store, K: Kind<S>>(bound: &Bound, store: &mut S, input: &Input) -> Re
     }
 }
 
-/// The same on the store with probes.
+/// The same on the store with probes, where there are any: elsewhere calls are told apart by
+/// callgrind only, which needs none.
 #[inline(never)]
 fn call_metered<S: Store, K: Kind<S>>(
     bound: &Bound,
@@ -111,11 +114,9 @@ fn call_metered<S: Store, K: Kind<S>>(
     input: &Input,
 ) -> Result<Answer, Stop> {
     if K::ALL_FIVE {
-        return bound.transactions.call(metered, input);
-    }
-    match bound.transactions.call_paper(metered, input) {
-        Some(outcome) => outcome,
-        None => call::<S, K>(bound, &mut metered.store, input),
+        bound.transactions.call(metered, input)
+    } else {
+        call::<S, K>(bound, &mut metered.store, input)
     }
 }
 
@@ -149,6 +150,12 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
     ) -> Result<Executed, Stop> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let retries_max = self.retries_max;
+        if !K::SHARED || self.others.is_empty() {
+            let store = &mut self.metered.store;
+            return execute_alone(inputs, clock, tally, ends, |input, tally| {
+                execute(input, retries_max, tally, || call::<S, K>(bound, store, input))
+            });
+        }
         let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
         execute_on_all(sessions, inputs, clock, tally, ends, |session, input, tally| {
             execute(input, retries_max, tally, || call::<S, K>(bound, session, input))
@@ -261,14 +268,7 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
         clock: &dyn Clock,
         tally: &mut Tally,
     ) -> Result<Executed, Stop> {
-        if !self.others.is_empty() {
-            return self.on_all(inputs, clock, tally, None);
-        }
-        // One session needs nothing to share inputs by.
-        let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
-        self.run(inputs, tally)?;
-        let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
-        Ok(Executed { engine_cpu, work: WorkDone::take() })
+        self.on_all(inputs, clock, tally, None)
     }
 
     fn run_timed(

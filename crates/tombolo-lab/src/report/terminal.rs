@@ -358,18 +358,30 @@ pub fn profiles(results: &[ProfileResult], style: Style) -> String {
     let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for result in results {
-        let on: Vec<_> = result.switches.iter().filter(|(_, on)| **on).collect();
-        let on: Vec<_> = on.into_iter().map(|(name, _)| name.as_str()).collect();
         rows.push(vec![
             result.profile.to_owned(),
             result.store.to_owned(),
             if result.undo { "yes" } else { "no" }.to_owned(),
             format!("1 to {}", result.threads_max).replace("1 to 1", "1"),
             result.durability.join(" "),
-            if on.is_empty() { "none of S1…S11".to_owned() } else { on.join(" ") },
+            switches_on(&result.switches),
         ]);
     }
     table(&rows, heads.len(), style)
+}
+
+/// The switches that are on: `S2…S6 S9`.
+fn switches_on(switches: &BTreeMap<String, bool>) -> String {
+    let number = |(name, on): (&String, &bool)| name[1..].parse::<usize>().ok().filter(|_| *on);
+    let mut on: Vec<usize> = switches.iter().filter_map(number).collect();
+    on.sort_unstable();
+    let runs = on.chunk_by(|switch, next| switch + 1 == *next);
+    let name = |run: &[usize]| match run {
+        [first, .., last] if run.len() > 2 => format!("S{first}…S{last}"),
+        _ => run.iter().map(|switch| format!("S{switch}")).collect::<Vec<_>>().join(" "),
+    };
+    let names: Vec<_> = runs.map(name).collect();
+    if names.is_empty() { "none of S1…S11".to_owned() } else { names.join(" ") }
 }
 
 #[cfg(test)]
@@ -383,6 +395,17 @@ mod tests {
         let rows =
             [vec!["a".to_owned(), "long".to_owned()], vec!["bbb".to_owned(), "µ".to_owned()]];
         assert_eq!(table(&rows, 1, PLAIN), "  a    long\n  bbb     µ\n");
+    }
+
+    #[test]
+    fn switches_are_told_in_order() {
+        let on = |on: &[usize]| {
+            let switch = |i| (format!("S{i}"), on.contains(&i));
+            switches_on(&(1..=11).map(switch).collect())
+        };
+        assert_eq!(on(&[]), "none of S1…S11");
+        assert_eq!(on(&(1..=11).collect::<Vec<_>>()), "S1…S11");
+        assert_eq!(on(&[2, 3, 6, 8, 9, 10, 11]), "S2 S3 S6 S8…S11");
     }
 
     #[test]

@@ -27,6 +27,9 @@ use crate::{estimate, host, report};
 /// What a thread of a paged store is expected to execute in a second, at most: how much a timed run
 /// may add.
 const PAGED_TPS_EXPECTED: f64 = 60_000.0;
+/// The most transactions a timed run gets room for beforehand, since a pool is paid for when it is
+/// made; what a longer run adds goes to the disk.
+const TIMED_TRANSACTIONS_MAX: u64 = 1_500_000;
 /// The most calls under way: their completion times are kept.
 const CALLERS_MAX: u64 = 1_000_000;
 
@@ -162,7 +165,7 @@ impl Plan {
             Bound::Transactions(transactions) => transactions,
             Bound::Time(time) => {
                 let by_threads = PAGED_TPS_EXPECTED * self.threads as f64;
-                (time.as_secs_f64() * by_threads) as u64
+                ((time.as_secs_f64() * by_threads) as u64).min(TIMED_TRANSACTIONS_MAX)
             }
         };
         measured + (super::WARM_UP + self.latency_transactions + self.callers) as u64
@@ -349,12 +352,11 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
     let threads = settings.count(&settings::THREADS);
     if threads > info.threads_max as u64 {
         let [_, _, _, _, locks, latches, ..] = info.switches;
-        let why = match (info.store, locks, latches) {
-            ("memory", ..) => "executes on one thread, without locks and latches".to_owned(),
-            (_, false, false) => "has no locks and no latches, so it runs on one thread".to_owned(),
-            (_, false, true) => "has no locks, so it runs on one thread".to_owned(),
-            (_, true, false) => "has no latches, so it runs on one thread".to_owned(),
-            (_, true, true) => format!("has sessions for {} threads", info.threads_max),
+        let why = match (locks, latches) {
+            (false, false) => "has no locks and no latches, so it runs on one thread".to_owned(),
+            (false, true) => "has no locks, so it runs on one thread".to_owned(),
+            (true, false) => "has no latches, so it runs on one thread".to_owned(),
+            (true, true) => format!("has sessions for {} threads", info.threads_max),
         };
         return Err(Failure::usage(format!(
             "profile {} {why}: use --threads {} instead of {threads}",
@@ -369,7 +371,7 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
     }
     if data_of(settings).is_some() && !instance::can_be_saved(info.name) {
         return Err(Failure::usage(format!(
-            "profile {} keeps rows outside pages and cannot save them: leave --data out",
+            "profile {} keeps no files that could be opened again: leave --data out",
             info.name
         )));
     }

@@ -1,8 +1,11 @@
 //! Which settings make a plan, and what is refused before anything starts.
 
 use tombolo_engine::settings::{Settings, Source};
+use tombolo_engine::threads;
+use tombolo_storage::profile::{PROFILES, ProfileInfo};
 
 use super::*;
+use crate::check;
 use crate::failure::Blame;
 use crate::workload::tpcc::input::Mix;
 
@@ -33,10 +36,35 @@ fn what_does_not_exist_is_refused_with_the_reason() {
         assert_eq!(error.blame(), Blame::Usage);
         assert!(error.to_string().contains(expect), "{error}");
     };
-    refused(&[("durability", "group")], "profile memory has no log");
+    refused(&[("durability", "group")], "profile memory has no log on disk");
     refused(&[("threads", "2")], "no locks and no latches");
+    refused(&[("profile", "no-locking"), ("threads", "2")], "has no locks, so it runs on one");
+    refused(&[("profile", "alone-latching"), ("threads", "2")], "has no latches, so it runs");
+    refused(&[("profile", "no-latching"), ("threads", "2")], "no locks and no latches");
+    refused(&[("profile", "conventional"), ("threads", "257")], "sessions for 256 threads");
+    refused(&[("profile", "no-disk-log"), ("durability", "sync")], "use --durability none");
+    refused(&[("data", "x")], "profile memory keeps no files");
+    refused(&[("profile", "no-sessions"), ("data", "x")], "no-sessions keeps no files");
     refused(&[("islands", "2")], "use --islands 1");
     refused(&[("clients", "1M"), ("in_flight", "2")], "calls under way");
+}
+
+#[test]
+fn a_profile_is_as_durable_as_it_can_be_unless_told() {
+    let of = |given: &[(&str, &str)]| {
+        let plan = plan(given).unwrap();
+        (plan.durability_name(), plan.keeps_files())
+    };
+    let conventional = ("profile", "conventional");
+    assert_eq!(of(&[]), ("none", false));
+    assert_eq!(of(&[conventional]), ("group, no restart", true));
+    assert_eq!(of(&[conventional, ("durability", "async")]), ("async, no restart", true));
+    assert_eq!(of(&[conventional, ("durability", "none")]), ("none", false));
+    assert_eq!(of(&[("profile", "no-lsn"), ("data", "x")]), ("none", true));
+    assert_eq!(plan(&[conventional, ("threads", "4")]).unwrap().callers, 4);
+    let locks = plan(&[("lock_wait_max", "250ms"), ("locks_max", "5k")]).unwrap().locks;
+    assert_eq!((locks.wait_interval_ms, locks.wait_intervals_max), (100, 3));
+    assert_eq!(locks.requests_max, 5_000);
 }
 
 #[test]
@@ -53,24 +81,98 @@ fn more_than_memory_holds_is_refused_with_its_size() {
     assert!(verify(&[("transactions", "1G")]).is_err());
 }
 
+/// The settings of a run that a test can wait for.
+const TINY: [(&str, &str); 4] = [
+    ("warehouses", "1"),
+    ("transactions", "500"),
+    ("latency_transactions", "50"),
+    ("durability", "none"),
+];
+
+fn run_with(more: &[(&str, &str)]) -> Outcome {
+    let given: Vec<_> = TINY.iter().chain(more).copied().collect();
+    run(&plan(&given).unwrap(), None, &mut ()).unwrap()
+}
+
 #[test]
-fn a_tiny_run_is_consistent_on_every_profile_with_the_same_state() {
-    let run_on = |profile: &str| {
-        let plan = plan(&[
-            ("profile", profile),
-            ("warehouses", "1"),
-            ("transactions", "500"),
-            ("latency_transactions", "50"),
-        ]);
-        run(&plan.unwrap(), None, &mut ()).unwrap()
-    };
-    let outcomes = ["memory", "bare"].map(run_on);
+fn a_tiny_run_of_the_standard_mix_is_consistent_with_the_same_state() {
+    let profiles = ["memory", "bare", "conventional", "no-locking", "no-sessions"];
+    let outcomes = profiles.map(|profile| run_with(&[("profile", profile)]));
     for outcome in &outcomes {
         assert!(outcome.verification.consistent(), "{:?}", outcome.verification);
-        assert_eq!(outcome.verification.checks.len(), 14);
-        assert_eq!(outcome.state_hash, outcomes[0].state_hash);
+        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{}", outcome.plan.profile);
         assert_eq!(outcome.state_hash.as_ref().map(String::len), Some(32));
         assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally);
         assert!(outcome.usage.memory_bytes > outcome.usage.raw_row_bytes);
     }
+    let checks = outcomes.map(|outcome| outcome.verification.checks.len());
+    assert_eq!(checks, [14, 14, 15, 15, 14]);
+}
+
+/// Of several profiles that are the same components, the first: they are one type.
+fn different_profiles() -> Vec<&'static str> {
+    let mut different: Vec<&ProfileInfo> = Vec::new();
+    for profile in PROFILES {
+        let same = |other: &&ProfileInfo| {
+            let key = |info: &ProfileInfo| (info.store, info.switches, info.undo);
+            key(other) == key(profile) && profile.name != "if-locking"
+        };
+        if !different.iter().any(same) {
+            different.push(profile);
+        }
+    }
+    different.iter().map(|profile| profile.name).collect()
+}
+
+#[test]
+fn every_profile_leaves_the_same_state() {
+    let profiles = different_profiles();
+    assert!(profiles.len() >= 40, "{profiles:?}");
+    let expected = run_with(&[("mix", "paper")]).state_hash;
+    let work = |profile: &&'static str| {
+        let outcome = run_with(&[("mix", "paper"), ("profile", profile)]);
+        (*profile, outcome.verification.consistent(), outcome.state_hash)
+    };
+    threads::ordered_parallel(&profiles, 2, work, |(profile, consistent, state)| {
+        assert!(consistent, "{profile}");
+        assert_eq!(state, expected, "{profile}");
+    });
+}
+
+#[test]
+fn threads_share_the_inputs_and_leave_a_consistent_database() {
+    let outcome = run_with(&[
+        ("profile", "conventional"),
+        ("threads", "2"),
+        ("transactions", "20k"),
+        ("latency_transactions", "2k"),
+    ]);
+    assert!(outcome.verification.consistent(), "{:?}", outcome.verification);
+    assert_eq!(outcome.state_hash, None, "their order was open");
+    let tally = &outcome.throughput.tally;
+    assert_eq!(tally.done(), 20_000);
+    let aborted: u64 = tally.reasons.iter().map(|(_, count)| count).sum();
+    assert_eq!(aborted, tally.total().aborted);
+    let invalid = tally.reasons.iter().find(|(why, _)| *why == "invalid_item");
+    assert_eq!(invalid.map_or(0, |(_, count)| *count), aborted - tally.retried);
+    let timed: u64 = outcome.latencies.iter().map(Latencies::len).sum();
+    assert_eq!(timed, 2_000);
+    assert!(outcome.log.commits > 0 && outcome.log.bytes > 0 && outcome.log.flushes == 0);
+}
+
+#[test]
+fn files_are_kept_where_it_was_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let (durability, data_flag) = (("durability", "group"), ("data", data.to_str().unwrap()));
+    let outcome = run_with(&[("profile", "conventional"), durability, data_flag]);
+    assert_eq!(outcome.failure(), None);
+    assert!(outcome.log.flushes > 0 && outcome.flushes.len() >= outcome.log.flushes);
+    assert_eq!(outcome.place.as_ref().map(|place| &place.path), Some(&data));
+    let checked = check::check(&data, None, &mut ()).unwrap();
+    assert_eq!(checked.failure(), None);
+    assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
+    let given = [("profile", "conventional"), durability, data_flag];
+    let again = plan(&given).unwrap().verify_machine().unwrap_err();
+    assert!(again.to_string().contains("is not empty"), "{again}");
 }

@@ -85,7 +85,7 @@ fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> 
     let mut text = table(&rows, heads.len(), style);
     text.push('\n');
     for result in registry {
-        text.push_str(&format!("  {:<21} {}\n", result.name, style.faint(result.about)));
+        text.push_str(&format!("  {:<24} {}\n", result.name, style.faint(result.about)));
     }
     text
 }

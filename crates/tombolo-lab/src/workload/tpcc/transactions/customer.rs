@@ -76,10 +76,22 @@ impl Customers {
     ) -> Result<RowId> {
         match customer {
             CustomerInput::Id(c_id) => {
-                existing(&self.table, tx.lookup_for_update(&self.by_id, (w_id, d_id, *c_id))?)
+                existing(&self.table, self.find_number_for_update(tx, w_id, d_id, *c_id)?)
             }
             CustomerInput::LastName(name) => self.find_by_name(tx, w_id, d_id, name),
         }
+    }
+
+    /// The same by number.
+    #[inline(always)]
+    pub(super) fn find_number_for_update<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        w_id: i32,
+        d_id: i16,
+        c_id: i32,
+    ) -> Result<Option<RowId>> {
+        tx.lookup_for_update(&self.by_id, (w_id, d_id, c_id))
     }
 
     fn find_by_name<S: Store>(

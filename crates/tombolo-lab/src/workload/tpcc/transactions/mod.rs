@@ -22,13 +22,13 @@ mod customer;
 mod row_list;
 
 use tombolo_engine::procedure::Procedure;
-use tombolo_engine::transaction::Stop;
+use tombolo_engine::transaction::{Stop, execute};
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::store::{Store, Table, TableType};
 
-use super::input::{Input, Mix};
+use super::input::{CustomerInput, Input, Mix};
 use delivery::{Delivery, DeliveryAnswer};
 use new_order::{NewOrder, NewOrderAnswer};
 use order_status::{OrderStatus, OrderStatusAnswer};
@@ -111,7 +111,8 @@ impl Transactions {
         }
     }
 
-    /// Runs the transaction that `input` is of, if it is one of the paper's two.
+    /// Runs the transaction that `input` is of, if it is one that the paper measures: a New Order,
+    /// or a Payment by a customer's number.
     #[inline]
     pub fn call_paper<S: Store>(
         &self,
@@ -120,7 +121,10 @@ impl Transactions {
     ) -> Option<Result<Answer, Stop>> {
         match input {
             Input::NewOrder(input) => Some(self.new_order.call(store, input).map(Answer::NewOrder)),
-            Input::Payment(input) => Some(self.payment.call(store, input).map(Answer::Payment)),
+            Input::Payment(input) if matches!(input.customer, CustomerInput::Id(_)) => {
+                let paid = execute(store, |tx| self.payment.run_by_number(tx, input));
+                Some(paid.map(Answer::Payment))
+            }
             _ => None,
         }
     }

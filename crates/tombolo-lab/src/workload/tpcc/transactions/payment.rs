@@ -14,7 +14,7 @@ use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
 use super::customer::Customers;
 use super::existing;
 use crate::workload::tpcc::fill::Fill;
-use crate::workload::tpcc::input::PaymentInput;
+use crate::workload::tpcc::input::{CustomerInput, PaymentInput};
 use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
     Customer, District, DistrictKey, History, Warehouse, WarehouseKey,
@@ -70,9 +70,43 @@ impl Procedure for Payment {
         mut tx: Reading<'_, S>,
         input: &PaymentInput,
     ) -> Result<Committed<PaymentAnswer>, Stop> {
+        let (w_id, d_id) = (input.c_w_id, input.c_d_id);
+        let customer = self.customers.find_for_update(&mut tx, w_id, d_id, &input.customer)?;
+        self.pay(tx, input, customer)
+    }
+}
+
+impl Payment {
+    /// The same by a customer's number only, as the paper measures it: without the code of the
+    /// search by name.
+    ///
+    /// # Errors
+    /// As [`Procedure::run`], and when the customer is named.
+    #[inline]
+    pub(super) fn run_by_number<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &PaymentInput,
+    ) -> Result<Committed<PaymentAnswer>, Stop> {
+        let (w_id, d_id) = (input.c_w_id, input.c_d_id);
+        let found = match input.customer {
+            CustomerInput::Id(c_id) => {
+                self.customers.find_number_for_update(&mut tx, w_id, d_id, c_id)?
+            }
+            CustomerInput::LastName(_) => None,
+        };
+        let customer = existing(&self.customers.table, found)?;
+        self.pay(tx, input, customer)
+    }
+
+    #[inline(always)]
+    fn pay<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &PaymentInput,
+        customer: RowId,
+    ) -> Result<Committed<PaymentAnswer>, Stop> {
         let (w_id, d_id) = (input.w_id, input.d_id);
-        let (c_w_id, c_d_id) = (input.c_w_id, input.c_d_id);
-        let customer = self.customers.find_for_update(&mut tx, c_w_id, c_d_id, &input.customer)?;
         tx.prefetch(&self.customers.table, customer, Customer::ACCOUNT);
         let district = tx.lookup_for_update(&self.district_key, (w_id, d_id))?;
         let district = existing(&self.district, district)?;
@@ -209,7 +243,6 @@ fn push_number(data: &mut [u8; C_DATA], start: usize, mut number: u64) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tpcc::input::CustomerInput;
 
     fn check(old_len: usize, expected_len: usize) {
         let input = PaymentInput {
