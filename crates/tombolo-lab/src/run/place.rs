@@ -74,7 +74,7 @@ impl Place {
     /// Makes the directory that was given, or a fresh one under the current directory.
     ///
     /// # Errors
-    /// As [`verify`], or when it cannot be made or written.
+    /// When it cannot be made or written, or must not be used.
     pub fn create(given: Option<&Path>, durable: bool, volatile_ok: bool) -> Result<Self, Failure> {
         verify(given, durable, volatile_ok)?;
         let unwritable = |path: &Path, error: &std::io::Error| {
