@@ -8,18 +8,22 @@ use crate::workload::tpcc::input::{Generator, Mix};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
 
-/// Every reading of the time is 100 ns after the last one.
-struct StepClock(AtomicU64);
+/// Every reading of the time is 100 ns after the last one, and so is every one of processor time.
+#[derive(Default)]
+struct StepClock {
+    now: AtomicU64,
+    cpu: AtomicU64,
+}
 
 impl Clock for StepClock {
     fn now_ns(&self) -> u64 {
-        self.0.fetch_add(100, Ordering::Relaxed) + 100
+        self.now.fetch_add(100, Ordering::Relaxed) + 100
     }
     fn process_cpu(&self) -> Duration {
-        Duration::from_nanos(2 * self.0.load(Ordering::Relaxed))
+        Duration::from_nanos(2 * self.now.load(Ordering::Relaxed))
     }
     fn thread_cpu(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        Duration::from_nanos(self.cpu.fetch_add(100, Ordering::Relaxed))
     }
 }
 
@@ -27,7 +31,7 @@ fn with_driver(run: impl FnOnce(&mut Driver<'_>, &mut dyn Instance)) {
     let mut instance = instance::open("memory").unwrap();
     let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Paper };
     instance.load(scale, 1, &mut |_, _| {}).unwrap();
-    let clock = StepClock(AtomicU64::new(0));
+    let clock = StepClock::default();
     let mut inputs = Generator::new(1, Mix::Paper, 1, Constants::from_seed(1));
     let mut driver = Driver::new(&clock, &mut inputs, 300, true, None);
     run(&mut driver, &mut *instance);
