@@ -63,7 +63,8 @@ fn limits_and_choices_are_named() {
     );
     assert_eq!(
         value(&PROFILE, "fast").unwrap_err(),
-        "setting profile: \"fast\" is not known: give one of bare, memory"
+        "setting profile: \"fast\" is not known: give one of bare, memory, conventional, \
+         no-btree-keys, … (53 in all)"
     );
     assert!(value(&MEMORY_LIMIT, "1 KB").unwrap_err().contains("64 MB to 16384 GB"));
 }
