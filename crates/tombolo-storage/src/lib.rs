@@ -16,6 +16,7 @@ pub mod lock;
 pub mod log;
 pub mod memory;
 pub mod paged;
+pub mod plant;
 pub mod probe;
 pub mod profile;
 pub mod row;

@@ -1,0 +1,261 @@
+//! Bugs planted on purpose, to prove that the simulator's oracles see what they are there to see.
+//!
+//! Production code asks [`is`] where a real bug of that kind would sit and does the wrong thing if
+//! told so. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction is
+//! left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
+//! runs. `cargo xtask sim --plant NAME` builds and runs that; a plant that no oracle notices within
+//! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg.
+//!
+//! Not here: faults of the medium (the simulator's disk makes those); any plant's code.
+
+/// A bug that can be planted; what production code does wrong when it is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Plant {
+    /// Value log: a sync reports success without having asked the disk.
+    SkippedFsync,
+    /// Value log: a new segment's directory entry is not synced.
+    DroppedDirectoryFsync,
+    /// Value log: a sync that failed is tried again, and the second answer believed.
+    RetriedFsync,
+    /// Value log: a failed write leaves the writer open for more.
+    ForgottenWriteFailure,
+    /// Value log: when a segment is full the next one is begun without the old one being synced.
+    UnsyncedSegmentChange,
+    /// Value log: a group's header calls the group itself durable.
+    WatermarkAhead,
+    /// Value log: a restart does not raise the epoch.
+    EpochNotRaised,
+    /// Value log: a group's checksum is not chained to its predecessor's.
+    UnchainedChecksum,
+    /// Value log: the records of an aborted transaction stay in the buffer.
+    AbortedRecordsKept,
+    /// Value log: an update of two separate ranges of bytes logs the first only.
+    SecondRangeDropped,
+    /// Value log: a changed variable-length value is not logged.
+    VariableNotLogged,
+    /// Pipeline: answers leave when their group is written, before it is synced.
+    AnswerBeforeFsync,
+    /// Pipeline: a group's sync also releases the answers of the group after it.
+    ReleasedEarly,
+    /// Pipeline: a read-only answer does not wait for what it read.
+    ReadOnlyReleasedEarly,
+    /// Pipeline: two groups reach the log in the wrong order.
+    SwappedGroups,
+    /// Pipeline: what a panicking transaction changed stays.
+    PanicNotUndone,
+    /// Pipeline: after a failed sync the answers that waited for it leave as successes.
+    ReleasedAfterFailure,
+    /// Pipeline: writes execute without a reservation of log space.
+    ReservationSkipped,
+    /// Recovery: a group is accepted whatever its checksum.
+    IgnoredChecksum,
+    /// Recovery: redo begins one group too late.
+    WrongRedoStart,
+    /// Recovery: a group of an earlier epoch is accepted behind the cut.
+    StaleEpochAccepted,
+    /// Recovery: a torn tail is skipped but not cut on the disk.
+    TailNotCut,
+    /// Recovery: damage anywhere is taken for a torn tail.
+    DamageTakenForTail,
+    /// Recovery: deletes are not replayed.
+    DeletesNotReplayed,
+}
+
+impl Plant {
+    /// All of them, in the order they are listed.
+    pub const ALL: [Self; 24] = [
+        Self::SkippedFsync,
+        Self::DroppedDirectoryFsync,
+        Self::RetriedFsync,
+        Self::ForgottenWriteFailure,
+        Self::UnsyncedSegmentChange,
+        Self::WatermarkAhead,
+        Self::EpochNotRaised,
+        Self::UnchainedChecksum,
+        Self::AbortedRecordsKept,
+        Self::SecondRangeDropped,
+        Self::VariableNotLogged,
+        Self::AnswerBeforeFsync,
+        Self::ReleasedEarly,
+        Self::ReadOnlyReleasedEarly,
+        Self::SwappedGroups,
+        Self::PanicNotUndone,
+        Self::ReleasedAfterFailure,
+        Self::ReservationSkipped,
+        Self::IgnoredChecksum,
+        Self::WrongRedoStart,
+        Self::StaleEpochAccepted,
+        Self::TailNotCut,
+        Self::DamageTakenForTail,
+        Self::DeletesNotReplayed,
+    ];
+
+    /// Its name on the command line and what it breaks, in one line.
+    const fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::SkippedFsync => ("skipped-fsync", "a sync succeeds without asking the disk"),
+            Self::DroppedDirectoryFsync => {
+                ("dropped-directory-fsync", "a new segment's directory entry is not synced")
+            }
+            Self::RetriedFsync => ("retried-fsync", "a failed sync is tried again and believed"),
+            Self::ForgottenWriteFailure => {
+                ("forgotten-write-failure", "a failed write leaves the log open for more")
+            }
+            Self::UnsyncedSegmentChange => {
+                ("unsynced-segment-change", "a full segment is left behind without a sync")
+            }
+            Self::WatermarkAhead => ("watermark-ahead", "a group calls itself durable"),
+            Self::EpochNotRaised => ("epoch-not-raised", "a restart keeps the old epoch"),
+            Self::UnchainedChecksum => {
+                ("unchained-checksum", "a group's checksum ignores its predecessor")
+            }
+            Self::AbortedRecordsKept => {
+                ("aborted-records-kept", "an aborted transaction's records stay in the log")
+            }
+            Self::SecondRangeDropped => {
+                ("second-range-dropped", "an update of two ranges logs the first only")
+            }
+            Self::VariableNotLogged => {
+                ("variable-not-logged", "a changed variable-length value is not logged")
+            }
+            Self::AnswerBeforeFsync => {
+                ("answer-before-fsync", "answers leave when their group is written, not synced")
+            }
+            Self::ReleasedEarly => {
+                ("released-early", "a sync releases the answers of the next group as well")
+            }
+            Self::ReadOnlyReleasedEarly => {
+                ("read-only-released-early", "a read-only answer does not wait for what it read")
+            }
+            Self::SwappedGroups => {
+                ("swapped-groups", "two groups reach the log in the wrong order")
+            }
+            Self::PanicNotUndone => {
+                ("panic-not-undone", "what a panicking transaction changed stays")
+            }
+            Self::ReleasedAfterFailure => {
+                ("released-after-failure", "a failed sync releases its answers as successes")
+            }
+            Self::ReservationSkipped => {
+                ("reservation-skipped", "writes execute without room in the log")
+            }
+            Self::IgnoredChecksum => {
+                ("ignored-checksum", "recovery accepts a group whatever its checksum")
+            }
+            Self::WrongRedoStart => ("wrong-redo-start", "redo begins one group too late"),
+            Self::StaleEpochAccepted => {
+                ("stale-epoch-accepted", "recovery accepts an earlier epoch's group at the tail")
+            }
+            Self::TailNotCut => ("tail-not-cut", "recovery leaves a torn tail on the disk"),
+            Self::DamageTakenForTail => {
+                ("damage-taken-for-tail", "recovery takes any damage for a torn tail")
+            }
+            Self::DeletesNotReplayed => ("deletes-not-replayed", "recovery skips deletes"),
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        self.text().0
+    }
+
+    /// What it breaks, in one line.
+    pub const fn breaks(self) -> &'static str {
+        self.text().1
+    }
+
+    /// The plant of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plant| plant.name() == name)
+    }
+}
+
+#[cfg(not(tombolo_plants))]
+mod choice {
+    use super::Plant;
+
+    /// Whether this build can plant bugs.
+    pub const POSSIBLE: bool = false;
+
+    /// Whether this plant was chosen: never, in this build.
+    #[inline(always)]
+    pub const fn is(_: Plant) -> bool {
+        false
+    }
+
+    /// Chooses a plant for the whole process: not in this build.
+    ///
+    /// # Panics
+    /// Always.
+    pub fn choose(plant: Plant) {
+        panic!("{} needs a build with --cfg tombolo_plants", plant.name());
+    }
+
+    /// Whether the chosen plant's code was reached: never, in this build.
+    pub fn reached() -> bool {
+        false
+    }
+}
+
+#[cfg(tombolo_plants)]
+mod choice {
+    use super::Plant;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether this build can plant bugs.
+    pub const POSSIBLE: bool = true;
+
+    static CHOSEN: OnceLock<Plant> = OnceLock::new();
+    static REACHED: AtomicBool = AtomicBool::new(false);
+
+    /// Whether this plant was chosen.
+    pub fn is(plant: Plant) -> bool {
+        let chosen = CHOSEN.get() == Some(&plant);
+        if chosen {
+            // Relaxed: read once, after the threads that set it were joined.
+            REACHED.store(true, Ordering::Relaxed);
+        }
+        chosen
+    }
+
+    /// Chooses a plant for the whole process.
+    ///
+    /// # Panics
+    /// When another one was chosen before.
+    pub fn choose(plant: Plant) {
+        assert_eq!(*CHOSEN.get_or_init(|| plant), plant, "one plant per process");
+    }
+
+    /// Whether the chosen plant's code was reached; if not, no oracle had anything to notice.
+    pub fn reached() -> bool {
+        REACHED.load(Ordering::Relaxed) // after the threads that set it were joined
+    }
+}
+
+pub use choice::{POSSIBLE, choose, is, reached};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plant_is_listed_once_and_found_by_its_name() {
+        for (position, plant) in Plant::ALL.into_iter().enumerate() {
+            assert_eq!(plant as usize, position);
+            assert_eq!(Plant::named(plant.name()), Some(plant));
+            assert!(!plant.breaks().is_empty());
+        }
+        assert_eq!(Plant::named("no-such-plant"), None);
+    }
+
+    #[cfg(not(tombolo_plants))]
+    #[test]
+    fn nothing_is_planted_in_a_normal_build() {
+        const { assert!(!POSSIBLE && !is(Plant::SkippedFsync)) };
+        assert!(!reached());
+        let chosen = std::panic::catch_unwind(|| choose(Plant::SkippedFsync));
+        assert!(chosen.is_err());
+    }
+}
