@@ -28,6 +28,7 @@ use crate::estimate;
 use crate::failure::Failure;
 use crate::instance::{self, Instance};
 use crate::run::Plan;
+use crate::saved;
 use crate::workload::tpcc::input::{INVALID_ITEM, Input, Kind, Mix};
 
 /// Transactions before the first that is counted.
@@ -203,22 +204,22 @@ impl GroupCost {
 pub fn count(counter: Counter, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
     match counter {
         Counter::Callgrind => count_by_callgrind(plan),
-        Counter::Perf => count_natively(Native::Instructions(Instructions::open()?), plan),
+        Counter::Perf => count_natively(Native::Instructions(Instructions::open()?), plan, true),
     }
 }
 
 /// Ticks of the time-stamp counter per transaction of each group, measured natively on a database
-/// loaded for it.
+/// of its own, without probes inside of transactions.
 ///
 /// # Errors
 /// As [`count`].
 pub fn cycles(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
-    count_natively(Native::Tsc, plan)
+    count_natively(Native::Tsc, plan, false)
 }
 
-fn count_natively(native: Native, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+fn count_natively(native: Native, plan: &Plan, calls: bool) -> Result<Vec<GroupCost>, Failure> {
     let (mut instance, inputs) = load(plan, threads::available())?;
-    let counts = instance.count_natively(native, &inputs)?;
+    let counts = instance.count_natively(native, &inputs, calls)?;
     let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
     Ok(groups.map(|(group, count)| GroupCost::native(&group.name, count)).collect())
 }
@@ -236,9 +237,10 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     options.paged.log.durability = Durability::None;
     let transactions = transactions + UNCOUNTED as u64;
     options.paged.pool_bytes = estimate::page_bytes(warehouses, plan.mix, transactions) as usize;
-    let mut instance = instance::create(&plan.profile, &options)?;
-    let loaded = instance.load(plan.scale(), threads, &mut |_, _| {});
-    loaded.map_err(|error| Failure::check(error.to_string()))?;
+    if instance::can_be_saved(&plan.profile) {
+        options.paged.structure_bytes_max = options.paged.pool_bytes; // its pages are one structure
+    }
+    let instance = saved::database(plan, options, threads, &mut ())?;
     Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))
 }
 

@@ -82,6 +82,12 @@ pub trait Instance {
     /// When these are not the tables of the mix.
     fn bind(&mut self, mix: Mix) -> Result<(), TpccError>;
 
+    /// Reads all of a database that was opened into memory, as far as there is room for it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read_all(&mut self) -> Result<(), Failure>;
+
     /// Takes and touches the memory that the rows of these transactions will need.
     ///
     /// # Errors
@@ -132,7 +138,9 @@ pub trait Instance {
     /// When nothing can be counted, or a transaction ended otherwise than its input says.
     fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError>;
 
-    /// Counts each group's transactions by a native counter.
+    /// Counts each group's transactions by a native counter; with `calls` also what each call
+    /// costs, where the profile is compiled with probes. Without, all of a transaction is `other`,
+    /// and there are no probes in it.
     ///
     /// # Errors
     /// As [`Instance::count`].
@@ -140,6 +148,7 @@ pub trait Instance {
         &mut self,
         native: Native,
         inputs: &CountInputs,
+        calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError>;
 
     /// Runs all checks.

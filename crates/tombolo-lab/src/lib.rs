@@ -26,6 +26,7 @@ pub mod progress;
 pub mod report;
 pub mod restore;
 pub mod run;
+pub mod saved;
 pub mod sweep;
 pub mod work;
 pub mod workload;

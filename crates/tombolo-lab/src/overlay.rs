@@ -2,7 +2,8 @@
 //!
 //! `check` opens a database on it: the directory is as it was afterwards, whatever opening, tampering
 //! and closing write. Taking a file for oneself is passed on, so that a database in use is not
-//! checked. Not here: speed; a write copies the blocks it touches.
+//! checked; only over a disk that nobody writes to any more can there be several at once
+//! ([`OverlayDisk::shared`]). Not here: speed; a write copies the blocks it touches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ const BLOCK_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct OverlayDisk<D> {
     disk: D,
+    takes_files: bool,
     state: Mutex<Changes>,
 }
 
@@ -41,7 +43,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<D: Disk> OverlayDisk<D> {
     /// Nothing written over `disk` yet.
     pub(crate) fn new(disk: D) -> Self {
-        Self { disk, state: Mutex::default() }
+        Self { disk, takes_files: true, state: Mutex::default() }
+    }
+
+    /// The same over a disk that nobody writes to: others may do so too at the same time.
+    pub(crate) fn shared(disk: D) -> Self {
+        Self { takes_files: false, ..Self::new(disk) }
     }
 
     fn refuse(operation: Operation, name: &str, kind: std::io::ErrorKind) -> DiskError {
@@ -74,7 +81,7 @@ impl<D: Disk> Disk for OverlayDisk<D> {
             }
         };
         let name = below.as_ref().map_or(name, |file| file.name()).to_owned();
-        Ok(Box::new(OverlayFile { name, below, over }))
+        Ok(Box::new(OverlayFile { name, below, takes_file: self.takes_files, over }))
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
@@ -113,6 +120,7 @@ impl<D: Disk> Disk for OverlayDisk<D> {
 struct OverlayFile {
     name: String,
     below: Option<Box<dyn DiskFile>>,
+    takes_file: bool,
     over: Arc<Mutex<Over>>,
 }
 
@@ -158,7 +166,8 @@ impl DiskFile for OverlayFile {
             let cause = std::io::ErrorKind::UnexpectedEof.into();
             return Err(DiskError::new(Operation::Read, &self.name, Some(offset), &cause));
         }
-        if over.blocks.is_empty() {
+        let (first, end) = (offset / BLOCK_BYTES as u64, offset + bytes.len() as u64);
+        if over.blocks.range(first..end.div_ceil(BLOCK_BYTES as u64)).next().is_none() {
             return self.read_below(&over, bytes, offset);
         }
         Self::for_each_block(offset, bytes.len(), |block, within, at| {
@@ -216,7 +225,8 @@ impl DiskFile for OverlayFile {
     }
 
     fn try_lock(&self) -> Result<bool, DiskError> {
-        self.below.as_ref().map_or(Ok(true), |file| file.try_lock())
+        let below = self.below.as_ref().filter(|_| self.takes_file);
+        below.map_or(Ok(true), |file| file.try_lock())
     }
 }
 
@@ -287,6 +297,8 @@ mod tests {
         let disk = below();
         let owner = disk.open("pages", Open::Write).unwrap();
         assert!(owner.try_lock().unwrap());
+        let shared = OverlayDisk::shared(disk.clone());
+        assert!(shared.open("pages", Open::Write).unwrap().try_lock().unwrap());
         let overlay = OverlayDisk::new(disk);
         let file = overlay.open("pages", Open::Write).unwrap();
         assert!(!file.try_lock().unwrap());

@@ -62,6 +62,9 @@ impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
         store.reserve(table, rows)
     }
+    fn read_all(_: &MemoryStore<P>) -> Result<(), Failure> {
+        Ok(()) // it never was anywhere else
+    }
     fn session(_: &MemoryStore<P>) -> Option<Result<MemoryStore<P>, Failure>> {
         None
     }
@@ -88,6 +91,9 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
 
     fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
         Ok(()) // the pool is as large from the beginning as it will ever be
+    }
+    fn read_all(store: &PagedStore<P>) -> Result<(), Failure> {
+        store.read_all().map_err(|error| Failure::environment(error.to_string()))
     }
     fn session(store: &PagedStore<P>) -> Option<Result<PagedStore<P>, Failure>> {
         let session = store.session()?;

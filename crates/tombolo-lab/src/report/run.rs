@@ -35,7 +35,7 @@ pub struct ByTransaction {
     /// How many committed ones were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
-    /// Ticks of the time-stamp counter of a committed one, on average, in a native run with probes.
+    /// Ticks of the time-stamp counter of a committed one, on average, in a native run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<f64>,
     /// Instructions by call.

@@ -42,6 +42,8 @@ pub struct Plan {
     pub durability: Durability,
     /// Where the files go, if it was said.
     pub data: Option<PathBuf>,
+    /// A directory with the database, saved, that is opened for a count instead of loading one.
+    pub saved: Option<PathBuf>,
     /// Whether they may go where nothing is kept.
     pub volatile_ok: bool,
     /// Whether a directory that the run made up stays when it is over.
@@ -113,6 +115,7 @@ impl Plan {
             profile: info.name.to_owned(),
             durability,
             data: data_of(settings),
+            saved: None,
             volatile_ok: false,
             keep_fresh: true,
             threads: threads as usize,
@@ -156,7 +159,9 @@ impl Plan {
             ("seed", self.seed.to_string()),
             ("counted", self.counted.to_string()),
         ];
-        flags.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+        let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
+        let flags = flags.into_iter().chain(saved);
+        flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
     }
 
     /// The most transactions a run can be expected to execute.

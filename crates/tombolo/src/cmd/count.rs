@@ -1,5 +1,7 @@
 //! The hidden command that `--counter callgrind` starts under valgrind.
 
+use std::path::PathBuf;
+
 use tombolo_engine::settings::{COUNTED, MIX, PROFILE, SEED, Setting, WAREHOUSES};
 use tombolo_lab::counting;
 use tombolo_lab::failure::Failure;
@@ -18,10 +20,15 @@ impl Scope for CountSettings {
 /// Count the transactions of a mix, as a process under callgrind
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
+    /// Open the database saved in this directory instead of loading one
+    #[arg(long, value_name = "DIR")]
+    saved: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<CountSettings>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    counting::child(&Plan::new(&arguments.flags.settings()?)?)
+    let mut plan = Plan::new(&arguments.flags.settings()?)?;
+    plan.saved.clone_from(&arguments.saved);
+    counting::child(&plan)
 }

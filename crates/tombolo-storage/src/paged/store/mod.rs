@@ -53,7 +53,8 @@ use std::marker::PhantomData;
 use database::Database;
 use transaction::Session;
 
-use super::pool::PoolUsage;
+use super::page::PageId;
+use super::pool::{PageAccess, PoolUsage};
 use crate::disk::Disk;
 use crate::lock::LockSettings;
 use crate::log::{LogSettings, LogUsage, Logging};
@@ -201,6 +202,18 @@ impl<P: PagedProfile> PagedStore<P> {
             return Err(OpenError::SessionsOpen);
         };
         database.close()
+    }
+
+    /// Reads every page, as far as the pool has room for it, so that no call has to.
+    ///
+    /// # Errors
+    /// When a page is damaged or the disk fails.
+    pub fn read_all(&self) -> Result<(), OpenError> {
+        let pages = &self.database.pages;
+        for id in (1..pages.page_count()).map(PageId) {
+            pages.fix_shared(id)?;
+        }
+        Ok(())
     }
 
     /// What went through the log so far.
