@@ -20,9 +20,9 @@ fn refused(arguments: &str, status: i32, expect: &str) {
 #[test]
 fn commands_and_flags_that_do_not_exist() {
     refused(
-        "dissect tpcc",
+        "serve",
         2,
-        "there is no command dissect: use run, check, settings, compare, demo, report",
+        "there is no command serve: use run, check, settings, compare, demo, dissect, paper, report",
     );
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
@@ -167,7 +167,7 @@ fn configuration_files() {
 
 #[test]
 fn help_of_every_command_ends_with_an_example() {
-    for command in ["run", "check", "settings", "compare", "demo", "report"] {
+    for command in ["run", "check", "settings", "compare", "demo", "dissect", "paper", "report"] {
         let help = tombolo([command, "--help"]);
         assert_eq!(help.status, 0);
         let examples = help.stdout.split("Examples:\n").nth(1).unwrap_or_default();

@@ -4,22 +4,24 @@
 
 use std::path::Path;
 
+use super::canvas::Canvas;
 use super::run::RunResult;
-use super::terminal::{self, Style, bar, table};
-use super::{quantity, separated, size};
-use crate::demo::Step;
+use super::terminal::{self, Style};
+use super::{dissection, quantity, separated, size};
+use crate::demo::{DATABASE, PAGE, RESULTS, Step};
+use crate::experiment::looking_glass::paper::in_order;
+use crate::experiment::looking_glass::result::Dissection;
 use crate::host::Host;
 
-/// The widest bar.
-const BAR: usize = 36;
-
 /// Before anything runs.
-pub fn opening(host: &Host, style: Style) -> String {
+pub fn opening(host: &Host, directory: &Path, style: Style) -> String {
     let machine = format!("{}, {} cores, {}", host.cpu, host.cores, size(host.memory_bytes));
     format!(
-        "{}\n  A database in memory, measured on this machine: {machine}.\n  \
-         The benchmark is TPC-C, a wholesale supplier: orders, payments, deliveries.\n",
-        style.strong("tombolo demo")
+        "{}\n  A main-memory database, measured on this machine: {machine}.\n  \
+         The benchmark is TPC-C, a wholesale supplier: orders, payments, deliveries.\n  \
+         It runs in memory, then durably; then the engine is taken apart. All files go to {}.\n",
+        style.strong("tombolo demo"),
+        directory.display()
     )
 }
 
@@ -30,28 +32,26 @@ fn fact(name: &str, figure: &str, meaning: &str, style: Style) -> String {
 /// After a run.
 pub fn step(step: &Step, result: &RunResult, style: Style) -> String {
     let mut text = format!("\n{}\n", style.strong(step.title));
-    if let Some(counter) = result.counter {
-        text.push_str(&terminal::instructions(result, counter, style));
-        text.push_str(&style.faint(
-            "  instructions in user space from begin until commit has returned, 1 warehouse\n",
-        ));
-        return text;
-    }
-    if !result.notes.is_empty() {
-        result.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
-        return text;
-    }
     let loaded = format!("{} of rows in {:.1} s", size(result.raw_row_bytes), result.load_wall_s);
-    let meaning = format!(
-        "{} warehouses; the store takes {:.2} bytes per byte of rows and keys",
-        result.warehouses,
-        result.memory_ratio()
-    );
-    text.push_str(&fact("loaded", &loaded, &meaning, style));
+    let warehouses = format!("{} warehouses", result.warehouses);
+    text.push_str(&fact("loaded", &loaded, &warehouses, style));
     let ran = format!("{} transactions in {:.1} s", separated(result.committed), result.wall_s);
-    let rate = style.strong(&quantity(result.tps_per_cpu_s));
-    let meaning = style.faint("per second of its one thread's processor time");
-    text.push_str(&format!("  {:<9} {ran} · {rate} {meaning}\n", "ran"));
+    let rates = format!(
+        "{} a second; {} per second of the engine's processor time",
+        quantity(result.tps),
+        quantity(result.tps_per_cpu_s)
+    );
+    text.push_str(&fact("ran", &ran, &rates, style));
+    if let (Some(flush), Some(per_flush)) = (&result.flush_us, result.transactions_per_flush) {
+        let waited =
+            format!("{} flushes of the log to {}", separated(result.flushes), disk(result));
+        let meaning = format!(
+            "{per_flush:.1} transactions each; half within {} µs, 99 % within {} µs",
+            quantity(flush.p50),
+            quantity(flush.p99)
+        );
+        text.push_str(&fact("durable", &waited, &meaning, style));
+    }
     if let Some(latency) = &result.latency_us {
         let answered = format!("half within {} µs", quantity(latency.p50));
         let meaning = format!(
@@ -65,53 +65,62 @@ pub fn step(step: &Step, result: &RunResult, style: Style) -> String {
     text
 }
 
-/// After all runs.
-pub fn comparison(results: &[RunResult], style: Style) -> String {
+fn disk(result: &RunResult) -> String {
+    match result.data_fs.as_deref() {
+        Some(kept @ ("tmpfs" | "ramfs")) => {
+            format!("{kept}, which keeps nothing: give --out a disk")
+        }
+        Some(kept) => kept.to_owned(),
+        None => "a disk".to_owned(),
+    }
+}
+
+/// After the engine was taken apart.
+pub fn dissection(found: &Dissection, canvas: Canvas) -> String {
+    let style = canvas.style;
+    let profiles = found.rungs.len();
     let mut text = format!(
-        "\n{}\n",
-        style.strong("Committed transactions per second of processor time, one thread")
+        "\n{}\n  Each line takes one part out, and all above it: what is left, by type of transaction.\n  \
+         {profiles} engines ran the same {} transactions and left the same rows ({}).\n",
+        style.strong("What each part of a conventional engine costs"),
+        separated(found.transactions),
+        found.rungs.first().map_or("", |rung| &rung.measured.state_hash)
     );
-    let shown: Vec<_> = results.iter().filter(|result| result.warehouses > 1).collect();
-    let most = shown.iter().map(|result| result.tps_per_cpu_s).fold(0.0, f64::max);
-    for result in &shown {
-        let name = format!("{} · {}", result.profile, result.mix);
-        let drawn = bar(result.tps_per_cpu_s, most, BAR);
-        let padding = " ".repeat(BAR.saturating_sub(drawn.chars().count()));
-        let figure = quantity(result.tps_per_cpu_s);
-        text.push_str(&format!("  {name:<18} {}{padding} {figure:>9}\n", style.bar(&drawn)));
+    let transactions = found.rungs.first().map(|rung| &rung.measured.by_transaction);
+    let counted = found.counter != "none";
+    for transaction in
+        transactions.map(in_order).unwrap_or_default().into_iter().filter(|_| counted)
+    {
+        text.push('\n');
+        text.push_str(&dissection::ladder(found, transaction, canvas));
     }
-    if let Some(ns) = results.iter().find_map(|result| result.miss_ns) {
-        let meaning = "is what one read takes here when no cache holds what it reads";
-        text.push_str(&format!("\n  {ns:.0} ns {}\n", style.faint(meaning)));
-    }
-    let states: Vec<_> = shown
-        .iter()
-        .map(|result| {
-            vec![format!("{} · {}", result.profile, result.mix), result.state().to_owned()]
-        })
-        .collect();
-    let heads = ["rows left behind", "hash (equal rows, equal hash, on every machine)"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    rows.extend(states);
     text.push('\n');
-    text.push_str(&table(&rows, 2, style));
+    text.push_str(&dissection::speeds(&found.rungs, canvas));
+    if !counted {
+        text.push_str("  Instructions were not counted: apt-get install valgrind.\n");
+    }
     text
 }
 
 /// Where to go from here; `program` is how the command was called.
-pub fn closing(program: &str, results: &Path, style: Style) -> String {
+pub fn closing(program: &str, directory: &Path, style: Style) -> String {
+    let database = directory.join(DATABASE).display().to_string();
     let next = [
-        ("run tpcc --warehouses 20 --seconds 10", "a larger database"),
-        ("run tpcc --mix paper --profile bare --counter auto", "instructions, call by call"),
-        ("run tpcc --sweep warehouses=1,5,20 --rounds 3", "how cost grows with size"),
-        ("run tpcc --warehouses 1 --transactions 10k --dump rows", "keep the rows as text"),
-        ("check rows --tamper c05", "break a rule in them and see it noticed"),
+        (format!("check {database}"), "verify the files it left"),
+        ("dissect tpcc --lattice --html costs.html".to_owned(), "all of it, at 5 warehouses"),
+        ("paper lg/fig5".to_owned(), "the paper's figures beside ours"),
+        ("run tpcc --warehouses 20 --seconds 10".to_owned(), "a larger database"),
+        ("run tpcc --list-profiles".to_owned(), "every combination of parts"),
     ];
     let mut text = format!("\n{}\n", style.strong("Next"));
     for (arguments, meaning) in next {
         let meaning = style.faint(&format!("# {meaning}"));
-        text.push_str(&format!("  {program} {arguments:<54} {meaning}\n"));
+        text.push_str(&format!("  {program} {arguments:<44} {meaning}\n"));
     }
-    text.push_str(&format!("\n  Every figure is in {}.\n", results.display()));
+    text.push_str(&format!(
+        "\n  Every figure is in {}, drawn in {}.\n",
+        directory.join(RESULTS).display(),
+        directory.join(PAGE).display()
+    ));
     text
 }

@@ -29,7 +29,10 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
     }
     text.push('\n');
     text.push_str(&speeds(&dissection.rungs, canvas));
-    if figures::goes_down(dissection) {
+    for transaction in transactions.map(in_order).unwrap_or_default() {
+        text.push_str(&work(&dissection.rungs, transaction, canvas));
+    }
+    if figures::goes_down(dissection) || !dissection.components.is_empty() {
         for transaction in transactions.map(in_order).unwrap_or_default() {
             text.push('\n');
             text.push_str(&components(dissection, transaction, canvas));
@@ -38,6 +41,8 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
             text.push('\n');
             text.push_str(&matrix(transaction, &dissection.matrix[transaction], canvas));
         }
+    }
+    if figures::goes_down(dissection) {
         text.push_str(&format!("\n{}\n", canvas.style.strong(Figure::Throughput.title())));
         text.push_str(&rows(&Figure::Throughput.rows(dissection), canvas));
     }
@@ -61,7 +66,10 @@ pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
 
 /// `tpcc · paper mix · 5 warehouses · …`
 pub fn title(dissection: &Dissection) -> String {
-    let scale = dissection.warehouses.map_or_else(String::new, |w| format!(" · {w} warehouses"));
+    let scale = dissection.warehouses.map_or_else(String::new, |warehouses| match warehouses {
+        1 => " · 1 warehouse".to_owned(),
+        many => format!(" · {many} warehouses"),
+    });
     let counted = match dissection.counter.as_str() {
         "none" => "not counted".to_owned(),
         counter => format!("{} counted by {counter}", separated(dissection.counted)),
@@ -136,7 +144,7 @@ fn rung_label(rung: &Rung) -> String {
 }
 
 /// Every rung's speed.
-fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
+pub fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
     let title = "committed transactions per second, and processor time of one";
     let mut text = format!("{}\n", canvas.style.strong(title));
     let most = rungs.iter().map(|rung| rung.measured.tps).fold(0.0, f64::max);
@@ -152,6 +160,37 @@ fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
         let line = format!("  {label}{padding} {tps:>9} {us:>11}  {bar}{mark}");
         text.push_str(line.trim_end());
         text.push('\n');
+    }
+    text
+}
+
+/// How often components were used at the first rung, and where that changes; nothing in a build that
+/// does not count it.
+fn work(rungs: &[Rung], transaction: &str, canvas: Canvas) -> String {
+    let of = |rung: &Rung, name: &str| {
+        let per = *rung.measured.by_transaction.get(transaction)?.work.get(name)?;
+        Some(if per == 0.0 { "0".to_owned() } else { quantity(per) })
+    };
+    let first = rungs.first().and_then(|rung| rung.measured.by_transaction.get(transaction));
+    let names: Vec<&String> = first.iter().flat_map(|cost| cost.work.keys()).collect();
+    let Some(widest) = names.iter().map(|name| name.len()).max() else { return String::new() };
+    let title = format!("{}: how often components are used", paper::name(transaction));
+    let mut text = format!("\n{}\n", canvas.style.strong(&title));
+    for name in names {
+        let mut last = of(&rungs[0], name).unwrap_or_else(missing);
+        let mut said = last.clone();
+        for rung in &rungs[1..] {
+            let (now, switch) = (of(rung, name).unwrap_or_else(missing), rung.switch.as_deref());
+            if now != last {
+                said.push_str(&format!(", {now} from {}", switch.unwrap_or_default()));
+                last = now;
+            }
+        }
+        let lines = wrapped(&said, canvas.width().saturating_sub(widest + 6));
+        for (i, line) in lines.iter().enumerate() {
+            let name = if i == 0 { name.as_str() } else { "" };
+            text.push_str(&format!("  {name:<widest$}  {line}\n"));
+        }
     }
     text
 }

@@ -62,6 +62,19 @@ impl Header {
             seed: settings.count(&settings::SEED),
         }
     }
+
+    /// The same with settings that only its command has; they identify the result too.
+    #[must_use]
+    pub fn and(mut self, own: &[(&str, Json)]) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(&self.settings_hash);
+        for (name, value) in own {
+            digest.update(format!("\n{name}={value}"));
+            self.settings.insert((*name).to_owned(), value.clone());
+        }
+        self.settings_hash = short_hash(digest);
+        self
+    }
 }
 
 /// A setting's value in results: times in seconds, no value as null.
@@ -88,6 +101,11 @@ pub fn settings_hash(settings: &Settings) -> String {
     for setting in identifying {
         digest.update(format!("{}={}\n", setting.name, value_json(settings.get(setting))));
     }
+    short_hash(digest)
+}
+
+/// Sixteen hexadecimal digits of a digest.
+fn short_hash(digest: Sha256) -> String {
     let mut text = String::new();
     for byte in digest.finalize().iter().take(8) {
         let written = write!(text, "{byte:02x}");
@@ -177,6 +195,17 @@ mod tests {
         {
             assert_ne!(hash, with(name, value), "{name}");
         }
+    }
+
+    #[test]
+    fn what_only_a_command_has_identifies_its_results() {
+        let build = Build { version: "0.1.0", commit: "0123456789ab" };
+        let header = || Header::new("dissect", build, &Settings::default(), &Host::read());
+        let with = |ladder: &str| header().and(&[("ladder", ladder.into())]);
+        assert_ne!(with("paper").settings_hash, header().settings_hash);
+        assert_ne!(with("paper").settings_hash, with("product").settings_hash);
+        assert_eq!(with("paper").settings["ladder"], "paper");
+        assert_eq!(with("paper").settings_hash.len(), 16);
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod check;
 mod compare;
 mod count;
 mod demo;
+mod dissect;
+mod paper;
 mod report;
 mod run;
 mod settings;
@@ -21,6 +23,7 @@ const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("T
 const EXAMPLES: &str = "\
 Examples:
   tombolo demo                                          see what it can do, in three minutes
+  tombolo dissect tpcc --warehouses 1                   what each part of an engine costs
   tombolo run tpcc --warehouses 5 --seconds 5           run a benchmark, verified
   tombolo run tpcc --sweep profile=bare,memory --json   compare settings, for scripts";
 
@@ -40,6 +43,8 @@ enum Command {
     Settings(settings::Arguments),
     Compare(compare::Arguments),
     Demo(demo::Arguments),
+    Dissect(dissect::Arguments),
+    Paper(paper::Arguments),
     Report(report::Arguments),
     #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
@@ -53,6 +58,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Settings(arguments) => settings::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Dissect(arguments) => dissect::run(&arguments),
+        Command::Paper(arguments) => paper::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
     }

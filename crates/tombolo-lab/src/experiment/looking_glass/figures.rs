@@ -5,6 +5,7 @@
 //! paper has is here, with or without ours; a bar that it draws without a number has no number here
 //! either (LG-E8). Not here: running anything.
 
+use super::ladder::CONVENTIONAL;
 use super::paper::{self, Transaction};
 use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung};
 
@@ -156,9 +157,11 @@ fn without(dissection: &Dissection, removed: usize) -> Option<&Measured> {
     (off == Component::MAIN[..removed]).then(|| bars[removed].measured)
 }
 
-/// Whether the ladder begins with the whole engine: all do but the product's.
+/// Whether the ladder begins with the whole engine and goes on from there: all do but the product's,
+/// and the two rungs of a single switch.
 pub fn goes_down(dissection: &Dissection) -> bool {
-    dissection.ladder != PRODUCT_LADDER
+    let first = dissection.rungs.first().map(|rung| rung.measured.profile.as_str());
+    dissection.ladder != PRODUCT_LADDER && first == Some(CONVENTIONAL) && dissection.rungs.len() > 2
 }
 
 /// The rung that turns a switch on a ladder that goes down; without one, the first.

@@ -1,12 +1,19 @@
 //! *OLTP Through the Looking Glass*: an engine taken apart, component by component.
 //!
-//! [`result`] is what `dissect` and `paper` print; [`mod@derive`] is what follows from a ladder or a
-//! lattice; [`paper`] holds the paper's numbers, [`figures`] puts ours beside them.
+//! [`dissect`] measures the profiles of a [`ladder`] and of what belongs to it (`measure.rs`), and
+//! `summary.rs` says what follows. [`result`] is what `dissect` and `paper` print; [`mod@derive`] is
+//! what follows from a ladder or a lattice; [`paper`] holds the paper's numbers, [`figures`] puts
+//! ours beside them, [`reproduce`] runs what a figure needs.
 
 pub mod derive;
+pub mod dissect;
 pub mod figures;
+pub mod ladder;
+mod measure;
 pub mod paper;
+pub mod reproduce;
 pub mod result;
+mod summary;
 
 #[cfg(test)]
 mod tests;

@@ -114,11 +114,24 @@ pub struct Cost {
     /// counter.
     #[serde(default)]
     pub calls: BTreeMap<Call, f64>,
+    /// Instructions of one that aborted by its own decision; null where none did, or without a
+    /// counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted_instructions: Option<f64>,
     /// How often a component was used, per transaction, from the build with probes: `locks`,
     /// `latches`, `pins`, `log_records`, `log_bytes`, `lsn_writes`, `compares`, `page_copies`. A
     /// removed component's are 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub work: BTreeMap<String, f64>,
+}
+
+/// How fast a profile is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Committed transactions per second of wall clock.
+    pub tps: f64,
+    /// Processor time per committed transaction, in nanoseconds.
+    pub ns_per_transaction: f64,
 }
 
 /// One profile, measured.
@@ -138,6 +151,9 @@ pub struct Measured {
     /// Processor time per committed transaction, in nanoseconds, from the same native run; all
     /// types of the mix together.
     pub ns_per_transaction: f64,
+    /// The same with the log kept in memory, where `durability` is not `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_in_memory: Option<Speed>,
     /// By type of transaction.
     pub by_transaction: BTreeMap<Transaction, Cost>,
 }
@@ -289,6 +305,9 @@ pub struct Dissection {
     /// The paper's figures for the rows of `components`; a row is missing where it prints none.
     #[serde(default)]
     pub paper: Shares,
+    /// What one load that misses every cache cost here meanwhile, in nanoseconds.
+    #[serde(default)]
+    pub miss_ns: Option<f64>,
     /// What a reader has to know, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -1,0 +1,428 @@
+//! Measuring the profiles of a dissection: times, the rows that are left, instructions, cycles.
+//!
+//! Times come first, one profile after the other, while nothing else runs; then the counts, as many
+//! at once as there are cores. What was saved is opened, never loaded again.
+//!
+//! Invariant: a profile whose rows differ from those before it, or are not consistent, ends the
+//! dissection at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::settings;
+use tombolo_engine::threads;
+use tombolo_storage::log::Durability;
+
+use super::dissect::DissectPlan;
+use super::result::{Call, Cost, Speed, Transaction};
+use crate::counters::{Category, miss};
+use crate::counting::{self, Counter, GroupCost};
+use crate::drive::{Bound, Driver, Tally, Throughput, kind_name};
+use crate::failure::Failure;
+use crate::host;
+use crate::instance::{Instance, Verification};
+use crate::progress::Progress;
+use crate::report::separated;
+use crate::run::{Plan, WARM_UP};
+use crate::saved::{self, SavedDatabases, WorkDirectory};
+use crate::work::WorkDone;
+
+/// Transactions between two looks at that clock.
+const DURABLE_SLICE: u64 = 500;
+/// A counted process takes at least this much memory besides its database.
+const COUNTED_FIXED_BYTES: u64 = 512 << 20;
+/// The end of a group's name whose transactions abort.
+const ABORTED: &str = "_aborted";
+
+/// What was measured of a profile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Profile {
+    pub(super) state_hash: String,
+    pub(super) durability: &'static str,
+    /// The best of the rounds.
+    pub(super) speed: Speed,
+    /// Where the log was also on a disk.
+    pub(super) durable: Option<Speed>,
+    pub(super) costs: BTreeMap<Transaction, Cost>,
+    /// One per repeat.
+    pub(super) counts: Vec<BTreeMap<Transaction, f64>>,
+    pub(super) sum_error_percent: Option<f64>,
+}
+
+/// Everything that was measured.
+pub(super) struct Found {
+    pub(super) profiles: BTreeMap<&'static str, Profile>,
+    pub(super) notes: Vec<String>,
+    pub(super) miss_ns: Option<f64>,
+}
+
+/// A profile and how it runs.
+struct Subject {
+    name: &'static str,
+    plan: Plan,
+}
+
+/// Where profiles are measured.
+pub(super) struct Workbench<'p> {
+    plan: &'p DissectPlan,
+    saved: SavedDatabases,
+    subjects: Vec<Subject>,
+    clock: SystemClock,
+    found: Found,
+}
+
+fn check(error: &dyn std::fmt::Display) -> Failure {
+    Failure::check(error.to_string())
+}
+
+impl<'p> Workbench<'p> {
+    /// Loads and saves what the profiles of `plan` open.
+    pub(super) fn new(plan: &'p DissectPlan, progress: &mut dyn Progress) -> Result<Self, Failure> {
+        let durable = !plan.durable().is_empty();
+        let directory = WorkDirectory::create(&plan.parent, durable, plan.volatile_ok)?;
+        let mut saved = SavedDatabases::new(directory);
+        let mut subjects = Vec::new();
+        for name in plan.profiles() {
+            let mut own = plan.of(name)?;
+            own.saved = saved.make(&own, progress)?;
+            subjects.push(Subject { name, plan: own });
+        }
+        let clock = SystemClock::new();
+        let found = Found { profiles: BTreeMap::new(), notes: Vec::new(), miss_ns: None };
+        Ok(Self { plan, saved, subjects, clock, found })
+    }
+
+    /// Times every profile, and compares the rows they leave.
+    pub(super) fn time(&mut self, progress: &mut dyn Progress) -> Result<(), Failure> {
+        let rounds = self.plan.settings.count(&settings::ROUNDS);
+        let all = self.subjects.len() as f64 * rounds as f64;
+        let mut done = 0.0;
+        progress.begin("running every profile");
+        self.found.miss_ns = miss::miss_ns(&mut || self.clock.now_ns(), miss::PROBE_BYTES).ok();
+        for round in 0..rounds {
+            for subject in &self.subjects {
+                progress.part(done / all, subject.name);
+                let (mut instance, throughput) = run_in_memory(&subject.plan, &self.clock)?;
+                let speed = speed(&throughput);
+                let profile = self.found.profiles.entry(subject.name).or_default();
+                if round == 0 {
+                    (profile.speed, profile.durability) = (speed, "none");
+                    progress.part((done + 0.3) / all, &format!("{}: verifying", subject.name));
+                    profile.state_hash = verified(self.plan, subject.name, &mut *instance)?;
+                    drop(instance);
+                    profile.costs = work(&subject.plan)?;
+                    self.compare(subject.name)?;
+                } else {
+                    profile.speed.tps = profile.speed.tps.max(speed.tps);
+                    let ns = &mut profile.speed.ns_per_transaction;
+                    *ns = ns.min(speed.ns_per_transaction);
+                }
+                done += 1.0;
+            }
+        }
+        progress.end();
+        Ok(())
+    }
+
+    /// Compares the rows a profile left with those of the first one.
+    fn compare(&self, name: &str) -> Result<(), Failure> {
+        let left = |name: &str| {
+            let profile = self.found.profiles.get(name);
+            (self.plan.name_of(name), profile.map_or("", |profile| &profile.state_hash))
+        };
+        let ((first, expected), (other, hash)) = (left(self.subjects[0].name), left(name));
+        verify_same(&other, hash, &first, expected)
+    }
+
+    /// Times the rungs whose log goes to a disk once more, with commits that wait for it.
+    pub(super) fn time_durable(&mut self, progress: &mut dyn Progress) -> Result<(), Failure> {
+        let durable = self.plan.durable();
+        progress.begin("running with the log on disk");
+        for (i, name) in durable.iter().enumerate() {
+            progress.part(i as f64 / durable.len() as f64, name);
+            let Some(subject) = self.subjects.iter().find(|subject| subject.name == *name) else {
+                continue;
+            };
+            let plan = Plan { durability: self.plan.durability, ..subject.plan.clone() };
+            let Some(saved) = &plan.saved else { continue };
+            let directory = self.saved.directory().path().join(format!("log-{i}"));
+            let mut instance = saved::with_log_on_disk(&plan, saved, &directory)?;
+            let (throughput, is_whole) =
+                run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
+            if is_whole && let Some(profile) = self.found.profiles.get(name) {
+                let hash = instance.state_hash().map_err(|error| check(&error))?.to_string();
+                let durable = format!("{} with its log on disk", self.plan.name_of(name));
+                verify_same(&durable, &hash, "without", &profile.state_hash)?;
+            }
+            drop(instance);
+            // The log is of no use any more; the directory goes with all others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let profile = self.found.profiles.entry(subject.name).or_default();
+            profile.durable = Some(speed(&throughput));
+            profile.durability = durability_name(plan.durability);
+            self.found.notes.push(format!(
+                "{name}: timed with its log on {} and commits that wait for it ({}), over {} \
+                 transactions; counted with its log kept in memory",
+                self.saved.directory().file_system(),
+                profile.durability,
+                separated(throughput.tally.done())
+            ));
+        }
+        progress.end();
+        Ok(())
+    }
+
+    /// Counts every profile whose costs are part of the result.
+    pub(super) fn count(
+        &mut self,
+        counter: Option<Counter>,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Failure> {
+        let Some(counter) = counter else { return Ok(()) };
+        let is_counted = |subject: &&Subject| self.plan.is_counted(subject.name);
+        let subjects: Vec<&Subject> = self.subjects.iter().filter(is_counted).collect();
+        let repeat = self.plan.settings.count(&settings::REPEAT);
+        progress.begin("measuring cycles");
+        for (i, subject) in subjects.iter().enumerate() {
+            progress.part(i as f64 / subjects.len() as f64, subject.name);
+            let cycles = counting::cycles(&subject.plan)?;
+            let profile = self.found.profiles.entry(subject.name).or_default();
+            for group in cycles.iter().filter(|group| !group.name.ends_with(ABORTED)) {
+                let cost = profile.costs.entry(group.name.clone()).or_default();
+                cost.cycles = Some(group.instructions);
+            }
+        }
+        progress.end();
+        progress.begin(&format!("counting by {}", counter.name()));
+        let at_once = counts_at_once(counter, &subjects);
+        let all = (subjects.len() as u64 * repeat) as f64;
+        let mut counted = Vec::new();
+        for _ in 0..repeat {
+            let mut counts = Vec::new();
+            threads::ordered_parallel(
+                &subjects,
+                at_once,
+                |subject| (subject.name, counting::count(counter, &subject.plan)),
+                |(name, count)| {
+                    counted.push(());
+                    progress.part(counted.len() as f64 / all, name);
+                    counts.push((name, count));
+                },
+            );
+            for (name, count) in counts {
+                self.found.profiles.entry(name).or_default().add_count(&count?);
+            }
+        }
+        progress.end();
+        Ok(())
+    }
+
+    /// What was found; the saved databases are removed.
+    pub(super) fn end(self) -> Found {
+        self.found
+    }
+}
+
+impl Profile {
+    /// Notes one count; the first one's figures are those of the result.
+    fn add_count(&mut self, groups: &[GroupCost]) {
+        let is_first = self.counts.is_empty();
+        let mut counts = BTreeMap::new();
+        for group in groups {
+            let error = self.sum_error_percent.unwrap_or(0.0);
+            self.sum_error_percent = Some(error.max(group.sum_error_percent()));
+            if let Some(name) = group.name.strip_suffix(ABORTED) {
+                let cost = self.costs.entry(name.to_owned()).or_default();
+                cost.aborted_instructions.get_or_insert(group.instructions);
+                continue;
+            }
+            counts.insert(group.name.clone(), group.instructions);
+            if is_first {
+                let cost = self.costs.entry(group.name.clone()).or_default();
+                cost.instructions = Some(group.instructions);
+                cost.calls = calls(group);
+            }
+        }
+        self.counts.push(counts);
+    }
+}
+
+fn calls(group: &GroupCost) -> BTreeMap<Call, f64> {
+    let names = Category::ALL.iter().map(|category| category.name().to_owned());
+    names.zip(group.categories).collect()
+}
+
+fn durability_name(durability: Durability) -> &'static str {
+    match durability {
+        Durability::None => "none",
+        Durability::Async => "async",
+        Durability::Group => "group",
+        Durability::Sync => "sync",
+    }
+}
+
+/// How many counts run at the same time. One by valgrind is two processes; one by the processor is
+/// this process, and disturbed by any other.
+fn counts_at_once(counter: Counter, subjects: &[&Subject]) -> usize {
+    match counter {
+        Counter::Perf => 1,
+        Counter::Callgrind => {
+            let pool = |subject: &&Subject| subject.plan.options().paged.pool_bytes as u64;
+            let most = subjects.iter().map(pool).max().unwrap_or(0);
+            let by_memory = host::available_bytes() / (2 * (most + COUNTED_FIXED_BYTES));
+            (threads::available() / 2).min(by_memory as usize).max(1)
+        }
+    }
+}
+
+fn speed(throughput: &Throughput) -> Speed {
+    let committed = throughput.tally.total().committed.max(1) as f64;
+    Speed {
+        tps: throughput.per_second(),
+        ns_per_transaction: throughput.engine_cpu.as_nanos() as f64 / committed,
+    }
+}
+
+/// Runs the transactions of `plan`, after those of the warm-up.
+fn run_in_memory(
+    plan: &Plan,
+    clock: &SystemClock,
+) -> Result<(Box<dyn Instance>, Throughput), Failure> {
+    let mut instance = saved::database(plan, plan.options(), plan.load_threads, &mut ())?;
+    let mut inputs = plan.inputs();
+    let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
+    driver.warm_up(&mut *instance, WARM_UP)?;
+    let throughput = driver.run(&mut *instance, plan.bound, &mut |_, _| {})?;
+    Ok((instance, throughput))
+}
+
+/// The same until time is over; whether all transactions ran.
+fn run_durably(
+    plan: &Plan,
+    time: Duration,
+    instance: &mut dyn Instance,
+    clock: &SystemClock,
+) -> Result<(Throughput, bool), Failure> {
+    let Bound::Transactions(wanted) = plan.bound else {
+        return Ok((Throughput::default(), false));
+    };
+    let mut inputs = plan.inputs();
+    let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
+    let start = clock.now_ns();
+    let mut run = |transactions: u64| -> Result<(Throughput, bool), Failure> {
+        let mut sum = Throughput::default();
+        let mut rest = transactions;
+        while rest > 0 && u128::from(clock.now_ns() - start) < time.as_nanos() {
+            let now = rest.min(DURABLE_SLICE);
+            let part = driver.run(instance, Bound::Transactions(now), &mut |_, _| {})?;
+            rest -= now;
+            sum.tally.add(&part.tally);
+            sum.wall += part.wall;
+            sum.engine_cpu += part.engine_cpu;
+        }
+        Ok((sum, rest == 0))
+    };
+    match run(WARM_UP as u64)? {
+        (warm_up, false) => Ok((warm_up, false)), // there is nothing else to tell of such a disk
+        (_, true) => run(wanted),
+    }
+}
+
+/// Refuses rows that differ.
+fn verify_same(other: &str, hash: &str, first: &str, expected: &str) -> Result<(), Failure> {
+    if hash == expected {
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "{other} left other rows than {first} ({hash} and {expected}): this is a defect, please \
+         report the command"
+    )))
+}
+
+/// The hash of the rows that were left, all checks of which held.
+fn verified(
+    plan: &DissectPlan,
+    name: &str,
+    instance: &mut dyn Instance,
+) -> Result<String, Failure> {
+    let Verification { damage, .. } = instance.verify().map_err(|error| check(&error))?;
+    if let Some(finding) = damage.first() {
+        return Err(Failure::check(format!(
+            "{}: check {} failed: {}: this is a defect, please report the command",
+            plan.name_of(name),
+            finding.check,
+            finding.what
+        )));
+    }
+    Ok(instance.state_hash().map_err(|error| check(&error))?.to_string())
+}
+
+/// What components were asked to do, by type of transaction, in a build that counts it: empty in
+/// any other.
+fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
+    let mut costs = BTreeMap::new();
+    if WorkDone::default().per_transaction(1).is_none() {
+        return Ok(costs);
+    }
+    let mut instance = saved::database(plan, plan.options(), plan.load_threads, &mut ())?;
+    let clock = SystemClock::new();
+    let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
+    for input in plan.inputs().take(plan.counted) {
+        let mut tally = Tally::default();
+        let name = kind_name(input.kind());
+        let executed = instance.run_on_all(&[input], &clock, &mut tally);
+        let executed = executed.map_err(|stop| check(&stop))?;
+        if tally.total().committed == 1 {
+            let (count, sum) = sums.entry(name).or_default();
+            *count += 1;
+            sum.add(&executed.work);
+        }
+    }
+    for (name, (count, sum)) in sums {
+        let work = sum.per_transaction(count).unwrap_or_default();
+        let work = work.into_iter().map(|(name, per)| (name.to_owned(), per)).collect();
+        costs.insert(name.to_owned(), Cost { work, ..Cost::default() });
+    }
+    Ok(costs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Blame;
+
+    #[test]
+    fn other_rows_are_refused_with_the_rung() {
+        verify_same("rung S5 (no-locking)", "0a", "the first rung (conventional)", "0a").unwrap();
+        let first = "the first rung (conventional)";
+        let refused = verify_same("rung S5 (no-locking)", "0b", first, "0a").unwrap_err();
+        assert_eq!(refused.blame(), Blame::Check);
+        let text = refused.to_string();
+        assert!(text.starts_with("rung S5 (no-locking) left other rows than the first"), "{text}");
+        assert!(text.contains("(0b and 0a)"), "{text}");
+    }
+
+    #[test]
+    fn the_first_count_is_the_result_and_all_are_kept() {
+        let group = |name: &str, instructions: f64| GroupCost {
+            name: name.to_owned(),
+            transactions: 10,
+            instructions,
+            categories: [instructions / 8.0; Category::CALLS + 1],
+        };
+        let mut profile = Profile::default();
+        profile.add_count(&[group("payment", 80.0), group("new_order_aborted", 8.0)]);
+        profile.add_count(&[group("payment", 88.0), group("new_order_aborted", 9.0)]);
+        let payment = &profile.costs["payment"];
+        assert_eq!((payment.instructions, payment.calls["begin"]), (Some(80.0), 10.0));
+        assert_eq!(payment.calls.len(), Category::ALL.len());
+        assert_eq!(profile.costs["new_order"].aborted_instructions, Some(8.0));
+        assert_eq!(
+            profile.counts.iter().map(|count| count["payment"]).collect::<Vec<_>>(),
+            [80.0, 88.0]
+        );
+        assert_eq!(profile.counts[0].len(), 1, "aborts are no type of their own");
+        assert_eq!(profile.sum_error_percent, Some(0.0));
+    }
+}

@@ -1,0 +1,149 @@
+//! `tombolo dissect`: what each component of the engine costs.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use tombolo_engine::settings::{self, Setting, Settings};
+use tombolo_lab::experiment::looking_glass::dissect::{self, DissectPlan, Scope};
+use tombolo_lab::experiment::looking_glass::ladder::{self, Ladder};
+use tombolo_lab::experiment::looking_glass::paper::Switch;
+use tombolo_lab::experiment::looking_glass::result::{Dissection, Headed};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::{Header, dissection, html};
+
+use super::{BUILD, verify_workload};
+use crate::bar::Bar;
+use crate::flags::{self, Flags};
+use crate::output::{self, Output};
+
+/// What a dissection depends on; it decides itself which profile runs which transactions.
+#[derive(Clone, Debug)]
+pub(super) struct DissectSettings;
+
+impl flags::Scope for DissectSettings {
+    const SETTINGS: &'static [&'static Setting] = &[
+        &settings::WAREHOUSES,
+        &settings::TRANSACTIONS,
+        &settings::ROUNDS,
+        &settings::COUNTER,
+        &settings::COUNTED,
+        &settings::REPEAT,
+        &settings::DURABILITY,
+        &settings::DATA,
+        &settings::POOL_BYTES,
+        &settings::LOG_BUFFER_BYTES,
+        &settings::LOAD_THREADS,
+        &settings::MEMORY_LIMIT,
+        &settings::SEED,
+    ];
+    const DEFAULTS: &'static [(&'static Setting, &'static str)] =
+        &[(&settings::TRANSACTIONS, "40k"), (&settings::COUNTER, "auto")];
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo dissect tpcc                                   the paper's ladder, rung by rung
+  tombolo dissect tpcc --warehouses 1 --only locking     one switch, quickly
+  tombolo dissect tpcc --lattice --html report.html      costs whatever the order, as a page
+  tombolo dissect tpcc --ladder product --counter none   what a user keeps, in time only
+
+Every profile runs the same transactions and has to leave the same rows. Databases are loaded once
+per layout into a directory under --data (here by default), which is removed at the end.";
+
+/// Take the engine apart and show what each of its components costs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The workload: tpcc
+    workload: String,
+    /// In which order switches are turned: paper, reverse-locks (latching before locking), or
+    /// product (from the bare store up to what a user runs)
+    #[arg(long, value_name = "NAME", default_value = "paper")]
+    ladder: String,
+    /// Measure only this switch: S1 to S11, or its name
+    #[arg(long, value_name = "SWITCH")]
+    only: Option<String>,
+    /// Also measure all 32 combinations of the main components, for costs whatever the order
+    #[arg(long)]
+    lattice: bool,
+    /// Also write the result as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Let files lie on a file system that keeps nothing
+    #[arg(long)]
+    volatile_ok: bool,
+    #[command(flatten)]
+    flags: Flags<DissectSettings>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    verify_workload(&arguments.workload)?;
+    let scope = Scope {
+        ladder: ladder_named(&arguments.ladder)?,
+        only: arguments.only.as_deref().map(switch_named).transpose()?,
+        lattice: arguments.lattice,
+    };
+    let settings = arguments.flags.settings()?;
+    let mut plan = DissectPlan::new(&settings, scope)?;
+    plan.volatile_ok = arguments.volatile_ok;
+    if let Some(path) = &arguments.html {
+        verify_writable(path)?;
+    }
+    let found = dissect::dissect(&plan, &mut Bar::default())?;
+    let result = Headed { header: header("dissect", &plan.settings, scope), found };
+    if let Some(path) = &arguments.html {
+        write_page(path, &[output::json(&result)?])?;
+    }
+    show(Output::new(arguments.flags.json), &result)
+}
+
+/// Gives a dissection to whoever reads it.
+pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Failure> {
+    output.result(result, |result, _| dissection::text(&result.found, output.canvas()))
+}
+
+/// The common fields of a result that covers `scope`.
+pub(super) fn header(command: &'static str, settings: &Settings, scope: Scope) -> Header {
+    Header::new(command, BUILD, settings, &Host::read()).and(&[
+        ("ladder", scope.ladder.name().into()),
+        ("only", scope.only.map(|switch| switch.key).into()),
+        ("lattice", scope.lattice.into()),
+    ])
+}
+
+fn ladder_named(name: &str) -> Result<Ladder, Failure> {
+    Ladder::find(name).ok_or_else(|| {
+        let names = Ladder::ALL.map(Ladder::name).join(", ");
+        Failure::usage(format!("there is no ladder {name}: use one of {names}"))
+    })
+}
+
+fn switch_named(name: &str) -> Result<&'static Switch, Failure> {
+    ladder::find_switch(name).ok_or_else(|| {
+        let names = ladder::switch_names().join(", ");
+        Failure::usage(format!("there is no switch {name}: use one of {names}"))
+    })
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    let path = path.display();
+    Failure::environment(format!("{path} cannot be written: {error}: give another file"))
+}
+
+/// Refuses a file that cannot be written, before anything takes long.
+fn verify_writable(path: &Path) -> Result<(), Failure> {
+    let is_new = !path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| unwritable(path, &error))?;
+    if is_new {
+        fs::remove_file(path).map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes results, each a line of JSON, as a page.
+pub(super) fn write_page(path: &Path, results: &[String]) -> Result<(), Failure> {
+    let stored = html::read("the result", results.join("\n").as_bytes())?;
+    fs::write(path, html::page(&stored)).map_err(|error| unwritable(path, &error))
+}
