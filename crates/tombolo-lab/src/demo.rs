@@ -1,14 +1,30 @@
-//! What a demonstration does: which runs, in which order, and why each.
+//! What a demonstration does: which runs, in which order, and why each; then the engine taken apart.
 //!
-//! Bounded by transactions, not by time: the state that is left, and so its hash, is the same on
-//! every machine and for both profiles. Small enough for a laptop, and for three minutes. Not here:
-//! what is printed (`report/demo.rs`).
+//! Small enough for a laptop with two cores, and for three minutes, whether or not there is
+//! something to count instructions with. What is bounded by transactions leaves the same rows on
+//! every machine. Not here: what is printed (`report/demo.rs`).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
 
 use tombolo_engine::settings::{Settings, Source};
 
-use crate::counting::Counter;
+use crate::dump_files::reason;
+use crate::experiment::looking_glass::dissect::{DissectPlan, Scope};
+use crate::experiment::looking_glass::ladder::Ladder;
 use crate::failure::Failure;
-use crate::report::run::RunResult;
+use crate::run::Plan;
+
+/// The directory of the database that is kept, in the demonstration's.
+pub const DATABASE: &str = "database";
+/// The results, one object a line.
+pub const RESULTS: &str = "results.jsonl";
+/// The same as a page.
+pub const PAGE: &str = "report.html";
+
+type Values = &'static [(&'static str, &'static str)];
 
 /// One run of the demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,99 +32,151 @@ pub struct Step {
     /// What it shows.
     pub title: &'static str,
     /// Its settings, besides the defaults.
-    settings: &'static [(&'static str, &'static str)],
-    /// Whether it counts instructions, where something can.
-    counts: bool,
+    settings: Values,
+    /// Whether its files are kept.
+    keeps_files: bool,
 }
 
 /// The runs, in order.
 pub static STEPS: &[Step] = &[
     Step {
-        title: "The five transactions of TPC-C on the default profile, which can undo what it changed",
-        settings: &[("profile", "memory"), ("mix", "standard"), ("transactions", "1M")],
-        counts: false,
+        title: "In memory: profile memory, the five transactions of TPC-C, one thread",
+        settings: &[("profile", "memory"), ("mix", "standard"), ("transactions", "500k")],
+        keeps_files: false,
     },
     Step {
-        title: "The two transactions the paper \"OLTP Through the Looking Glass\" measured",
-        settings: &[("profile", "memory"), ("mix", "paper"), ("transactions", "1M")],
-        counts: false,
-    },
-    Step {
-        title: "The same on profile bare: no undo, nothing but rows and indexes",
-        settings: &[("profile", "bare"), ("mix", "paper"), ("transactions", "1M")],
-        counts: false,
-    },
-    Step {
-        title: "Where the instructions go (a smaller database: 1 warehouse)",
+        title: "Durable: profile conventional, each answer waits until its log is on disk, 8 threads",
         settings: &[
-            ("profile", "memory"),
-            ("mix", "paper"),
-            ("warehouses", "1"),
-            ("transactions", "200k"),
-            ("counted", "1k"),
+            ("profile", "conventional"),
+            ("mix", "standard"),
+            ("durability", "group"),
+            ("warehouses", "2"),
+            ("threads", "8"),
+            ("seconds", "8s"),
+            ("latency_transactions", "5k"),
         ],
-        counts: true,
+        keeps_files: true,
     },
 ];
 
-/// The settings of each step.
-///
-/// # Errors
-/// When one does not take its value.
-pub fn settings_of_steps(base: &Settings) -> Result<Vec<Settings>, Failure> {
-    let settings_of = |step: &Step| {
-        let mut settings = base.clone();
-        let counter = step.counts.then_some(("counter", "auto"));
-        for (name, value) in step.settings.iter().copied().chain(counter) {
-            let set = settings.set(name, value, Source::Flag);
-            set.map_err(|error| Failure::usage(error.to_string()))?;
+/// What the engine is taken apart with.
+const DISSECTION: Values = &[
+    ("warehouses", "1"),
+    ("transactions", "5k"),
+    ("counter", "auto"),
+    ("counted", "300"),
+    ("durability", "group"),
+];
+
+/// A slow disk may take no more of the demonstration than this, twice.
+const DURABLE_MAX: Duration = Duration::from_secs(3);
+
+/// What a demonstration does.
+#[derive(Debug)]
+pub struct Demonstration {
+    /// The runs, with their settings.
+    pub runs: Vec<(&'static Step, Settings, Plan)>,
+    /// What comes after them.
+    pub dissection: DissectPlan,
+}
+
+impl Demonstration {
+    /// A demonstration whose files lie in `directory`.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or the machine cannot run it.
+    pub fn new(base: &Settings, directory: &Path) -> Result<Self, Failure> {
+        let database = directory.join(DATABASE).display().to_string();
+        let mut runs = Vec::new();
+        for step in STEPS {
+            let mut settings = with(base, step.settings)?;
+            if step.keeps_files {
+                settings = with(&settings, &[("data", &database)])?;
+            }
+            let mut plan = Plan::new(&settings)?;
+            // It says where its files lie, and what that is worth.
+            plan.volatile_ok = true;
+            plan.verify_machine()?;
+            runs.push((step, settings, plan));
         }
-        Ok(settings)
-    };
-    STEPS.iter().map(settings_of).collect()
+        let scope = Scope { ladder: Ladder::Paper, only: None, lattice: false };
+        let directory = directory.display().to_string();
+        let settings = with(&with(base, DISSECTION)?, &[("data", &directory)])?;
+        let mut dissection = DissectPlan::new(&settings, scope)?;
+        dissection.volatile_ok = true;
+        dissection.durable_max = DURABLE_MAX;
+        dissection.variants = false;
+        Ok(Self { runs, dissection })
+    }
 }
 
-/// Whether this machine can count instructions.
-pub fn can_count() -> bool {
-    matches!(Counter::choose("auto"), Ok((Some(_), _)))
+fn with(base: &Settings, values: &[(&str, &str)]) -> Result<Settings, Failure> {
+    let mut settings = base.clone();
+    for (name, value) in values {
+        let set = settings.set(name, value, Source::Flag);
+        set.map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    Ok(settings)
 }
 
-/// Verifies that runs which did the same left the same rows.
+/// Makes the directory that everything goes into. One that holds something is left alone.
 ///
 /// # Errors
-/// When two did not.
-pub fn verify_states(results: &[RunResult]) -> Result<(), Failure> {
-    for (i, result) in results.iter().enumerate() {
-        let same = |other: &&RunResult| {
-            (other.mix, other.warehouses, other.committed)
-                == (result.mix, result.warehouses, result.committed)
-        };
-        if let Some(other) = results[..i].iter().find(same)
-            && other.state_hash != result.state_hash
-        {
-            return Err(Failure::check(format!(
-                "profiles {} and {} left different rows ({} and {}): please report it",
-                other.profile,
-                result.profile,
-                other.state(),
-                result.state()
+/// When it holds something, or cannot be made or written.
+pub fn make_directory(path: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::environment(format!(
+            "directory {} cannot be written: {}: give --out another one",
+            path.display(),
+            reason(&error)
+        ))
+    };
+    match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => {}
+        Ok(true) => {
+            return Err(Failure::usage(format!(
+                "directory {} holds something already, perhaps an earlier demo: remove it or give \
+                 --out another one",
+                path.display()
             )));
         }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(path).map_err(failed)?;
+        }
+        Err(error) => return Err(failed(error)),
     }
-    Ok(())
+    let probe = path.join(".tombolo-writable");
+    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Plan;
+    use crate::failure::Blame;
 
     #[test]
     fn every_step_is_a_plan() {
-        let steps = settings_of_steps(&Settings::default()).unwrap();
-        assert_eq!(steps.len(), STEPS.len());
-        let plans: Vec<_> = steps.iter().map(|step| Plan::new(step).unwrap()).collect();
-        assert_eq!(plans.iter().filter(|plan| plan.counter == "auto").count(), 1);
-        assert!(plans.iter().filter(|plan| plan.counter == "auto").all(|p| p.warehouses == 1));
+        let parent = tempfile::tempdir().unwrap();
+        let demo = Demonstration::new(&Settings::default(), parent.path()).unwrap();
+        assert_eq!(demo.runs.len(), STEPS.len());
+        let kept: Vec<_> = demo.runs.iter().filter_map(|(.., plan)| plan.data.clone()).collect();
+        assert_eq!(kept, [parent.path().join(DATABASE)]);
+        assert_eq!(demo.dissection.parent, parent.path());
+        assert_eq!(demo.dissection.scope.ladder.steps().len(), 12);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing runs yet");
+    }
+
+    #[test]
+    fn a_directory_in_use_is_left_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("a/demo");
+        make_directory(&out).unwrap();
+        make_directory(&out).unwrap();
+        fs::write(out.join(PAGE), b"x").unwrap();
+        let refused = make_directory(&out).unwrap_err();
+        assert_eq!(refused.blame(), Blame::Usage);
+        assert!(refused.to_string().contains("remove it or give --out"), "{refused}");
+        let refused = make_directory(&out.join(PAGE)).unwrap_err();
+        assert_eq!(refused.blame(), Blame::Environment);
     }
 }

@@ -1,21 +1,22 @@
 //! `tombolo demo`: the main job, end to end, for someone who sees it the first time.
 //!
-//! Loads, runs, verifies, counts and shows; every figure it prints is measured while it runs.
+//! Loads, runs in memory and durably, verifies, takes the engine apart and shows what that says;
+//! every figure it prints is measured while it runs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use tombolo_engine::settings::{SEED, Setting};
-use tombolo_lab::demo::{self, STEPS};
-use tombolo_lab::dump_files::DumpDirectory;
+use tombolo_lab::demo::{self, Demonstration};
+use tombolo_lab::experiment::looking_glass::dissect;
+use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::demo as text;
-use tombolo_lab::report::run::RunResult;
-use tombolo_lab::run::Plan;
 
+use super::dissect::{header, write_page};
 use super::run::run_one;
+use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
 
@@ -30,16 +31,16 @@ impl Scope for DemoSettings {
 const EXAMPLES: &str = "\
 Examples:
   tombolo demo
-  tombolo demo --out /tmp/tombolo-demo";
+  tombolo demo --out /tmp/tombolo-demo
 
-/// Where the results go.
-const RESULTS: &str = "results.jsonl";
+It takes at most three minutes on two cores and leaves a database, the results and report.html in a
+directory that must be new or empty.";
 
-/// Load, run, verify and count a benchmark, and show what it says
+/// Load, run, verify and take apart a benchmark, and show what it says
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Write the results into this directory
+    /// Write everything into this directory, which must be new or empty
     #[arg(long, value_name = "DIR", default_value = "tombolo-demo")]
     out: PathBuf,
     #[command(flatten)]
@@ -49,35 +50,33 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let base = arguments.flags.settings()?;
     let output = Output::new(arguments.flags.json);
-    let directory = DumpDirectory::create(arguments.out.clone(), "--out")?;
-    let steps = demo::settings_of_steps(&base)?;
-    let plans: Vec<Plan> = steps.iter().map(Plan::new).collect::<Result<_, _>>()?;
-    plans.iter().try_for_each(Plan::verify_machine)?;
-    output.people(|style| text::opening(&Host::read(), style))?;
-    let mut results: Vec<RunResult> = Vec::new();
-    for ((step, settings), plan) in STEPS.iter().zip(&steps).zip(&plans) {
+    let directory = arguments.out.as_path();
+    demo::make_directory(directory)?;
+    let demonstration = Demonstration::new(&base, directory)?;
+    output.people(|style| text::opening(&Host::read(), directory, style))?;
+    let mut results = Vec::new();
+    for (step, settings, plan) in &demonstration.runs {
         let (result, failure) = run_one(settings, plan, None)?;
         output.result(&result, |result, style| text::step(step, result, style))?;
         if let Some(failure) = failure {
             return Err(failure);
         }
-        results.push(result);
+        results.push(output::json(&result)?);
     }
-    demo::verify_states(&results)?;
-    output.people(|style| text::comparison(&results, style))?;
+    let plan = &demonstration.dissection;
+    let found = dissect::dissect(plan, &mut Bar::default())?;
+    let result = Headed { header: header("dissect", &plan.settings, plan.scope), found };
+    output.result(&result, |result, _| text::dissection(&result.found, output.canvas()))?;
+    results.push(output::json(&result)?);
+    write(&directory.join(demo::RESULTS), &results)?;
+    write_page(&directory.join(demo::PAGE), &results)?;
     let program = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned());
-    write_results(directory.path().join(RESULTS), &results)?;
-    output.people(|style| text::closing(&program, &directory.path().join(RESULTS), style))
+    output.people(|style| text::closing(&program, directory, style))
 }
 
 /// One object a line.
-fn write_results<T: Serialize>(path: PathBuf, results: &[T]) -> Result<(), Failure> {
-    let mut lines = String::new();
-    for result in results {
-        lines.push_str(&output::json(result)?);
-        lines.push('\n');
-    }
-    fs::write(&path, lines).map_err(|error| {
+fn write(path: &Path, results: &[String]) -> Result<(), Failure> {
+    fs::write(path, results.join("\n") + "\n").map_err(|error| {
         let path = path.display();
         Failure::environment(format!("{path} cannot be written: {error}: give another --out"))
     })
