@@ -21,6 +21,9 @@ use std::io;
 pub use memory::{Fault, MemDisk};
 pub use os::OsDisk;
 
+/// The coarsest [`DiskFile::alignment`].
+pub const ALIGNMENT_MAX: usize = 4096;
+
 /// One directory of files.
 pub trait Disk: fmt::Debug + Send + Sync {
     /// Opens a file.
@@ -29,6 +32,17 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// When there is none (`is_not_found`), with [`Open::New`] when there is one, or when the
     /// system refuses.
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError>;
+
+    /// Opens a file whose writes go to the device without a stop in the system's cache, where the
+    /// file system can do that; elsewhere the same as [`Disk::open`], which is what an
+    /// [`DiskFile::alignment`] of 1 then tells. Written is not durable either way: see
+    /// [`DiskFile::sync`].
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.open(name, how)
+    }
 
     /// The names of all files, in ascending order.
     ///
@@ -60,16 +74,23 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// Where the file is, for messages.
     fn name(&self) -> &str;
 
+    /// What the offset, the length and the address of every read and write must be multiples of:
+    /// a power of two, at most [`ALIGNMENT_MAX`]; 1 where nothing is demanded.
+    fn alignment(&self) -> usize {
+        1
+    }
+
     /// Fills `bytes` from the file at `offset`.
     ///
     /// # Errors
-    /// When the file ends before (`is_truncated`) or the device fails.
+    /// When the file ends before (`is_truncated`), the alignment is wrong or the device fails.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError>;
 
     /// Writes all of `bytes` at `offset`; the file grows where it is shorter.
     ///
     /// # Errors
-    /// When the device is full (`is_full`) or fails; a part may have been written.
+    /// When the device is full (`is_full`) or fails, or the alignment is wrong; a part may have been
+    /// written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
 
     /// Returns when everything written is on the device.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::{Disk, DiskError, DiskFile, Open, Operation, assert_plain};
+use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 use crate::sync::{Arc, Mutex};
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -41,6 +41,8 @@ struct Control {
     fault: Option<Fault>,
     capacity_bytes: Option<u64>,
     used_bytes: u64,
+    /// What files opened for direct access demand; 0 counts as 1.
+    alignment: usize,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,15 @@ impl MemDisk {
     /// limit.
     pub fn set_capacity_bytes(&self, bytes: Option<u64>) {
         self.control().lock().capacity_bytes = bytes;
+    }
+
+    /// Lets files that are opened for direct access from now on demand this alignment.
+    ///
+    /// # Panics
+    /// When it is none a file may demand.
+    pub fn set_alignment(&self, bytes: usize) {
+        assert!(bytes.is_power_of_two() && bytes <= ALIGNMENT_MAX, "an alignment of {bytes}");
+        self.control().lock().alignment = bytes;
     }
 
     /// Plans a failure, or with `None` ends it.
@@ -101,8 +112,13 @@ impl Control {
     }
 }
 
-impl Disk for MemDisk {
-    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+impl MemDisk {
+    fn open_aligned(
+        &self,
+        name: &str,
+        how: Open,
+        alignment: usize,
+    ) -> Result<Box<dyn DiskFile>, DiskError> {
         assert_plain(name);
         self.permit(Operation::Open, name)?;
         let refuse =
@@ -124,8 +140,20 @@ impl Disk for MemDisk {
             content,
             control,
             writable: how != Open::Read,
+            alignment,
             locks: Mutex::new(false),
         }))
+    }
+}
+
+impl Disk for MemDisk {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.open_aligned(name, how, 1)
+    }
+
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        let alignment = self.control().lock().alignment.max(1);
+        self.open_aligned(name, how, alignment)
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
@@ -160,6 +188,7 @@ struct MemFile {
     content: Arc<Mutex<Content>>,
     control: Arc<Mutex<Control>>,
     writable: bool,
+    alignment: usize,
     /// Whether this handle holds the file's lock.
     locks: Mutex<bool>,
 }
@@ -188,6 +217,14 @@ impl MemFile {
         });
         result.map_err(|cause| DiskError::new(operation, &self.name, offset, &cause))
     }
+
+    fn check_alignment(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let places = [bytes.as_ptr() as usize as u64, bytes.len() as u64, offset];
+        match places.iter().all(|place| place.is_multiple_of(self.alignment as u64)) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
 }
 
 /// The pieces of `[offset, offset + bytes)` as (chunk, where in it, where in the range, length).
@@ -208,8 +245,13 @@ impl DiskFile for MemFile {
         &self.name
     }
 
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
         self.attempt(Operation::Read, Some(offset), |content, _| {
+            self.check_alignment(bytes, offset)?;
             if offset + bytes.len() as u64 > content.len {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -226,6 +268,7 @@ impl DiskFile for MemFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         self.attempt(Operation::Write, Some(offset), |content, control| {
+            self.check_alignment(bytes, offset)?;
             let len = content.len.max(offset + bytes.len() as u64);
             control.resize(content.len, len)?;
             content.len = len;

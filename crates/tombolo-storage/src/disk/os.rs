@@ -3,10 +3,10 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Disk, DiskError, DiskFile, Open, Operation, assert_plain};
+use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 
 /// A directory of the operating system.
 #[derive(Debug)]
@@ -52,16 +52,35 @@ fn file_error(operation: Operation, path: &Path, cause: &io::Error) -> DiskError
     DiskError::new(operation, &path.display().to_string(), None, cause)
 }
 
+fn options(how: Open) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(how != Open::Read).create_new(how == Open::New);
+    options
+}
+
 impl Disk for OsDisk {
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
         let path = self.path(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(how != Open::Read)
-            .create_new(how == Open::New)
-            .open(&path)
-            .map_err(|cause| file_error(Operation::Open, &path, &cause))?;
-        Ok(Box::new(OsFile { file, name: path.display().to_string() }))
+        let file =
+            options(how).open(&path).map_err(|cause| file_error(Operation::Open, &path, &cause))?;
+        Ok(Box::new(OsFile { file, name: path.display().to_string(), alignment: 1 }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
+        // A file system without direct access may have made the file before it refuses, so the file
+        // is made in the ordinary way and opened a second time.
+        let file = self.open(name, how)?;
+        let how = if how == Open::New { Open::Write } else { how };
+        match options(how).custom_flags(libc::O_DIRECT).open(&path) {
+            Ok(file) => {
+                let name = path.display().to_string();
+                Ok(Box::new(OsFile { file, name, alignment: ALIGNMENT_MAX }))
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok(file),
+            Err(cause) => Err(file_error(Operation::Open, &path, &cause)),
+        }
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
@@ -102,6 +121,9 @@ impl Disk for OsDisk {
 struct OsFile {
     file: fs::File,
     name: String,
+    /// No device has blocks that are longer and no memory demands more, so the longest is what is
+    /// asked for wherever anything is.
+    alignment: usize,
 }
 
 impl OsFile {
@@ -140,6 +162,10 @@ impl OsFile {
 impl DiskFile for OsFile {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {

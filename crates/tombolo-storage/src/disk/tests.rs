@@ -137,3 +137,46 @@ fn a_fault_strikes_the_planned_call() {
 fn a_name_leads_nowhere_else() {
     _ = MemDisk::new().open("../a", Open::Read);
 }
+
+/// `bytes` bytes within `store` that begin at an address every file accepts.
+fn aligned(store: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    store.resize(bytes + ALIGNMENT_MAX, 0);
+    let start = store.as_ptr().align_offset(ALIGNMENT_MAX);
+    &mut store[start..start + bytes]
+}
+
+#[test]
+fn what_is_written_directly_is_read_either_way() {
+    on_both("direct", |disk| {
+        let file = disk.open_direct("a", Open::New).unwrap();
+        assert!(disk.open_direct("a", Open::New).is_err());
+        file.set_len(64 << 10).unwrap();
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        let out = aligned(&mut out, 2 * ALIGNMENT_MAX);
+        out.fill(7);
+        file.write_at(out, ALIGNMENT_MAX as u64).unwrap();
+        file.sync().unwrap();
+        let back = aligned(&mut back, ALIGNMENT_MAX);
+        file.read_at(back, 2 * ALIGNMENT_MAX as u64).unwrap();
+        assert!(back.iter().all(|&byte| byte == 7));
+        let mut bytes = [1; 20];
+        let plain = disk.open("a", Open::Read).unwrap();
+        assert_eq!(plain.alignment(), 1);
+        plain.read_at(&mut bytes, 3 * ALIGNMENT_MAX as u64 - 10).unwrap();
+        assert_eq!((&bytes[..10], &bytes[10..]), (&[7; 10][..], &[0; 10][..]));
+    });
+}
+
+#[test]
+fn a_wrong_alignment_is_refused() {
+    let disk = MemDisk::new();
+    disk.set_alignment(512);
+    let file = disk.open_direct("a", Open::New).unwrap();
+    assert_eq!(file.alignment(), 512);
+    let mut store = Vec::new();
+    let bytes = aligned(&mut store, 1024);
+    file.write_at(bytes, 512).unwrap();
+    assert!(file.write_at(&bytes[..1000], 0).is_err(), "the length");
+    assert!(file.write_at(bytes, 8).is_err(), "the offset");
+    assert!(file.write_at(&bytes[8..520], 0).is_err(), "the address");
+}
