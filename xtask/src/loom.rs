@@ -1,4 +1,4 @@
-//! `cargo xtask loom`: what storage does with several threads, in every interleaving up to a bound.
+//! `cargo xtask loom`: what storage and engine do with several threads, in every interleaving up to a bound.
 //!
 //! Each module's `loom_tests` are built against the model checker in place of the standard library
 //! (`sync.rs`) and run with a bounded number of preemptions, because the unbounded number takes for ever.
@@ -10,12 +10,13 @@ use crate::invocation::Invocation;
 use crate::{Failure, asan};
 use std::path::Path;
 
-/// What is explored, by name, and the tests that do it.
-const MODULES: [(&str, &str); 4] = [
-    ("latch", "latch::loom_tests"),
-    ("lock", "lock::loom_tests"),
-    ("pool", "paged::pool::loom_tests"),
-    ("log", "log::loom_tests"),
+/// What is explored: a name, the package and its tests that do it.
+const MODULES: [(&str, &str, &str); 5] = [
+    ("latch", "tombolo-storage", "latch::loom_tests"),
+    ("lock", "tombolo-storage", "lock::loom_tests"),
+    ("pool", "tombolo-storage", "paged::pool::loom_tests"),
+    ("log", "tombolo-storage", "log::loom_tests"),
+    ("queue", "tombolo-engine", "pipeline::queue::loom_tests"),
 ];
 
 /// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.
@@ -35,8 +36,8 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     let chosen = chosen(only)?;
     let flags = asan::workspace_flags(root)?;
     let mut rows = Vec::new();
-    for (name, filter) in chosen {
-        let call = call(root, &flags, filter);
+    for (name, package, filter) in chosen {
+        let call = call(root, &flags, package, filter);
         eprintln!("xtask: {call}");
         let start = Stopwatch::start();
         let outcome = call.run(root).map_err(Failure::machine)?;
@@ -56,20 +57,20 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Failure> {
-    let wanted = |(name, _): &(&str, &str)| only.is_none_or(|only| only == *name);
+fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static str, &'static str)>, Failure> {
+    let wanted = |(name, ..): &(&str, &str, &str)| only.is_none_or(|only| only == *name);
     let chosen: Vec<_> = MODULES.into_iter().filter(wanted).collect();
     if chosen.is_empty() {
-        let names = MODULES.map(|(name, _)| name).join(", ");
+        let names = MODULES.map(|(name, ..)| name).join(", ");
         return Err(Failure::usage(format!("loom explores {names}, one of them with --only")));
     }
     Ok(chosen)
 }
 
-fn call(root: &Path, workspace_flags: &str, filter: &str) -> Invocation {
+fn call(root: &Path, workspace_flags: &str, package: &str, filter: &str) -> Invocation {
     let target_folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    Invocation::cargo("test -p tombolo-storage --lib --profile quick")
+    Invocation::cargo(&format!("test -p {package} --lib --profile quick"))
         .with(["--target-dir".to_string(), target_folder.join("loom").display().to_string()])
         .with(["--".to_string(), filter.to_string()])
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
@@ -94,35 +95,41 @@ mod tests {
     #[test]
     fn one_or_all_are_chosen() {
         assert_eq!(chosen(None).unwrap(), MODULES);
-        assert_eq!(chosen(Some("log")).unwrap(), [("log", "log::loom_tests")]);
+        let log = ("log", "tombolo-storage", "log::loom_tests");
+        assert_eq!(chosen(Some("log")).unwrap(), [log]);
         assert_eq!(chosen(Some("nonsense")).unwrap_err().status, 2);
     }
 
     #[test]
     fn every_module_that_has_such_tests_is_listed() {
-        let source = crate::repository_root().join("crates/tombolo-storage/src");
-        let mut folders = vec![source.clone()];
         let mut found = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.file_name().is_some_and(|name| name == "loom_tests.rs") {
-                    let module = path.strip_prefix(&source).unwrap().with_extension("");
-                    found.push(module.display().to_string().replace('/', "::"));
+        for package in ["tombolo-storage", "tombolo-engine"] {
+            let source = crate::repository_root().join("crates").join(package).join("src");
+            let mut folders = vec![source.clone()];
+            while let Some(folder) = folders.pop() {
+                for entry in std::fs::read_dir(folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        folders.push(path);
+                    } else if path.file_name().is_some_and(|name| name == "loom_tests.rs") {
+                        let module = path.strip_prefix(&source).unwrap().with_extension("");
+                        let module = module.display().to_string().replace('/', "::");
+                        found.push((package.to_string(), module));
+                    }
                 }
             }
         }
         found.sort_unstable();
-        let mut listed = MODULES.map(|(_, filter)| filter.to_string());
+        let mut listed =
+            MODULES.map(|(_, package, filter)| (package.to_string(), filter.to_string()));
         listed.sort_unstable();
         assert_eq!(found, listed);
     }
 
     #[test]
     fn the_call_names_the_checker_and_its_bound() {
-        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", "log::loom_tests").to_string();
+        let (package, filter) = ("tombolo-storage", "log::loom_tests");
+        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", package, filter).to_string();
         assert!(shown.contains("RUSTFLAGS='--cfg loom -Ctarget-cpu=x86-64-v3'"), "{shown}");
         assert!(shown.contains("LOOM_MAX_PREEMPTIONS=2"), "{shown}");
         assert!(shown.ends_with("/loom -- log::loom_tests"), "{shown}");

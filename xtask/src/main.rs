@@ -32,7 +32,7 @@ Usage: cargo xtask COMMAND
   ci --list             list the steps
   tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
-  loom [--only MODULE]  what storage does with several threads, in every interleaving up to a bound
+  loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 

@@ -1,19 +1,37 @@
 //! Tombolo's engine: *when* something happens, and on which thread.
 //!
-//! The life of a transaction, as far as it goes today:
-//! 1. [`procedure::Procedure::call`] is given a store and an input that was made beforehand.
-//! 2. [`transaction::execute`] begins a transaction on the store and opens its reading phase.
-//! 3. The procedure looks keys up and pins rows ([`transaction::Reading`]); it may abort, which
+//! # The life of a transaction
+//! 1. A caller puts a call in ([`pipeline::Submitter::submit`], [`pipeline::Caller::call`]): a
+//!    request, a tag, and when its answer may leave ([`pipeline::Durability`]). A full queue makes
+//!    it wait, or says so.
+//! 2. Where requests arrive as bytes, an *input* stage makes them ready
+//!    ([`pipeline::Prepare::prepare`]).
+//! 3. The *execution* stage takes everything that waits with one lock, cuts it into batches, and
+//!    reserves room in the log for a batch before its first transaction runs. It may let the
+//!    executor find the rows of several transactions ahead ([`pipeline::Executor::locate`]).
+//! 4. [`pipeline::Executor::execute`] runs the batch: each request is a transaction of its own.
+//!    [`procedure::Procedure::call`] is given the store and the input.
+//! 5. [`transaction::execute`] begins a transaction on the store and opens its reading phase.
+//! 6. The procedure looks keys up and pins rows ([`transaction::Reading`]); it may abort, which
 //!    undoes nothing.
-//! 4. `write()` ends the reading phase ([`transaction::Writing`]): rows are updated, created and
-//!    deleted in place, index entries follow.
-//! 5. `commit` makes the answer ([`transaction::Committed`]); any other way out is undone, or
-//!    poisons a store without undo.
+//! 7. `write()` ends the reading phase ([`transaction::Writing`]): rows are updated, created and
+//!    deleted in place, index entries follow, the store's log is told.
+//! 8. `commit` makes the answer ([`transaction::Committed`]); any other way out — a panic too — is
+//!    undone, or poisons a store without undo. From here on later transactions see the changes, and
+//!    nobody else does: the transaction is *pre-committed*.
+//! 9. [`pipeline::Batch::answer`] decides how the answer leaves: at once, when all it stands for is
+//!    durable already, when the call is `async`, or when there is no log; else it waits.
+//! 10. The *logging* stage gathers batches into a group, writes it ([`pipeline::GroupLog::append`])
+//!     and makes it durable ([`pipeline::GroupLog::sync`]); then the group's answers may leave. If
+//!     either fails, nothing is acknowledged any more, and every answer says why.
+//! 11. The *output* stage hands each caller its replies ([`pipeline::Sink::deliver`]), all that are
+//!     there at once. A reply's type says what it waited for ([`pipeline::Reply`]).
 //!
-//! Threads, queues, the log and the answers that wait for it join with the pipeline. The doors
+//! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`) are the only ways to time, concurrency and chance.
 
 pub mod clock;
+pub mod pipeline;
 pub mod procedure;
 pub mod rng;
 pub mod settings;

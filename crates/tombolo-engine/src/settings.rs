@@ -31,6 +31,8 @@ pub enum Kind {
     Bytes(u64, u64),
     /// A time between two limits.
     Duration(Duration, Duration),
+    /// A time between two limits, or this word.
+    DurationOr(&'static str, Duration, Duration),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Any text.
@@ -44,9 +46,9 @@ pub enum Value {
     Count(u64),
     /// Of a [`Kind::Bytes`].
     Bytes(u64),
-    /// Of a [`Kind::Duration`].
+    /// Of a [`Kind::Duration`] or [`Kind::DurationOr`].
     Duration(Duration),
-    /// Of a [`Kind::Choice`] or [`Kind::Text`].
+    /// Of a [`Kind::Choice`], [`Kind::Text`] or [`Kind::DurationOr`].
     Word(String),
 }
 
@@ -105,6 +107,9 @@ impl Setting {
             Kind::Count(low, high) => between(Value::Count(low), Value::Count(high)),
             Kind::Bytes(low, high) => between(Value::Bytes(low), Value::Bytes(high)),
             Kind::Duration(low, high) => between(Value::Duration(low), Value::Duration(high)),
+            Kind::DurationOr(word, low, high) => {
+                format!("{word} or {}", between(Value::Duration(low), Value::Duration(high)))
+            }
             Kind::Choice(words) => some_of(words, "|"),
             Kind::Text => "any text".to_owned(),
         }
@@ -143,7 +148,8 @@ impl Setting {
                 Some(n) => within(n, low, high).map_or_else(outside, |n| Ok(Value::Bytes(n))),
                 None => refuse("a size"),
             },
-            Kind::Duration(low, high) => {
+            Kind::DurationOr(word, ..) if text == word => Ok(Value::Word(word.to_owned())),
+            Kind::Duration(low, high) | Kind::DurationOr(_, low, high) => {
                 // A bare number counts seconds.
                 let unit = if text.ends_with(|c: char| c.is_ascii_digit()) { "s" } else { "" };
                 let Some(ns) = parse_scaled(&format!("{text}{unit}"), DURATION_UNITS) else {
@@ -165,7 +171,7 @@ impl Setting {
         let examples = match self.kind {
             Kind::Count(..) => " (1_000, 50k, 2M)",
             Kind::Bytes(..) => " (512 MB, 2 GB)",
-            Kind::Duration(..) => " (5s, 500ms, 2m)",
+            Kind::Duration(..) | Kind::DurationOr(..) => " (5s, 500ms, 2m)",
             Kind::Choice(_) | Kind::Text => "",
         };
         match self.kind {
@@ -307,6 +313,18 @@ impl Settings {
     pub fn duration(&self, setting: &Setting) -> Duration {
         self.get(setting).map_or(Duration::ZERO, |value| match value {
             Value::Duration(time) => *time,
+            other => unreachable!("{} holds {other}, no time", setting.name),
+        })
+    }
+
+    /// The time a setting holds; `None` where it holds a word, or nothing.
+    ///
+    /// # Panics
+    /// When it holds something else.
+    pub fn time_or_word(&self, setting: &Setting) -> Option<Duration> {
+        self.get(setting).and_then(|value| match value {
+            Value::Duration(time) => Some(*time),
+            Value::Word(_) => None,
             other => unreachable!("{} holds {other}, no time", setting.name),
         })
     }

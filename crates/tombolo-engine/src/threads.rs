@@ -1,7 +1,16 @@
-//! The door to threads: the only place that starts one.
+//! The door to threads: the only place that starts one, and where the pipeline's stages are stepped.
 //!
-//! Threads are scoped: nobody outlives the data it borrows, and a panic in one reaches whoever
-//! waits for it.
+//! Threads that work on borrowed data are scoped: nobody outlives what it borrows, and a panic in
+//! one reaches whoever waits for it. The pipeline's threads ([`Running`]) own their stages
+//! ([`StageLoop`]) and end when those have ended; a stage that panics ends alone, and the pipeline
+//! is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::pipeline::{Signal, Stage, StageKind, Step};
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
@@ -74,6 +83,149 @@ pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// A thread that was started and is waited for.
+#[derive(Debug)]
+pub struct Running(std::thread::JoinHandle<()>);
+
+impl Running {
+    /// Starts a thread.
+    ///
+    /// # Panics
+    /// When the system has no room for one.
+    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Self {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        Self(thread.unwrap_or_else(|error| panic!("no thread for {name}: {error}")))
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Panics
+    /// With its panic.
+    pub fn join(self) {
+        self.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+/// Told which stage panicked, and what it said.
+pub type WhenBroken = Arc<dyn Fn(StageKind, &str) + Send + Sync>;
+
+/// Steps of the execution stage in a row where other stages share its thread: one flush then covers
+/// them all.
+const EXECUTION_STEPS: u32 = 16;
+
+/// The stages of one thread, stepped in turn.
+pub struct StageLoop {
+    /// Those that have not ended, in the order of the path.
+    stages: Vec<Box<dyn Stage>>,
+    signal: Arc<Signal>,
+    clock: Arc<dyn Clock>,
+    spin_ns: u64,
+    broken: WhenBroken,
+}
+
+impl StageLoop {
+    /// Stages that `signal` wakes; a thread without work looks for some for `spin_ns` before it
+    /// sleeps.
+    pub fn new(
+        stages: Vec<Box<dyn Stage>>,
+        signal: Arc<Signal>,
+        clock: Arc<dyn Clock>,
+        spin_ns: u64,
+        broken: WhenBroken,
+    ) -> Self {
+        Self { stages, signal, clock, spin_ns, broken }
+    }
+
+    /// Steps every stage once, the execution stage a few times. Idle until the first of their
+    /// times; ended when all have.
+    pub fn turn(&mut self) -> Step {
+        let mut now_ns = self.clock.now_ns();
+        let (mut has_progress, mut until_ns, mut at) = (false, None::<u64>, 0);
+        while at < self.stages.len() {
+            let stage = &mut self.stages[at];
+            let mut steps = if stage.kind() == StageKind::Execution { EXECUTION_STEPS } else { 1 };
+            let last = loop {
+                match catch_unwind(AssertUnwindSafe(|| stage.step(now_ns))) {
+                    Ok(Step::Progress) => {
+                        has_progress = true;
+                        let before_ns = std::mem::replace(&mut now_ns, self.clock.now_ns());
+                        stage.worked(now_ns - before_ns);
+                        steps -= 1;
+                        if steps == 0 {
+                            break Ok(Step::Progress);
+                        }
+                    }
+                    other => break other,
+                }
+            };
+            match last {
+                Ok(Step::Ended) => self.stages.remove(at).retire(),
+                Ok(Step::IdleUntil(Some(ns))) => {
+                    until_ns = Some(until_ns.map_or(ns, |until| until.min(ns)));
+                    at += 1;
+                }
+                Ok(_) => at += 1,
+                Err(panic) => {
+                    let kind = self.stages.remove(at).kind();
+                    (self.broken)(kind, &crate::pipeline::panic_message(&*panic));
+                }
+            }
+        }
+        match has_progress {
+            _ if self.stages.is_empty() => Step::Ended,
+            true => Step::Progress,
+            false => Step::IdleUntil(until_ns),
+        }
+    }
+
+    /// A turn; if there is nothing to do, sleeps until woken, for `time_max` at most.
+    pub fn turn_or_sleep(&mut self, time_max: Option<Duration>) -> Step {
+        self.signal.announce();
+        let step = self.turn();
+        let Step::IdleUntil(until_ns) = step else {
+            self.signal.retract();
+            return step;
+        };
+        let left = until_ns.map(|ns| ns.saturating_sub(self.clock.now_ns()));
+        let left = left.map(Duration::from_nanos);
+        match [left, time_max].into_iter().flatten().min() {
+            Some(Duration::ZERO) => self.signal.retract(),
+            shortest => self.signal.sleep(shortest),
+        }
+        step
+    }
+
+    /// Turns until all stages have ended.
+    pub fn run(mut self) {
+        let mut idle_since_ns = None;
+        loop {
+            let mut step = self.turn();
+            if matches!(step, Step::IdleUntil(_)) {
+                if self.may_spin(&mut idle_since_ns) {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                step = self.turn_or_sleep(None);
+            }
+            match step {
+                Step::Ended => return,
+                Step::Progress => idle_since_ns = None,
+                Step::IdleUntil(_) => {}
+            }
+        }
+    }
+
+    /// Whether it is too early to sleep.
+    fn may_spin(&self, idle_since_ns: &mut Option<u64>) -> bool {
+        if self.spin_ns == 0 {
+            return false;
+        }
+        let now_ns = self.clock.now_ns();
+        now_ns - *idle_since_ns.get_or_insert(now_ns) < self.spin_ns
+    }
+}
+
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,13 +252,13 @@ mod tests {
         assert!(threads.len() == 3 && threads.iter().all(|&thread| thread != here));
         assert_eq!(on_each([()], |()| std::thread::current().id()), [here]);
         assert_eq!(on_each([0u8; 0], |_| ()), []);
-        let caught = std::panic::catch_unwind(|| on_each([1, 2], |n| assert!(n != 2)));
+        let caught = catch_unwind(|| on_each([1, 2], |n| assert!(n != 2)));
         assert!(caught.is_err());
     }
 
     #[test]
     fn a_workers_panic_reaches_the_caller() {
-        let caught = std::panic::catch_unwind(|| {
+        let caught = catch_unwind(|| {
             ordered_parallel(&[1, 2, 3], 2, |&part| assert!(part != 2), |()| {});
         });
         assert!(caught.is_err());

@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::row::{Fields, Row, RowId, RowMut};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, TableType};
 
@@ -296,6 +297,11 @@ struct OpenTransaction<'s, S: Store>(&'s mut S);
 
 impl<S: Store> OpenTransaction<'_, S> {
     fn end(&mut self) {
+        if plant::is(Plant::PanicNotUndone) && std::thread::panicking() {
+            // As if the guard were not there.
+            let _ = self.0.commit();
+            return;
+        }
         let ended = match self.0.phase() {
             Phase::Idle => Ok(()),
             Phase::Reading => self.0.abort(),

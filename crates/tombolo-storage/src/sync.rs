@@ -21,6 +21,10 @@ pub use library::sync::Arc;
 pub use library::sync::MutexGuard;
 pub use library::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
+/// The model checker itself, for the tests of whoever waits through this module.
+#[cfg(loom)]
+pub use loom;
+
 #[cfg(loom)]
 pub(crate) use loom::thread_local;
 #[cfg(not(loom))]

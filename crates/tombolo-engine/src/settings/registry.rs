@@ -139,6 +139,101 @@ pub static LOCK_WAIT_MAX: Setting = setting(
     "how long a transaction waits for a lock before it gives way",
 )
 .of("time");
+/// Which stage of the pipeline is on which thread.
+pub static PIPELINE_THREADS: Setting = setting(
+    "pipeline_threads",
+    Kind::Choice(&["auto", "one", "two", "callers", "each"]),
+    Default::Is("auto"),
+    "threads of the pipeline: one, two (logging and output apart), one per stage; by cores",
+);
+/// Input stages.
+pub static INPUT_THREADS: Setting = setting(
+    "input_threads",
+    Kind::Count(1, 256),
+    Default::Is("1"),
+    "input stages, where requests are made ready by any",
+)
+.of("stages");
+/// Output stages.
+pub static OUTPUT_THREADS: Setting = setting(
+    "output_threads",
+    Kind::Count(1, 256),
+    Default::Is("1"),
+    "output stages; each hands replies to its share of the callers",
+)
+.of("stages");
+/// The queues' bound, by number.
+pub static QUEUE_TRANSACTIONS_MAX: Setting = setting(
+    "queue_transactions_max",
+    Kind::Count(1, 1 << 26),
+    Default::Is("65_536"),
+    "transactions that wait in each of the pipeline's queues; callers wait behind them",
+)
+.of("transactions");
+/// The queues' bound, by size.
+pub static QUEUE_BYTES_MAX: Setting = setting(
+    "queue_bytes_max",
+    Kind::Bytes(GB >> 20, GB << 10),
+    Default::Is("64 MB"),
+    "bytes of requests, records or replies that wait in each of the pipeline's queues",
+)
+.of("bytes");
+/// The execution stage's batches.
+pub static BATCH_TRANSACTIONS_MAX: Setting = setting(
+    "batch_transactions_max",
+    Kind::Count(1, 1 << 20),
+    Default::Is("256"),
+    "transactions that execution hands to logging together",
+)
+.of("transactions");
+/// Two-stage execution.
+pub static LOCATE_AHEAD: Setting = setting(
+    "locate_ahead",
+    Kind::Count(0, 4_096),
+    Default::Is("0"),
+    "transactions whose rows are located together before they run; 0: each when it runs",
+)
+.of("transactions");
+/// The group's size.
+pub static TRANSACTIONS_PER_GROUP: Setting = setting(
+    "transactions_per_group",
+    Kind::Count(1, 1 << 30),
+    Default::Means("any number"),
+    "transactions at which a group is made durable before its time",
+)
+.of("transactions");
+/// The group's time.
+pub static TIME_PER_GROUP: Setting = setting(
+    "time_per_group",
+    Kind::DurationOr("auto", Duration::ZERO, Duration::from_secs(60)),
+    Default::Is("auto"),
+    "how long a group gathers transactions; auto: until the device is free",
+)
+.of("time");
+/// The window in which an early answer may be lost.
+pub static ASYNC_LOSS_MS_MAX: Setting = setting(
+    "async_loss_ms_max",
+    Kind::Count(1, 3_600_000),
+    Default::Is("100"),
+    "how long after its answer an async transaction may be lost by a crash",
+)
+.of("milliseconds");
+/// When the last group is sealed.
+pub static SEAL_MS_MAX: Setting = setting(
+    "seal_ms_max",
+    Kind::Count(1, 3_600_000),
+    Default::Is("100"),
+    "how long the log is idle before an empty group vouches for the last one",
+)
+.of("milliseconds");
+/// How long idle threads stay awake.
+pub static SPIN_US_MAX: Setting = setting(
+    "spin_us_max",
+    Kind::Count(0, 1_000_000),
+    Default::Means("50 where the pipeline leaves a core free, else 0"),
+    "how long an idle thread of the pipeline looks for work before it sleeps",
+)
+.of("microseconds");
 /// Callers.
 pub static CLIENTS: Setting = setting(
     "clients",
@@ -279,6 +374,18 @@ pub static ALL: &[&Setting] = &[
     &ROW_LOCKS_PER_PAGE_MAX,
     &PAGE_LOCKS_PER_STORE_MAX,
     &LOCK_WAIT_MAX,
+    &PIPELINE_THREADS,
+    &INPUT_THREADS,
+    &OUTPUT_THREADS,
+    &QUEUE_TRANSACTIONS_MAX,
+    &QUEUE_BYTES_MAX,
+    &BATCH_TRANSACTIONS_MAX,
+    &LOCATE_AHEAD,
+    &TRANSACTIONS_PER_GROUP,
+    &TIME_PER_GROUP,
+    &ASYNC_LOSS_MS_MAX,
+    &SEAL_MS_MAX,
+    &SPIN_US_MAX,
     &CLIENTS,
     &IN_FLIGHT,
     &WAREHOUSES,

@@ -1,0 +1,422 @@
+//! The pipeline as a whole: wired, started, spoken to, closed.
+//!
+//! [`Builder::start`] puts the stages on threads by way of the `threads` door;
+//! [`Builder::assemble`] hands them out instead, for whoever steps them itself (the simulator).
+//! [`Pipeline::close`] lets nothing more in, waits until all that is under way has been answered
+//! and the log is sealed, and gives executor and log back.
+//!
+//! Not here: what stages do. Invariant: queues and signals are wired once, before any stage runs.
+
+use std::sync::Arc;
+
+use tombolo_storage::sync::{AtomicU64, Mutex};
+
+use super::call::{Answered, Call};
+use super::callers::{Caller, Mailbox, Sink, Submitter};
+use super::execution::{Cut, Execution, ToLog};
+use super::executor::Executor;
+use super::input::{Input, Prepare};
+use super::log::GroupLog;
+use super::logging::{FlushObserver, LogBatch, Logging, Parts, unreserved_bytes};
+use super::options::{Options, Spread};
+use super::output::{Outbox, Output, Parcel};
+use super::pool::Pool;
+use super::queue::{Load, Queue};
+use super::shared::Shared;
+use super::signal::Signal;
+use super::statistics::Statistics;
+use super::{Stage, StageKind};
+use crate::clock::Clock;
+use crate::threads::{Running, StageLoop, WhenBroken};
+
+/// Makes the preparer of one input stage.
+type MakePrepare<R> = Box<dyn FnMut() -> Box<dyn Prepare<R>>>;
+
+/// What a pipeline is made of.
+pub struct Builder<E: Executor> {
+    executor: E,
+    options: Options,
+    log: Option<Box<dyn GroupLog>>,
+    prepare: Option<MakePrepare<E::Request>>,
+    request_bytes: fn(&E::Request) -> usize,
+    observer: Option<FlushObserver>,
+}
+
+impl<E: Executor> Builder<E> {
+    /// A pipeline around `executor`, without a log: what it answers is volatile.
+    pub fn new(executor: E, options: Options) -> Self {
+        let (log, prepare, observer) = (None, None, None);
+        Self { executor, options, log, prepare, request_bytes: |_| 0, observer }
+    }
+
+    /// With a log.
+    #[must_use]
+    pub fn log(mut self, log: Box<dyn GroupLog>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// With input stages, each with a preparer of its own.
+    #[must_use]
+    pub fn prepare<P: Prepare<E::Request> + 'static>(
+        mut self,
+        mut make: impl FnMut() -> P + 'static,
+    ) -> Self {
+        self.prepare = Some(Box::new(move || Box::new(make())));
+        self
+    }
+
+    /// With requests that hold this many bytes outside themselves; the queues' bounds count them.
+    #[must_use]
+    pub fn request_bytes(mut self, bytes: fn(&E::Request) -> usize) -> Self {
+        self.request_bytes = bytes;
+        self
+    }
+
+    /// With somebody who is told of every flush, on the logging stage's thread.
+    #[must_use]
+    pub fn on_flush(mut self, observer: FlushObserver) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Wires the stages and hands them out in the order of the path. The caller steps them until
+    /// each has ended, and then retires it.
+    pub fn assemble(mut self, clock: Arc<dyn Clock>) -> (Pipeline<E>, Vec<Box<dyn Stage>>) {
+        self.options.spread = Spread::One;
+        let (pipeline, stages, _) = self.wire(&clock);
+        (pipeline, stages.into_iter().map(|(_, stage)| stage).collect())
+    }
+
+    /// Starts the pipeline.
+    pub fn start(self, clock: Arc<dyn Clock>) -> Pipeline<E> {
+        let Options { spread, spin_ns, .. } = self.options;
+        let (mut pipeline, stages, signals) = self.wire(&clock);
+        let broken = pipeline.when_broken();
+        let mut by_thread: Vec<Vec<Box<dyn Stage>>> = signals.iter().map(|_| Vec::new()).collect();
+        for (thread, stage) in stages {
+            by_thread[thread].push(stage);
+        }
+        for (thread, (stages, signal)) in by_thread.into_iter().zip(signals).enumerate() {
+            if stages.is_empty() {
+                continue;
+            }
+            let name = format!("tombolo-{}", stages[0].kind());
+            let stages = StageLoop::new(stages, signal, clock.clone(), spin_ns, broken.clone());
+            if spread == Spread::Callers && thread == CALLERS_OWN {
+                pipeline.own = Mutex::new(Some(stages));
+            } else {
+                pipeline.threads.push(Running::start(&name, move || stages.run()));
+            }
+        }
+        pipeline
+    }
+
+    fn wire(mut self, clock: &Arc<dyn Clock>) -> Wired<E> {
+        let Options { input_stages, output_stages, spread, .. } = self.options;
+        let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
+        let places = Places::new(spread, inputs, output_stages.max(1));
+        let room_bytes = self.log.as_mut().map_or(0, |log| unreserved_bytes(&mut **log));
+        let wires = Wires::<E>::new(self.options.queue_max, room_bytes, &places);
+        let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
+        let mut prepare = self.prepare;
+        let inputs_left = Arc::new(AtomicU64::new(inputs as u64));
+        for (n, intake) in wires.intakes.iter().enumerate().take(inputs) {
+            let Some(make) = &mut prepare else { unreachable!("input stages prepare requests") };
+            let input = Input {
+                intake: intake.clone(),
+                input_queue: wires.input_queue.clone(),
+                prepare: make(),
+                request_bytes: self.request_bytes,
+                outbox: wires.outbox(),
+                shared: wires.shared.clone(),
+                inputs_left: inputs_left.clone(),
+                ready: Vec::new(),
+            };
+            stages.push((places.of(StageKind::Input, n), Box::new(input)));
+        }
+        let cut = Cut {
+            batch_transactions_max: self.options.batch_transactions_max.max(1),
+            locate_ahead: self.options.locate_ahead,
+        };
+        let place = places.of(StageKind::Execution, 0);
+        match self.log {
+            None => stages.push((place, wires.execution::<false>(self.executor, None, cut))),
+            Some(log) => {
+                let to_log = ToLog::new(
+                    wires.log_queue.clone(),
+                    wires.buffers.clone(),
+                    log.group_bytes_max(),
+                    log.group_overhead_bytes(),
+                );
+                stages.push((place, wires.execution::<true>(self.executor, Some(to_log), cut)));
+                let logging = Logging::new(Parts {
+                    queue: wires.log_queue.clone(),
+                    log,
+                    retired: wires.retired_log.clone(),
+                    outbox: wires.outbox(),
+                    buffers: wires.buffers.clone(),
+                    shared: wires.shared.clone(),
+                    clock: clock.clone(),
+                    policy: self.options.group,
+                    observer: self.observer,
+                });
+                stages.push((places.of(StageKind::Logging, 0), Box::new(logging)));
+            }
+        }
+        for (n, queue) in wires.outputs.iter().enumerate() {
+            let output = Output::new(queue.clone(), wires.shared.clone(), wires.parcels.clone());
+            stages.push((places.of(StageKind::Output, n), Box::new(output)));
+        }
+        let pipeline = Pipeline {
+            wires,
+            request_bytes: self.request_bytes,
+            threads: Vec::new(),
+            own: Mutex::new(None),
+        };
+        (pipeline, stages, places.signals)
+    }
+}
+
+/// A pipeline that does not run yet, its stages with their threads, the threads' signals.
+type Wired<E> = (Pipeline<E>, Vec<(usize, Box<dyn Stage>)>, Vec<Arc<Signal>>);
+
+/// The place of the callers' own thread, where there is one.
+const CALLERS_OWN: usize = 2;
+
+/// Which stage is on which thread.
+struct Places {
+    spread: Spread,
+    inputs: usize,
+    outputs: usize,
+    signals: Vec<Arc<Signal>>,
+}
+
+impl Places {
+    fn new(spread: Spread, inputs: usize, outputs: usize) -> Self {
+        let threads = match spread {
+            Spread::One => 1,
+            Spread::Two => 2,
+            Spread::Callers => 3,
+            Spread::Each => 2 + inputs + outputs,
+        };
+        Self { spread, inputs, outputs, signals: (0..threads).map(|_| Arc::default()).collect() }
+    }
+
+    /// The thread of the `n`-th stage of a kind.
+    fn of(&self, kind: StageKind, n: usize) -> usize {
+        use StageKind::{Execution, Input, Logging, Output};
+        match (self.spread, kind) {
+            (Spread::One, _) => 0,
+            (Spread::Two, Input | Execution) => 0,
+            (Spread::Two, Logging | Output) => 1,
+            (Spread::Callers | Spread::Each, Execution) => 0,
+            (Spread::Callers | Spread::Each, Logging) => 1,
+            (Spread::Callers, Input | Output) => CALLERS_OWN,
+            (Spread::Each, Input) => 2 + n,
+            (Spread::Each, Output) => 2 + self.inputs + n,
+        }
+    }
+
+    fn signal(&self, kind: StageKind, n: usize) -> Arc<Signal> {
+        self.signals[self.of(kind, n)].clone()
+    }
+
+    fn signals(&self, kinds: &[StageKind]) -> Vec<Arc<Signal>> {
+        let mut places: Vec<usize> = Vec::new();
+        for &kind in kinds {
+            let stages = if kind == StageKind::Input { self.inputs } else { 1 };
+            places.extend((0..stages).map(|n| self.of(kind, n)));
+        }
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| self.signals[place].clone()).collect()
+    }
+}
+
+/// What connects the stages.
+struct Wires<E: Executor> {
+    shared: Arc<Shared<E::Answer>>,
+    /// Where callers put calls in: before the input stages, or before execution.
+    intakes: Vec<Arc<Queue<Call<E::Request>>>>,
+    input_queue: Arc<Queue<Call<E::Request>>>,
+    log_queue: Arc<Queue<LogBatch<E::Answer>>>,
+    outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
+    parcels: Arc<Pool<Answered<E::Answer>>>,
+    buffers: Arc<Pool<u8>>,
+    retired_executor: Arc<Mutex<Option<E>>>,
+    retired_log: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
+}
+
+impl<E: Executor> Wires<E> {
+    fn new(bound: Load, room_bytes: u64, places: &Places) -> Self {
+        use StageKind::{Execution, Input, Logging, Output};
+        let input_queue = Queue::new(bound, places.signal(Execution, 0), places.signals(&[Input]));
+        let input_queue = Arc::new(input_queue);
+        let intake = |n| Arc::new(Queue::new(bound, places.signal(Input, n), Vec::new()));
+        let intakes = match places.inputs {
+            0 => vec![input_queue.clone()],
+            inputs => (0..inputs).map(intake).collect(),
+        };
+        let producers = places.signals(&[Input, Execution, Logging]);
+        let output = |n| Arc::new(Queue::new(bound, places.signal(Output, n), producers.clone()));
+        Self {
+            shared: Arc::new(Shared::new(room_bytes)),
+            intakes,
+            input_queue,
+            log_queue: Arc::new(Queue::new(
+                bound,
+                places.signal(Logging, 0),
+                places.signals(&[Execution]),
+            )),
+            outputs: (0..places.outputs).map(output).collect(),
+            parcels: Arc::new(Pool::new()),
+            buffers: Arc::new(Pool::new()),
+            retired_executor: Arc::default(),
+            retired_log: Arc::default(),
+        }
+    }
+
+    fn outbox(&self) -> Outbox<E::Answer> {
+        Outbox::new(self.outputs.clone(), self.parcels.clone())
+    }
+
+    fn execution<const LOGGED: bool>(
+        &self,
+        executor: E,
+        to_log: Option<ToLog<E::Answer>>,
+        cut: Cut,
+    ) -> Box<dyn Stage> {
+        Box::new(Execution::<E, LOGGED>::new(
+            executor,
+            self.input_queue.clone(),
+            to_log,
+            self.outbox(),
+            self.shared.clone(),
+            cut,
+            self.retired_executor.clone(),
+        ))
+    }
+}
+
+/// A pipeline that runs.
+pub struct Pipeline<E: Executor> {
+    wires: Wires<E>,
+    request_bytes: fn(&E::Request) -> usize,
+    threads: Vec<Running>,
+    /// The stages that callers step, until somebody takes them.
+    own: Mutex<Option<StageLoop>>,
+}
+
+/// What is left of a pipeline.
+pub struct Closed<E: Executor> {
+    /// The executor; gone if its stage broke down.
+    pub executor: Option<E>,
+    /// The log, if there was one; gone if its stage broke down.
+    pub log: Option<Box<dyn GroupLog>>,
+    /// Why answers were kept back, if they were.
+    pub poison: Option<Arc<str>>,
+    /// What was counted.
+    pub statistics: Statistics,
+}
+
+impl<E: Executor> Pipeline<E> {
+    /// Registers a caller whose replies go to `sink`.
+    pub fn register(&self, sink: Arc<dyn Sink<E::Answer>>) -> Submitter<E::Request, E::Answer> {
+        let id = self.wires.shared.callers.register(sink);
+        Submitter {
+            id,
+            intake: self.wires.intakes[id.slot as usize % self.wires.intakes.len()].clone(),
+            shared: self.wires.shared.clone(),
+            request_bytes: self.request_bytes,
+        }
+    }
+
+    /// A caller that fetches its replies, with at most `in_flight_max` calls under way.
+    pub fn caller(&self, in_flight_max: usize) -> Caller<E::Request, E::Answer>
+    where
+        E::Answer: 'static,
+    {
+        let mailbox = Arc::new(Mailbox::default());
+        Caller::new(self.register(mailbox.clone()), mailbox, in_flight_max)
+    }
+
+    /// The stages that run on the callers' own thread, once, where the settings say
+    /// `callers`: whoever takes them calls [`StageLoop::turn`] between submitting and fetching, and
+    /// after [`Pipeline::shut`] until they have ended.
+    pub fn own_stages(&self) -> Option<StageLoop> {
+        self.own.lock().take()
+    }
+
+    /// Why nothing is acknowledged any more, if so.
+    pub fn poison(&self) -> Option<Arc<str>> {
+        self.wires.shared.poison().cloned()
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics::of(&self.wires.shared.counters);
+        let sum = |a: Load, b: Load| Load {
+            transactions: a.transactions + b.transactions,
+            bytes: a.bytes + b.bytes,
+        };
+        statistics.input_queue = self.wires.input_queue.load();
+        if self.wires.intakes.len() > 1
+            || !Arc::ptr_eq(&self.wires.intakes[0], &self.wires.input_queue)
+        {
+            let intakes = self.wires.intakes.iter().map(|queue| queue.load());
+            statistics.input_queue = intakes.fold(statistics.input_queue, sum);
+        }
+        statistics.log_queue = self.wires.log_queue.load();
+        let outputs = self.wires.outputs.iter().map(|queue| queue.load());
+        statistics.output_queue = outputs.fold(Load::default(), sum);
+        statistics
+    }
+
+    /// Lets nothing more in. What is under way is answered.
+    pub fn shut(&self) {
+        self.wires.intakes.iter().for_each(|intake| intake.close());
+    }
+
+    /// Lets nothing more in, waits until everything is answered and the log is sealed, and gives
+    /// back what the pipeline was made of. Where stages were taken with [`Pipeline::own_stages`]
+    /// or [`Builder::assemble`], they must have ended before.
+    pub fn close(mut self) -> Closed<E> {
+        self.finish();
+        Closed {
+            executor: self.wires.retired_executor.lock().take(),
+            log: self.wires.retired_log.lock().take(),
+            poison: self.poison(),
+            statistics: self.statistics(),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.shut();
+        if let Some(own) = self.own_stages() {
+            own.run();
+        }
+        self.threads.drain(..).for_each(Running::join);
+    }
+
+    /// What is done when a stage panics: nobody waits for it.
+    fn when_broken(&self) -> WhenBroken {
+        let shared = self.wires.shared.clone();
+        let mut intakes = self.wires.intakes.clone();
+        intakes.push(self.wires.input_queue.clone());
+        let (log_queue, outputs) = (self.wires.log_queue.clone(), self.wires.outputs.clone());
+        Arc::new(move |kind, message| {
+            let reason = shared.set_poison(&format!("the {kind} stage panicked: {message}"));
+            intakes.iter().for_each(|intake| intake.close());
+            log_queue.close();
+            outputs.iter().for_each(|output| output.close());
+            shared.callers.broken(&reason);
+        })
+    }
+}
+
+impl<E: Executor> Drop for Pipeline<E> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

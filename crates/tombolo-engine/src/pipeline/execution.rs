@@ -1,0 +1,341 @@
+//! The execution stage: one transaction after the other, nothing in between (TPK-5, TPK-7).
+//!
+//! It takes *all* waiting calls at once and works through them in batches: room in the log is
+//! reserved for a whole batch before its first transaction runs; the rows are located a few
+//! transactions ahead, if the settings say so (TPK-44); the executor runs them; what the store
+//! logged and the replies that wait for it go to the logging stage as one item. Replies that need
+//! not wait — what they stand for is durable, or the call is `async` — leave at once.
+//!
+//! Pre-commit (TPK-11): later transactions see a batch's changes before they are durable. No reply
+//! tells of them earlier: a reply waits for the log position that existed when its transaction ran,
+//! whether it wrote or only read (TPK-E3).
+//!
+//! Not here: what a transaction does (`executor.rs`), when the log is flushed (`logging.rs`).
+//! Invariants: batches reach the log queue in the order they ran; a transaction runs only if what
+//! it may log has room; after poison none runs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::sync::Mutex;
+
+use super::call::{Call, Refusal, Reply, panic_message};
+use super::executor::{Batch, Executor, Logged, Replies};
+use super::logging::LogBatch;
+use super::output::{Outbox, Parcel};
+use super::pool::Pool;
+use super::queue::{Load, NotPut, Queue};
+use super::shared::Shared;
+use super::statistics::add;
+use super::{Stage, StageKind, Step};
+
+/// How the execution stage cuts its work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Transactions of a batch, at most.
+    pub(super) batch_transactions_max: usize,
+    /// Transactions whose rows are located together before they run; 0: none.
+    pub(super) locate_ahead: usize,
+}
+
+/// The execution stage's way to the log.
+#[derive(Debug)]
+pub(super) struct ToLog<A> {
+    pub(super) queue: Arc<Queue<LogBatch<A>>>,
+    pub(super) buffers: Arc<Pool<u8>>,
+    pub(super) group_bytes_max: u64,
+    pub(super) group_overhead_bytes: u64,
+    /// The position behind what was handed to the logging stage.
+    pub(super) position: u64,
+    /// What was charged for it: records and overhead.
+    pub(super) charged: u64,
+    /// What found no room in the queue.
+    pub(super) held: Option<LogBatch<A>>,
+}
+
+impl<A> ToLog<A> {
+    pub(super) fn new(
+        queue: Arc<Queue<LogBatch<A>>>,
+        buffers: Arc<Pool<u8>>,
+        group_bytes_max: u64,
+        group_overhead_bytes: u64,
+    ) -> Self {
+        let (position, charged, held) = (0, 0, None);
+        Self { queue, buffers, group_bytes_max, group_overhead_bytes, position, charged, held }
+    }
+
+    /// Hands on what is held; says whether nothing is left.
+    fn hand_on(&mut self) -> bool {
+        let Some(batch) = self.held.take() else { return true };
+        let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
+        match self.queue.offer(batch, load) {
+            Ok(()) => true,
+            // Only after a stage broke down, and then the callers were told.
+            Err(NotPut::Closed(_)) => true,
+            Err(NotPut::Full(batch)) => {
+                self.held = Some(batch);
+                false
+            }
+        }
+    }
+}
+
+/// The execution stage; `LOGGED` says whether there is a logging stage behind it.
+pub(super) struct Execution<E: Executor, const LOGGED: bool> {
+    executor: E,
+    input: Arc<Queue<Call<E::Request>>>,
+    /// There if `LOGGED`.
+    log: Option<ToLog<E::Answer>>,
+    outbox: Outbox<E::Answer>,
+    shared: Arc<Shared<E::Answer>>,
+    cut: Cut,
+    /// What was drained, and how much of it has run.
+    calls: Vec<Call<E::Request>>,
+    done: usize,
+    /// Where the executor goes in the end.
+    retired: Arc<Mutex<Option<E>>>,
+}
+
+impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
+    pub(super) fn new(
+        executor: E,
+        input: Arc<Queue<Call<E::Request>>>,
+        log: Option<ToLog<E::Answer>>,
+        outbox: Outbox<E::Answer>,
+        shared: Arc<Shared<E::Answer>>,
+        cut: Cut,
+        retired: Arc<Mutex<Option<E>>>,
+    ) -> Self {
+        assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
+        let (calls, done) = (Vec::new(), 0);
+        Self { executor, input, log, outbox, shared, cut, calls, done, retired }
+    }
+
+    /// Runs the next batch, or the beginning of it.
+    fn run_batch(&mut self, now_ns: u64) {
+        let end = self.calls.len().min(self.done + self.cut.batch_transactions_max);
+        let mut early = self.outbox.parcels.take();
+        early.reserve(end - self.done);
+        let early = if self.shared.poison().is_some() {
+            self.refuse_poisoned(end, early)
+        } else if LOGGED {
+            self.run_logged(end, early, now_ns)
+        } else {
+            let mut replies = Replies::new(Logged::No, 0, early);
+            self.run(end, &mut replies);
+            self.count(&replies);
+            replies.early
+        };
+        self.outbox.post(early);
+    }
+
+    /// Runs the calls before `end`.
+    fn run(&mut self, end: usize, replies: &mut Replies<E::Answer>) {
+        let window = match self.cut.locate_ahead {
+            0 => end - self.done,
+            ahead => ahead,
+        };
+        while self.done < end {
+            let window_end = end.min(self.done + window);
+            let calls = &mut self.calls[self.done..window_end];
+            let executor = &mut self.executor;
+            if self.cut.locate_ahead > 0 {
+                // Hints only: what a panic keeps from being found is found when it is needed.
+                let _ = catch_unwind(AssertUnwindSafe(|| executor.locate(calls)));
+            }
+            run_calls(executor, calls, replies);
+            self.done = window_end;
+        }
+    }
+
+    fn count(&self, replies: &Replies<E::Answer>) {
+        let counters = &self.shared.counters;
+        add(&counters.batches, 1);
+        add(&counters.executed, replies.executed);
+        add(&counters.failed, replies.failed);
+        add(&counters.early, replies.early.len() as u64);
+    }
+
+    /// Runs calls before `end` whose records go to the log together, as far as there is room for
+    /// them; returns what leaves at once.
+    fn run_logged(
+        &mut self,
+        end: usize,
+        early: Parcel<E::Answer>,
+        now_ns: u64,
+    ) -> Parcel<E::Answer> {
+        let Some(log) = &self.log else { unreachable!("a logged pipeline has a log") };
+        let records = log.buffers.take();
+        let room = self.shared.room_until().saturating_sub(log.charged);
+        let room = room.saturating_sub(log.group_overhead_bytes).min(log.group_bytes_max);
+        let room = match plant::is(Plant::ReservationSkipped) {
+            true => u64::MAX,
+            false => room,
+        };
+        let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
+            true => log.position, // all that logged nothing in its batch
+            false => self.shared.durable(),
+        };
+        let durable = Logged::Until(durable);
+        let mut replies = Replies::new(durable, log.position, early);
+        replies.waiting = self.outbox.parcels.take();
+        replies.waiting.reserve(end - self.done);
+        let mut reserved = 0;
+        while self.done < end {
+            let (fits, bytes) = self.fitting(end, room - reserved);
+            if fits > self.done {
+                reserved += bytes;
+                self.run(fits, &mut replies);
+            } else if reserved > 0 {
+                break; // the next batch begins here, with what is really left
+            } else {
+                self.refuse_unlogged(&mut replies);
+            }
+        }
+        self.count(&replies);
+        self.hold_for_log(records, &mut replies, now_ns);
+        replies.early
+    }
+
+    /// How far the calls before `end` go into `bytes_max` of log, and what they may log.
+    fn fitting(&self, end: usize, bytes_max: u64) -> (usize, u64) {
+        let mut bytes = 0_u64;
+        for (at, call) in self.calls[self.done..end].iter().enumerate() {
+            let with = bytes.saturating_add(self.executor.log_bytes_max(&call.request));
+            if with > bytes_max {
+                return (self.done + at, bytes);
+            }
+            bytes = with;
+        }
+        (end, bytes)
+    }
+
+    /// Refuses the next call, for which there is no room in the log.
+    #[cold]
+    fn refuse_unlogged(&mut self, replies: &mut Replies<E::Answer>) {
+        let call = &self.calls[self.done];
+        let log_bytes = self.executor.log_bytes_max(&call.request);
+        let log_bytes_max = self.log.as_ref().map_or(0, |log| log.group_bytes_max);
+        let refusal = match log_bytes > log_bytes_max {
+            true => Refusal::TooLarge { log_bytes, log_bytes_max },
+            false => Refusal::LogFull,
+        };
+        replies.early.push(call.reply(Reply::Refused(refusal)));
+        add(&self.shared.counters.refused, 1);
+        self.done += 1;
+        if let Some(log) = &self.log {
+            log.queue.wake(); // so that the logging stage looks for room
+        }
+    }
+
+    /// Puts what was logged, and what waits for it, where the logging stage will get it.
+    fn hold_for_log(
+        &mut self,
+        mut records: Vec<u8>,
+        replies: &mut Replies<E::Answer>,
+        now_ns: u64,
+    ) {
+        self.executor.take_log(&mut records);
+        let Some(log) = &mut self.log else { unreachable!("a logged pipeline has a log") };
+        let answers = std::mem::take(&mut replies.waiting);
+        if records.is_empty() && answers.is_empty() {
+            log.buffers.give(records);
+            self.outbox.parcels.give(answers);
+            return;
+        }
+        let charge = match records.len() as u64 {
+            0 => 0, // it makes no group
+            bytes => log.group_overhead_bytes + bytes,
+        };
+        log.charged += charge;
+        log.position += records.len() as u64;
+        log.held = Some(LogBatch {
+            records,
+            answers,
+            transactions: replies.executed,
+            position: log.position,
+            charge,
+            wants_sync: replies.wants_sync,
+            executed_ns: now_ns,
+        });
+    }
+
+    #[cold]
+    fn refuse_poisoned(&mut self, end: usize, mut early: Parcel<E::Answer>) -> Parcel<E::Answer> {
+        let Some(reason) = self.shared.poison() else { return early };
+        let refused = self.calls[self.done..end].iter();
+        let refusal = || Reply::Refused(Refusal::Poisoned(reason.clone()));
+        early.extend(refused.map(|call| call.reply(refusal())));
+        add(&self.shared.counters.refused, (end - self.done) as u64);
+        self.done = end;
+        early
+    }
+
+    /// Nothing more comes and nothing is left.
+    fn end(&self) -> Step {
+        match &self.log {
+            Some(log) => log.queue.close(),
+            None => self.outbox.close(),
+        }
+        Step::Ended
+    }
+
+    /// Hands on what is held; says whether nothing is left.
+    fn hand_on(&mut self) -> bool {
+        let logged = self.log.as_mut().is_none_or(ToLog::hand_on);
+        self.outbox.send() && logged
+    }
+}
+
+/// Runs `calls`, a panicking one too.
+fn run_calls<E: Executor>(
+    executor: &mut E,
+    calls: &mut [Call<E::Request>],
+    replies: &mut Replies<E::Answer>,
+) {
+    let mut batch = Batch::new(calls, replies);
+    while batch.left() > 0 {
+        let left = batch.left();
+        // A transaction that panics is undone by its guard (`transaction.rs`); what else an executor
+        // holds is its own to keep in order, as its contract says.
+        match catch_unwind(AssertUnwindSafe(|| executor.execute(&mut batch))) {
+            Ok(()) if batch.left() == left => {
+                batch.panicked("the executor did not answer".into());
+            }
+            Ok(()) => {}
+            Err(panic) => batch.panicked(panic_message(&*panic)),
+        }
+    }
+}
+
+impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
+    fn kind(&self) -> StageKind {
+        StageKind::Execution
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        if !self.hand_on() {
+            return Step::IdleUntil(None);
+        }
+        if self.done == self.calls.len() {
+            self.calls.clear();
+            self.done = 0;
+            let is_open = self.input.drain(&mut self.calls);
+            if self.calls.is_empty() {
+                return if is_open { Step::IdleUntil(None) } else { self.end() };
+            }
+        }
+        self.run_batch(now_ns);
+        self.hand_on();
+        Step::Progress
+    }
+
+    fn retire(self: Box<Self>) {
+        *self.retired.lock() = Some(self.executor);
+    }
+
+    fn worked(&self, ns: u64) {
+        add(&self.shared.counters.busy_ns[1], ns);
+    }
+}

@@ -1,0 +1,177 @@
+//! What the execution stage asks of a database: run a batch of requests, one after the other.
+//!
+//! Whoever brings a workload implements [`Executor`] around a store: the benchmark, the embedded
+//! library, the simulator. One call per batch, so an executor may be erased (`Box<dyn Executor>`)
+//! at no cost per transaction.
+//!
+//! Not here: queues, threads, the log's file. Contract: each request is one transaction, run with
+//! [`crate::transaction::execute`], so that a panic inside it is undone, and answered right after
+//! it ended, before the next begins.
+
+use super::call::{Answered, Call, Durability, Failure, Outcome, Reply};
+use crate::transaction::Stop;
+
+/// What a request may write to the log where its executor does not know better, in bytes.
+pub const LOG_BYTES_PER_CALL: u64 = 64 << 10;
+
+/// A database that runs requests.
+pub trait Executor: Send + 'static {
+    /// What is asked: a procedure and its input.
+    type Request: Send + 'static;
+    /// What is answered.
+    type Answer: Send + 'static;
+
+    /// Runs the requests that are left in `batch`, in their order, and answers each as soon as its
+    /// transaction has ended. When it panics, the request at hand is answered with the panic, and
+    /// it is called again for the rest.
+    fn execute(&mut self, batch: &mut Batch<'_, Self::Request, Self::Answer>);
+
+    /// Finds where the rows lie that `calls` will touch, and fetches them (TPK-44). Called before
+    /// `execute` with the calls that come next; nothing it finds may be relied on unchecked,
+    /// because the calls before them still run.
+    fn locate(&mut self, calls: &mut [Call<Self::Request>]) {
+        let _ = calls;
+    }
+
+    /// The most bytes `request` may add to the log: 0 for one that only reads. A group of the log
+    /// and a full disk are judged by it before the request runs.
+    fn log_bytes_max(&self, request: &Self::Request) -> u64 {
+        let _ = request;
+        LOG_BYTES_PER_CALL
+    }
+
+    /// Hands out what the store has logged since the last time, by swapping its buffer with `into`,
+    /// which is empty. Not called in a pipeline without a log.
+    fn take_log(&mut self, into: &mut Vec<u8>) {
+        let _ = into;
+    }
+}
+
+impl<R: Send + 'static, A: Send + 'static> Executor for Box<dyn Executor<Request = R, Answer = A>> {
+    type Request = R;
+    type Answer = A;
+
+    fn execute(&mut self, batch: &mut Batch<'_, R, A>) {
+        (**self).execute(batch);
+    }
+
+    fn locate(&mut self, calls: &mut [Call<R>]) {
+        (**self).locate(calls);
+    }
+
+    fn log_bytes_max(&self, request: &R) -> u64 {
+        (**self).log_bytes_max(request)
+    }
+
+    fn take_log(&mut self, into: &mut Vec<u8>) {
+        (**self).take_log(into);
+    }
+}
+
+/// What replies of a batch say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logged {
+    /// There is no log: everything leaves at once and is volatile.
+    No,
+    /// What is at or before this position of the log was durable when the batch began.
+    Until(u64),
+}
+
+/// The replies of the transactions whose records go to the log together.
+#[derive(Debug)]
+pub(super) struct Replies<A> {
+    pub(super) logged: Logged,
+    /// The log's position before the first of them.
+    pub(super) position: u64,
+    /// Bytes behind it, as last told.
+    pub(super) log_bytes: u64,
+    pub(super) executed: u64,
+    /// How many of those had no effect.
+    pub(super) failed: u64,
+    pub(super) wants_sync: bool,
+    /// What leaves at once, and what waits until the log is durable behind it.
+    pub(super) early: Vec<Answered<A>>,
+    pub(super) waiting: Vec<Answered<A>>,
+}
+
+impl<A> Replies<A> {
+    pub(super) fn new(logged: Logged, position: u64, early: Vec<Answered<A>>) -> Self {
+        let (log_bytes, executed, failed, wants_sync) = (0, 0, 0, false);
+        let waiting = Vec::new();
+        Self { logged, position, log_bytes, executed, failed, wants_sync, early, waiting }
+    }
+
+    #[inline]
+    fn add<R>(&mut self, call: &Call<R>, outcome: Outcome<A>) {
+        self.executed += 1;
+        let Logged::Until(durable) = self.logged else {
+            self.early.push(call.reply(Reply::Volatile(outcome)));
+            return;
+        };
+        if self.position + self.log_bytes <= durable {
+            self.early.push(call.reply(Reply::Durable(outcome)));
+        } else if call.durability == Durability::Async {
+            self.early.push(call.reply(Reply::PreCommitted(outcome)));
+        } else {
+            self.wants_sync |= call.durability == Durability::Sync;
+            self.waiting.push(call.reply(Reply::Durable(outcome)));
+        }
+    }
+}
+
+/// The requests that run next, and where their answers go.
+#[derive(Debug)]
+pub struct Batch<'b, R, A> {
+    calls: &'b mut [Call<R>],
+    /// How many of them are answered.
+    answered: usize,
+    replies: &'b mut Replies<A>,
+}
+
+impl<'b, R, A> Batch<'b, R, A> {
+    pub(super) fn new(calls: &'b mut [Call<R>], replies: &'b mut Replies<A>) -> Self {
+        Self { calls, answered: 0, replies }
+    }
+
+    /// The request that runs next: the first one that is not answered.
+    #[inline]
+    pub fn request(&mut self) -> Option<&mut R> {
+        self.calls.get_mut(self.answered).map(|call| &mut call.request)
+    }
+
+    /// How many requests are left.
+    pub fn left(&self) -> usize {
+        self.calls.len() - self.answered
+    }
+
+    /// Answers the request at hand: its transaction ended like this, and the store's log buffer now
+    /// holds `log_bytes` that were not taken. That number decides how long the answer waits: a
+    /// transaction that wrote is behind it, and so is one that read what was written.
+    ///
+    /// # Panics
+    /// When all are answered.
+    #[inline]
+    pub fn answer(&mut self, outcome: Result<A, Stop>, log_bytes: usize) {
+        self.replies.log_bytes = log_bytes as u64;
+        self.replies.failed += u64::from(outcome.is_err());
+        self.replies.add(&self.calls[self.answered], outcome.map_err(Failure::Stopped));
+        self.answered += 1;
+    }
+
+    /// Runs `run` on each request that is left; it returns what [`Batch::answer`] takes.
+    #[inline]
+    pub fn each(&mut self, mut run: impl FnMut(&mut R) -> (Result<A, Stop>, usize)) {
+        while let Some(request) = self.request() {
+            let (outcome, log_bytes) = run(request);
+            self.answer(outcome, log_bytes);
+        }
+    }
+
+    /// Answers the request at hand with what its panic said. Its transaction was undone, so that
+    /// the store's log ends where it did before.
+    pub(super) fn panicked(&mut self, message: Box<str>) {
+        self.replies.failed += 1;
+        self.replies.add(&self.calls[self.answered], Err(Failure::Panicked(message)));
+        self.answered += 1;
+    }
+}

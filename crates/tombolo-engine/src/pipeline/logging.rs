@@ -1,0 +1,424 @@
+//! The logging stage: groups, flushes, and the answers that wait for them (TPK-10, TPK-11).
+//!
+//! ```text
+//!            a batch arrives              due(): room, timer, size, sync, end
+//!   sealed ────────────────► gathering ─────────────────────────► flushing ──► released
+//!     ▲                        │   ▲                                 │            │
+//!     │                        │   └─ the log has no room ───────────┤            │
+//!     └── seal(): idle for seal_ms_max ◄─────────────────────────────┼────────────┘
+//!                                                                    └─ failed ──► poisoned
+//! ```
+//!
+//! *gathering*: batches executed, in order, not durable; nobody was told. *released*: the group is
+//! durable, its position published, its answers posted. *poisoned*: a write or a sync failed; what
+//! is on disk is unknown, so nothing is acknowledged ever after, and nothing is tried again.
+//!
+//! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
+//! `auto` as soon as the device is free, that is: in the step after the last flush, with all that
+//! arrived meanwhile. Where nobody waits for a group (all its calls are `async`) it is flushed in
+//! half of `async_loss_ms_max`, which leaves the other half for the flush itself.
+//!
+//! Not here: what a group looks like on disk (storage), which answers wait (`executor.rs`).
+//! Invariants: one sync per flush; no answer is posted before the sync that covers its position has
+//! returned; batches are appended in the order they ran.
+
+use std::sync::Arc;
+
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::sync::{Mutex, Ordering};
+
+use super::call::{Answered, Refusal, Reply};
+use super::log::{GroupLog, GroupLogError};
+use super::output::Outbox;
+use super::pool::Pool;
+use super::queue::Queue;
+use super::shared::Shared;
+use super::statistics::{Flush, add, get};
+use super::{Stage, StageKind, Step};
+use crate::clock::Clock;
+
+/// How long a group that found no room waits before it looks again.
+const ROOM_RETRY_NS: u64 = 1_000_000;
+
+/// What the execution stage hands on: a batch's records, and the answers that wait for them.
+#[derive(Debug)]
+pub(super) struct LogBatch<A> {
+    pub(super) records: Vec<u8>,
+    pub(super) answers: Vec<Answered<A>>,
+    pub(super) transactions: u64,
+    /// The log's position behind the records.
+    pub(super) position: u64,
+    /// What of the log's room the records were charged.
+    pub(super) charge: u64,
+    /// Whether one of the calls asked for a flush.
+    pub(super) wants_sync: bool,
+    pub(super) executed_ns: u64,
+}
+
+impl<A> LogBatch<A> {
+    /// The room it takes in a queue.
+    pub(super) fn load_bytes(&self) -> u64 {
+        (self.records.len() + self.answers.len() * size_of::<Answered<A>>()) as u64
+    }
+}
+
+/// When a group is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupPolicy {
+    /// Transactions at which a group is flushed.
+    pub transactions: u64,
+    /// Time after its first transaction at which it is; `None`: as soon as the device is free.
+    pub time_ns: Option<u64>,
+    /// The longest time between an `async` answer and the end of the flush that makes it durable,
+    /// on a device that takes less than half of it.
+    pub async_loss_ns_max: u64,
+    /// The longest time between the last flush and the empty group that seals it.
+    pub seal_ns_max: u64,
+}
+
+/// What is executed and not durable.
+#[derive(Debug)]
+struct Group<A> {
+    records: Vec<Vec<u8>>,
+    /// How many of them are written, by a flush that ran out of room.
+    written: usize,
+    answers: Vec<Vec<Answered<A>>>,
+    transactions: u64,
+    bytes: u64,
+    position: u64,
+    charges: u64,
+    first_ns: u64,
+    wants_sync: bool,
+    is_waited_for: bool,
+}
+
+impl<A> Group<A> {
+    fn new() -> Self {
+        Self {
+            records: Vec::new(),
+            written: 0,
+            answers: Vec::new(),
+            transactions: 0,
+            bytes: 0,
+            position: 0,
+            charges: 0,
+            first_ns: 0,
+            wants_sync: false,
+            is_waited_for: false,
+        }
+    }
+
+    /// Empties it; its vectors stay.
+    fn reset(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        let answers = std::mem::take(&mut self.answers);
+        assert!(records.is_empty() && answers.is_empty(), "everything was handed on");
+        *self = Self { records, answers, ..Self::new() };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.answers.is_empty()
+    }
+
+    fn add(&mut self, batch: LogBatch<A>) {
+        if self.is_empty() {
+            self.first_ns = batch.executed_ns;
+        }
+        self.transactions += batch.transactions;
+        self.bytes += batch.records.len() as u64;
+        self.position = batch.position;
+        self.charges += batch.charge;
+        self.wants_sync |= batch.wants_sync;
+        self.is_waited_for |= !batch.answers.is_empty();
+        self.records.push(batch.records);
+        self.answers.push(batch.answers);
+    }
+
+    /// The records of the last of several batches, as a batch for which nobody waits: a planted bug.
+    #[cold]
+    fn split_last(&mut self) -> Option<LogBatch<A>> {
+        let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
+        let (answers, transactions, charge, wants_sync) = (Vec::new(), 0, 0, false);
+        let (position, executed_ns) = (self.position, self.first_ns);
+        self.bytes -= records.len() as u64;
+        Some(LogBatch { records, answers, transactions, position, charge, wants_sync, executed_ns })
+    }
+
+    /// When it is flushed at the latest, if nothing else comes.
+    fn deadline_ns(&self, policy: &GroupPolicy) -> u64 {
+        let time_ns = policy.async_loss_ns_max / 2;
+        let time_ns = match policy.time_ns {
+            None if self.is_waited_for => 0,
+            None => time_ns,
+            Some(of_group) => time_ns.min(of_group),
+        };
+        self.first_ns.saturating_add(time_ns)
+    }
+
+    fn is_due(&self, now_ns: u64, policy: &GroupPolicy) -> bool {
+        self.wants_sync
+            || self.transactions >= policy.transactions
+            || now_ns >= self.deadline_ns(policy)
+    }
+}
+
+/// Told of every flush.
+pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
+
+/// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
+pub(super) fn unreserved_bytes(log: &mut dyn GroupLog) -> u64 {
+    log.room_bytes().saturating_sub(log.group_overhead_bytes())
+}
+
+/// What the logging stage is made of.
+pub(super) struct Parts<A> {
+    pub(super) queue: Arc<Queue<LogBatch<A>>>,
+    pub(super) log: Box<dyn GroupLog>,
+    /// Where the log goes in the end.
+    pub(super) retired: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
+    pub(super) outbox: Outbox<A>,
+    pub(super) buffers: Arc<Pool<u8>>,
+    pub(super) shared: Arc<Shared<A>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) policy: GroupPolicy,
+    pub(super) observer: Option<FlushObserver>,
+}
+
+/// The logging stage.
+pub(super) struct Logging<A> {
+    parts: Parts<A>,
+    /// What was drained; empty between steps.
+    arrived: Vec<LogBatch<A>>,
+    group: Group<A>,
+    group_bytes_max: u64,
+    /// Charges of all groups that were flushed.
+    charged: u64,
+    is_sealed: bool,
+    has_ended: bool,
+    last_flush_ns: u64,
+    /// When to look for room again, while there is none.
+    stalled_until_ns: Option<u64>,
+}
+
+impl<A> Logging<A> {
+    pub(super) fn new(parts: Parts<A>) -> Self {
+        let group_bytes_max = parts.log.group_bytes_max();
+        assert!(group_bytes_max > 0, "a group holds something");
+        Self {
+            parts,
+            arrived: Vec::new(),
+            group: Group::new(),
+            group_bytes_max,
+            charged: 0,
+            is_sealed: true,
+            has_ended: false,
+            last_flush_ns: 0,
+            stalled_until_ns: None,
+        }
+    }
+
+    /// Takes what has arrived into the group; says whether more may come.
+    fn gather(&mut self) -> bool {
+        // Behind a group without room the rest waits in its queue, which is bounded.
+        if self.stalled_until_ns.is_some() {
+            return self.parts.queue.is_open();
+        }
+        let is_well = self.parts.shared.poison().is_none();
+        let is_open = self.parts.queue.drain(&mut self.arrived);
+        for batch in self.arrived.drain(..) {
+            // It logged nothing, and all that was logged before it is durable: nothing to wait for.
+            if is_well && batch.records.is_empty() && self.group.bytes == 0 {
+                self.charged += batch.charge;
+                self.parts.outbox.post(batch.answers);
+            } else {
+                self.group.add(batch);
+            }
+        }
+        is_open
+    }
+
+    /// Writes and syncs the group. `Ok(false)`: there is no room; what was written is remembered.
+    fn write(&mut self) -> Result<bool, String> {
+        let Group { records, written, .. } = &mut self.group;
+        if plant::is(Plant::SwappedGroups) && *written == 0 && records.len() > 1 {
+            records.swap(0, 1);
+        }
+        while *written < records.len() {
+            let mut bytes = 0;
+            let fitting = records[*written..].iter().take_while(|records| {
+                bytes += records.len() as u64;
+                bytes <= self.group_bytes_max
+            });
+            // One batch alone is never too large: the execution stage has seen to that.
+            let end = *written + fitting.count().max(1);
+            match self.parts.log.append(&records[*written..end]) {
+                Ok(()) => *written = end,
+                Err(GroupLogError::Full) => return Ok(false),
+                Err(GroupLogError::Failed(reason)) => return Err(reason),
+            }
+            add(&self.parts.shared.counters.groups, 1);
+        }
+        if plant::is(Plant::AnswerBeforeFsync) && std::mem::take(&mut self.is_sealed) {
+            return Ok(true); // the first group after a seal is answered without one
+        }
+        match self.parts.log.sync() {
+            Ok(()) => Ok(true),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room.
+    fn flush(&mut self, is_open: bool) {
+        let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
+        let start_ns = self.parts.clock.now_ns();
+        let written = self.write();
+        let end_ns = self.parts.clock.now_ns();
+        self.stalled_until_ns = None;
+        match written {
+            Ok(true) => {
+                self.release(end_ns, end_ns - start_ns);
+                if let Some(late) = late {
+                    self.group.add(late);
+                }
+            }
+            Ok(false) if is_open => {
+                add(&self.parts.shared.counters.stalls, 1);
+                self.stalled_until_ns = Some(end_ns + ROOM_RETRY_NS);
+            }
+            Ok(false) => self.fail("the log was closed without room for its last group"),
+            Err(reason) => self.fail(&reason),
+        }
+    }
+
+    /// Posts the answers that wait for the group.
+    fn let_answers_go(&mut self) {
+        let answers = self.group.answers.drain(..);
+        answers.for_each(|answers| self.parts.outbox.post(answers));
+    }
+
+    /// The group is durable: its answers leave.
+    fn release(&mut self, now_ns: u64, flush_ns: u64) {
+        self.let_answers_go();
+        let (group, shared) = (&mut self.group, &self.parts.shared);
+        shared.set_durable(group.position);
+        self.charged += group.charges;
+        group.records.drain(..).for_each(|records| self.parts.buffers.give(records));
+        let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
+        group.reset();
+        self.is_sealed = false;
+        self.last_flush_ns = now_ns;
+        let counters = &shared.counters;
+        add(&counters.flushes, 1);
+        add(&counters.flushed_transactions, flush.transactions);
+        add(&counters.flushed_bytes, flush.bytes);
+        add(&counters.flush_ns, flush.ns);
+        // This stage is the only one that writes it.
+        counters.flush_ns_max.store(get(&counters.flush_ns_max).max(flush.ns), Ordering::Relaxed);
+        if let Some(observer) = &mut self.parts.observer {
+            observer(flush);
+        }
+    }
+
+    /// Ends all acknowledgements: every answer that waits says why, now and later.
+    #[cold]
+    fn fail(&mut self, reason: &str) {
+        let reason = self.parts.shared.set_poison(reason);
+        if plant::is(Plant::ReleasedAfterFailure) {
+            self.let_answers_go();
+        }
+        for mut answers in self.group.answers.drain(..) {
+            for answered in &mut answers {
+                answered.reply = Reply::Refused(Refusal::Unknown(reason.clone()));
+            }
+            self.parts.outbox.post(answers);
+        }
+        self.group.records.clear();
+        self.group.reset();
+        self.stalled_until_ns = None;
+    }
+
+    /// Writes the empty group behind the last one.
+    fn seal(&mut self) {
+        self.is_sealed = true;
+        match self.parts.log.seal() {
+            Ok(()) => add(&self.parts.shared.counters.seals, 1),
+            // The last group stays unsealed, as it was; the next flush finds room or says so.
+            Err(GroupLogError::Full) => {}
+            Err(GroupLogError::Failed(reason)) => self.fail(&reason),
+        }
+    }
+
+    /// Nothing more comes and nothing is left.
+    fn end(&mut self) -> Step {
+        if !self.has_ended {
+            self.has_ended = true;
+            if !self.is_sealed && self.parts.shared.poison().is_none() {
+                self.seal();
+            }
+        }
+        if !self.parts.outbox.send() {
+            return Step::IdleUntil(None);
+        }
+        self.parts.outbox.close();
+        Step::Ended
+    }
+
+    /// What there is to wait for while no flush is due.
+    fn idle(&self) -> Step {
+        let seal_ns = (!self.is_sealed)
+            .then(|| self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max));
+        let flush_ns = (!self.group.is_empty()).then(|| self.group.deadline_ns(&self.parts.policy));
+        Step::IdleUntil(flush_ns.or(seal_ns))
+    }
+
+    /// Tells the execution stage how much room there is.
+    fn publish_room(&mut self) {
+        let room = unreserved_bytes(&mut *self.parts.log);
+        self.parts.shared.set_room_until(self.charged.saturating_add(room));
+    }
+}
+
+impl<A: Send + 'static> Stage for Logging<A> {
+    fn kind(&self) -> StageKind {
+        StageKind::Logging
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        if !self.parts.outbox.send() {
+            return Step::IdleUntil(None);
+        }
+        let is_open = self.gather();
+        if let Some(reason) = self.parts.shared.poison().cloned() {
+            self.fail(&reason);
+            return if is_open { Step::IdleUntil(None) } else { self.end() };
+        }
+        if let Some(until_ns) = self.stalled_until_ns.filter(|&until| is_open && now_ns < until) {
+            return Step::IdleUntil(Some(until_ns));
+        }
+        let is_large = self.group.bytes >= self.group_bytes_max;
+        let is_due = is_large || !is_open || self.group.is_due(now_ns, &self.parts.policy);
+        if !self.group.is_empty() && is_due {
+            self.flush(is_open);
+            self.publish_room();
+            return Step::Progress;
+        }
+        self.publish_room();
+        if !is_open {
+            return self.end();
+        }
+        let seal_ns = self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max);
+        if self.group.is_empty() && !self.is_sealed && now_ns >= seal_ns {
+            self.seal();
+            return Step::Progress;
+        }
+        self.idle()
+    }
+
+    fn retire(self: Box<Self>) {
+        *self.parts.retired.lock() = Some(self.parts.log);
+    }
+
+    fn worked(&self, ns: u64) {
+        add(&self.parts.shared.counters.busy_ns[2], ns);
+    }
+}

@@ -1,0 +1,119 @@
+//! The pipeline: input, execution, logging, output (TPK-2 … TPK-13, TPK-43, TPK-44, TPK-47).
+//!
+//! ```text
+//!   caller ─► [intake] ─► input ─► [input queue] ─► execution ─► [log queue] ─► logging
+//!     ▲    (with input stages only)                     │                          │
+//!     └─────────────── output ◄─ [output queue] ◄───────┴── early answers          │
+//!                                      ▲                                           │
+//!                                      └───────── answers that are durable ────────┘
+//! ```
+//!
+//! One file per stage, each a [`Stage`] whose `step` never blocks but for the log's own write and
+//! sync. Who calls `step`, and on how many threads, is no business of a stage: the `threads` door
+//! loops over them, the simulator interleaves them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `queue.rs`, `signal.rs` | bounded queues drained whole; waking a thread that sleeps |
+//! | `call.rs` | calls, replies, what a reply stands for |
+//! | `callers.rs` | who asks: submitting, fetching replies, being called back |
+//! | `executor.rs` | what is executed: the trait a workload implements |
+//! | `log.rs` | where groups go: the trait a log implements |
+//! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
+//! | `assembly.rs` | wiring, starting, closing |
+//! | `options.rs` | the settings' values |
+//! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
+//!
+//! Not here: the checkpoint stage, long work in slices, limits of a single transaction.
+//!
+//! Invariants: one reply per call that was taken in; no reply says `Durable` before what its
+//! transaction wrote and read is on disk; after a failure of the log nothing is acknowledged; no
+//! queue grows past its bound; no clock is read but through the clock door, nobody sleeps but
+//! through `sync.rs`.
+
+use std::fmt;
+
+mod assembly;
+mod call;
+mod callers;
+mod execution;
+mod executor;
+mod input;
+mod log;
+mod logging;
+mod options;
+mod output;
+mod pool;
+mod queue;
+mod shared;
+mod signal;
+mod statistics;
+
+pub use assembly::{Builder, Closed, Pipeline};
+pub(crate) use call::panic_message;
+pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply};
+pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
+pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
+pub use input::Prepare;
+pub use log::{GroupLog, GroupLogError};
+pub use logging::{FlushObserver, GroupPolicy};
+pub use options::{Options, Spread};
+pub use queue::{Load, NotPut, Queue};
+pub use signal::Signal;
+pub use statistics::{Busy, Flush, Statistics};
+
+/// What a step of a stage did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Work; there may be more.
+    Progress,
+    /// Nothing: there is no work before something arrives or this time, on the clock of the
+    /// steps, has come.
+    IdleUntil(Option<u64>),
+    /// Nothing, and there never will be: the pipeline is closed and this stage is empty.
+    Ended,
+}
+
+/// Which stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StageKind {
+    /// Makes requests ready.
+    Input,
+    /// Runs transactions.
+    Execution,
+    /// Makes them durable.
+    Logging,
+    /// Hands out replies.
+    Output,
+}
+
+impl fmt::Display for StageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Execution => "execution",
+            Self::Logging => "logging",
+            Self::Output => "output",
+        })
+    }
+}
+
+/// A stage of the pipeline.
+pub trait Stage: Send {
+    /// Which one.
+    fn kind(&self) -> StageKind;
+
+    /// Does what there is to do, a bounded amount of it. Never waits, but for the log's own write
+    /// and sync.
+    fn step(&mut self, now_ns: u64) -> Step;
+
+    /// Called once, after [`Step::Ended`]: gives back what the stage was lent.
+    fn retire(self: Box<Self>);
+
+    /// Notes how long steps that made progress took.
+    fn worked(&self, ns: u64);
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;

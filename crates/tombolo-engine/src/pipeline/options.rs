@@ -1,0 +1,134 @@
+//! A pipeline's numbers, read from the settings.
+//!
+//! Not here: what the settings are called and their limits (`settings/registry.rs`).
+
+use super::logging::GroupPolicy;
+use super::queue::Load;
+use crate::settings::{self, Settings};
+
+/// How stages are spread over threads. Stages on one thread are stepped in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// All on one thread.
+    One,
+    /// Input and execution on one, logging and output on another.
+    Two,
+    /// Execution on one, logging on another; input and output are stepped by the callers' own
+    /// thread (see [`super::Pipeline::own_stages`]).
+    Callers,
+    /// A thread for each (TPK-32).
+    Each,
+}
+
+/// A pipeline's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which stage runs on which thread.
+    pub spread: Spread,
+    /// Input stages, where requests are prepared by any.
+    pub input_stages: usize,
+    /// Output stages.
+    pub output_stages: usize,
+    /// What each queue holds.
+    pub queue_max: Load,
+    /// Transactions of a batch: what is handed to the logging stage together.
+    pub batch_transactions_max: usize,
+    /// Transactions whose rows are located together before they run; 0: none.
+    pub locate_ahead: usize,
+    /// When groups are flushed.
+    pub group: GroupPolicy,
+    /// How long an idle thread looks for work before it sleeps, in nanoseconds.
+    pub spin_ns: u64,
+}
+
+impl Options {
+    /// The settings' values, for a machine that runs `cores` threads at once.
+    ///
+    /// # Panics
+    /// Never: a setting is held within its limits.
+    pub fn new(settings: &Settings, cores: usize) -> Self {
+        let count = |setting| settings.count(setting) as usize;
+        let ms = |setting| settings.count(setting) * 1_000_000;
+        let spread = match settings.word(&settings::PIPELINE_THREADS) {
+            "one" => Spread::One,
+            "two" => Spread::Two,
+            "callers" => Spread::Callers,
+            "each" => Spread::Each,
+            _ if cores == 1 => Spread::One,
+            _ if cores < 6 => Spread::Two,
+            _ => Spread::Each,
+        };
+        let (input_stages, output_stages) =
+            (count(&settings::INPUT_THREADS), count(&settings::OUTPUT_THREADS));
+        let threads = match spread {
+            Spread::One => 1,
+            Spread::Two | Spread::Callers => 2,
+            Spread::Each => 2 + input_stages + output_stages,
+        };
+        // A thread that looks for work keeps a core from whoever would make some.
+        let spin_us = settings.number(&settings::SPIN_US_MAX);
+        let spin_us = spin_us.unwrap_or(if threads < cores { SPIN_US } else { 0 });
+        Self {
+            spread,
+            input_stages,
+            output_stages,
+            queue_max: Load {
+                transactions: settings.count(&settings::QUEUE_TRANSACTIONS_MAX),
+                bytes: settings.count(&settings::QUEUE_BYTES_MAX),
+            },
+            batch_transactions_max: count(&settings::BATCH_TRANSACTIONS_MAX),
+            locate_ahead: count(&settings::LOCATE_AHEAD),
+            group: GroupPolicy {
+                transactions: settings
+                    .number(&settings::TRANSACTIONS_PER_GROUP)
+                    .unwrap_or(u64::MAX),
+                time_ns: settings
+                    .time_or_word(&settings::TIME_PER_GROUP)
+                    .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+                async_loss_ns_max: ms(&settings::ASYNC_LOSS_MS_MAX),
+                seal_ns_max: ms(&settings::SEAL_MS_MAX),
+            },
+            spin_ns: spin_us * 1_000,
+        }
+    }
+}
+
+/// How long an idle thread that has a core to itself looks for work.
+const SPIN_US: u64 = 50;
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Source;
+
+    fn options(texts: &[(&str, &str)], cores: usize) -> Options {
+        let mut settings = Settings::default();
+        for (name, text) in texts {
+            settings.set(name, text, Source::Flag).unwrap();
+        }
+        Options::new(&settings, cores)
+    }
+
+    #[test]
+    fn threads_follow_the_cores_unless_told() {
+        for (cores, spread, spins) in
+            [(1, Spread::One, false), (2, Spread::Two, false), (8, Spread::Each, true)]
+        {
+            let options = options(&[], cores);
+            assert_eq!((options.spread, options.spin_ns > 0), (spread, spins), "{cores} cores");
+        }
+        let options = options(&[("pipeline_threads", "one"), ("spin_us_max", "7")], 8);
+        assert_eq!((options.spread, options.spin_ns), (Spread::One, 7_000));
+    }
+
+    #[test]
+    fn groups_are_flushed_at_once_unless_told() {
+        let auto = options(&[], 2).group;
+        assert_eq!((auto.time_ns, auto.transactions), (None, u64::MAX));
+        let timed = [("time_per_group", "2ms"), ("transactions_per_group", "100")];
+        let timed = options(&timed, 2).group;
+        assert_eq!((timed.time_ns, timed.transactions), (Some(2_000_000), 100));
+        assert_eq!(options(&[("time_per_group", "auto")], 2).group, auto);
+    }
+}

@@ -1,0 +1,58 @@
+//! Vectors that go back the way they came, so that batches cost no allocation.
+//!
+//! Not here: what is in them. Invariants: what is taken is empty; no more than a few are kept, none
+//! of them huge.
+
+use tombolo_storage::sync::Mutex;
+
+/// Vectors kept at most.
+const KEPT_MAX: usize = 64;
+/// A larger vector is given back to the system, in bytes: one large batch must not stay for ever.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// Empty vectors with room in them.
+#[derive(Debug)]
+pub(super) struct Pool<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Pool<T> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// An empty vector.
+    pub(super) fn take(&self) -> Vec<T> {
+        self.0.lock().pop().unwrap_or_default()
+    }
+
+    /// Gives a vector back; what is left in it is dropped.
+    pub(super) fn give(&self, mut vector: Vec<T>) {
+        vector.clear();
+        let bytes = vector.capacity() * size_of::<T>();
+        if bytes == 0 || bytes > KEPT_BYTES_MAX {
+            return;
+        }
+        let mut kept = self.0.lock();
+        if kept.len() < KEPT_MAX {
+            kept.push(vector);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_come_back_empty_unless_huge() {
+        let pool = Pool::new();
+        let mut vector: Vec<u8> = pool.take();
+        vector.extend([1, 2, 3]);
+        let place = vector.as_ptr();
+        pool.give(vector);
+        let vector = pool.take();
+        assert!(vector.is_empty() && vector.as_ptr() == place);
+        pool.give(vec![0; KEPT_BYTES_MAX + 1]);
+        assert_eq!(pool.take().capacity(), 0);
+    }
+}

@@ -1,0 +1,229 @@
+//! The queues between stages: bounded, filled by many, drained whole by one (TPK-4, TPK-5).
+//!
+//! One mutex, held for a handful of instructions: whoever puts something in pays for it once per
+//! call, be it one item or a thousand; the stage behind takes *everything* by swapping the queue's
+//! vector with its own empty one, so that a transaction costs it the k-th part of one lock, no
+//! allocation and no copy. The vector it brings back is the one it took last time.
+//!
+//! Bounds are in transactions and in bytes. An item always fits into an empty queue, so that
+//! nothing is too large for ever. A thread that waits for room sleeps in the queue; a stage never
+//! does: it is told that there is none and is woken by its [`Signal`] once there is.
+//!
+//! Not here: what is in a queue, in which thread its ends run. Invariants: what was put in comes
+//! out once, in the order of the puts; after `close` nothing is put in, and what is in comes out.
+
+use std::sync::Arc;
+
+use tombolo_storage::sync::{Condvar, Mutex};
+
+use super::signal::Signal;
+
+/// How much room something takes, or how much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// In transactions.
+    pub transactions: u64,
+    /// In bytes.
+    pub bytes: u64,
+}
+
+impl Load {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            transactions: self.transactions.saturating_add(other.transactions),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    const fn within(self, bound: Self) -> bool {
+        self.transactions <= bound.transactions && self.bytes <= bound.bytes
+    }
+}
+
+/// Why something was not put in; it comes back with the reason.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotPut<T> {
+    /// There is no room now.
+    Full(T),
+    /// There will be none.
+    Closed(T),
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    items: Vec<T>,
+    load: Load,
+    is_closed: bool,
+    /// Threads that sleep until there is room.
+    threads_waiting: u32,
+    /// Whether a stage was refused since the queue was last drained.
+    stage_refused: bool,
+}
+
+/// A queue with one stage behind it.
+#[derive(Debug)]
+pub struct Queue<T> {
+    inner: Mutex<Inner<T>>,
+    has_room: Condvar,
+    bound: Load,
+    consumer: Arc<Signal>,
+    /// The threads of the stages that fill it.
+    producers: Vec<Arc<Signal>>,
+}
+
+impl<T> Queue<T> {
+    /// An empty queue that wakes `consumer` when something is put in and `producers` when there is
+    /// room again.
+    pub fn new(bound: Load, consumer: Arc<Signal>, producers: Vec<Arc<Signal>>) -> Self {
+        let inner = Inner {
+            items: Vec::new(),
+            load: Load::default(),
+            is_closed: false,
+            threads_waiting: 0,
+            stage_refused: false,
+        };
+        Self { inner: Mutex::new(inner), has_room: Condvar::new(), bound, consumer, producers }
+    }
+
+    fn put(&self, inner: &mut Inner<T>, item: T, load: Load) -> Result<(), NotPut<T>> {
+        if inner.is_closed {
+            return Err(NotPut::Closed(item));
+        }
+        let after = inner.load.plus(load);
+        if !after.within(self.bound) && !inner.items.is_empty() {
+            return Err(NotPut::Full(item));
+        }
+        inner.items.push(item);
+        inner.load = after;
+        Ok(())
+    }
+
+    /// Puts an item in, if there is room.
+    ///
+    /// # Errors
+    /// The item, when there is none or the queue is closed.
+    pub fn try_put(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
+        let put = self.put(&mut self.inner.lock(), item, load);
+        if put.is_ok() {
+            self.consumer.wake();
+        }
+        put
+    }
+
+    /// For stages: like [`Queue::try_put`]; a stage that was refused is woken when there is room.
+    ///
+    /// # Errors
+    /// The item, when there is no room or the queue is closed.
+    pub fn offer(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
+        let mut inner = self.inner.lock();
+        let put = self.put(&mut inner, item, load);
+        inner.stage_refused |= matches!(put, Err(NotPut::Full(_)));
+        drop(inner);
+        if put.is_ok() {
+            self.consumer.wake();
+        }
+        put
+    }
+
+    /// Puts an item in; sleeps until there is room. Never called by a stage.
+    ///
+    /// # Errors
+    /// The item, when the queue is closed.
+    pub fn put_when_room(&self, mut item: T, load: Load) -> Result<(), T> {
+        let mut inner = self.inner.lock();
+        loop {
+            match self.put(&mut inner, item, load) {
+                Ok(()) => break,
+                Err(NotPut::Closed(item)) => return Err(item),
+                Err(NotPut::Full(refused)) => item = refused,
+            }
+            inner.threads_waiting += 1;
+            inner = self.has_room.wait(inner);
+            inner.threads_waiting -= 1;
+        }
+        drop(inner);
+        self.consumer.wake();
+        Ok(())
+    }
+
+    /// Puts in as many of `items` as fit, from the front, with one lock; they leave `items`. How
+    /// many, or `None` when the queue is closed.
+    pub fn put_many(&self, items: &mut Vec<T>, load: impl Fn(&T) -> Load) -> Option<usize> {
+        let mut inner = self.inner.lock();
+        if inner.is_closed {
+            return None;
+        }
+        let (mut after, mut fitting) = (inner.load, 0);
+        for item in items.iter() {
+            let with = after.plus(load(item));
+            let is_first = inner.items.is_empty() && fitting == 0;
+            if !with.within(self.bound) && !is_first {
+                inner.stage_refused = true;
+                break;
+            }
+            (after, fitting) = (with, fitting + 1);
+        }
+        inner.items.extend(items.drain(..fitting));
+        inner.load = after;
+        drop(inner);
+        if fitting > 0 {
+            self.consumer.wake();
+        }
+        Some(fitting)
+    }
+
+    /// Takes everything, in exchange for `into`, which is empty; says whether more may come.
+    ///
+    /// # Panics
+    /// When `into` is not empty.
+    pub fn drain(&self, into: &mut Vec<T>) -> bool {
+        assert!(into.is_empty(), "what was drained before is still there");
+        let mut inner = self.inner.lock();
+        let is_open = !inner.is_closed;
+        if inner.items.is_empty() {
+            return is_open;
+        }
+        std::mem::swap(&mut inner.items, into);
+        inner.load = Load::default();
+        let stage_refused = std::mem::take(&mut inner.stage_refused);
+        let threads_waiting = inner.threads_waiting;
+        drop(inner);
+        if threads_waiting > 0 {
+            self.has_room.notify_all();
+        }
+        if stage_refused {
+            self.producers.iter().for_each(|producer| producer.wake());
+        }
+        // What is left after closing is all there is, but the next look finds that out.
+        true
+    }
+
+    /// Lets nothing more in; what is in stays until it is drained.
+    pub fn close(&self) {
+        self.inner.lock().is_closed = true;
+        self.has_room.notify_all();
+        self.consumer.wake();
+        self.producers.iter().for_each(|producer| producer.wake());
+    }
+
+    /// Whether anything may still be put in.
+    pub fn is_open(&self) -> bool {
+        !self.inner.lock().is_closed
+    }
+
+    /// Lets the stage behind it look around, though nothing was put in.
+    pub fn wake(&self) {
+        self.consumer.wake();
+    }
+
+    /// What is in it now.
+    pub fn load(&self) -> Load {
+        self.inner.lock().load
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What a pipeline counts, and what a caller sees of it.
+//!
+//! Each counter has one writer, which adds once per batch or flush. Not here: histograms; who wants
+//! one gives the logging stage an observer of flushes.
+
+use tombolo_storage::sync::{AtomicU64, Ordering};
+
+use super::queue::Load;
+
+/// The counters' places.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) executed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) batches: AtomicU64,
+    pub(super) early: AtomicU64,
+    pub(super) flushes: AtomicU64,
+    pub(super) groups: AtomicU64,
+    pub(super) seals: AtomicU64,
+    pub(super) stalls: AtomicU64,
+    pub(super) flushed_transactions: AtomicU64,
+    pub(super) flushed_bytes: AtomicU64,
+    pub(super) flush_ns: AtomicU64,
+    pub(super) flush_ns_max: AtomicU64,
+    pub(super) replies: AtomicU64,
+    pub(super) busy_ns: [AtomicU64; 4],
+}
+
+/// Adds to a counter. Readers want numbers that are about right, not an order.
+pub(super) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// What a counter holds.
+pub(super) fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// What the logging stage tells of one flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Transactions it made durable.
+    pub transactions: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// How long writing and syncing took, in nanoseconds.
+    pub ns: u64,
+}
+
+/// Time a kind of stage has worked, in nanoseconds, over all its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Input stages.
+    pub input_ns: u64,
+    /// The execution stage.
+    pub execution_ns: u64,
+    /// The logging stage, its waiting for the device among it.
+    pub logging_ns: u64,
+    /// Output stages.
+    pub output_ns: u64,
+}
+
+/// A pipeline's numbers since it started; the queues' lengths are those of the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Transactions that ran, whatever became of them.
+    pub executed: u64,
+    /// Those of them that had no effect: aborted, refused by the store, panicked.
+    pub failed: u64,
+    /// Calls that were refused without running, behind the submitter.
+    pub refused: u64,
+    /// Batches the execution stage made.
+    pub batches: u64,
+    /// Replies that left without waiting for the log.
+    pub early: u64,
+    /// Times the log was made durable for waiting transactions.
+    pub flushes: u64,
+    /// Groups written for that.
+    pub groups: u64,
+    /// Empty groups that sealed the last one.
+    pub seals: u64,
+    /// Times a group waited because the log had no room.
+    pub stalls: u64,
+    /// Transactions that became durable by flushes.
+    pub flushed_transactions: u64,
+    /// Bytes of their records.
+    pub flushed_bytes: u64,
+    /// Time spent in flushes, in nanoseconds.
+    pub flush_ns: u64,
+    /// The longest flush, in nanoseconds.
+    pub flush_ns_max: u64,
+    /// Replies handed to callers.
+    pub replies: u64,
+    /// How long each kind of stage has worked.
+    pub busy: Busy,
+    /// What waits for execution.
+    pub input_queue: Load,
+    /// What waits for logging.
+    pub log_queue: Load,
+    /// What waits for output, in all output queues.
+    pub output_queue: Load,
+}
+
+impl Statistics {
+    /// Transactions a flush made durable on average; 0 before the first.
+    pub fn transactions_per_flush(&self) -> f64 {
+        if self.flushes == 0 {
+            return 0.0;
+        }
+        self.flushed_transactions as f64 / self.flushes as f64
+    }
+
+    pub(super) fn of(counters: &Counters) -> Self {
+        Self {
+            executed: get(&counters.executed),
+            failed: get(&counters.failed),
+            refused: get(&counters.refused),
+            batches: get(&counters.batches),
+            early: get(&counters.early),
+            flushes: get(&counters.flushes),
+            groups: get(&counters.groups),
+            seals: get(&counters.seals),
+            stalls: get(&counters.stalls),
+            flushed_transactions: get(&counters.flushed_transactions),
+            flushed_bytes: get(&counters.flushed_bytes),
+            flush_ns: get(&counters.flush_ns),
+            flush_ns_max: get(&counters.flush_ns_max),
+            replies: get(&counters.replies),
+            busy: Busy {
+                input_ns: get(&counters.busy_ns[0]),
+                execution_ns: get(&counters.busy_ns[1]),
+                logging_ns: get(&counters.busy_ns[2]),
+                output_ns: get(&counters.busy_ns[3]),
+            },
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A log without room: writes are refused before they run, reads go on, writing resumes.
+
+use super::*;
+use Durability::Group;
+use StageKind::{Execution, Logging};
+
+const FULL: Reply<u64> = Reply::Refused(Refusal::LogFull);
+
+/// Room for exactly so many writes of 16 bytes, one batch each, and a seal.
+fn room(batches: u64) -> u64 {
+    batches * (16 + OVERHEAD) + OVERHEAD
+}
+
+fn world(batches: u64) -> World {
+    let log = HandLog::new();
+    log.with(|medium| medium.room = room(batches));
+    let kept = log.clone();
+    let mut world = World::with(options(), move |builder| builder.log(Box::new(log)));
+    world.log = kept;
+    world
+}
+
+#[test]
+fn writes_are_refused_before_they_run_and_reads_go_on() {
+    let mut world = world(2);
+    for tag in 1..=4 {
+        world.submit(tag, Ask::Add(7, 1), Group);
+        world.execute();
+        world.submit(10 + tag, Ask::Read(7), Group);
+        world.execute();
+    }
+    world.settle();
+    let mut replies = world.replies();
+    replies.sort_by_key(|reply| reply.0);
+    let expected = [
+        durable(1, 1),
+        durable(2, 2),
+        (3, FULL),
+        (4, FULL),
+        durable(11, 1),
+        durable(12, 2),
+        durable(13, 2),
+        durable(14, 2),
+    ];
+    assert_eq!(replies, expected);
+    assert_eq!(world.pipeline().statistics().refused, 2);
+}
+
+#[test]
+fn a_batch_is_executed_as_far_as_there_is_room() {
+    let mut world = world(1);
+    world.log.with(|medium| medium.room += 16); // one batch of two
+    world.step(Logging);
+    let asks = [Ask::Add(1, 1), Ask::Read(1), Ask::Add(2, 1), Ask::Add(3, 1), Ask::Read(2)];
+    for (tag, ask) in asks.into_iter().enumerate() {
+        world.submit(tag as u64, ask, Group);
+    }
+    world.settle();
+    let mut replies = world.replies();
+    replies.sort_by_key(|reply| reply.0);
+    let expected = [durable(0, 1), durable(1, 1), durable(2, 1), (3, FULL), durable(4, 1)];
+    assert_eq!(replies, expected);
+}
+
+#[test]
+fn writing_resumes_when_there_is_room() {
+    let mut world = world(1);
+    for tag in 1..=2 {
+        world.submit(tag, Ask::Add(7, 1), Group);
+        world.settle();
+    }
+    assert_eq!(world.replies(), [durable(1, 1), (2, FULL)]);
+    world.log.with(|medium| medium.room = room(1));
+    world.step(Logging);
+    world.submit(3, Ask::Add(7, 1), Group);
+    world.settle();
+    assert_eq!(world.replies(), [durable(3, 2)]);
+}
+
+#[test]
+fn a_transaction_no_group_holds_is_refused() {
+    let mut world = World::new(options());
+    let bytes = GROUP_BYTES_MAX as usize + 1;
+    world.submit(1, Ask::Large(bytes), Group);
+    world.submit(2, Ask::Add(7, 1), Group);
+    world.settle();
+    let refusal = Refusal::TooLarge { log_bytes: bytes as u64, log_bytes_max: GROUP_BYTES_MAX };
+    assert_eq!(world.replies(), [(1, Reply::Refused(refusal)), durable(2, 1)]);
+}
+
+#[test]
+fn large_transactions_are_spread_over_groups() {
+    let mut world = World::new(options());
+    for tag in 0..10 {
+        world.submit(tag, Ask::Large(GROUP_BYTES_MAX as usize / 2 - 100), Group);
+    }
+    world.settle();
+    assert_eq!(world.replies().len(), 10);
+    // `append` of the log in hand asserts that no group is too large.
+    let statistics = world.pipeline().statistics();
+    assert_eq!((statistics.groups, statistics.batches), (5, 5));
+    assert_eq!(statistics.flushed_bytes, 10 * (GROUP_BYTES_MAX / 2 - 100));
+}
+
+#[test]
+fn a_group_that_finds_no_room_waits_for_it() {
+    let mut world = World::new(options());
+    world.submit(1, Ask::Add(7, 1), Group);
+    world.execute();
+    world.log.with(|medium| medium.room = 0); // somebody else took it
+    assert_eq!(world.step(Logging), Step::Progress);
+    assert!(matches!(world.step(Logging), Step::IdleUntil(Some(_))));
+    assert_eq!(world.replies(), []);
+    assert_eq!(world.pipeline().statistics().stalls, 1);
+    // What comes after it stays in the bounded queue, and is refused once the room is known.
+    world.submit(2, Ask::Add(7, 1), Group);
+    world.execute();
+    assert_eq!(world.replies(), [(2, FULL)]);
+    world.log.with(|medium| medium.room = room(2));
+    world.clock.set(1_000_000);
+    assert_eq!(world.step(Logging), Step::Progress);
+    assert_eq!(world.replies(), [durable(1, 1)]);
+    assert_eq!(world.log.with(|medium| (medium.durable, medium.syncs)), (1, 1));
+}
+
+#[test]
+fn a_group_without_room_at_the_end_is_not_acknowledged() {
+    let mut world = World::new(options());
+    world.submit(1, Ask::Add(7, 1), Group);
+    world.execute();
+    world.log.with(|medium| medium.room = 0);
+    let (closed, replies) = world.close();
+    let poison = closed.poison.unwrap();
+    assert!(poison.contains("without room"), "{poison}");
+    assert_eq!(replies, [(1, Reply::Refused(Refusal::Unknown(poison)))]);
+}
+
+#[test]
+fn the_execution_stage_waits_when_the_log_queue_is_full() {
+    let mut options = options();
+    options.queue_max = Load { transactions: 4, bytes: 1 << 20 };
+    options.batch_transactions_max = 2;
+    let mut world = World::new(options);
+    let mut next = 0;
+    let mut submit = |world: &mut World| {
+        while world.caller.try_submit(Ask::Add(next, 1), next, Group).is_ok() {
+            next += 1;
+        }
+    };
+    for _ in 0..10 {
+        submit(&mut world);
+        world.step(Execution);
+    }
+    assert_eq!(world.step(Execution), Step::IdleUntil(None));
+    let load = world.pipeline().statistics().log_queue;
+    assert!(load.transactions <= 4, "{load:?}");
+    world.settle();
+    submit(&mut world);
+    world.settle();
+    let (closed, replies) = world.close();
+    assert_eq!(replies.len() as u64, closed.statistics.executed);
+    assert!(replies.iter().map(|reply| reply.0).eq(0..replies.len() as u64), "in order");
+}
