@@ -381,7 +381,7 @@ impl Slab {
 
 /// Asks the processor to bring the cache line that holds `address`; harmless for any address.
 #[inline(always)]
-pub(super) fn prefetch(address: *const u8) {
+pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing the program can see and never faults.
     unsafe {

@@ -126,6 +126,9 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn pin<'a>(&'a self, access: &'a P, row: RowId) -> Result<Option<Self::Pin<'a>>>;
 
+    /// Says that the row, which has `bytes` bytes, or 0 if that is not known, will be reached soon.
+    fn prefetch(&self, access: &P, row: RowId, bytes: usize);
+
     /// Whether the id, which may be anything, is that of a row of this file that is not deleted.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ mod loom_tests;
 mod tests;
 
 use std::ops::Deref;
+use std::ptr::NonNull;
 
 pub use buffer::{BufferPool, PoolUsage};
 pub use direct::{DirectExclusive, DirectFrames, DirectPin, DirectShared};
@@ -52,6 +53,7 @@ pub use pointers::Pointers;
 use super::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
 use crate::error::Error;
 use crate::latch::Latching;
+use crate::memory::slab::prefetch;
 use crate::store::Damage;
 
 /// A result of reaching pages.
@@ -77,6 +79,14 @@ pub trait PageAccess: 'static {
     /// # Errors
     /// When there is no such page, it is damaged, the disk fails, or every frame is fixed.
     fn fix_shared(&self, id: PageId) -> Result<Self::Shared<'_>>;
+
+    /// The page held for reading if it is in memory, which it is not read into. The number may be
+    /// one that was right once: whoever asks looks at what the page is now.
+    fn fix_resident(&self, id: PageId) -> Option<Self::Shared<'_>>;
+
+    /// Says that the page will be reached soon, and in it `bytes` bytes from `offset` on. Nothing
+    /// happens if it is not in memory.
+    fn prefetch(&self, id: PageId, offset: usize, bytes: usize);
 
     /// Waits until nobody holds the page, and holds it alone.
     ///
@@ -126,6 +136,23 @@ pub trait PageAccess: 'static {
 
     /// Verifies every page and the list of free pages. Nobody may hold a page.
     fn check(&self) -> Vec<Damage>;
+}
+
+/// Bytes of a cache line.
+pub(super) const LINE_BYTES: usize = 64;
+
+/// Asks for the lines of the page at `base` that hold `bytes` bytes from `offset` on, and for its
+/// header; what is beyond the page is left out.
+#[inline(always)]
+fn prefetch_lines(base: NonNull<u8>, page_bytes: usize, offset: usize, bytes: usize) {
+    let base = base.as_ptr();
+    prefetch(base);
+    let end = page_bytes.min(offset + bytes);
+    let mut at = offset / LINE_BYTES * LINE_BYTES;
+    while at < end {
+        prefetch(base.wrapping_add(at));
+        at += LINE_BYTES;
+    }
 }
 
 /// Holds a page so that it can be read.

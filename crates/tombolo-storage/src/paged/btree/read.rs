@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::BTree;
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::Node;
-use crate::paged::page::PageId;
+use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
 use crate::row::RowId;
 use crate::store::Order;
@@ -128,13 +128,76 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
         let probe = Probe::first_of(key);
-        let mut page = self.leaf(access, &probe)?;
-        let mut at = self.node(page.page()).search::<K>(&self.order, &probe);
+        let page = self.leaf(access, &probe)?;
+        let at = self.node(page.page()).search::<K>(&self.order, &probe);
+        self.visit_key(access, page, at, &probe, &mut visit)
+    }
+
+    /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
+    /// reached, so several can be asked for before the first one is waited for.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    #[inline]
+    pub fn leaf_of(&self, access: &P, key: &[u8]) -> Result<PageId> {
+        let probe = Probe::first_of(key);
+        let mut page = access.fix_shared(self.root)?;
+        let mut id = self.root;
+        let mut level = self.node(page.page()).level();
+        while level > 0 {
+            id = self.child(self.node(page.page()), &probe);
+            level -= 1;
+            if level > 0 {
+                let next = access.fix_shared(id)?;
+                page = next;
+                self.verify_level(self.node(page.page()), id, level)?;
+            }
+        }
+        Ok(id)
+    }
+
+    /// The same as [`BTree::find`], if `leaf` still is the leaf of `key` without a descent.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    #[inline]
+    pub fn find_in(
+        &self,
+        access: &P,
+        leaf: PageId,
+        key: &[u8],
+        mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let probe = Probe::first_of(key);
+        if let Some(page) = access.fix_resident(leaf)
+            && page.page().kind() == PageKind::Leaf
+            && page.page().store() == self.store
+        {
+            let node = self.node(page.page());
+            let at = node.search::<K>(&self.order, &probe);
+            // Leaves divide the keys: what lies between two entries of one is nowhere else.
+            if at > 0 && at < node.count() {
+                return self.visit_key(access, page, at, &probe, &mut visit);
+            }
+        }
+        self.find(access, key, visit)
+    }
+
+    /// Visits the entries of the probe's key from entry `at` of a leaf on.
+    #[inline(always)]
+    fn visit_key<'a>(
+        &self,
+        access: &'a P,
+        mut page: P::Shared<'a>,
+        mut at: usize,
+        probe: &Probe<'_>,
+        visit: &mut impl FnMut(RowId, bool) -> ControlFlow<()>,
+    ) -> Result<()> {
         loop {
             let node = self.node(page.page());
             let count = node.count();
             while at < count {
-                if node.compare::<K>(&self.order, at, &probe) != Ordering::Equal
+                if node.compare::<K>(&self.order, at, probe) != Ordering::Equal
                     || visit(RowId::new(node.row(at)), node.is_deleted(at)).is_break()
                 {
                     return Ok(());

@@ -19,7 +19,10 @@ use std::ops::{ControlFlow, Deref};
 
 use super::space::HeapSpace;
 use super::{Place, RowFile, Stamp};
-use crate::paged::page::{PageId, PageKind, Slot, SlotKind, StoreId, record_bytes_max};
+use crate::paged::page::{
+    HEADER_BYTES, PageId, PageKind, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot, SlotKind,
+    StoreId, record_bytes_max,
+};
 use crate::paged::pool::{
     ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage,
 };
@@ -353,6 +356,22 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         let Some(found) = self.find_shared(access, page, home)? else { return Ok(None) };
         let offset = usize::from(found.place.offset);
         Ok(found.page.pin(found.place.slot).map(|record| HeapPin { record, offset }))
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, access: &P, row: RowId, bytes: usize) {
+        let home = Place::home(row);
+        let slot = usize::from(home.slot);
+        access.prefetch(
+            home.page,
+            P::Size::BYTES.saturating_sub((slot + 1) * SLOT_BYTES),
+            SLOT_BYTES,
+        );
+        if bytes > 0 {
+            // Rows of one length that were made one after the other lie in the order of their slots.
+            let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
+            access.prefetch(home.page, HEADER_BYTES + slot * bytes, bytes);
+        }
     }
 
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {

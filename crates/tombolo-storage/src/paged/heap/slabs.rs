@@ -12,7 +12,7 @@ use crate::memory::region::{RESERVATION_BYTES, RegionError};
 use crate::memory::slab::Slab;
 use crate::memory::variable::SizeClasses;
 use crate::paged::page::{PageId, PageSize, StoreId};
-use crate::paged::pool::{PageError, Pointers, Result};
+use crate::paged::pool::{LINE_BYTES, PageError, Pointers, Result};
 use crate::row::RowId;
 use crate::store::Damage;
 
@@ -92,6 +92,14 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
     fn pin<'a>(&'a self, _: &'a Pointers<S>, row: RowId) -> Result<Option<Ref<'a, [u8]>>> {
         Ok(Ref::filter_map(self.slab.borrow(), |slab| slab.head(row.location(), self.row_bytes))
             .ok())
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, _: &Pointers<S>, row: RowId, _: usize) {
+        let slab = self.slab.borrow();
+        for offset in (0..self.row_bytes).step_by(LINE_BYTES) {
+            slab.prefetch(slot(row), offset);
+        }
     }
 
     fn exists(&self, _: &Pointers<S>, row: RowId) -> Result<bool> {

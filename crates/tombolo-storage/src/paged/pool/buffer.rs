@@ -18,10 +18,11 @@ use super::file::PageFile;
 use super::frame::{ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{self, Space, SpaceState};
 use super::table::PageTable;
-use super::{PageAccess, Result, WriteAhead};
+use super::{PageAccess, Result, WriteAhead, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Latching, RawLatch};
 use crate::memory::region::Region;
+use crate::memory::slab::prefetch;
 use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
 use crate::store::Damage;
 
@@ -163,17 +164,22 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// Keeps page `id` in its frame, reading it if need be.
     #[inline(always)]
     fn pin(&self, id: PageId) -> Result<(u32, FramePin<'_, L>)> {
-        let place = self.table.place(id);
-        {
-            let _held = place.shared();
-            if let Some((index, frame)) = place.find(&self.frames, id) {
-                let pin = frame.pin();
-                frame.use_once();
-                place.count_hit();
-                return Ok((index, pin));
-            }
+        match self.pin_if_resident(id) {
+            Some(pinned) => Ok(pinned),
+            None => self.load(id),
         }
-        self.load(id)
+    }
+
+    /// Keeps page `id` in its frame, if it has one.
+    #[inline(always)]
+    fn pin_if_resident(&self, id: PageId) -> Option<(u32, FramePin<'_, L>)> {
+        let place = self.table.place(id);
+        let _held = place.shared();
+        let (index, frame) = place.find(&self.frames, id)?;
+        let pin = frame.pin();
+        frame.use_once();
+        place.count_hit();
+        Some((index, pin))
     }
 
     /// Brings page `id` into memory.
@@ -276,6 +282,26 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
             if pin.frame().page.get() == id.0 {
                 return Ok(SharedFrame { latch, pin, base: self.base(index), size: PhantomData });
             }
+        }
+    }
+
+    #[inline(always)]
+    fn fix_resident(&self, id: PageId) -> Option<SharedFrame<'_, S, L>> {
+        let (index, pin) = self.pin_if_resident(id)?;
+        let latch = pin.frame().latch.shared();
+        let is_there = pin.frame().page.get() == id.0;
+        let page = SharedFrame { latch, pin, base: self.base(index), size: PhantomData };
+        is_there.then_some(page)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
+        // Without the latch: a wrong frame is of no consequence. The first of the chain is right
+        // nearly always, and looking further would wait for it.
+        let index = self.table.place(id).first();
+        if let Some(frame) = self.frames.get(index as usize) {
+            prefetch(std::ptr::from_ref(frame).cast());
+            prefetch_lines(self.base(index), S::BYTES, offset, bytes);
         }
     }
 

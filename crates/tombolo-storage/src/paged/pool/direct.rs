@@ -21,10 +21,11 @@ use std::ptr::NonNull;
 
 use super::file::PageFile;
 use super::space::{self, Space, SpaceState};
-use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage};
+use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
+use crate::memory::slab::prefetch;
 use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
 use crate::store::Damage;
 
@@ -276,6 +277,21 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
     fn fix_shared(&self, id: PageId) -> Result<DirectShared<'_, S, L>> {
         let (of, base) = self.frame(id)?;
         Ok(DirectShared { latch: of.shared(), of, base, size: PhantomData })
+    }
+
+    #[inline(always)]
+    fn fix_resident(&self, id: PageId) -> Option<DirectShared<'_, S, L>> {
+        self.fix_shared(id).ok()
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
+        if let Ok((latch, base)) = self.frame(id) {
+            if size_of::<L::Latch>() > 0 {
+                prefetch(std::ptr::from_ref(latch).cast());
+            }
+            prefetch_lines(base, S::BYTES, offset, bytes);
+        }
     }
 
     #[inline(always)]

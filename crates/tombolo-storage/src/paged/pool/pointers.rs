@@ -44,6 +44,16 @@ impl<S: PageSize> PageAccess for Pointers<S> {
     }
 
     #[inline(always)]
+    fn fix_resident(&self, id: PageId) -> Option<Self::Shared<'_>> {
+        self.nodes.fix_resident(id)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
+        self.nodes.prefetch(id, offset, bytes);
+    }
+
+    #[inline(always)]
     fn fix_exclusive(&self, id: PageId) -> Result<Self::Exclusive<'_>> {
         self.nodes.fix_exclusive(id)
     }

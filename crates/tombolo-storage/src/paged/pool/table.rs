@@ -92,6 +92,12 @@ impl<'a, L: Latching> Place<'a, L> {
         self.partition.misses.advance(1);
     }
 
+    /// The first frame of the chain, or none, as it may have been a moment ago.
+    #[inline(always)]
+    pub(super) fn first(&self) -> u32 {
+        self.head.get()
+    }
+
     /// The frame that holds page `id`. Called under the latch.
     #[inline(always)]
     pub(super) fn find<'f>(

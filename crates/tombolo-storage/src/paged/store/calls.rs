@@ -250,17 +250,32 @@ impl<P: PagedProfile> Store for PagedStore<P> {
     }
 
     #[inline]
+    fn lookup_many<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.session.find_many(&self.database, index, keys, Mode::Shared, found)
+    }
+
+    #[inline]
     fn lookup_many_for_update<I: IndexType>(
         &mut self,
         index: &Index<I>,
         keys: &[I::Key<'_>],
         found: &mut [Option<RowId>],
     ) -> Result<()> {
-        assert_eq!(keys.len(), found.len());
-        for (key, found) in keys.iter().zip(found) {
-            *found = self.lookup_for_update(index, *key)?;
-        }
-        Ok(())
+        self.session.find_many(&self.database, index, keys, Mode::Exclusive, found)
+    }
+
+    #[inline(always)]
+    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, _: Fields<R>) {
+        // By position, not by name: a hint is no call.
+        let store = &self.database.tables[table.position()];
+        let layout = &store.layout;
+        let bytes = if layout.handles.is_empty() { layout.fixed_bytes } else { 0 };
+        store.rows.prefetch(&self.database.pages, row, bytes);
     }
 
     fn scan<I: IndexType>(

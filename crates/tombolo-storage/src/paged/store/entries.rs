@@ -14,7 +14,8 @@ use crate::key::IndexType;
 use crate::lock::{LockError, Mode};
 use crate::log::{ChangeKind, Logging};
 use crate::paged::btree::{Inserted, KeyFormat, Meet, Position};
-use crate::paged::page::StoreId;
+use crate::paged::page::{PageId, StoreId};
+use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::{Index, Order};
@@ -34,6 +35,57 @@ enum Seen {
     Refused(LockError),
 }
 
+/// How much of a leaf is asked for before it is searched: the header and the middle of its slots.
+const SEARCHED_FIRST_BYTES: usize = 512;
+
+/// Stored keys that are looked up together, and the leaf of each; reused from call to call.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    bytes: Vec<u8>,
+    /// Where each key ends, and its leaf; no leaf for a key that no index has.
+    ends: Vec<(usize, Option<PageId>)>,
+}
+
+impl Probes {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    #[inline(always)]
+    fn push(&mut self, key: Option<&Vec<u8>>) {
+        if let Some(key) = key {
+            self.bytes.extend_from_slice(key);
+        }
+        self.ends.push((self.bytes.len(), key.map(|_| PageId(0))));
+    }
+
+    #[inline(always)]
+    fn find_leaves<E>(
+        &mut self,
+        mut leaf_of: impl FnMut(&[u8]) -> Result<PageId, E>,
+    ) -> Result<(), E> {
+        let mut start = 0;
+        for (end, leaf) in &mut self.ends {
+            if let Some(leaf) = leaf {
+                *leaf = leaf_of(&self.bytes[start..*end])?;
+            }
+            start = *end;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn iter(&self) -> impl Iterator<Item = Option<(&[u8], PageId)>> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(end, leaf)| {
+            let key = &self.bytes[start..end];
+            start = end;
+            leaf.map(|leaf| (key, leaf))
+        })
+    }
+}
+
 impl<P: PagedProfile> Session<P> {
     /// Finds the row of `key` and locks it.
     #[inline(always)]
@@ -49,19 +101,66 @@ impl<P: PagedProfile> Session<P> {
         if !P::Keys::encode::<I>(index.shape(), key, &mut self.key) {
             return Ok(None);
         }
-        self.find_encoded(database, store, mode)
+        self.find_encoded(database, store, &self.key, None, mode)
     }
 
-    /// Finds the row of `self.key` and locks it.
+    /// Finds the rows of several keys and locks them; the memory that each look-up needs is asked
+    /// for while the others are at work.
+    #[inline(always)]
+    pub(super) fn find_many<I: IndexType>(
+        &mut self,
+        database: &Database<P>,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        mode: Mode,
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        assert_eq!(keys.len(), found.len());
+        self.note(database, false);
+        let store = database.index(index);
+        self.probes.clear();
+        for key in keys {
+            let has_form = P::Keys::encode::<I>(index.shape(), *key, &mut self.key);
+            self.probes.push(has_form.then_some(&self.key));
+        }
+        self.find_probes(database, store, mode, found)
+    }
+
+    /// Finds the rows of `self.probes` and locks them.
+    #[inline(never)]
+    fn find_probes(
+        &mut self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        mode: Mode,
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        self.probes.find_leaves(|key| {
+            let leaf = store.tree.leaf_of(&database.pages, key)?;
+            database.pages.prefetch(leaf, 0, SEARCHED_FIRST_BYTES);
+            Ok::<_, Error>(leaf)
+        })?;
+        for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
+            *found = match probe {
+                Some((key, leaf)) => self.find_encoded(database, store, key, Some(leaf), mode)?,
+                None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// Finds the row of a key and locks it; `leaf` is where the key was a moment ago, if known.
     #[inline(never)]
     fn find_encoded(
         &self,
         database: &Database<P>,
         store: &IndexStore<P>,
+        key: &[u8],
+        leaf: Option<PageId>,
         mode: Mode,
     ) -> Result<Option<RowId>> {
         loop {
-            match self.look(database, store, mode)? {
+            match self.look(database, store, key, leaf, mode)? {
                 Seen::Row(row) => return Ok(Some(row)),
                 Seen::Nothing => return Ok(None),
                 Seen::Blocked(row) => self.lock(database, store.table_store, row, mode)?,
@@ -70,11 +169,18 @@ impl<P: PagedProfile> Session<P> {
         }
     }
 
-    /// The first row under `self.key` that is there, locked, or why not.
+    /// The first row under a key that is there, locked, or why not.
     #[inline(always)]
-    fn look(&self, database: &Database<P>, store: &IndexStore<P>, mode: Mode) -> Result<Seen> {
+    fn look(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        key: &[u8],
+        leaf: Option<PageId>,
+        mode: Mode,
+    ) -> Result<Seen> {
         let mut seen = Seen::Nothing;
-        store.tree.find(&database.pages, &self.key, |row, deleted| {
+        let visit = |row, deleted| {
             match self.try_lock(database, store.table_store, row, mode) {
                 // A ghost whose lock we get is our own: others hold it until the ghost is gone.
                 Ok(()) if deleted => return ControlFlow::Continue(()),
@@ -83,7 +189,11 @@ impl<P: PagedProfile> Session<P> {
                 Err(error) => seen = Seen::Refused(error),
             }
             ControlFlow::Break(())
-        })?;
+        };
+        match leaf {
+            Some(leaf) => store.tree.find_in(&database.pages, leaf, key, visit)?,
+            None => store.tree.find(&database.pages, key, visit)?,
+        }
         Ok(seen)
     }
 

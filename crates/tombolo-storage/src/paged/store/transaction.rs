@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 
 use super::calls::change;
 use super::database::{Database, StructureLog};
+use super::entries::Probes;
 use super::rows::{RowAccess, RowCopies};
 use super::sessions::Sessions;
 use crate::error::{Error, Result};
@@ -71,6 +72,8 @@ pub(super) struct Session<P: PagedProfile> {
     /// Keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
+    /// Keys of a call with many.
+    pub(super) probes: Probes,
     pub(super) ghosts: Vec<Ghost>,
     pub(super) ghost_keys: Vec<u8>,
 }
@@ -90,6 +93,7 @@ impl<P: PagedProfile> Session<P> {
             before: Vec::new(),
             key: Vec::new(),
             end_key: Vec::new(),
+            probes: Probes::default(),
             ghosts: Vec::new(),
             ghost_keys: Vec::new(),
         })

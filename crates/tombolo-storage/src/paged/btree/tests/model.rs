@@ -163,6 +163,7 @@ struct Model<'a, P: PageAccess, K: KeyFormat> {
     values: fn(&mut Random) -> Vec<Value<'static>>,
     random: Random,
     entries: BTreeMap<At, Kept>,
+    leaves: Vec<PageId>,
 }
 
 impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
@@ -245,7 +246,20 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let Some(normal) = normal(&self.shape, &values) else { return };
         let rows = self.entries.range((normal.clone(), 0)..=(normal, u64::MAX));
         let expected: Vec<_> = rows.map(|(at, _)| at.1).collect();
-        assert_eq!(find(&self.tree, self.access, &self.stored(&values).unwrap()), expected);
+        let stored = self.stored(&values).unwrap();
+        assert_eq!(find(&self.tree, self.access, &stored), expected);
+        // Leaves that were right for some key once: right for this one, divided since, or freed.
+        self.leaves.push(self.tree.leaf_of(self.access, &stored).unwrap());
+        let other = self.leaves[self.random.below(self.leaves.len() as u64) as usize];
+        for leaf in [*self.leaves.last().unwrap(), other, PageId(0), PageId(u32::MAX)] {
+            let mut found = Vec::new();
+            let visit = |row: RowId, _| {
+                found.push(row.location());
+                ControlFlow::Continue(())
+            };
+            self.tree.find_in(self.access, leaf, &stored, visit).unwrap();
+            assert_eq!(found, expected, "{leaf:?}");
+        }
     }
 
     fn scan_some(&mut self) {
@@ -317,6 +331,7 @@ fn run<P: PageAccess, K: KeyFormat>(access: &P, first: u64, steps: u64) {
             values: case.values,
             random: Random::new(seed),
             entries: BTreeMap::new(),
+            leaves: Vec::new(),
         };
         (0..first).for_each(|_| model.insert_one());
         for step in 0..steps {
