@@ -119,6 +119,8 @@ enum How {
 pub enum NoDatabase {
     /// No profile has this name.
     NoSuchProfile,
+    /// This build was made without it.
+    NotCompiled,
     /// The profile keeps no files that could be opened.
     NothingToOpen,
     /// The store refused.
@@ -129,6 +131,7 @@ impl fmt::Display for NoDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
+            Self::NotCompiled => f.write_str("is not in this build: add --features every-profile"),
             Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
             Self::Refused(error) => error.fmt(f),
         }
@@ -158,6 +161,18 @@ const fn all_on(switches: &Switches) -> bool {
     i == switches.len()
 }
 
+/// The paged profiles that are compiled without the feature `every-profile`: compiling the workload
+/// for all of them takes minutes, which tests of everything else need not wait for.
+#[cfg(not(feature = "every-profile"))]
+macro_rules! for_each_tested_profile {
+    ($each:ident) => {
+        $each!("conventional", tombolo_storage::profile::Conventional);
+        $each!("no-lsn", tombolo_storage::profile::NoLsn);
+        $each!("no-locking", tombolo_storage::profile::NoLocking);
+        $each!("no-sessions", tombolo_storage::profile::NoSessions);
+    };
+}
+
 fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instance>, NoDatabase> {
     macro_rules! memory_if_named {
         ($profile:ty) => {
@@ -178,8 +193,14 @@ fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instan
         };
     }
     for_each_memory_profile!(memory_if_named);
+    #[cfg(feature = "every-profile")]
     for_each_paged_profile!(paged_if_named);
-    Err(NoDatabase::NoSuchProfile)
+    #[cfg(not(feature = "every-profile"))]
+    for_each_tested_profile!(paged_if_named);
+    Err(match PROFILES.iter().any(|info| info.name == profile) {
+        true => NoDatabase::NotCompiled,
+        false => NoDatabase::NoSuchProfile,
+    })
 }
 
 /// An empty database of the profile called `profile`.

@@ -67,33 +67,3 @@ fn a_dissection_decides_what_runs() {
     assert_eq!(plan.name_of("no-locking"), "rung S5 (no-locking)");
     assert_eq!(plan.name_of("alone-logging"), "profile alone-logging");
 }
-
-/// The ladder, each component alone, the lattice, the `if`, the memory store. Few transactions here;
-/// `dissect` itself compares 40,000.
-#[test]
-fn every_profile_leaves_the_same_rows() {
-    let directory = tempfile::tempdir().unwrap();
-    let parent = directory.path().display().to_string();
-    let mut settings = settings();
-    for (name, value) in [("durability", "none"), ("data", &parent)] {
-        settings.set(name, value, Source::Flag).unwrap();
-    }
-    let plan =
-        DissectPlan::new(&settings, Scope { lattice: true, ..scope(Ladder::Paper) }).unwrap();
-    // It fails where rows differ or a check does not hold.
-    let found = dissect(&plan, &mut ()).unwrap();
-    let rungs = found.rungs.iter().map(|rung| &rung.measured);
-    let alone = found.alone.values().map(|alone| &alone.measured);
-    let variant = found.if_variant.iter().map(|variant| &variant.measured);
-    let all: Vec<&Measured> = rungs.chain(alone).chain(&found.lattice).chain(variant).collect();
-    assert!(all.iter().all(|measured| measured.state_hash == all[0].state_hash));
-    assert!(all.iter().all(|measured| measured.consistent && measured.tps > 0.0));
-    assert_eq!(all[0].state_hash.len(), 32);
-    // Names that are missing mean a type that is there: the ladder's other order, and `memory`,
-    // which is compared and not part of the result.
-    let names: BTreeSet<&str> = all.iter().map(|measured| measured.profile.as_str()).collect();
-    let missing: Vec<&str> =
-        PROFILES.iter().map(|info| info.name).filter(|name| !names.contains(name)).collect();
-    assert_eq!(missing, ["memory", "swap-no-latching", "swap-no-locking"]);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
-}
