@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 use tombolo_storage::sync::{AtomicU64, Mutex};
 
-use super::call::{Answered, Call};
+use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
 use super::execution::{Cut, Execution, ToLog};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
-use super::log::GroupLog;
-use super::logging::{FlushObserver, LogBatch, Logging, Parts, unreserved_bytes};
+use super::log::{GroupLog, Room};
+use super::logging::{FlushObserver, LogBatch, Logging, Parts, unreserved};
 use super::options::{Options, Spread};
 use super::output::{Outbox, Output, Parcel};
 use super::pool::Pool;
 use super::queue::{Load, Queue};
+use super::room::MakingRoom;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::statistics::Statistics;
@@ -116,8 +117,10 @@ impl<E: Executor> Builder<E> {
         let Options { input_stages, output_stages, spread, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
         let places = Places::new(spread, inputs, output_stages.max(1));
-        let room_bytes = self.log.as_mut().map_or(0, |log| unreserved_bytes(&mut **log));
-        let wires = Wires::<E>::new(self.options.queue_max, room_bytes, &places);
+        // Of a log that has failed already the logging stage will tell.
+        let none = Room { bytes: 0, is_all: false };
+        let room = self.log.as_mut().and_then(|log| unreserved(&mut **log).ok()).unwrap_or(none);
+        let wires = Wires::<E>::new(self.options.queue_max, room, &places);
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         let mut prepare = self.prepare;
         let inputs_left = Arc::new(AtomicU64::new(inputs as u64));
@@ -142,7 +145,9 @@ impl<E: Executor> Builder<E> {
         let place = places.of(StageKind::Execution, 0);
         match self.log {
             None => stages.push((place, wires.execution::<false>(self.executor, None, cut))),
-            Some(log) => {
+            Some(mut log) => {
+                let maker = log.room_maker();
+                let room_place = places.of(StageKind::Room, 0);
                 let to_log = ToLog::new(
                     wires.log_queue.clone(),
                     wires.buffers.clone(),
@@ -160,8 +165,13 @@ impl<E: Executor> Builder<E> {
                     clock: clock.clone(),
                     policy: self.options.group,
                     observer: self.observer,
+                    room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
                 });
                 stages.push((places.of(StageKind::Logging, 0), Box::new(logging)));
+                if let Some(maker) = maker {
+                    let queue = wires.log_queue.clone();
+                    stages.push((room_place, Box::new(MakingRoom { maker, queue })));
+                }
             }
         }
         for (n, queue) in wires.outputs.iter().enumerate() {
@@ -194,7 +204,8 @@ struct Places {
 
 impl Places {
     fn new(spread: Spread, inputs: usize, outputs: usize) -> Self {
-        let threads = match spread {
+        // One more for the room stage, which waits for the disk.
+        let threads = 1 + match spread {
             Spread::One => 1,
             Spread::Two => 2,
             Spread::Callers => 3,
@@ -205,8 +216,9 @@ impl Places {
 
     /// The thread of the `n`-th stage of a kind.
     fn of(&self, kind: StageKind, n: usize) -> usize {
-        use StageKind::{Execution, Input, Logging, Output};
+        use StageKind::{Execution, Input, Logging, Output, Room};
         match (self.spread, kind) {
+            (_, Room) => self.signals.len() - 1,
             (Spread::One, _) => 0,
             (Spread::Two, Input | Execution) => 0,
             (Spread::Two, Logging | Output) => 1,
@@ -240,17 +252,17 @@ struct Wires<E: Executor> {
     /// Where callers put calls in: before the input stages, or before execution.
     intakes: Vec<Arc<Queue<Call<E::Request>>>>,
     input_queue: Arc<Queue<Call<E::Request>>>,
-    log_queue: Arc<Queue<LogBatch<E::Answer>>>,
+    log_queue: Arc<Queue<LogBatch<E::Answer, E::Records>>>,
     outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
-    parcels: Arc<Pool<Answered<E::Answer>>>,
-    buffers: Arc<Pool<u8>>,
+    parcels: Arc<Pool<Parcel<E::Answer>>>,
+    buffers: Arc<Pool<E::Records>>,
     retired_executor: Arc<Mutex<Option<E>>>,
     retired_log: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
 }
 
 impl<E: Executor> Wires<E> {
-    fn new(bound: Load, room_bytes: u64, places: &Places) -> Self {
-        use StageKind::{Execution, Input, Logging, Output};
+    fn new(bound: Load, room: Room, places: &Places) -> Self {
+        use StageKind::{Execution, Input, Logging, Output, Room};
         let input_queue = Queue::new(bound, places.signal(Execution, 0), places.signals(&[Input]));
         let input_queue = Arc::new(input_queue);
         let intake = |n| Arc::new(Queue::new(bound, places.signal(Input, n), Vec::new()));
@@ -261,13 +273,13 @@ impl<E: Executor> Wires<E> {
         let producers = places.signals(&[Input, Execution, Logging]);
         let output = |n| Arc::new(Queue::new(bound, places.signal(Output, n), producers.clone()));
         Self {
-            shared: Arc::new(Shared::new(room_bytes)),
+            shared: Arc::new(Shared::new(room)),
             intakes,
             input_queue,
             log_queue: Arc::new(Queue::new(
                 bound,
                 places.signal(Logging, 0),
-                places.signals(&[Execution]),
+                places.signals(&[Execution, Room]),
             )),
             outputs: (0..places.outputs).map(output).collect(),
             parcels: Arc::new(Pool::new()),
@@ -284,7 +296,7 @@ impl<E: Executor> Wires<E> {
     fn execution<const LOGGED: bool>(
         &self,
         executor: E,
-        to_log: Option<ToLog<E::Answer>>,
+        to_log: Option<ToLog<E::Answer, E::Records>>,
         cut: Cut,
     ) -> Box<dyn Stage> {
         Box::new(Execution::<E, LOGGED>::new(

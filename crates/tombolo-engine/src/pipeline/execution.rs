@@ -22,6 +22,7 @@ use tombolo_storage::sync::Mutex;
 
 use super::call::{Call, Refusal, Reply, panic_message};
 use super::executor::{Batch, Executor, Logged, Replies};
+use super::log::Records;
 use super::logging::LogBatch;
 use super::output::{Outbox, Parcel};
 use super::pool::Pool;
@@ -41,9 +42,9 @@ pub(super) struct Cut {
 
 /// The execution stage's way to the log.
 #[derive(Debug)]
-pub(super) struct ToLog<A> {
-    pub(super) queue: Arc<Queue<LogBatch<A>>>,
-    pub(super) buffers: Arc<Pool<u8>>,
+pub(super) struct ToLog<A, B> {
+    pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
+    pub(super) buffers: Arc<Pool<B>>,
     pub(super) group_bytes_max: u64,
     pub(super) group_overhead_bytes: u64,
     /// The position behind what was handed to the logging stage.
@@ -51,13 +52,13 @@ pub(super) struct ToLog<A> {
     /// What was charged for it: records and overhead.
     pub(super) charged: u64,
     /// What found no room in the queue.
-    pub(super) held: Option<LogBatch<A>>,
+    pub(super) held: Option<LogBatch<A, B>>,
 }
 
-impl<A> ToLog<A> {
+impl<A, B: Records> ToLog<A, B> {
     pub(super) fn new(
-        queue: Arc<Queue<LogBatch<A>>>,
-        buffers: Arc<Pool<u8>>,
+        queue: Arc<Queue<LogBatch<A, B>>>,
+        buffers: Arc<Pool<B>>,
         group_bytes_max: u64,
         group_overhead_bytes: u64,
     ) -> Self {
@@ -86,13 +87,15 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     executor: E,
     input: Arc<Queue<Call<E::Request>>>,
     /// There if `LOGGED`.
-    log: Option<ToLog<E::Answer>>,
+    log: Option<ToLog<E::Answer, E::Records>>,
     outbox: Outbox<E::Answer>,
     shared: Arc<Shared<E::Answer>>,
     cut: Cut,
     /// What was drained, and how much of it has run.
     calls: Vec<Call<E::Request>>,
     done: usize,
+    /// Whether room appeared while this stage was about to wait for it.
+    is_fed: bool,
     /// Where the executor goes in the end.
     retired: Arc<Mutex<Option<E>>>,
 }
@@ -101,15 +104,15 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     pub(super) fn new(
         executor: E,
         input: Arc<Queue<Call<E::Request>>>,
-        log: Option<ToLog<E::Answer>>,
+        log: Option<ToLog<E::Answer, E::Records>>,
         outbox: Outbox<E::Answer>,
         shared: Arc<Shared<E::Answer>>,
         cut: Cut,
         retired: Arc<Mutex<Option<E>>>,
     ) -> Self {
         assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
-        let (calls, done) = (Vec::new(), 0);
-        Self { executor, input, log, outbox, shared, cut, calls, done, retired }
+        let (calls, done, is_fed) = (Vec::new(), 0, false);
+        Self { executor, input, log, outbox, shared, cut, calls, done, is_fed, retired }
     }
 
     /// Runs the next batch, or the beginning of it.
@@ -167,7 +170,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     ) -> Parcel<E::Answer> {
         let Some(log) = &self.log else { unreachable!("a logged pipeline has a log") };
         let records = log.buffers.take();
-        let room = self.shared.room_until().saturating_sub(log.charged);
+        let room_until = self.shared.room_until();
+        let room = room_until.saturating_sub(log.charged);
         let room = room.saturating_sub(log.group_overhead_bytes).min(log.group_bytes_max);
         let room = match plant::is(Plant::ReservationSkipped) {
             true => u64::MAX,
@@ -187,7 +191,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             if fits > self.done {
                 reserved += bytes;
                 self.run(fits, &mut replies);
-            } else if reserved > 0 {
+            } else if reserved > 0 || self.waits_for_room(room_until) {
                 break; // the next batch begins here, with what is really left
             } else {
                 self.refuse_unlogged(&mut replies);
@@ -211,6 +215,22 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         (end, bytes)
     }
 
+    /// Whether the next call, for which there is no room in the log, waits for some to be made.
+    /// `room_until` is what was found of it.
+    #[cold]
+    fn waits_for_room(&mut self, room_until: u64) -> bool {
+        let Some(log) = &self.log else { return false };
+        let log_bytes = self.executor.log_bytes_max(&self.calls[self.done].request);
+        if log_bytes > log.group_bytes_max || self.shared.room_is_all() {
+            return false;
+        }
+        self.shared.set_starving();
+        // The last look: who made room before it was asked does not wake this stage.
+        self.is_fed = self.shared.room_until() > room_until || self.shared.room_is_all();
+        log.queue.wake();
+        true
+    }
+
     /// Refuses the next call, for which there is no room in the log.
     #[cold]
     fn refuse_unlogged(&mut self, replies: &mut Replies<E::Answer>) {
@@ -232,24 +252,25 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     /// Puts what was logged, and what waits for it, where the logging stage will get it.
     fn hold_for_log(
         &mut self,
-        mut records: Vec<u8>,
+        mut records: E::Records,
         replies: &mut Replies<E::Answer>,
         now_ns: u64,
     ) {
         self.executor.take_log(&mut records);
         let Some(log) = &mut self.log else { unreachable!("a logged pipeline has a log") };
         let answers = std::mem::take(&mut replies.waiting);
-        if records.is_empty() && answers.is_empty() {
-            log.buffers.give(records);
+        let record_bytes = records.bytes().len() as u64;
+        if record_bytes == 0 && answers.is_empty() {
+            log.buffers.give_records(records);
             self.outbox.parcels.give(answers);
             return;
         }
-        let charge = match records.len() as u64 {
+        let charge = match record_bytes {
             0 => 0, // it makes no group
             bytes => log.group_overhead_bytes + bytes,
         };
         log.charged += charge;
-        log.position += records.len() as u64;
+        log.position += record_bytes;
         log.held = Some(LogBatch {
             records,
             answers,
@@ -326,9 +347,14 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
                 return if is_open { Step::IdleUntil(None) } else { self.end() };
             }
         }
+        let done_before = self.done;
         self.run_batch(now_ns);
         self.hand_on();
-        Step::Progress
+        match self.done > done_before {
+            true => Step::Progress,
+            false if std::mem::take(&mut self.is_fed) => Step::Progress,
+            false => Step::IdleUntil(None), // until the logging stage has room
+        }
     }
 
     fn retire(self: Box<Self>) {

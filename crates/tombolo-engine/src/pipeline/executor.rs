@@ -9,6 +9,7 @@
 //! it ended, before the next begins.
 
 use super::call::{Answered, Call, Durability, Failure, Outcome, Reply};
+use super::log::Records;
 use crate::transaction::Stop;
 
 /// What a request may write to the log where its executor does not know better, in bytes.
@@ -20,6 +21,8 @@ pub trait Executor: Send + 'static {
     type Request: Send + 'static;
     /// What is answered.
     type Answer: Send + 'static;
+    /// What is logged; `()` without a log.
+    type Records: Records;
 
     /// Runs the requests that are left in `batch`, in their order, and answers each as soon as its
     /// transaction has ended. When it panics, the request at hand is answered with the panic, and
@@ -42,14 +45,20 @@ pub trait Executor: Send + 'static {
 
     /// Hands out what the store has logged since the last time, by swapping its buffer with `into`,
     /// which is empty. Not called in a pipeline without a log.
-    fn take_log(&mut self, into: &mut Vec<u8>) {
+    fn take_log(&mut self, into: &mut Self::Records) {
         let _ = into;
     }
 }
 
-impl<R: Send + 'static, A: Send + 'static> Executor for Box<dyn Executor<Request = R, Answer = A>> {
+impl<R, A, B> Executor for Box<dyn Executor<Request = R, Answer = A, Records = B>>
+where
+    R: Send + 'static,
+    A: Send + 'static,
+    B: Records,
+{
     type Request = R;
     type Answer = A;
+    type Records = B;
 
     fn execute(&mut self, batch: &mut Batch<'_, R, A>) {
         (**self).execute(batch);
@@ -63,7 +72,7 @@ impl<R: Send + 'static, A: Send + 'static> Executor for Box<dyn Executor<Request
         (**self).log_bytes_max(request)
     }
 
-    fn take_log(&mut self, into: &mut Vec<u8>) {
+    fn take_log(&mut self, into: &mut B) {
         (**self).take_log(into);
     }
 }

@@ -29,14 +29,58 @@ impl fmt::Display for GroupLogError {
 
 impl std::error::Error for GroupLogError {}
 
+/// What a store has logged: whole transactions, in a buffer that is used again and again.
+pub trait Records: Default + Send + 'static {
+    /// The records.
+    fn bytes(&self) -> &[u8];
+    /// How many transactions they are.
+    fn transactions(&self) -> u64;
+    /// The memory the buffer holds, about.
+    fn memory_bytes(&self) -> usize;
+    /// Forgets the records; the memory stays.
+    fn clear(&mut self);
+}
+
+/// Of executors without a log.
+impl Records for () {
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
+    fn transactions(&self) -> u64 {
+        0
+    }
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+    fn clear(&mut self) {}
+}
+
+/// What a log has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How many bytes still fit, in any grouping, when every batch is counted with
+    /// [`GroupLog::group_overhead_bytes`] on top of its records.
+    pub bytes: u64,
+    /// Whether that is all: if not, more is being made, and who needs more waits instead of being
+    /// refused.
+    pub is_all: bool,
+}
+
+/// Makes room ahead of its use.
+pub trait RoomMaker: Send {
+    /// Makes some, if some is wanted; says whether it did. May wait for the disk.
+    fn make(&mut self) -> bool;
+}
+
 /// A log that takes groups.
 pub trait GroupLog: Send {
     /// Writes one group: the records of several batches, in this order, each batch whole
-    /// transactions. Together they are no longer than [`GroupLog::group_bytes_max`].
+    /// transactions, in all so many. Together they are no longer than
+    /// [`GroupLog::group_bytes_max`], and not empty.
     ///
     /// # Errors
     /// See [`GroupLogError`].
-    fn append(&mut self, records: &[Vec<u8>]) -> Result<(), GroupLogError>;
+    fn append(&mut self, records: &[&[u8]], transactions: u64) -> Result<(), GroupLogError>;
 
     /// Makes every group written so far durable.
     ///
@@ -49,14 +93,18 @@ pub trait GroupLog: Send {
     ///
     /// # Errors
     /// See [`GroupLogError`].
-    fn seal(&mut self) -> Result<(), GroupLogError> {
-        self.append(&[])?;
-        self.sync()
-    }
+    fn seal(&mut self) -> Result<(), GroupLogError>;
 
-    /// How many bytes still fit, in any grouping, when every batch is counted with
-    /// [`GroupLog::group_overhead_bytes`] on top of its records.
-    fn room_bytes(&mut self) -> u64;
+    /// What still fits. If that is less than a batch may need, it makes some first.
+    ///
+    /// # Errors
+    /// See [`GroupLogError`]; never `Full`.
+    fn room(&mut self) -> Result<Room, GroupLogError>;
+
+    /// What makes room ahead of its use, for a thread that has time.
+    fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
+        None
+    }
 
     /// The most bytes of records a group holds.
     fn group_bytes_max(&self) -> u64;

@@ -28,11 +28,12 @@ use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::{Mutex, Ordering};
 
 use super::call::{Answered, Refusal, Reply};
-use super::log::{GroupLog, GroupLogError};
+use super::log::{GroupLog, GroupLogError, Records, Room};
 use super::output::Outbox;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::shared::Shared;
+use super::signal::Signal;
 use super::statistics::{Flush, add, get};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
@@ -42,8 +43,8 @@ const ROOM_RETRY_NS: u64 = 1_000_000;
 
 /// What the execution stage hands on: a batch's records, and the answers that wait for them.
 #[derive(Debug)]
-pub(super) struct LogBatch<A> {
-    pub(super) records: Vec<u8>,
+pub(super) struct LogBatch<A, B> {
+    pub(super) records: B,
     pub(super) answers: Vec<Answered<A>>,
     pub(super) transactions: u64,
     /// The log's position behind the records.
@@ -55,10 +56,10 @@ pub(super) struct LogBatch<A> {
     pub(super) executed_ns: u64,
 }
 
-impl<A> LogBatch<A> {
+impl<A, B: Records> LogBatch<A, B> {
     /// The room it takes in a queue.
     pub(super) fn load_bytes(&self) -> u64 {
-        (self.records.len() + self.answers.len() * size_of::<Answered<A>>()) as u64
+        (self.records.bytes().len() + self.answers.len() * size_of::<Answered<A>>()) as u64
     }
 }
 
@@ -78,8 +79,8 @@ pub struct GroupPolicy {
 
 /// What is executed and not durable.
 #[derive(Debug)]
-struct Group<A> {
-    records: Vec<Vec<u8>>,
+struct Group<A, B> {
+    records: Vec<B>,
     /// How many of them are written, by a flush that ran out of room.
     written: usize,
     answers: Vec<Vec<Answered<A>>>,
@@ -92,7 +93,7 @@ struct Group<A> {
     is_waited_for: bool,
 }
 
-impl<A> Group<A> {
+impl<A, B: Records> Group<A, B> {
     fn new() -> Self {
         Self {
             records: Vec::new(),
@@ -120,12 +121,12 @@ impl<A> Group<A> {
         self.records.is_empty() && self.answers.is_empty()
     }
 
-    fn add(&mut self, batch: LogBatch<A>) {
+    fn add(&mut self, batch: LogBatch<A, B>) {
         if self.is_empty() {
             self.first_ns = batch.executed_ns;
         }
         self.transactions += batch.transactions;
-        self.bytes += batch.records.len() as u64;
+        self.bytes += batch.records.bytes().len() as u64;
         self.position = batch.position;
         self.charges += batch.charge;
         self.wants_sync |= batch.wants_sync;
@@ -136,11 +137,11 @@ impl<A> Group<A> {
 
     /// The records of the last of several batches, as a batch for which nobody waits: a planted bug.
     #[cold]
-    fn split_last(&mut self) -> Option<LogBatch<A>> {
+    fn split_last(&mut self) -> Option<LogBatch<A, B>> {
         let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
         let (answers, transactions, charge, wants_sync) = (Vec::new(), 0, 0, false);
         let (position, executed_ns) = (self.position, self.first_ns);
-        self.bytes -= records.len() as u64;
+        self.bytes -= records.bytes().len() as u64;
         Some(LogBatch { records, answers, transactions, position, charge, wants_sync, executed_ns })
     }
 
@@ -166,33 +167,38 @@ impl<A> Group<A> {
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
 /// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
-pub(super) fn unreserved_bytes(log: &mut dyn GroupLog) -> u64 {
-    log.room_bytes().saturating_sub(log.group_overhead_bytes())
+pub(super) fn unreserved(log: &mut dyn GroupLog) -> Result<Room, GroupLogError> {
+    let Room { bytes, is_all } = log.room()?;
+    Ok(Room { bytes: bytes.saturating_sub(log.group_overhead_bytes()), is_all })
 }
 
 /// What the logging stage is made of.
-pub(super) struct Parts<A> {
-    pub(super) queue: Arc<Queue<LogBatch<A>>>,
+pub(super) struct Parts<A, B> {
+    pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
     pub(super) log: Box<dyn GroupLog>,
     /// Where the log goes in the end.
     pub(super) retired: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
     pub(super) outbox: Outbox<A>,
-    pub(super) buffers: Arc<Pool<u8>>,
+    pub(super) buffers: Arc<Pool<B>>,
     pub(super) shared: Arc<Shared<A>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) policy: GroupPolicy,
     pub(super) observer: Option<FlushObserver>,
+    /// Woken when room may be wanted.
+    pub(super) room_stage: Option<Arc<Signal>>,
 }
 
 /// The logging stage.
-pub(super) struct Logging<A> {
-    parts: Parts<A>,
+pub(super) struct Logging<A, B> {
+    parts: Parts<A, B>,
     /// What was drained; empty between steps.
-    arrived: Vec<LogBatch<A>>,
-    group: Group<A>,
+    arrived: Vec<LogBatch<A, B>>,
+    group: Group<A, B>,
     group_bytes_max: u64,
     /// Charges of all groups that were flushed.
     charged: u64,
+    /// What of charges and room was told last.
+    room_until: u64,
     is_sealed: bool,
     has_ended: bool,
     last_flush_ns: u64,
@@ -200,8 +206,8 @@ pub(super) struct Logging<A> {
     stalled_until_ns: Option<u64>,
 }
 
-impl<A> Logging<A> {
-    pub(super) fn new(parts: Parts<A>) -> Self {
+impl<A, B: Records> Logging<A, B> {
+    pub(super) fn new(parts: Parts<A, B>) -> Self {
         let group_bytes_max = parts.log.group_bytes_max();
         assert!(group_bytes_max > 0, "a group holds something");
         Self {
@@ -210,6 +216,7 @@ impl<A> Logging<A> {
             group: Group::new(),
             group_bytes_max,
             charged: 0,
+            room_until: 0,
             is_sealed: true,
             has_ended: false,
             last_flush_ns: 0,
@@ -227,7 +234,7 @@ impl<A> Logging<A> {
         let is_open = self.parts.queue.drain(&mut self.arrived);
         for batch in self.arrived.drain(..) {
             // It logged nothing, and all that was logged before it is durable: nothing to wait for.
-            if is_well && batch.records.is_empty() && self.group.bytes == 0 {
+            if is_well && batch.records.bytes().is_empty() && self.group.bytes == 0 {
                 self.charged += batch.charge;
                 self.parts.outbox.post(batch.answers);
             } else {
@@ -246,17 +253,23 @@ impl<A> Logging<A> {
         while *written < records.len() {
             let mut bytes = 0;
             let fitting = records[*written..].iter().take_while(|records| {
-                bytes += records.len() as u64;
+                bytes += records.bytes().len() as u64;
                 bytes <= self.group_bytes_max
             });
             // One batch alone is never too large: the execution stage has seen to that.
             let end = *written + fitting.count().max(1);
-            match self.parts.log.append(&records[*written..end]) {
-                Ok(()) => *written = end,
-                Err(GroupLogError::Full) => return Ok(false),
-                Err(GroupLogError::Failed(reason)) => return Err(reason),
+            let group = &records[*written..end];
+            let transactions = group.iter().map(Records::transactions).sum();
+            let bytes = group.iter().map(Records::bytes).filter(|bytes| !bytes.is_empty());
+            let bytes: Vec<&[u8]> = bytes.collect();
+            if !bytes.is_empty() {
+                match self.parts.log.append(&bytes, transactions) {
+                    Ok(()) => add(&self.parts.shared.counters.groups, 1),
+                    Err(GroupLogError::Full) => return Ok(false),
+                    Err(GroupLogError::Failed(reason)) => return Err(reason),
+                }
             }
-            add(&self.parts.shared.counters.groups, 1);
+            *written = end;
         }
         if plant::is(Plant::AnswerBeforeFsync) && std::mem::take(&mut self.is_sealed) {
             return Ok(true); // the first group after a seal is answered without one
@@ -302,7 +315,7 @@ impl<A> Logging<A> {
         let (group, shared) = (&mut self.group, &self.parts.shared);
         shared.set_durable(group.position);
         self.charged += group.charges;
-        group.records.drain(..).for_each(|records| self.parts.buffers.give(records));
+        group.records.drain(..).for_each(|records| self.parts.buffers.give_records(records));
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
         group.reset();
         self.is_sealed = false;
@@ -335,6 +348,7 @@ impl<A> Logging<A> {
         self.group.records.clear();
         self.group.reset();
         self.stalled_until_ns = None;
+        self.feed();
     }
 
     /// Writes the empty group behind the last one.
@@ -373,12 +387,30 @@ impl<A> Logging<A> {
 
     /// Tells the execution stage how much room there is.
     fn publish_room(&mut self) {
-        let room = unreserved_bytes(&mut *self.parts.log);
-        self.parts.shared.set_room_until(self.charged.saturating_add(room));
+        let room = match unreserved(&mut *self.parts.log) {
+            Ok(room) => room,
+            Err(error) => return self.fail(&error.to_string()),
+        };
+        let room_until = self.charged.saturating_add(room.bytes);
+        self.parts.shared.set_room(room, self.charged);
+        if room_until > self.room_until || room.is_all {
+            self.feed();
+        }
+        self.room_until = room_until;
+        if let Some(room_stage) = &self.parts.room_stage {
+            room_stage.wake();
+        }
+    }
+
+    /// Wakes the execution stage if it waits for room.
+    fn feed(&self) {
+        if self.parts.shared.take_starving() {
+            self.parts.queue.wake_producers();
+        }
     }
 }
 
-impl<A: Send + 'static> Stage for Logging<A> {
+impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
     fn kind(&self) -> StageKind {
         StageKind::Logging
     }

@@ -20,6 +20,7 @@
 //! | `executor.rs` | what is executed: the trait a workload implements |
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
+//! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
 //! | `assembly.rs` | wiring, starting, closing |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
@@ -45,6 +46,7 @@ mod options;
 mod output;
 mod pool;
 mod queue;
+mod room;
 mod shared;
 mod signal;
 mod statistics;
@@ -55,7 +57,7 @@ pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
-pub use log::{GroupLog, GroupLogError};
+pub use log::{GroupLog, GroupLogError, Records, Room, RoomMaker};
 pub use logging::{FlushObserver, GroupPolicy};
 pub use options::{Options, Spread};
 pub use queue::{Load, NotPut, Queue};
@@ -85,6 +87,8 @@ pub enum StageKind {
     Logging,
     /// Hands out replies.
     Output,
+    /// Makes room in the log ahead of its use.
+    Room,
 }
 
 impl fmt::Display for StageKind {
@@ -94,6 +98,7 @@ impl fmt::Display for StageKind {
             Self::Execution => "execution",
             Self::Logging => "logging",
             Self::Output => "output",
+            Self::Room => "room",
         })
     }
 }

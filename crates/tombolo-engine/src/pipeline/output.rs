@@ -27,16 +27,13 @@ pub(super) type Parcel<A> = Vec<Answered<A>>;
 #[derive(Debug)]
 pub(super) struct Outbox<A> {
     pub(super) outputs: Vec<Arc<Queue<Parcel<A>>>>,
-    pub(super) parcels: Arc<Pool<Answered<A>>>,
+    pub(super) parcels: Arc<Pool<Parcel<A>>>,
     /// What found no room, with the output it is for.
     held: VecDeque<(usize, Parcel<A>)>,
 }
 
 impl<A> Outbox<A> {
-    pub(super) fn new(
-        outputs: Vec<Arc<Queue<Parcel<A>>>>,
-        parcels: Arc<Pool<Answered<A>>>,
-    ) -> Self {
+    pub(super) fn new(outputs: Vec<Arc<Queue<Parcel<A>>>>, parcels: Arc<Pool<Parcel<A>>>) -> Self {
         Self { outputs, parcels, held: VecDeque::new() }
     }
 
@@ -91,7 +88,7 @@ impl<A> Outbox<A> {
 pub(super) struct Output<A> {
     queue: Arc<Queue<Parcel<A>>>,
     shared: Arc<Shared<A>>,
-    parcels: Arc<Pool<Answered<A>>>,
+    parcels: Arc<Pool<Parcel<A>>>,
     arrived: Vec<Parcel<A>>,
     /// A copy of the register, and how old it is.
     places: Vec<Place<A>>,
@@ -105,7 +102,7 @@ impl<A> Output<A> {
     pub(super) fn new(
         queue: Arc<Queue<Parcel<A>>>,
         shared: Arc<Shared<A>>,
-        parcels: Arc<Pool<Answered<A>>>,
+        parcels: Arc<Pool<Parcel<A>>>,
     ) -> Self {
         Self {
             queue,

@@ -1,40 +1,58 @@
-//! Vectors that go back the way they came, so that batches cost no allocation.
+//! Buffers that go back the way they came, so that batches cost no allocation.
 //!
 //! Not here: what is in them. Invariants: what is taken is empty; no more than a few are kept, none
 //! of them huge.
 
 use tombolo_storage::sync::Mutex;
 
-/// Vectors kept at most.
+use super::log::Records;
+
+/// Buffers kept at most.
 const KEPT_MAX: usize = 64;
-/// A larger vector is given back to the system, in bytes: one large batch must not stay for ever.
+/// A larger buffer is given back to the system, in bytes: one large batch must not stay for ever.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Empty vectors with room in them.
+/// Empty buffers with room in them.
 #[derive(Debug)]
-pub(super) struct Pool<T>(Mutex<Vec<Vec<T>>>);
+pub(super) struct Pool<B>(Mutex<Vec<B>>);
 
-impl<T> Pool<T> {
+impl<B: Default> Pool<B> {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// An empty vector.
-    pub(super) fn take(&self) -> Vec<T> {
+    /// An empty buffer.
+    pub(super) fn take(&self) -> B {
         self.0.lock().pop().unwrap_or_default()
     }
 
-    /// Gives a vector back; what is left in it is dropped.
-    pub(super) fn give(&self, mut vector: Vec<T>) {
-        vector.clear();
-        let bytes = vector.capacity() * size_of::<T>();
+    /// Keeps an empty buffer of so many bytes.
+    fn keep(&self, buffer: B, bytes: usize) {
         if bytes == 0 || bytes > KEPT_BYTES_MAX {
             return;
         }
         let mut kept = self.0.lock();
         if kept.len() < KEPT_MAX {
-            kept.push(vector);
+            kept.push(buffer);
         }
+    }
+}
+
+impl<T> Pool<Vec<T>> {
+    /// Gives a vector back; what is left in it is dropped.
+    pub(super) fn give(&self, mut vector: Vec<T>) {
+        vector.clear();
+        let bytes = vector.capacity() * size_of::<T>();
+        self.keep(vector, bytes);
+    }
+}
+
+impl<B: Records> Pool<B> {
+    /// Gives a buffer of records back; what is left in it is forgotten.
+    pub(super) fn give_records(&self, mut records: B) {
+        let bytes = records.memory_bytes();
+        records.clear();
+        self.keep(records, bytes);
     }
 }
 

@@ -192,7 +192,7 @@ impl<T> Queue<T> {
             self.has_room.notify_all();
         }
         if stage_refused {
-            self.producers.iter().for_each(|producer| producer.wake());
+            self.wake_producers();
         }
         // What is left after closing is all there is, but the next look finds that out.
         true
@@ -203,7 +203,7 @@ impl<T> Queue<T> {
         self.inner.lock().is_closed = true;
         self.has_room.notify_all();
         self.consumer.wake();
-        self.producers.iter().for_each(|producer| producer.wake());
+        self.wake_producers();
     }
 
     /// Whether anything may still be put in.
@@ -214,6 +214,11 @@ impl<T> Queue<T> {
     /// Lets the stage behind it look around, though nothing was put in.
     pub fn wake(&self) {
         self.consumer.wake();
+    }
+
+    /// Lets the stages before it look around, though there is no more room than before.
+    pub fn wake_producers(&self) {
+        self.producers.iter().for_each(|producer| producer.wake());
     }
 
     /// What is in it now.

@@ -4,9 +4,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tombolo_storage::sync::{AtomicU64, Ordering};
+use tombolo_storage::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::callers::Callers;
+use super::log::Room;
 use super::statistics::Counters;
 
 /// Shared by the stages and the callers of one pipeline.
@@ -16,16 +17,22 @@ pub(super) struct Shared<A> {
     durable: AtomicU64,
     /// Up to which sum of charges the log has room: the charges it has taken and the room left.
     room_until: AtomicU64,
+    /// Whether that is all the room there will be before somebody makes some.
+    room_is_all: AtomicBool,
+    /// Whether the execution stage waits for room.
+    is_starving: AtomicBool,
     poison: OnceLock<Arc<str>>,
     pub(super) callers: Callers<A>,
     pub(super) counters: Counters,
 }
 
 impl<A> Shared<A> {
-    pub(super) fn new(room_bytes: u64) -> Self {
+    pub(super) fn new(room: Room) -> Self {
         Self {
             durable: AtomicU64::new(0),
-            room_until: AtomicU64::new(room_bytes),
+            room_until: AtomicU64::new(room.bytes),
+            room_is_all: AtomicBool::new(room.is_all),
+            is_starving: AtomicBool::new(false),
             poison: OnceLock::new(),
             callers: Callers::new(),
             counters: Counters::default(),
@@ -43,12 +50,29 @@ impl<A> Shared<A> {
     }
 
     pub(super) fn room_until(&self) -> u64 {
-        // A number by itself: whoever reads an older one only refuses too early.
-        self.room_until.load(Ordering::Relaxed)
+        self.room_until.load(Ordering::SeqCst) // see `set_starving`
     }
 
-    pub(super) fn set_room_until(&self, charges: u64) {
-        self.room_until.store(charges, Ordering::Relaxed);
+    pub(super) fn set_room(&self, room: Room, charged: u64) {
+        self.room_is_all.store(room.is_all, Ordering::SeqCst);
+        self.room_until.store(charged.saturating_add(room.bytes), Ordering::SeqCst);
+    }
+
+    /// Whether there is no use in waiting for more room.
+    pub(super) fn room_is_all(&self) -> bool {
+        self.room_is_all.load(Ordering::SeqCst)
+    }
+
+    /// The execution stage is about to wait for room, unless it finds some in a last look after
+    /// this call. Partner: `take_starving`, after `set_room`. All in one order, as each side does
+    /// its own part first and looks at the other's afterwards.
+    pub(super) fn set_starving(&self) {
+        self.is_starving.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the execution stage waited for room; whoever asks wakes it.
+    pub(super) fn take_starving(&self) -> bool {
+        self.is_starving.load(Ordering::SeqCst) && self.is_starving.swap(false, Ordering::SeqCst)
     }
 
     /// Why nothing is acknowledged any more, if so.

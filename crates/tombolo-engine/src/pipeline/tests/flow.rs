@@ -33,6 +33,7 @@ struct Lazy(Accounts);
 impl Executor for Lazy {
     type Request = Ask;
     type Answer = u64;
+    type Records = ();
 
     fn execute(&mut self, batch: &mut Batch<'_, Ask, u64>) {
         if batch.left() % 2 == 1 {
@@ -241,7 +242,7 @@ fn closing_answers_and_seals_what_is_under_way() {
     assert_eq!(replies.len(), 10);
     assert!(closed.poison.is_none() && closed.log.is_some());
     assert_eq!(closed.executor.unwrap().balances, replayed(&log.durable()));
-    assert_eq!(log.with(|medium| (medium.seals, medium.durable)), (1, 2));
+    assert_eq!(log.with(|medium| (medium.seals, medium.durable, medium.transactions)), (1, 2, 10));
     assert_eq!(closed.statistics.replies, 10);
 }
 

@@ -161,3 +161,51 @@ fn the_execution_stage_waits_when_the_log_queue_is_full() {
     assert_eq!(replies.len() as u64, closed.statistics.executed);
     assert!(replies.iter().map(|reply| reply.0).eq(0..replies.len() as u64), "in order");
 }
+
+#[test]
+fn calls_wait_for_room_that_is_being_made() {
+    let log = HandLog::new();
+    log.with(|medium| {
+        (medium.room, medium.more_to_come, medium.is_made) = (room(1), true, true);
+    });
+    let kept = log.clone();
+    let mut world = World::with(options(), move |builder| builder.log(Box::new(log)));
+    for tag in 1..=3 {
+        world.submit(tag, Ask::Add(7, 1), Group);
+        world.execute();
+    }
+    world.settle();
+    assert_eq!(world.replies(), [durable(1, 1)]);
+    assert_eq!(world.step(Execution), Step::IdleUntil(None));
+    assert_eq!(world.step(StageKind::Room), Step::IdleUntil(None));
+    kept.with(|medium| medium.making = room(1));
+    assert_eq!(world.step(StageKind::Room), Step::Progress);
+    world.step(Logging);
+    world.settle();
+    assert_eq!(world.replies(), [durable(2, 2)]);
+    // The disk turns out to be full: those that wait are refused.
+    kept.with(|medium| medium.more_to_come = false);
+    world.step(Logging);
+    world.settle();
+    assert_eq!(world.replies(), [(3, FULL)]);
+    let (closed, _) = world.close();
+    assert!(closed.poison.is_none());
+}
+
+#[test]
+fn a_thread_that_waits_for_room_is_woken() {
+    for spread in [Spread::One, Spread::Two, Spread::Each] {
+        let log = HandLog::new();
+        log.with(|medium| {
+            (medium.room, medium.more_to_come, medium.is_made) = (room(1), true, true);
+        });
+        let builder = Builder::new(Accounts::default(), Options { spread, ..options() });
+        let pipeline =
+            builder.log(Box::new(log.clone())).start(Arc::new(crate::clock::SystemClock::new()));
+        let mut caller = pipeline.caller(1);
+        for n in 1..200 {
+            log.with(|medium| medium.making = 16 + OVERHEAD);
+            assert_eq!(caller.call(Ask::Add(7, 1), Group), Reply::Durable(Ok(n)));
+        }
+    }
+}

@@ -39,11 +39,16 @@ impl Clock for HandClock {
 #[derive(Debug, Default)]
 struct Medium {
     written: Vec<Vec<u8>>,
+    transactions: u64,
     /// How many of the groups are durable.
     durable: usize,
     syncs: usize,
     seals: usize,
     room: u64,
+    /// Whether more room is being made, and how much the room stage makes next.
+    more_to_come: bool,
+    is_made: bool,
+    making: u64,
     fail_append: Option<GroupLogError>,
     fail_sync: Option<GroupLogError>,
 }
@@ -77,7 +82,7 @@ impl HandLog {
 }
 
 impl GroupLog for HandLog {
-    fn append(&mut self, records: &[Vec<u8>]) -> Result<(), GroupLogError> {
+    fn append(&mut self, records: &[&[u8]], transactions: u64) -> Result<(), GroupLogError> {
         self.with(|medium| {
             let group = records.concat();
             let bytes = group.len() as u64 + OVERHEAD;
@@ -90,6 +95,7 @@ impl GroupLog for HandLog {
             }
             medium.room -= bytes;
             medium.seals += usize::from(group.is_empty());
+            medium.transactions += transactions;
             medium.written.push(group);
             Ok(())
         })
@@ -106,14 +112,32 @@ impl GroupLog for HandLog {
         })
     }
 
-    fn room_bytes(&mut self) -> u64 {
-        self.with(|medium| medium.room)
+    fn seal(&mut self) -> Result<(), GroupLogError> {
+        self.append(&[], 0)?;
+        self.sync()
+    }
+
+    fn room(&mut self) -> Result<Room, GroupLogError> {
+        Ok(self.with(|medium| Room { bytes: medium.room, is_all: !medium.more_to_come }))
+    }
+    fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
+        self.with(|medium| medium.is_made).then(|| Box::new(self.clone()) as _)
     }
     fn group_bytes_max(&self) -> u64 {
         GROUP_BYTES_MAX
     }
     fn group_overhead_bytes(&self) -> u64 {
         OVERHEAD
+    }
+}
+
+impl RoomMaker for HandLog {
+    fn make(&mut self) -> bool {
+        self.with(|medium| {
+            let made = std::mem::take(&mut medium.making);
+            medium.room += made;
+            made > 0
+        })
     }
 }
 
@@ -130,11 +154,34 @@ enum Ask {
     Raw(u64),
 }
 
+/// What the store logged.
+#[derive(Debug, Default)]
+struct Notes {
+    bytes: Vec<u8>,
+    transactions: u64,
+}
+
+impl Records for Notes {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    fn transactions(&self) -> u64 {
+        self.transactions
+    }
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.transactions = 0;
+    }
+}
+
 /// Balances by account; an `Add` logs account and balance, 16 bytes.
 #[derive(Debug, Default)]
 struct Accounts {
     balances: BTreeMap<u64, u64>,
-    log: Vec<u8>,
+    log: Notes,
     located: usize,
     /// Breaks the stage itself, not a transaction.
     breaks: bool,
@@ -146,15 +193,16 @@ impl Accounts {
             Ask::Add(account, n) => {
                 let balance = self.balances.entry(account).or_default();
                 *balance += n;
-                self.log.extend(account.to_le_bytes());
-                self.log.extend(balance.to_le_bytes());
+                self.log.bytes.extend(account.to_le_bytes());
+                self.log.bytes.extend(balance.to_le_bytes());
+                self.log.transactions += 1;
                 Ok(*balance)
             }
             Ask::Read(account) => Ok(self.balances.get(&account).copied().unwrap_or(0)),
             Ask::Abort => Err(Stop::Abort("asked to")),
             Ask::Panic => panic!("asked to panic"),
             Ask::Large(bytes) => {
-                self.log.resize(self.log.len() + bytes, 0);
+                self.log.bytes.resize(self.log.bytes.len() + bytes, 0);
                 Ok(0)
             }
             Ask::Raw(_) => Err(Stop::Abort("raw")),
@@ -165,9 +213,10 @@ impl Accounts {
 impl Executor for Accounts {
     type Request = Ask;
     type Answer = u64;
+    type Records = Notes;
 
     fn execute(&mut self, batch: &mut Batch<'_, Ask, u64>) {
-        batch.each(|ask| (self.run(ask), self.log.len()));
+        batch.each(|ask| (self.run(ask), self.log.bytes.len()));
     }
 
     fn locate(&mut self, calls: &mut [Call<Ask>]) {
@@ -182,9 +231,9 @@ impl Executor for Accounts {
         }
     }
 
-    fn take_log(&mut self, into: &mut Vec<u8>) {
+    fn take_log(&mut self, into: &mut Notes) {
         assert!(!self.breaks, "asked to break");
-        assert!(into.is_empty());
+        assert!(into.bytes.is_empty() && into.transactions == 0);
         std::mem::swap(&mut self.log, into);
     }
 }

@@ -1,0 +1,40 @@
+//! The room stage: makes room in the log ahead of its use, where a log needs time for that.
+//!
+//! It is the one stage that may wait for the disk for long, so it has a thread of its own, and the
+//! path of a transaction never waits for it while it keeps ahead. Not here: how room is made
+//! (the log's [`RoomMaker`]), who is refused for want of it (`execution.rs`).
+
+use std::sync::Arc;
+
+use super::log::{Records, RoomMaker};
+use super::logging::LogBatch;
+use super::queue::Queue;
+use super::{Stage, StageKind, Step};
+
+/// The room stage.
+pub(super) struct MakingRoom<A, B> {
+    pub(super) maker: Box<dyn RoomMaker>,
+    /// The log queue: its end is the end of this stage, too.
+    pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
+}
+
+impl<A: Send + 'static, B: Records> Stage for MakingRoom<A, B> {
+    fn kind(&self) -> StageKind {
+        StageKind::Room
+    }
+
+    fn step(&mut self, _: u64) -> Step {
+        if !self.queue.is_open() {
+            return Step::Ended;
+        }
+        if self.maker.make() {
+            self.queue.wake(); // the logging stage tells of the room
+            return Step::Progress;
+        }
+        Step::IdleUntil(None)
+    }
+
+    fn retire(self: Box<Self>) {}
+
+    fn worked(&self, _: u64) {}
+}
