@@ -67,6 +67,11 @@ pub enum Error {
         /// The longest row, in bytes.
         bytes_max: u64,
     },
+    /// A transaction logged more than one transaction may; it can only be aborted.
+    LogTooLong {
+        /// The most that is allowed, in bytes.
+        bytes_max: u64,
+    },
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
     /// An earlier failure left the store in an unknown state; every later call is refused.
@@ -129,6 +134,10 @@ impl fmt::Display for Error {
             Self::RowTooLong { bytes_max } => {
                 write!(f, "the row is longer than a page holds ({bytes_max} bytes): shorten it")
             }
+            Self::LogTooLong { bytes_max } => write!(
+                f,
+                "the transaction logs more than {bytes_max} bytes: do its work in several"
+            ),
             Self::NoUndo => write!(
                 f,
                 "this profile keeps no undo information: decide to abort before the first write, or use profile memory"

@@ -467,6 +467,18 @@ impl IndexShape {
         }
     }
 
+    /// Packs a key given as whole numbers, `None` for null; nothing when one is outside its range.
+    pub(crate) fn pack_units(&self, units: impl Iterator<Item = Option<i64>>) -> Option<u64> {
+        let mut packer = Packer::new(&self.parts);
+        for (part, units) in self.parts.iter().zip(units) {
+            match part.place(units) {
+                Place::Within(distance) => packer.push(part, distance),
+                _ => return None,
+            }
+        }
+        Some(packer.packed)
+    }
+
     /// The first `columns` parts with their values.
     fn counted<'a>(
         &'a self,

@@ -25,3 +25,4 @@ pub mod store;
 pub mod sync;
 pub mod types;
 pub mod value;
+pub mod value_log;

@@ -26,12 +26,12 @@ pub enum Plant {
     WatermarkAhead,
     /// Value log: a restart does not raise the epoch.
     EpochNotRaised,
-    /// Value log: a group's checksum is not chained to its predecessor's.
-    UnchainedChecksum,
+    /// Value log: a group's checksum covers its header only.
+    ChecksumOfHeader,
     /// Value log: the records of an aborted transaction stay in the buffer.
     AbortedRecordsKept,
-    /// Value log: an update of two separate ranges of bytes logs the first only.
-    SecondRangeDropped,
+    /// Value log: an update of more than eight bytes logs the first eight only.
+    UpdateCutShort,
     /// Value log: a changed variable-length value is not logged.
     VariableNotLogged,
     /// Pipeline: answers leave when their group is written, before it is synced.
@@ -72,9 +72,9 @@ impl Plant {
         Self::UnsyncedSegmentChange,
         Self::WatermarkAhead,
         Self::EpochNotRaised,
-        Self::UnchainedChecksum,
+        Self::ChecksumOfHeader,
         Self::AbortedRecordsKept,
-        Self::SecondRangeDropped,
+        Self::UpdateCutShort,
         Self::VariableNotLogged,
         Self::AnswerBeforeFsync,
         Self::ReleasedEarly,
@@ -107,14 +107,14 @@ impl Plant {
             }
             Self::WatermarkAhead => ("watermark-ahead", "a group calls itself durable"),
             Self::EpochNotRaised => ("epoch-not-raised", "a restart keeps the old epoch"),
-            Self::UnchainedChecksum => {
-                ("unchained-checksum", "a group's checksum ignores its predecessor")
+            Self::ChecksumOfHeader => {
+                ("checksum-of-header", "a group's checksum covers its header only")
             }
             Self::AbortedRecordsKept => {
                 ("aborted-records-kept", "an aborted transaction's records stay in the log")
             }
-            Self::SecondRangeDropped => {
-                ("second-range-dropped", "an update of two ranges logs the first only")
+            Self::UpdateCutShort => {
+                ("update-cut-short", "an update logs its first eight bytes only")
             }
             Self::VariableNotLogged => {
                 ("variable-not-logged", "a changed variable-length value is not logged")

@@ -18,7 +18,7 @@ pub use switch::*;
 use crate::latch::Latching;
 use crate::lock::Locking;
 use crate::log::Logging;
-use crate::memory::log::{Log, NoLog};
+use crate::memory::log::{Log, NoLog, ValueLog};
 use crate::memory::undo::{Copies, NoUndo, Undo};
 use crate::paged::btree::KeyFormat;
 use crate::paged::store::{Directory, RowAccess, Sessions, Sharing};
@@ -49,6 +49,16 @@ impl MemoryProfile for Memory {
     const NAME: &'static str = "memory";
     type Undo = Copies;
     type Log = NoLog;
+}
+
+/// [`Memory`] with the value log (TPK-8): what a database with files runs. On the command line both
+/// are profile `memory`, told apart by `--durability`.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryLogged;
+impl MemoryProfile for MemoryLogged {
+    const NAME: &'static str = Memory::NAME;
+    type Undo = Copies;
+    type Log = ValueLog;
 }
 
 /// The components a paged store is built of.

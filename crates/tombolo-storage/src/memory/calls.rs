@@ -37,6 +37,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);
         self.tables.push(rows);
+        self.log.table_created(&table);
         self.schema = schema;
         Ok(())
     }
@@ -69,6 +70,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     fn commit(&mut self) -> Result<()> {
         if let State::Poisoned(reason) = self.state {
             return Err(Error::Poisoned { reason });
+        }
+        if let Some(bytes_max) = self.log.excess() {
+            return Err(Error::LogTooLong { bytes_max: bytes_max as u64 });
         }
         let (tables, values) = (&mut self.tables, &mut self.values);
         self.undo.finish(|change| Self::give_back(tables, values, change));

@@ -19,7 +19,7 @@ use crate::store::{Damage, Usage};
 use crate::value::{Value, read_value};
 
 /// The key columns' values of the row in `slot`.
-fn key_values<'a>(
+pub(super) fn key_values<'a>(
     row: &'a MemoryRow<'a>,
     columns: &[ColumnDef],
     index: &RowIndex,

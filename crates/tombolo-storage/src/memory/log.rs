@@ -1,12 +1,28 @@
 //! The place where durability attaches: what a memory store tells of every change.
 //!
-//! Today's only log is none at all; the value log (TPK-8) implements the same trait. Calls come in
-//! execution order, after the change, and are inlined: [`NoLog`] leaves no instruction behind.
+//! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
+//! (TPK-8) in a buffer that the owner takes once per batch. Calls come in execution order, after the
+//! change, and are inlined.
+//!
+//! Not here: what a record looks like (`value_log/record.rs`), groups and files
+//! (`value_log/writer.rs`).
+
+use crate::plant::{self, Plant};
+use crate::schema::TableDef;
+use crate::value_log::definition;
+use crate::value_log::record::{LogBuffer, RecordWriter};
+
+/// The longest log of one transaction, in bytes, unless a store is told otherwise.
+pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 
 /// Told of every change of a row, in execution order.
 ///
 /// Index entries are not logged: they follow from the rows.
 pub trait Log: Default + 'static {
+    /// Whether anything is kept.
+    const KEEPS: bool;
+    /// A table was made, outside transactions.
+    fn table_created(&mut self, table: &TableDef);
     /// Bytes from `offset` on of a row are now `after`.
     fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]);
     /// The variable-length column whose handle lies at `offset` of a row is now `value`.
@@ -15,10 +31,19 @@ pub trait Log: Default + 'static {
     fn created(&mut self, table: u32, row: u32, fixed: &[u8]);
     /// A row was deleted.
     fn deleted(&mut self, table: u32, row: u32);
+    /// The most bytes the open transaction may log, if it has logged more: it must not commit.
+    fn excess(&self) -> Option<usize>;
     /// The transaction's changes stand.
     fn committed(&mut self);
     /// The transaction's changes were taken back.
     fn aborted(&mut self);
+    /// How many bytes wait to be taken.
+    fn waiting_bytes(&self) -> usize;
+    /// Puts what the transactions ended since the last call have logged into `into`, which must be
+    /// empty and whose memory is used from now on.
+    fn take(&mut self, into: &mut LogBuffer);
+    /// Sets the longest log of one transaction.
+    fn set_transaction_bytes_max(&mut self, bytes: usize);
 }
 
 /// No log: nothing is kept of a change (LG-2).
@@ -26,6 +51,8 @@ pub trait Log: Default + 'static {
 pub struct NoLog;
 
 impl Log for NoLog {
+    const KEEPS: bool = false;
+    fn table_created(&mut self, _: &TableDef) {}
     #[inline(always)]
     fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
     #[inline(always)]
@@ -35,7 +62,94 @@ impl Log for NoLog {
     #[inline(always)]
     fn deleted(&mut self, _: u32, _: u32) {}
     #[inline(always)]
+    fn excess(&self) -> Option<usize> {
+        None
+    }
+    #[inline(always)]
     fn committed(&mut self) {}
     #[inline(always)]
     fn aborted(&mut self) {}
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
+    fn take(&mut self, _: &mut LogBuffer) {}
+    fn set_transaction_bytes_max(&mut self, _: usize) {}
+}
+
+/// After-images of what changed, in a buffer (TPK-8, TPK-20).
+#[derive(Debug)]
+pub struct ValueLog {
+    records: RecordWriter,
+    transaction_bytes_max: usize,
+}
+
+impl Default for ValueLog {
+    fn default() -> Self {
+        let records = RecordWriter::default();
+        Self { records, transaction_bytes_max: TRANSACTION_LOG_BYTES_MAX }
+    }
+}
+
+impl Log for ValueLog {
+    const KEEPS: bool = true;
+
+    fn table_created(&mut self, table: &TableDef) {
+        self.records.table_created(&definition::encode(table));
+        self.records.commit();
+    }
+
+    #[inline(always)]
+    fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]) {
+        if plant::is(Plant::UpdateCutShort) && after.len() > 8 {
+            return self.records.updated(table, row, offset, &after[..8]);
+        }
+        self.records.updated(table, row, offset, after);
+    }
+
+    fn variable_set(&mut self, table: u32, row: u32, offset: usize, value: &[u8]) {
+        if plant::is(Plant::VariableNotLogged) {
+            return;
+        }
+        self.records.value_set(table, row, offset, value);
+    }
+
+    #[inline(always)]
+    fn created(&mut self, table: u32, row: u32, fixed: &[u8]) {
+        self.records.inserted(table, row, fixed);
+    }
+
+    fn deleted(&mut self, table: u32, row: u32) {
+        self.records.deleted(table, row);
+    }
+
+    #[inline(always)]
+    fn excess(&self) -> Option<usize> {
+        let bytes_max = self.transaction_bytes_max;
+        if self.records.open_bytes() > bytes_max { Some(bytes_max) } else { None }
+    }
+
+    #[inline(always)]
+    fn committed(&mut self) {
+        self.records.commit();
+    }
+
+    fn aborted(&mut self) {
+        if plant::is(Plant::AbortedRecordsKept) {
+            return self.records.commit();
+        }
+        self.records.abort();
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.records.ended_bytes()
+    }
+
+    fn take(&mut self, into: &mut LogBuffer) {
+        self.records.take(into);
+    }
+
+    fn set_transaction_bytes_max(&mut self, bytes: usize) {
+        // The length of a transaction is kept in 32 bits.
+        self.transaction_bytes_max = bytes.min(u32::MAX as usize);
+    }
 }

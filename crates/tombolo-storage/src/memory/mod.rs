@@ -19,6 +19,7 @@ mod calls;
 mod check;
 mod index;
 pub mod log;
+pub mod recovery;
 pub mod store;
 pub mod undo;
 

@@ -158,6 +158,35 @@ impl Slab {
         self.push_free(id);
     }
 
+    /// Makes slot `id` live, whatever it was, and gives out its bytes; says whether it was live
+    /// before. For replaying a log, which names slots: nothing may be allocated before
+    /// [`Slab::rebuild_free_list`].
+    ///
+    /// # Errors
+    /// As [`Slab::allocate`].
+    pub fn claim(&mut self, id: u32) -> Result<(bool, &mut [u8]), RegionError> {
+        if id >= self.capacity {
+            self.grow(id as usize + 1)?;
+        }
+        self.used = self.used.max(id + 1);
+        let was_live = self.is_live(id);
+        if !was_live {
+            self.live[id as usize / 64] |= 1 << (id % 64);
+            self.len += 1;
+        }
+        Ok((was_live, self.slot_mut(id)))
+    }
+
+    /// Puts all slots that are not live on the free list, the lowest first to be taken.
+    pub fn rebuild_free_list(&mut self) {
+        self.free_head = NO_SLOT;
+        for id in (0..self.used).rev() {
+            if !self.is_live(id) {
+                self.push_free(id);
+            }
+        }
+    }
+
     fn push_free(&mut self, id: u32) {
         let link = self.free_head;
         // SAFETY: a slot below `used` is committed and at least 16 bytes long; slots are 8-aligned.
@@ -403,6 +432,22 @@ mod tests {
     use super::super::test_random::Random;
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn claimed_slots_are_live_and_the_others_are_free() {
+        let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+        for id in [5, 2, 5, 70_000, 9] {
+            let (was_live, bytes) = slab.claim(id).unwrap();
+            assert_eq!((was_live, bytes[8]), (bytes[8] == 1, bytes[8]));
+            bytes[8] = 1;
+        }
+        assert!(slab.retire(9) && !slab.retire(9));
+        slab.rebuild_free_list();
+        slab.check().unwrap();
+        assert_eq!(slab.live().collect::<Vec<_>>(), [2, 5, 70_000]);
+        assert_eq!([0, 1, 3, 4, 6].map(|_| slab.allocate().unwrap()), [0, 1, 3, 4, 6]);
+        assert!(slab.claim(NO_SLOT).is_err());
+    }
 
     #[test]
     fn model() {

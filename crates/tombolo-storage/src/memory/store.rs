@@ -29,6 +29,7 @@ use crate::profile::MemoryProfile;
 use crate::row::{RowBytes, RowId, column_offset};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Index, Store, Table, TableType};
+use crate::value_log::LogBuffer;
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -145,6 +146,27 @@ impl<P: MemoryProfile> MemoryStore<P> {
             reserved = reserved.and_then(|()| index.reserve(rows));
         }
         reserved.map_err(|_| self.no_space())
+    }
+
+    /// Puts what the transactions ended since the last call have logged into `into`, which must be
+    /// empty; the store goes on with its memory, so that nothing is copied. Without a log nothing
+    /// happens.
+    ///
+    /// # Panics
+    /// Within a transaction, or when `into` is not empty.
+    pub fn take_log(&mut self, into: &mut LogBuffer) {
+        assert!(matches!(self.state, State::Idle | State::Poisoned(_)), "the log of half a batch");
+        self.log.take(into);
+    }
+
+    /// How many bytes [`MemoryStore::take_log`] would take.
+    pub fn log_bytes(&self) -> usize {
+        self.log.waiting_bytes()
+    }
+
+    /// Sets how many bytes one transaction may log at most; a longer one fails at its commit.
+    pub fn set_transaction_log_bytes_max(&mut self, bytes: usize) {
+        self.log.set_transaction_bytes_max(bytes);
     }
 
     #[inline(always)]

@@ -1,0 +1,315 @@
+//! From a value log back to a store: rows by slot first, then what follows from them (TPK-20 …
+//! TPK-26).
+//!
+//! ```text
+//!   value_log::recover ──records──► ReplayPart::apply   (all parts see all records, each keeps its
+//!                                        │               own tables: a thread may have a part)
+//!                                   ReplayPart::finish  free lists, index entries
+//!                                        │
+//!                                   MemoryStore::from_replay
+//! ```
+//!
+//! A record names a slot, so replaying one is a copy: no key is looked for, no index touched. It is
+//! idempotent: replayed again from any group on, the same log leaves the same rows. Indexes are
+//! built when all rows are there, from sorted keys (`indexes.rs`). A handle of a variable-length
+//! value means nothing outside the process that made it: what a record says of one is passed over,
+//! and values are put down anew.
+//!
+//! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
+
+mod indexes;
+
+use super::Limits;
+use super::index::RowIndex;
+use super::region::RegionError;
+use super::store::{MemoryStore, Rows};
+use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
+use crate::plant::{self, Plant};
+use crate::profile::MemoryProfile;
+use crate::schema::{Schema, TableDef};
+use crate::value_log::{GroupNumber, Record, Replay, Transactions, definition};
+
+/// Rows of some of the tables of a log, as far as it was replayed.
+#[derive(Debug)]
+pub struct ReplayPart {
+    part: usize,
+    parts: usize,
+    limits: Limits,
+    schema: Schema,
+    /// By position in the schema; those of other parts are `None`.
+    tables: Vec<Option<ReplayTable>>,
+    handles: Vec<(usize, u64)>,
+}
+
+#[derive(Debug)]
+struct ReplayTable {
+    rows: Rows,
+    values: SizeClasses,
+}
+
+/// A part whose log is over: rows, free slots and index entries are complete.
+#[derive(Debug)]
+pub struct RebuiltPart {
+    parts: usize,
+    schema: Schema,
+    tables: Vec<Option<(ReplayTable, Vec<RowIndex>)>>,
+}
+
+impl ReplayPart {
+    /// Part `part` of `parts`: the tables whose position, divided by `parts`, leaves `part`.
+    ///
+    /// # Panics
+    /// When there is no such part.
+    pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
+        assert!(part < parts, "part {part} of {parts}");
+        let (schema, tables) = (Schema::default(), Vec::new());
+        Self { part, parts, limits, schema, tables, handles: Vec::new() }
+    }
+
+    /// Replays whole transactions; records of other parts' tables are passed over.
+    ///
+    /// # Errors
+    /// What is wrong with a record, or that there is no memory, in words.
+    pub fn apply(&mut self, transactions: &[u8]) -> Result<(), String> {
+        for records in Transactions::new(transactions) {
+            for record in records.map_err(|error| error.to_string())? {
+                self.apply_record(record.map_err(|error| error.to_string())?)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn apply_record(&mut self, record: Record<'_>) -> Result<(), String> {
+        let (position, row) = match record {
+            Record::TableCreated { definition } => return self.create_table(definition),
+            Record::Updated { table, row, .. }
+            | Record::Inserted { table, row, .. }
+            | Record::Deleted { table, row }
+            | Record::ValueSet { table, row, .. } => (table as usize, row),
+        };
+        let table = match self.tables.get_mut(position) {
+            Some(Some(table)) => table,
+            Some(None) => return Ok(()),
+            None => return Err(format!("a record of table {position}, which was not created yet")),
+        };
+        let applied = match record {
+            Record::Updated { offset, bytes, .. } => {
+                table.update(row, offset, bytes, &mut self.handles)
+            }
+            Record::Inserted { fixed, .. } => table.insert(row, fixed),
+            Record::Deleted { .. } => {
+                table.delete(row);
+                Ok(())
+            }
+            Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
+            Record::TableCreated { .. } => Ok(()),
+        };
+        applied.map_err(|what| format!("table {position}, slot {row}: {what}"))
+    }
+
+    fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let table = definition::decode(bytes).ok_or("a table's definition cannot be read")?;
+        if let Some(position) = self.schema.table(&table.name)
+            && self.schema.tables[position] == table
+        {
+            // Replayed before.
+            return Ok(());
+        }
+        let position = self.schema.add(table).map_err(|error| error.to_string())?;
+        let is_own = position % self.parts == self.part;
+        let table = match is_own {
+            true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
+            false => None,
+        };
+        self.tables.push(table);
+        Ok(())
+    }
+
+    fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
+        let values = SizeClasses::new(self.limits.structure_bytes_max);
+        Ok(ReplayTable { rows: Rows::new(table, &self.limits)?, values })
+    }
+
+    /// Rebuilds free lists and indexes.
+    ///
+    /// # Errors
+    /// That there is no memory, or that the rows do not fit the schema, in words.
+    pub fn finish(self) -> Result<RebuiltPart, String> {
+        let Self { parts, limits, schema, tables, .. } = self;
+        let mut rebuilt = Vec::new();
+        for (position, table) in tables.into_iter().enumerate() {
+            let Some(mut table) = table else {
+                rebuilt.push(None);
+                continue;
+            };
+            table.rows.slab.rebuild_free_list();
+            let def = &schema.tables[position];
+            let mut indexes = Vec::new();
+            for index in &def.indexes {
+                let empty = RowIndex::new(position, def, index, &limits).map_err(no_memory)?;
+                let built = indexes::build(empty, def, &table.rows, &table.values);
+                indexes.push(built.map_err(|what| format!("index {}: {what}", index.name))?);
+            }
+            rebuilt.push(Some((table, indexes)));
+        }
+        Ok(RebuiltPart { parts, schema, tables: rebuilt })
+    }
+}
+
+/// A log replayed by one thread: [`ReplayPart`] number 0 of 1.
+impl Replay for ReplayPart {
+    fn replay(&mut self, _: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.apply(records)
+    }
+}
+
+fn no_memory(error: RegionError) -> String {
+    format!("no memory for what the log holds: {error}")
+}
+
+impl ReplayTable {
+    /// The fixed part of a row that was there at some time.
+    fn row(&mut self, row: u32) -> Result<&mut [u8], String> {
+        let head = self.rows.slab.head_mut(row.into(), self.rows.row_bytes);
+        head.ok_or_else(|| "the row was never inserted".to_owned())
+    }
+
+    #[inline]
+    fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
+        let bytes = self.rows.row_bytes;
+        if fixed.len() != bytes {
+            return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
+        }
+        if !self.rows.variable_offsets.is_empty() {
+            self.free_values(row);
+        }
+        let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
+        slot[..bytes].copy_from_slice(fixed);
+        for &offset in &self.rows.variable_offsets {
+            slot[offset..offset + HANDLE_BYTES].fill(0);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn update(
+        &mut self,
+        row: u32,
+        offset: usize,
+        bytes: &[u8],
+        handles: &mut Vec<(usize, u64)>,
+    ) -> Result<(), String> {
+        let end = offset + bytes.len();
+        // The offsets are taken out so that the row can be changed.
+        let offsets = std::mem::take(&mut self.rows.variable_offsets);
+        let changed = self.row(row).and_then(|slot| {
+            let Some(range) = slot.get_mut(offset..end) else {
+                return Err(format!("bytes {offset} to {end} are not all in the row"));
+            };
+            handles.clear();
+            for &at in &offsets {
+                if at >= offset && at + HANDLE_BYTES <= end {
+                    handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
+                }
+            }
+            range.copy_from_slice(bytes);
+            for &(at, handle) in handles.iter() {
+                range[at..at + HANDLE_BYTES].copy_from_slice(&handle.to_le_bytes());
+            }
+            Ok(())
+        });
+        self.rows.variable_offsets = offsets;
+        changed
+    }
+
+    fn delete(&mut self, row: u32) {
+        if plant::is(Plant::DeletesNotReplayed) {
+            return;
+        }
+        self.free_values(row);
+        self.rows.slab.retire(row);
+    }
+
+    /// Frees the values of a row, if it is live.
+    fn free_values(&mut self, row: u32) {
+        if !self.rows.slab.is_live(row) {
+            return;
+        }
+        for &offset in &self.rows.variable_offsets {
+            let slot = self.rows.slab.slot_mut(row);
+            let handle = Handle::read(slot, offset);
+            slot[offset..offset + HANDLE_BYTES].fill(0);
+            self.values.free(handle);
+        }
+    }
+
+    fn set_value(&mut self, row: u32, offset: usize, value: &[u8]) -> Result<(), String> {
+        if !self.rows.variable_offsets.contains(&offset) {
+            return Err(format!("no variable-length column lies at byte {offset} of the row"));
+        }
+        if !self.rows.slab.is_live(row) {
+            return Err("a value of a row that is not there".to_owned());
+        }
+        let new = self.values.put(value).map_err(no_memory)?;
+        let slot = &mut self.rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
+        let old = Handle::read(slot, 0);
+        slot.copy_from_slice(&new.to_bits().to_le_bytes());
+        self.values.free(old);
+        Ok(())
+    }
+
+    /// Moves the values of all rows into `values`.
+    fn move_values(&mut self, values: &mut SizeClasses) -> Result<(), RegionError> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        if values.is_empty() {
+            // The handles stay what they are.
+            *values = std::mem::replace(&mut self.values, SizeClasses::new(0));
+            return Ok(());
+        }
+        let live: Vec<u32> = self.rows.slab.live().collect();
+        for row in live {
+            let slot = self.rows.slab.slot_mut(row);
+            for &offset in &self.rows.variable_offsets {
+                let new = values.put(self.values.get(Handle::read(slot, offset)))?;
+                slot[offset..offset + HANDLE_BYTES].copy_from_slice(&new.to_bits().to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// The store a log describes: all parts of one replay, in any order.
+    ///
+    /// # Errors
+    /// That there is no memory, in words.
+    ///
+    /// # Panics
+    /// When a part is missing, or they are not of the same log.
+    pub fn from_replay(limits: Limits, parts: Vec<RebuiltPart>) -> Result<Self, String> {
+        let mut store = Self::new(limits);
+        let first = parts.first().expect("a store is made of at least one part");
+        assert_eq!(first.parts, parts.len(), "a part of the replay is missing");
+        store.schema = first.schema.clone();
+        let mut tables: Vec<_> = store.schema.tables.iter().map(|_| None).collect();
+        for part in parts {
+            assert_eq!(part.schema, store.schema, "the parts are of different logs");
+            for (place, table) in tables.iter_mut().zip(part.tables) {
+                *place = place.take().or(table);
+            }
+        }
+        for table in tables {
+            let (mut table, indexes) = table.expect("two parts of a replay are the same");
+            table.move_values(&mut store.values).map_err(no_memory)?;
+            store.tables.push(table.rows);
+            store.indexes.extend(indexes);
+        }
+        Ok(store)
+    }
+}
+
+#[cfg(test)]
+mod tests;

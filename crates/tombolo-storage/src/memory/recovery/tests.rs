@@ -1,0 +1,309 @@
+//! A store and the store its log describes are the same, whatever happened to the first.
+
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::disk::{Disk, MemDisk};
+use crate::dynamic::DynamicTable;
+use crate::error::Error;
+use crate::memory::test_random::Random;
+use crate::profile::MemoryLogged;
+use crate::row::{Fields, RowId};
+use crate::schema::{ColumnDef, IndexDef, IndexKind};
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::types::SqlType;
+use crate::value::Value;
+use crate::value_log::{LogBuffer, LogSettings, LogWriter, RecoverOptions, recover};
+
+type Logged = MemoryStore<MemoryLogged>;
+
+fn column(name: &'static str, sql: SqlType, range: Option<(i64, i64)>) -> ColumnDef {
+    ColumnDef { name: name.into(), sql, nullable: name == "state", range, hot: name == "state" }
+}
+
+/// Every form of index, two variable-length columns.
+fn table(name: &'static str, indexes: [&'static str; 5]) -> TableDef {
+    let index = |at: usize, columns: &[usize], unique, kind| IndexDef {
+        name: indexes[at].into(),
+        columns: columns.to_vec(),
+        unique,
+        kind,
+    };
+    TableDef {
+        name: name.into(),
+        columns: vec![
+            column("id", SqlType::Integer, Some((0, 1_000_000))),
+            column("state", SqlType::SmallInt, Some((-5, 5))),
+            column("name", SqlType::Varchar(40), None),
+            column("note", SqlType::Text, None),
+            column("blob", SqlType::Bytes, None),
+        ],
+        indexes: vec![
+            index(0, &[0], true, IndexKind::Tree),
+            index(1, &[1, 0], true, IndexKind::Tree),
+            index(2, &[1, 2], false, IndexKind::Tree),
+            index(3, &[0], true, IndexKind::Hash),
+            index(4, &[2, 0], true, IndexKind::Hash),
+        ],
+    }
+}
+
+fn tables() -> [TableDef; 3] {
+    let plain = TableDef {
+        name: "plain".into(),
+        columns: vec![column("n", SqlType::BigInt, None)],
+        indexes: vec![IndexDef {
+            name: "plain_pk".into(),
+            columns: vec![0],
+            unique: true,
+            kind: IndexKind::Tree,
+        }],
+    };
+    [
+        table("one", ["a1", "a2", "a3", "a4", "a5"]),
+        plain,
+        table("two", ["b1", "b2", "b3", "b4", "b5"]),
+    ]
+}
+
+fn logged() -> Logged {
+    let mut store = Logged::new(Limits::default());
+    for table in tables() {
+        store.create_table(table).unwrap();
+    }
+    store
+}
+
+/// All rows as text, with the slots they lie in.
+fn rows(store: &mut Logged) -> Vec<String> {
+    let mut lines = Vec::new();
+    for position in 0..store.schema().tables.len() {
+        let table = DynamicTable::new(store.schema(), position);
+        for row in table.row_ids(store).unwrap() {
+            let text = table.read(store, row, |values| format!("{values:?}")).unwrap();
+            lines.push(format!("{position} {}: {text}", row.location()));
+        }
+    }
+    lines
+}
+
+fn replay(log: &[u8], parts: usize) -> Result<Logged, String> {
+    let mut rebuilt = Vec::new();
+    for part in 0..parts {
+        let mut part = ReplayPart::new(part, parts, Limits::default());
+        part.apply(log)?;
+        rebuilt.push(part.finish()?);
+    }
+    // The order does not matter.
+    rebuilt.reverse();
+    Logged::from_replay(Limits::default(), rebuilt)
+}
+
+/// Random transactions through whole rows; some abort, some fail half-way.
+fn work(store: &mut Logged, random: &mut Random, transactions: usize) {
+    let handles: Vec<_> = (0..3).map(|at| DynamicTable::new(store.schema(), at)).collect();
+    for _ in 0..transactions {
+        store.begin().unwrap();
+        store.begin_writes();
+        for _ in 0..random.below(6) {
+            change(store, &handles[random.below(3) as usize], random);
+        }
+        if random.below(4) == 0 {
+            store.abort().unwrap();
+        } else {
+            store.commit().unwrap();
+        }
+    }
+}
+
+fn change(store: &mut Logged, table: &DynamicTable, random: &mut Random) {
+    let mut text = |length| "tombolo ".repeat(1 + random.below(length) as usize / 8);
+    let (name, note, blob) = (text(32), text(300), text(3_000));
+    let id = random.below(300) as i64;
+    let state = match random.below(11) as i64 - 5 {
+        5 => Value::Null,
+        state => Value::Integer(state),
+    };
+    let wide = [
+        Value::Integer(id),
+        state,
+        Value::Text(&name),
+        if id % 5 == 0 { Value::Text("") } else { Value::Text(&note) },
+        Value::Bytes(blob.as_bytes()),
+    ];
+    let narrow = [Value::Integer(id - 150)];
+    let values = if table.columns().len() == 1 { &narrow[..] } else { &wide[..] };
+    let ids = table.row_ids(store).unwrap();
+    let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
+    let done = match (random.below(10), picked) {
+        (0..=4, _) | (_, None) => table.insert(store, values).map(drop),
+        (5..=7, Some(row)) => table.update(store, row, values),
+        (_, Some(row)) => table.delete(store, row),
+    };
+    assert!(matches!(done, Ok(()) | Err(Error::Duplicate { .. })), "{done:?}");
+}
+
+#[test]
+fn a_replayed_store_is_the_same_store() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut store = logged();
+        let (mut log, mut buffer) = (Vec::new(), LogBuffer::new());
+        for _ in 0..4 {
+            work(&mut store, &mut random, 60);
+            assert_eq!(store.log_bytes() > 0, true);
+            store.take_log(&mut buffer);
+            log.extend_from_slice(buffer.as_slice());
+            buffer.clear();
+        }
+        let expected = rows(&mut store);
+        assert!(expected.len() > 40, "seed {seed}: {} rows", expected.len());
+        for parts in 1..=4 {
+            let mut again = replay(&log, parts).unwrap();
+            assert_eq!(again.check(), [], "seed {seed}, {parts} parts");
+            assert_eq!(again.schema(), store.schema());
+            assert!(rows(&mut again) == expected, "seed {seed}, {parts} parts");
+            // It can be worked on: free slots are free, values can be freed.
+            work(&mut again, &mut random, 60);
+            assert_eq!(again.check(), [], "seed {seed}, {parts} parts, later");
+        }
+        // Replayed twice over, it is the same.
+        let mut part = ReplayPart::new(0, 1, Limits::default());
+        part.apply(&log).unwrap();
+        part.apply(&log).unwrap();
+        let rebuilt = vec![part.finish().unwrap()];
+        let mut twice = Logged::from_replay(Limits::default(), rebuilt).unwrap();
+        assert_eq!(twice.check(), []);
+        assert!(rows(&mut twice) == expected, "seed {seed}: replayed twice");
+    }
+}
+
+/// The whole way: store, log, disk, recovery, store; and once more.
+#[test]
+fn a_store_comes_back_from_its_disk() {
+    let settings = LogSettings { segment_bytes: 64 << 10, ..LogSettings::default() };
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+    let mut random = Random::new(3);
+    let mut store = logged();
+    let mut writer = LogWriter::create(Arc::clone(&disk), settings).unwrap();
+    let mut buffer = LogBuffer::new();
+    for round in 0..3 {
+        for _ in 0..20 {
+            work(&mut store, &mut random, 10);
+            store.take_log(&mut buffer);
+            let transactions = buffer.transactions();
+            writer.append_group(&[buffer.as_slice()], transactions, None).unwrap();
+            buffer.clear();
+        }
+        writer.sync().unwrap();
+        let expected = rows(&mut store);
+        drop(writer);
+        let mut part = ReplayPart::new(0, 1, Limits::default());
+        let options = RecoverOptions::default();
+        let disk = Arc::clone(&disk);
+        let found = recover(disk, settings, options, &mut part, &mut |_| {}).unwrap();
+        let rebuilt = vec![part.finish().unwrap()];
+        store = Logged::from_replay(Limits::default(), rebuilt).unwrap();
+        assert_eq!(store.check(), [], "round {round}");
+        assert!(rows(&mut store) == expected, "round {round}");
+        assert_eq!(found.cut, None);
+        writer = found.writer;
+    }
+}
+
+#[test]
+fn a_transaction_that_only_reads_or_aborts_logs_nothing() {
+    let mut store = logged();
+    let mut buffer = LogBuffer::new();
+    store.take_log(&mut buffer);
+    assert_eq!(buffer.transactions(), 3, "the tables");
+    let table = DynamicTable::new(store.schema(), 1);
+    store.begin().unwrap();
+    store.rows(table.handle(), |_| ControlFlow::Continue(())).unwrap();
+    store.commit().unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    table.insert(&mut store, &[Value::Integer(1)]).unwrap();
+    store.abort().unwrap();
+    assert_eq!(store.log_bytes(), 0);
+}
+
+#[test]
+fn a_transaction_that_logs_too_much_must_abort() {
+    let mut store = logged();
+    store.set_transaction_log_bytes_max(1_000);
+    let table = DynamicTable::new(store.schema(), 1);
+    store.begin().unwrap();
+    store.begin_writes();
+    for n in 0..100 {
+        table.insert(&mut store, &[Value::Integer(n)]).unwrap();
+    }
+    assert_eq!(store.commit(), Err(Error::LogTooLong { bytes_max: 1_000 }));
+    store.fail().unwrap();
+    assert_eq!(table.row_ids(&mut store).unwrap(), []);
+    store.begin().unwrap();
+    store.begin_writes();
+    table.insert(&mut store, &[Value::Integer(1)]).unwrap();
+    store.commit().unwrap();
+}
+
+/// Eight bytes of three rows of 128 bytes: debit-credit.
+#[test]
+fn small_updates_log_little() {
+    let mut store = Logged::new(Limits::default());
+    let mut columns = vec![column("n", SqlType::BigInt, None)];
+    columns.push(column("filler", SqlType::Char(120), None));
+    store.create_table(TableDef { name: "t".into(), columns, indexes: Vec::new() }).unwrap();
+    let table = DynamicTable::new(store.schema(), 0);
+    store.begin().unwrap();
+    store.begin_writes();
+    let filler = " ".repeat(120);
+    let values = [Value::Integer(1), Value::Text(&filler)];
+    let ids: Vec<RowId> = (0..3).map(|_| table.insert(&mut store, &values).unwrap()).collect();
+    store.commit().unwrap();
+    let before = store.log_bytes();
+    store.begin().unwrap();
+    store.begin_writes();
+    for row in ids {
+        let fields = Fields::none().cover(0, 8);
+        store.update(table.handle(), row, fields, |row| _ = row).unwrap();
+    }
+    store.commit().unwrap();
+    assert_eq!(store.log_bytes() - before, 4 + 3 * 16);
+}
+
+#[test]
+fn records_that_fit_no_table_are_refused() {
+    let mut store = logged();
+    let mut buffer = LogBuffer::new();
+    store.take_log(&mut buffer);
+    let created = buffer.as_slice().to_vec();
+    let refused = |change: &mut dyn FnMut(&mut crate::value_log::record::RecordWriter)| {
+        let mut writer = crate::value_log::record::RecordWriter::default();
+        change(&mut writer);
+        writer.commit();
+        let mut buffer = LogBuffer::new();
+        writer.take(&mut buffer);
+        replay(&[&created[..], buffer.as_slice()].concat(), 1).map(drop).unwrap_err()
+    };
+    for (what, error) in [
+        ("not created", refused(&mut |log| log.deleted(9, 0))),
+        ("never inserted", refused(&mut |log| log.updated(0, 0, 0, b"x"))),
+        ("a row of 3 bytes", refused(&mut |log| log.inserted(1, 0, b"abc"))),
+        ("no variable-length", refused(&mut |log| log.value_set(1, 0, 0, b"x"))),
+        ("cannot be read", refused(&mut |log| log.table_created(b"x"))),
+        ("slot 4294967295", refused(&mut |log| log.inserted(1, u32::MAX, &[0; 8]))),
+        ("has the key", refused(&mut |log| (0..2).for_each(|row| log.inserted(1, row, &[7; 8])))),
+        (
+            "not all in the row",
+            refused(&mut |log| {
+                log.inserted(1, 0, &[0; 8]);
+                log.updated(1, 0, 4, &[0; 8]);
+            }),
+        ),
+    ] {
+        assert!(error.contains(what), "{what}: {error}");
+    }
+    assert!(replay(&[1, 2, 3], 1).unwrap_err().contains("byte 0"));
+}

@@ -1,0 +1,266 @@
+//! A table's definition as bytes: what a *table created* record holds.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | name | 2 length, then UTF-8 |
+//! | columns | 2 how many, then each: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0 nullable, 1 hot, 2 has a range); with a range 8 and 8 its ends |
+//! | indexes | 2 how many, then each: name; 1 flags (bit 0 unique, 1 hash); 2 how many columns, 2 each position |
+//!
+//! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
+//! 10 bytes, 11 date, 12 timestamp, 13 uuid. All numbers are little-endian.
+//!
+//! Not here: whether a store can hold the table (`TableDef::validate`). Numbers are never given a
+//! second meaning: a new type gets a new one.
+
+use std::borrow::Cow;
+
+use crate::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
+use crate::types::SqlType;
+
+const NULLABLE: u8 = 1;
+const HOT: u8 = 2;
+const RANGE: u8 = 4;
+const UNIQUE: u8 = 1;
+const HASH: u8 = 2;
+
+/// The definition as bytes.
+///
+/// # Panics
+/// When a name or a list is longer than 65,535, which no store accepts.
+pub fn encode(table: &TableDef) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_name(&mut out, &table.name);
+    put_count(&mut out, table.columns.len());
+    for column in &table.columns {
+        put_name(&mut out, &column.name);
+        let (tag, first, second) = type_numbers(column.sql);
+        out.push(tag);
+        out.extend_from_slice(&first.to_le_bytes());
+        out.extend_from_slice(&second.to_le_bytes());
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        out.push(
+            flag(column.nullable, NULLABLE)
+                | flag(column.hot, HOT)
+                | flag(column.range.is_some(), RANGE),
+        );
+        if let Some((low, high)) = column.range {
+            out.extend_from_slice(&low.to_le_bytes());
+            out.extend_from_slice(&high.to_le_bytes());
+        }
+    }
+    put_count(&mut out, table.indexes.len());
+    for index in &table.indexes {
+        put_name(&mut out, &index.name);
+        let hash = if index.kind == IndexKind::Hash { HASH } else { 0 };
+        out.push(hash | u8::from(index.unique) * UNIQUE);
+        put_count(&mut out, index.columns.len());
+        for &column in &index.columns {
+            put_count(&mut out, column);
+        }
+    }
+    out
+}
+
+/// The definition in `bytes`, if they are one and nothing else.
+pub fn decode(bytes: &[u8]) -> Option<TableDef> {
+    let mut from = Source(bytes);
+    let name = from.name()?;
+    let columns = (0..from.count()?).map(|_| from.column()).collect::<Option<_>>()?;
+    let indexes = (0..from.count()?).map(|_| from.index()).collect::<Option<_>>()?;
+    from.0.is_empty().then_some(TableDef { name, columns, indexes })
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    let count = u16::try_from(count).expect("a schema counts nothing beyond 65,535");
+    out.extend_from_slice(&count.to_le_bytes());
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) {
+    put_count(out, name.len());
+    out.extend_from_slice(name.as_bytes());
+}
+
+fn type_numbers(sql: SqlType) -> (u8, u16, u16) {
+    match sql {
+        SqlType::Boolean => (1, 0, 0),
+        SqlType::SmallInt => (2, 0, 0),
+        SqlType::Integer => (3, 0, 0),
+        SqlType::BigInt => (4, 0, 0),
+        SqlType::Double => (5, 0, 0),
+        SqlType::Decimal { precision, scale } => (6, precision.into(), scale.into()),
+        SqlType::Char(n) => (7, n, 0),
+        SqlType::Varchar(n) => (8, n, 0),
+        SqlType::Text => (9, 0, 0),
+        SqlType::Bytes => (10, 0, 0),
+        SqlType::Date => (11, 0, 0),
+        SqlType::Timestamp => (12, 0, 0),
+        SqlType::Uuid => (13, 0, 0),
+    }
+}
+
+fn type_of(tag: u8, first: u16, second: u16) -> Option<SqlType> {
+    Some(match tag {
+        1 => SqlType::Boolean,
+        2 => SqlType::SmallInt,
+        3 => SqlType::Integer,
+        4 => SqlType::BigInt,
+        5 => SqlType::Double,
+        6 => SqlType::Decimal {
+            precision: u8::try_from(first).ok()?,
+            scale: u8::try_from(second).ok()?,
+        },
+        7 => SqlType::Char(first),
+        8 => SqlType::Varchar(first),
+        9 => SqlType::Text,
+        10 => SqlType::Bytes,
+        11 => SqlType::Date,
+        12 => SqlType::Timestamp,
+        13 => SqlType::Uuid,
+        _ => return None,
+    })
+}
+
+/// What is left to be read.
+struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn number(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        self.number().map(usize::from)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn name(&mut self) -> Option<Cow<'static, str>> {
+        let length = self.count()?;
+        let (name, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(Cow::Owned(std::str::from_utf8(name).ok()?.to_owned()))
+    }
+
+    fn column(&mut self) -> Option<ColumnDef> {
+        let name = self.name()?;
+        let numbers = (self.byte()?, self.number()?, self.number()?);
+        let sql = type_of(numbers.0, numbers.1, numbers.2)?;
+        let flags = self.byte()?;
+        let range = match flags & RANGE {
+            0 => None,
+            _ => Some((i64::from_le_bytes(self.array()?), i64::from_le_bytes(self.array()?))),
+        };
+        let is_known = flags & !(NULLABLE | HOT | RANGE) == 0 && type_numbers(sql) == numbers;
+        let (nullable, hot) = (flags & NULLABLE != 0, flags & HOT != 0);
+        is_known.then_some(ColumnDef { name, sql, nullable, range, hot })
+    }
+
+    fn index(&mut self) -> Option<IndexDef> {
+        let name = self.name()?;
+        let flags = self.byte()?;
+        let columns = (0..self.count()?).map(|_| self.count()).collect::<Option<_>>()?;
+        let kind = if flags & HASH == 0 { IndexKind::Tree } else { IndexKind::Hash };
+        let is_known = flags & !(UNIQUE | HASH) == 0;
+        is_known.then_some(IndexDef { name, columns, unique: flags & UNIQUE != 0, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TableDef {
+        let types = [
+            SqlType::Boolean,
+            SqlType::SmallInt,
+            SqlType::Integer,
+            SqlType::BigInt,
+            SqlType::Double,
+            SqlType::Decimal { precision: 12, scale: 2 },
+            SqlType::Char(300),
+            SqlType::Varchar(2_000),
+            SqlType::Text,
+            SqlType::Bytes,
+            SqlType::Date,
+            SqlType::Timestamp,
+            SqlType::Uuid,
+        ];
+        let column = |(i, &sql): (usize, &SqlType)| ColumnDef {
+            name: format!("column {i} ä").into(),
+            sql,
+            nullable: i % 2 == 0,
+            range: (i == 2).then_some((i64::MIN, -1)),
+            hot: i % 3 == 0,
+        };
+        let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
+            name: name.into(),
+            columns: columns.to_vec(),
+            unique,
+            kind,
+        };
+        TableDef {
+            name: "everything".into(),
+            columns: types.iter().enumerate().map(column).collect(),
+            indexes: vec![
+                index("pk", &[0, 12], true, IndexKind::Tree),
+                index("many", &[3], false, IndexKind::Tree),
+                index("hash", &[12], true, IndexKind::Hash),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_nothing_less() {
+        let bytes = encode(&table());
+        assert_eq!(decode(&bytes), Some(table()));
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length]), None, "{length} bytes of {}", bytes.len());
+        }
+        assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let column = ColumnDef {
+            name: "a".into(),
+            sql: SqlType::Decimal { precision: 4, scale: 1 },
+            nullable: true,
+            range: Some((-1, 2)),
+            hot: false,
+        };
+        let index =
+            IndexDef { name: "i".into(), columns: vec![0], unique: true, kind: IndexKind::Hash };
+        let table = TableDef { name: "t".into(), columns: vec![column], indexes: vec![index] };
+        let expected: &[&[u8]] = &[
+            &[1, 0],
+            b"t",
+            &[1, 0, 1, 0],
+            b"a",
+            &[6, 4, 0, 1, 0, NULLABLE | RANGE],
+            &[255; 8],
+            &[2, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 1, 0],
+            b"i",
+            &[UNIQUE | HASH, 1, 0, 0, 0],
+        ];
+        assert_eq!(encode(&table), expected.concat());
+    }
+
+    #[test]
+    fn changed_bytes_never_panic() {
+        let bytes = encode(&table());
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(decode(&changed), Some(table()));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A group: what becomes durable together. A header of 64 bytes, then records, then zeros up to the
+//! next block.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | magic: `tgrp` |
+//! | 4 | 4 | checksum: CRC-32C of the header from offset 8 on and of the records |
+//! | 8 | 8 | number: one more than its predecessor's |
+//! | 16 | 8 | sequence number of the segment it lies in |
+//! | 24 | 8 | its offset there |
+//! | 32 | 8 | watermark: the newest group known to be durable when this one was written |
+//! | 40 | 8 | transactions in all groups up to this one |
+//! | 48 | 4 | epoch: how many times the log was opened before and now |
+//! | 52 | 4 | the predecessor's checksum, 0 for none |
+//! | 56 | 4 | bytes of records |
+//! | 60 | 4 | flags: bit 0 the records go on in the next group, bit 1 first group of an epoch, bit 2 its records began in the group before |
+//!
+//! A group says where it lies, so that one a disk put elsewhere, or one left over from an earlier use
+//! of its segment, is no group there. Records that a segment has no room for are spread over several
+//! groups; those with bit 0 and the one that ends them are replayed all or none.
+//!
+//! Not here: which intact groups belong to the log (`reader.rs`).
+
+use crate::plant::{self, Plant};
+use crate::value_log::settings::GroupNumber;
+
+/// Bytes of a header.
+pub(super) const HEADER_BYTES: usize = 64;
+
+const MAGIC: [u8; 4] = *b"tgrp";
+const CHECKSUM: usize = MAGIC.len();
+const NUMBER: usize = CHECKSUM + 4;
+const SEQUENCE: usize = NUMBER + 8;
+const OFFSET: usize = SEQUENCE + 8;
+const WATERMARK: usize = OFFSET + 8;
+const TRANSACTIONS: usize = WATERMARK + 8;
+const EPOCH: usize = TRANSACTIONS + 8;
+const PREVIOUS: usize = EPOCH + 4;
+const LENGTH: usize = PREVIOUS + 4;
+const FLAGS: usize = LENGTH + 4;
+const _: () = assert!(FLAGS + 4 == HEADER_BYTES);
+
+const MORE: u32 = 1;
+const STARTS_EPOCH: u32 = 2;
+const CONTINUES: u32 = 4;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) number: GroupNumber,
+    pub(super) sequence: u64,
+    pub(super) offset: u64,
+    pub(super) watermark: GroupNumber,
+    pub(super) transactions: u64,
+    pub(super) epoch: u32,
+    pub(super) previous: u32,
+    pub(super) length: u32,
+    /// Whether the records go on in the next group.
+    pub(super) more: bool,
+    pub(super) starts_epoch: bool,
+    /// Whether the records began in the group before.
+    pub(super) continues: bool,
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}
+
+impl Group {
+    /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
+    /// answers the checksum.
+    pub(super) fn encode(&self, bytes: &mut [u8]) -> u32 {
+        assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
+        bytes[..CHECKSUM].copy_from_slice(&MAGIC);
+        for (at, value) in [
+            (NUMBER, self.number),
+            (SEQUENCE, self.sequence),
+            (OFFSET, self.offset),
+            (WATERMARK, self.watermark),
+            (TRANSACTIONS, self.transactions),
+        ] {
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.more, MORE)
+            | flag(self.starts_epoch, STARTS_EPOCH)
+            | flag(self.continues, CONTINUES);
+        for (at, value) in
+            [(EPOCH, self.epoch), (PREVIOUS, self.previous), (LENGTH, self.length), (FLAGS, flags)]
+        {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let checksum = checksum(bytes);
+        bytes[CHECKSUM..NUMBER].copy_from_slice(&checksum.to_le_bytes());
+        checksum
+    }
+
+    /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; whether
+    /// it is intact only [`is_intact`] can tell.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes[..CHECKSUM] != MAGIC {
+            return None;
+        }
+        let long = |at| u64::from_le_bytes(array(bytes, at));
+        let short = |at| u32::from_le_bytes(array(bytes, at));
+        let flags = short(FLAGS);
+        (flags & !(MORE | STARTS_EPOCH | CONTINUES) == 0).then_some(Self {
+            number: long(NUMBER),
+            sequence: long(SEQUENCE),
+            offset: long(OFFSET),
+            watermark: long(WATERMARK),
+            transactions: long(TRANSACTIONS),
+            epoch: short(EPOCH),
+            previous: short(PREVIOUS),
+            length: short(LENGTH),
+            more: flags & MORE != 0,
+            starts_epoch: flags & STARTS_EPOCH != 0,
+            continues: flags & CONTINUES != 0,
+        })
+    }
+
+    /// Bytes of header and records.
+    pub(super) fn bytes(&self) -> usize {
+        HEADER_BYTES + self.length as usize
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    if plant::is(Plant::ChecksumOfHeader) {
+        return crc32c::crc32c(&bytes[NUMBER..HEADER_BYTES]);
+    }
+    crc32c::crc32c(&bytes[NUMBER..])
+}
+
+/// The checksum that header and records in `bytes` are stored with, if it is theirs.
+pub(super) fn is_intact(bytes: &[u8]) -> Option<u32> {
+    let stored = u32::from_le_bytes(array(bytes, CHECKSUM));
+    let intact = plant::is(Plant::IgnoredChecksum) || checksum(bytes) == stored;
+    intact.then_some(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> Group {
+        Group {
+            number: 0x0102,
+            sequence: 3,
+            offset: 8192,
+            watermark: 0x0101,
+            transactions: 77,
+            epoch: 5,
+            previous: 0xdead_beef,
+            length: 6,
+            more: true,
+            starts_epoch: false,
+            continues: true,
+        }
+    }
+
+    fn encoded() -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.extend_from_slice(b"record");
+        group().encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        let bytes = encoded();
+        assert_eq!(Group::decode(&bytes), Some(group()));
+        assert!(is_intact(&bytes).is_some());
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let mut expected = vec![];
+        expected.extend_from_slice(b"tgrp\0\0\0\0");
+        for field in [0x0102_u64, 3, 8192, 0x0101, 77] {
+            expected.extend_from_slice(&field.to_le_bytes());
+        }
+        for field in [5_u32, 0xdead_beef, 6, 5] {
+            expected.extend_from_slice(&field.to_le_bytes());
+        }
+        expected.extend_from_slice(b"record");
+        let checksum = crc32c::crc32c(&expected[8..]);
+        expected[4..8].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(encoded(), expected);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let bytes = encoded();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let intact = Group::decode(&changed).is_some() && is_intact(&changed).is_some();
+            assert!(!intact, "bit {bit}");
+        }
+    }
+}

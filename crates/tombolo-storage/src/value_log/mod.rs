@@ -1,0 +1,33 @@
+//! The value log: what transactions of the memory store changed, in groups that are durable or not
+//! at all (TPK-8, TPK-20 … TPK-26).
+//!
+//! The store puts *records* into a buffer (`record.rs`); whoever runs transactions takes the buffer
+//! once per batch and gives it to a [`LogWriter`], which writes it as one *group* (`group.rs`) at the
+//! end of a *segment* (`segment.rs`), a file made and written over beforehand. After a restart
+//! [`recover`] reads the groups in order, cuts off a torn tail, refuses damage, and gives every
+//! transaction that is whole to a [`Replay`]; `memory/recovery/` makes a store of them.
+//!
+//! Not here: threads, time, when a group is closed (the engine's), the meaning of rows. Invariants:
+//! a group is written only behind an unbroken chain of groups; nothing counts as durable before a
+//! sync that began after its write has succeeded; after a failed write or sync nothing is written
+//! any more; a block that holds a durable group is never written again.
+
+mod aligned;
+pub mod definition;
+mod group;
+mod reader;
+pub mod record;
+mod recover;
+mod segment;
+mod settings;
+mod space;
+mod writer;
+
+pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
+pub use recover::{Cut, Progress, RecoverOptions, Recovered, Replay, recover};
+pub use settings::{FORMAT_VERSION, GroupNumber, LogFailure, LogSettings, LogUsage, NoRoom};
+pub use space::{Preparer, Reservation, Space};
+pub use writer::{LOCK_FILE, LogWriter};
+
+#[cfg(test)]
+mod tests;

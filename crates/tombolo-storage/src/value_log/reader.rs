@@ -1,0 +1,191 @@
+//! Reads groups back: one segment at a time, through a window of a few megabytes.
+//!
+//! A group that is intact and says it lies where it does is *in place*. Which groups in place are the
+//! log is a matter of the chain: numbers that ascend by one, each naming its predecessor's checksum,
+//! epochs that never fall and rise only where an epoch begins.
+//!
+//! Not here: what to do where the chain ends (`recover.rs`).
+
+use super::group::{Group, HEADER_BYTES, is_intact};
+use super::segment::{FIRST_GROUP_OFFSET, Header};
+use super::settings::GroupNumber;
+use crate::disk::{DiskError, DiskFile};
+use crate::plant::{self, Plant};
+
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// A segment that is read.
+#[derive(Debug)]
+pub(super) struct SegmentReader {
+    file: Box<dyn DiskFile>,
+    pub(super) number: u64,
+    pub(super) header: Header,
+    /// Bytes of the file from `start` on.
+    window: Vec<u8>,
+    start: u64,
+}
+
+/// A group in place, with its records.
+#[derive(Debug)]
+pub(super) struct Placed<'a> {
+    pub(super) group: Group,
+    pub(super) checksum: u32,
+    pub(super) records: &'a [u8],
+}
+
+/// What the next group of the log has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// Its number.
+    pub(super) number: GroupNumber,
+    /// Its predecessor's checksum; `None` if that is not known.
+    pub(super) previous: Option<u32>,
+    /// Its predecessor's epoch.
+    pub(super) epoch: u32,
+}
+
+impl Chain {
+    /// Whether `group` is the next of the log.
+    pub(super) fn continues(&self, group: &Group) -> bool {
+        if group.number != self.number {
+            return false;
+        }
+        if plant::is(Plant::StaleEpochAccepted) && group.epoch < self.epoch {
+            return true;
+        }
+        let is_chained = self.previous.is_none_or(|previous| previous == group.previous);
+        let rises = group.starts_epoch && group.epoch > self.epoch;
+        is_chained && (group.epoch == self.epoch || rises || self.previous.is_none())
+    }
+}
+
+impl SegmentReader {
+    /// Reads `file`, which has this number and header.
+    pub(super) fn new(file: Box<dyn DiskFile>, number: u64, header: Header) -> Self {
+        Self { file, number, header, window: Vec::new(), start: 0 }
+    }
+
+    /// The file's name, for messages.
+    pub(super) fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    /// Whether no group can begin at `offset`.
+    pub(super) fn ends_at(&self, offset: u64) -> bool {
+        offset + HEADER_BYTES as u64 > self.header.segment_bytes
+    }
+
+    /// The `length` bytes at `offset`, which lie within the segment.
+    fn bytes(&mut self, offset: u64, length: usize) -> Result<&[u8], DiskError> {
+        let end = offset + length as u64;
+        if offset < self.start || end > self.start + self.window.len() as u64 {
+            let ahead = (length as u64).max(WINDOW_BYTES);
+            let bytes = ahead.min(self.header.segment_bytes - offset) as usize;
+            self.window.resize(bytes, 0);
+            self.start = offset;
+            let read = self.file.read_at(&mut self.window, offset);
+            if let Err(error) = read {
+                self.window.clear();
+                return Err(error);
+            }
+        }
+        let from = (offset - self.start) as usize;
+        Ok(&self.window[from..from + length])
+    }
+
+    /// The group in place at `offset`, if there is one.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn group(&mut self, offset: u64) -> Result<Option<Placed<'_>>, DiskError> {
+        if self.ends_at(offset) {
+            return Ok(None);
+        }
+        let Some(group) = Group::decode(self.bytes(offset, HEADER_BYTES)?) else {
+            return Ok(None);
+        };
+        let is_here = group.sequence == self.header.sequence && group.offset == offset;
+        if !is_here || offset + group.bytes() as u64 > self.header.segment_bytes {
+            return Ok(None);
+        }
+        let bytes = self.bytes(offset, group.bytes())?;
+        let Some(checksum) = is_intact(bytes) else { return Ok(None) };
+        Ok(Some(Placed { group, checksum, records: &bytes[HEADER_BYTES..] }))
+    }
+
+    /// Where the group behind `group` would begin.
+    pub(super) fn behind(&self, group: &Group) -> u64 {
+        (group.offset + group.bytes() as u64).next_multiple_of(self.header.block_bytes)
+    }
+
+    /// The first group.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn first_group(&mut self) -> Result<Option<Placed<'_>>, DiskError> {
+        self.group(FIRST_GROUP_OFFSET)
+    }
+
+    /// Visits all groups in place from `offset` on, whatever lies between them.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn scan(
+        &mut self,
+        mut offset: u64,
+        mut visit: impl FnMut(&Group),
+    ) -> Result<(), DiskError> {
+        while !self.ends_at(offset) {
+            let placed = self.group(offset)?.map(|placed| placed.group);
+            offset = match placed {
+                Some(group) => {
+                    visit(&group);
+                    self.behind(&group)
+                }
+                None => offset + self.header.block_bytes,
+            };
+        }
+        Ok(())
+    }
+
+    /// How many bytes at `offset`, where no group continues the chain, are what is left of one of
+    /// `epoch` or a later one. In a segment that was used before, what has no header cannot be told
+    /// from what that use left, and counts as nothing.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn torn_bytes(&mut self, offset: u64, epoch: u32) -> Result<u64, DiskError> {
+        if self.ends_at(offset) {
+            return Ok(0);
+        }
+        let Header { sequence, segment_bytes, block_bytes, uses } = self.header;
+        let block = self.bytes(offset, block_bytes as usize)?;
+        let is_blank = block.iter().all(|&byte| byte == 0);
+        let group = Group::decode(block)
+            .filter(|group| (group.sequence, group.offset) == (sequence, offset));
+        match group {
+            _ if is_blank => Ok(0),
+            Some(group) if group.epoch >= epoch => {
+                Ok((self.behind(&group) - offset).min(segment_bytes - offset))
+            }
+            _ if uses > 1 => Ok(0),
+            _ => Ok(block_bytes),
+        }
+    }
+
+    /// Where the blocks end that are not blank, `offset` if they are from there on.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn blank_from(&mut self, offset: u64) -> Result<u64, DiskError> {
+        let block = self.header.block_bytes;
+        let (mut end, mut at) = (offset, offset);
+        while !self.ends_at(at) {
+            if self.bytes(at, block as usize)?.iter().any(|&byte| byte != 0) {
+                end = at + block;
+            }
+            at += block;
+        }
+        Ok(end)
+    }
+}

@@ -1,0 +1,390 @@
+//! Records: what one transaction did to rows, packed tightly, and the buffer they gather in.
+//!
+//! A buffer holds transactions, one behind the other: four bytes that say how long its records are
+//! (at least one byte), then the records. A record begins with one word of eight bytes:
+//!
+//! | bits | short word | extended word |
+//! |---|---|---|
+//! | 0–1 | 0 updated, 1 inserted, 2 deleted | 3 |
+//! | 2–11 | bytes that follow, below 1,024 | 2–7: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created |
+//! | 12–23 | offset in the row, below 4,096 | 8–31: table |
+//! | 24–31 | table, below 256 | |
+//! | 32–63 | the row's slot | the same |
+//!
+//! Behind an extended word come four bytes of offset and four of length. Then the bytes. All
+//! numbers are little-endian. A short word is what nearly all records need: it is put together with
+//! a few shifts and no branch that depends on data.
+//!
+//! Not here: which bytes of a row mean what (the schema says), groups, files. Invariant: a buffer
+//! ends with a whole transaction.
+
+use std::fmt;
+
+/// Bytes in front of a transaction's records: how long they are.
+pub const LENGTH_BYTES: usize = 4;
+
+/// Bytes of a short record's head.
+const SHORT_BYTES: usize = 8;
+
+/// Bytes of an extended record's head, and so of any head at most.
+const EXTENDED_BYTES: usize = 16;
+
+const UPDATED: u64 = 0;
+const INSERTED: u64 = 1;
+const DELETED: u64 = 2;
+/// In a short word's kind: the word is extended.
+const EXTENDED: u64 = 3;
+const VALUE_SET: u64 = 3;
+const TABLE_CREATED: u64 = 4;
+
+const LENGTH_SHIFT: u32 = 2;
+const OFFSET_SHIFT: u32 = 12;
+const TABLE_SHIFT: u32 = 24;
+const ROW_SHIFT: u32 = 32;
+const EXTENDED_TABLE_SHIFT: u32 = 8;
+
+const SHORT_LENGTH_LIMIT: usize = 1 << (OFFSET_SHIFT - LENGTH_SHIFT);
+const SHORT_OFFSET_LIMIT: usize = 1 << (TABLE_SHIFT - OFFSET_SHIFT);
+const SHORT_TABLE_LIMIT: u32 = 1 << (ROW_SHIFT - TABLE_SHIFT);
+const TABLE_LIMIT: u32 = 1 << (ROW_SHIFT - EXTENDED_TABLE_SHIFT);
+
+/// One change, as it is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A row's bytes from `offset` on became others.
+    Updated {
+        /// The table's position.
+        table: u32,
+        /// The row's slot.
+        row: u32,
+        /// First byte.
+        offset: usize,
+        /// What they are now.
+        bytes: &'a [u8],
+    },
+    /// A row was made.
+    Inserted {
+        /// The table's position.
+        table: u32,
+        /// The row's slot.
+        row: u32,
+        /// The whole fixed part; what it says of variable-length columns means nothing.
+        fixed: &'a [u8],
+    },
+    /// A row was deleted.
+    Deleted {
+        /// The table's position.
+        table: u32,
+        /// The row's slot.
+        row: u32,
+    },
+    /// A variable-length column got a value.
+    ValueSet {
+        /// The table's position.
+        table: u32,
+        /// The row's slot.
+        row: u32,
+        /// Where the column's handle lies in the row.
+        offset: usize,
+        /// The value.
+        value: &'a [u8],
+    },
+    /// A table was made, the next in the schema.
+    TableCreated {
+        /// Its definition (`definition.rs`).
+        definition: &'a [u8],
+    },
+}
+
+/// Something that is no record although the checksum around it is right: another program's, or a
+/// defect of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where it begins, counted from the first byte of the records.
+    pub at: usize,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no record begins at byte {} of the records", self.at)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Transactions that were logged and not yet taken to the disk; used again and again.
+#[derive(Debug, Default)]
+pub struct LogBuffer {
+    bytes: Vec<u8>,
+    used: usize,
+    transactions: u64,
+}
+
+impl LogBuffer {
+    /// An empty buffer without memory.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), used: 0, transactions: 0 }
+    }
+
+    /// The transactions.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    /// How many bytes they take.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// How many there are.
+    pub fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// Forgets them; the memory stays.
+    pub fn clear(&mut self) {
+        (self.used, self.transactions) = (0, 0);
+    }
+}
+
+/// Where records are written: a [`LogBuffer`] with one transaction that has not ended.
+#[derive(Debug)]
+pub(crate) struct RecordWriter {
+    bytes: Vec<u8>,
+    /// Where the next record begins: behind the length that the open transaction will get.
+    at: usize,
+    /// Where the open transaction's length lies.
+    mark: usize,
+    transactions: u64,
+}
+
+impl Default for RecordWriter {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), at: LENGTH_BYTES, mark: 0, transactions: 0 }
+    }
+}
+
+impl RecordWriter {
+    #[inline(always)]
+    pub(crate) fn updated(&mut self, table: u32, row: u32, offset: usize, bytes: &[u8]) {
+        self.push(UPDATED, table, row, offset, bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn inserted(&mut self, table: u32, row: u32, fixed: &[u8]) {
+        self.push(INSERTED, table, row, 0, fixed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn deleted(&mut self, table: u32, row: u32) {
+        self.push(DELETED, table, row, 0, &[]);
+    }
+
+    pub(crate) fn value_set(&mut self, table: u32, row: u32, offset: usize, value: &[u8]) {
+        self.push_extended(VALUE_SET, table, row, offset, value);
+    }
+
+    pub(crate) fn table_created(&mut self, definition: &[u8]) {
+        self.push_extended(TABLE_CREATED, 0, 0, 0, definition);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, kind: u64, table: u32, row: u32, offset: usize, bytes: &[u8]) {
+        let is_short = bytes.len() < SHORT_LENGTH_LIMIT
+            && offset < SHORT_OFFSET_LIMIT
+            && table < SHORT_TABLE_LIMIT;
+        if !is_short {
+            return self.push_extended(kind, table, row, offset, bytes);
+        }
+        let word = kind
+            | (bytes.len() as u64) << LENGTH_SHIFT
+            | (offset as u64) << OFFSET_SHIFT
+            | u64::from(table) << TABLE_SHIFT
+            | u64::from(row) << ROW_SHIFT;
+        let room = self.room(SHORT_BYTES + bytes.len());
+        room[..SHORT_BYTES].copy_from_slice(&word.to_le_bytes());
+        room[SHORT_BYTES..].copy_from_slice(bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_extended(&mut self, kind: u64, table: u32, row: u32, offset: usize, bytes: &[u8]) {
+        assert!(table < TABLE_LIMIT, "more tables than the log can tell apart");
+        let word = EXTENDED
+            | kind << LENGTH_SHIFT
+            | u64::from(table) << EXTENDED_TABLE_SHIFT
+            | u64::from(row) << ROW_SHIFT;
+        // No row and no value comes near four gigabytes.
+        let (offset, length) = (offset as u32, bytes.len() as u32);
+        let room = self.room(EXTENDED_BYTES + bytes.len());
+        room[..8].copy_from_slice(&word.to_le_bytes());
+        room[8..12].copy_from_slice(&offset.to_le_bytes());
+        room[12..16].copy_from_slice(&length.to_le_bytes());
+        room[EXTENDED_BYTES..].copy_from_slice(bytes);
+    }
+
+    /// The next `bytes` bytes of the buffer, which count as written from now on.
+    #[inline(always)]
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let (at, end) = (self.at, self.at + bytes);
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+        self.at = end;
+        &mut self.bytes[at..end]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize(end.next_power_of_two().max(64 << 10), 0);
+    }
+
+    /// Bytes of the open transaction's records.
+    #[inline(always)]
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.at - self.mark - LENGTH_BYTES
+    }
+
+    /// Ends the open transaction and begins the next; nothing is written for one without records.
+    #[inline(always)]
+    pub(crate) fn commit(&mut self) {
+        let length = self.open_bytes();
+        if length == 0 {
+            return;
+        }
+        self.bytes[self.mark..self.mark + LENGTH_BYTES]
+            .copy_from_slice(&(length as u32).to_le_bytes());
+        self.transactions += 1;
+        self.mark = self.at;
+        self.at += LENGTH_BYTES;
+    }
+
+    /// Forgets the open transaction's records.
+    pub(crate) fn abort(&mut self) {
+        self.at = self.mark + LENGTH_BYTES;
+    }
+
+    /// Puts the ended transactions into `into`, which must be empty, and goes on with its memory.
+    pub(crate) fn take(&mut self, into: &mut LogBuffer) {
+        assert!(into.is_empty(), "a log buffer was not cleared before it was used again");
+        assert!(self.open_bytes() == 0, "the log is taken between transactions");
+        std::mem::swap(&mut self.bytes, &mut into.bytes);
+        (into.used, into.transactions) = (self.mark, self.transactions);
+        (self.at, self.mark, self.transactions) = (LENGTH_BYTES, 0, 0);
+    }
+
+    /// Bytes of ended transactions that were not taken yet.
+    pub(crate) fn ended_bytes(&self) -> usize {
+        self.mark
+    }
+}
+
+/// The transactions of a buffer or a group, each as its records.
+#[derive(Clone, Debug)]
+pub struct Transactions<'a> {
+    rest: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Transactions<'a> {
+    /// Those in `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Transactions<'a> {
+    type Item = Result<Records<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let split = self.rest.split_first_chunk::<LENGTH_BYTES>().and_then(|(length, rest)| {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length == 0 { None } else { rest.split_at_checked(length) }
+        });
+        let at = self.at;
+        let Some((records, rest)) = split else {
+            self.rest = &[];
+            return Some(Err(Malformed { at }));
+        };
+        self.at += LENGTH_BYTES + records.len();
+        self.rest = rest;
+        Some(Ok(Records { rest: records, at: at + LENGTH_BYTES }))
+    }
+}
+
+/// The records of one transaction.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Records<'a> {
+    fn decode(&self) -> Option<(Record<'a>, &'a [u8])> {
+        let (word, rest) = self.rest.split_first_chunk::<8>()?;
+        let word = u64::from_le_bytes(*word);
+        let row = (word >> ROW_SHIFT) as u32;
+        let field = |low: u32, high: u32| word >> low & ((1 << (high - low)) - 1);
+        let mut kind = field(0, LENGTH_SHIFT);
+        if kind != EXTENDED {
+            let (bytes, rest) = rest.split_at_checked(field(LENGTH_SHIFT, OFFSET_SHIFT) as usize)?;
+            let offset = field(OFFSET_SHIFT, TABLE_SHIFT) as usize;
+            let table = field(TABLE_SHIFT, ROW_SHIFT) as u32;
+            return Some((Self::record(kind, table, row, offset, bytes)?, rest));
+        }
+        kind = field(LENGTH_SHIFT, EXTENDED_TABLE_SHIFT);
+        let table = field(EXTENDED_TABLE_SHIFT, ROW_SHIFT) as u32;
+        let (offset, rest) = rest.split_first_chunk::<4>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let offset = u32::from_le_bytes(*offset) as usize;
+        Some((Self::record(kind, table, row, offset, bytes)?, rest))
+    }
+
+    fn record(
+        kind: u64,
+        table: u32,
+        row: u32,
+        offset: usize,
+        bytes: &'a [u8],
+    ) -> Option<Record<'a>> {
+        Some(match kind {
+            UPDATED => Record::Updated { table, row, offset, bytes },
+            INSERTED => Record::Inserted { table, row, fixed: bytes },
+            DELETED => Record::Deleted { table, row },
+            VALUE_SET => Record::ValueSet { table, row, offset, value: bytes },
+            TABLE_CREATED => Record::TableCreated { definition: bytes },
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let Some((record, rest)) = self.decode() else {
+            self.rest = &[];
+            return Some(Err(Malformed { at: self.at }));
+        };
+        self.at += self.rest.len() - rest.len();
+        self.rest = rest;
+        Some(Ok(record))
+    }
+}
+
+#[cfg(test)]
+mod tests;

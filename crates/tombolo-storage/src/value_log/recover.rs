@@ -1,0 +1,546 @@
+//! Recovery: finds the groups that are the log, gives them to whoever replays them, and cuts off
+//! what is not (TPK-20 … TPK-26).
+//!
+//! ```text
+//!   lock ─► read headers ─► walk the chain, replaying ─► why does it end here?
+//!                                                          │            │
+//!                              a later group knew it to be durable      no such group
+//!                                        │                              │
+//!                          refuse, or lose it if told to ─────► cut: sync what was replayed,
+//!                                                               write the new epoch's first group
+//!                                                               over the place, sync
+//! ```
+//!
+//! The place where the chain ends is a *torn tail* if no group in place behind it, of the chain's
+//! epoch or a later one, has a watermark at or above the missing group's number: nobody was told
+//! then that the missing group is durable. Otherwise it is damage. The cut is durable when recovery
+//! returns: the first group of the new epoch lies where the tail began, and whatever of an older epoch
+//! lies behind it continues no chain. A crash before that leaves everything as it was found, so a
+//! second recovery finds the same. What is left of the tail is wiped after that, so that nobody is
+//! told of it twice; nothing depends on it.
+//!
+//! The window that remains: damage to the newest group of all, which no later one vouches for, looks
+//! like a torn tail. `LogWriter::seal` closes it when a database is idle.
+//!
+//! Not here: what replaying does (`memory/recovery/`), threads.
+
+use super::group::Group;
+use super::reader::{Chain, SegmentReader};
+use super::segment::{FIRST_GROUP_OFFSET, Found, Header, Segment, file_name, file_number};
+use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::space::Pool;
+use super::writer::{Closed, LogWriter, Tail, lock};
+use crate::disk::{Disk, Open};
+use crate::plant::{self, Plant};
+use crate::sync::Arc;
+
+/// What is given every transaction of the log, in order.
+pub trait Replay {
+    /// Replays the transactions of one group (or of several that hold one run of records), whose last
+    /// has the number `group`.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words; recovery stops then.
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String>;
+}
+
+impl<F: FnMut(GroupNumber, &[u8]) -> Result<(), String>> Replay for F {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self(group, records)
+    }
+}
+
+/// How far recovery is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of segments read so far.
+    pub bytes: u64,
+    /// Bytes of all segments; the log may end long before.
+    pub bytes_max: u64,
+    /// Groups replayed.
+    pub groups: u64,
+    /// Transactions replayed.
+    pub transactions: u64,
+}
+
+/// What recovery is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoverOptions {
+    /// The first group to be replayed; older ones may be gone. 1 is the whole log.
+    pub first: GroupNumber,
+    /// Whether damage is cut off like a torn tail, with all groups behind it.
+    pub accept_loss: bool,
+}
+
+impl Default for RecoverOptions {
+    fn default() -> Self {
+        Self { first: 1, accept_loss: false }
+    }
+}
+
+/// Where a log ended and what was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+    /// The first group that is not in the log.
+    pub group: GroupNumber,
+    /// Bytes of what was found there: the remains of a group that was never known to be durable, and
+    /// whole groups behind it.
+    pub torn_bytes: u64,
+    /// The damage, if it was that and no torn tail; its loss was accepted.
+    pub damage: Option<LogFailure>,
+}
+
+/// A log that was opened.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Goes on with it.
+    pub writer: LogWriter,
+    /// Groups replayed.
+    pub groups: u64,
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// What was cut off, if anything was.
+    pub cut: Option<Cut>,
+}
+
+/// Opens the log of `disk` after any end of its last process, giving all its transactions to
+/// `replay`.
+///
+/// # Errors
+/// `NoLog`, `InUse`, `OtherVersion`, `Damaged`, `Replay`, `Disk`; `Full` when there is no room for the
+/// group that begins the new epoch. The directory is as it was then.
+pub fn recover(
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+    options: RecoverOptions,
+    replay: &mut dyn Replay,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recovered, LogFailure> {
+    settings.check()?;
+    let lock = lock(&*disk)?;
+    let Directory { segments, unfinished, damaged, damage } = Directory::read(&*disk, &options)?;
+    let mut walk = Walk::new(segments, options, replay, progress);
+    walk.run()?;
+    let cut = walk.judge(damage)?;
+    let (groups, transactions) = (walk.progress.groups, walk.progress.transactions);
+    let mut end = walk.end();
+    let leftovers_end = end.leftovers_end()?;
+    // Nothing was changed so far.
+    remove(&*disk, &unfinished)?;
+    let Opened { pool, closed, current } = open_segments(&*disk, &settings, &end, &damaged)?;
+    let tail = Tail {
+        newest: end.chain.number - 1,
+        checksum: end.chain.previous.unwrap_or_default(),
+        transactions: end.transactions,
+        epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
+        at: end.at,
+    };
+    let mut writer =
+        LogWriter::start(Arc::clone(&disk), settings, lock, pool, tail, current, closed)?;
+    if let Some(leftovers_end) = leftovers_end {
+        writer.wipe(leftovers_end)?;
+    }
+    remove(&*disk, &damaged)?;
+    Ok(Recovered { writer, groups, transactions, cut })
+}
+
+/// The segment files of a directory.
+struct Directory {
+    /// In the order of their sequence numbers.
+    segments: Vec<SegmentReader>,
+    /// Numbers of files that were never finished.
+    unfinished: Vec<u64>,
+    /// Numbers of files that cannot be read, whose loss is accepted.
+    damaged: Vec<u64>,
+    /// What is wrong with one of them.
+    damage: Option<LogFailure>,
+}
+
+impl Directory {
+    fn read(disk: &dyn Disk, options: &RecoverOptions) -> Result<Self, LogFailure> {
+        let numbers: Vec<u64> = disk.list()?.iter().filter_map(|name| file_number(name)).collect();
+        if numbers.is_empty() {
+            return Err(LogFailure::NoLog);
+        }
+        let mut read = Self {
+            segments: Vec::new(),
+            unfinished: Vec::new(),
+            damaged: Vec::new(),
+            damage: None,
+        };
+        for number in numbers {
+            let Err(failure) = read.add(disk, number)? else { continue };
+            if !options.accept_loss {
+                return Err(failure);
+            }
+            read.damaged.push(number);
+            read.damage.get_or_insert(failure);
+        }
+        let segments = &mut read.segments;
+        segments.sort_by_key(|segment| segment.header.sequence);
+        if let Some(twins) =
+            segments.windows(2).find(|pair| pair[0].header.sequence == pair[1].header.sequence)
+        {
+            let what = format!("{} has the same sequence number", twins[0].name());
+            let file = twins[1].name().to_owned();
+            return Err(LogFailure::Damaged { file, offset: 16, group: 0, what });
+        }
+        Ok(read)
+    }
+
+    /// Looks at one file; the inner error is damage.
+    fn add(&mut self, disk: &dyn Disk, number: u64) -> Result<Result<(), LogFailure>, LogFailure> {
+        let file = disk.open(&file_name(number), Open::Read)?;
+        let name = file.name().to_owned();
+        let damaged =
+            |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
+        match Header::read(&*file)? {
+            Found::Segment(header) => {
+                let bytes = file.len()?;
+                if bytes < header.segment_bytes {
+                    let what = format!("the file ends here instead of at {}", header.segment_bytes);
+                    return Ok(Err(damaged(bytes, what)));
+                }
+                self.segments.push(SegmentReader::new(file, number, header));
+            }
+            Found::OtherVersion(found) => {
+                return Err(LogFailure::OtherVersion { file: name, found });
+            }
+            Found::Unfinished => self.unfinished.push(number),
+            Found::Damaged => {
+                let what = "both copies of the segment's header are damaged".to_owned();
+                return Ok(Err(damaged(0, what)));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// The way along the chain.
+struct Walk<'a> {
+    segments: Vec<SegmentReader>,
+    options: RecoverOptions,
+    replay: &'a mut dyn Replay,
+    report: &'a mut dyn FnMut(Progress),
+    progress: Progress,
+    /// Which segment the next group is looked for in, and where.
+    segment: usize,
+    at: u64,
+    chain: Chain,
+    /// Transactions in all groups so far.
+    transactions: u64,
+    /// The segments the chain passed through, in that order.
+    passed: Vec<Passed>,
+    /// Records that go on in the next group, and where their first group lies.
+    pending: Option<Pending>,
+    /// The newest epoch of any group in place.
+    newest_epoch: u32,
+}
+
+/// A segment with groups of the chain.
+#[derive(Clone, Copy)]
+struct Passed {
+    segment: usize,
+    /// The newest group in it.
+    last: GroupNumber,
+    /// Whether that one's records go on in the next segment.
+    runs_on: bool,
+}
+
+/// The first groups of a run, and the state to go back to if the rest is not there.
+struct Pending {
+    records: Vec<u8>,
+    segment: usize,
+    at: u64,
+    chain: Chain,
+    transactions: u64,
+    passed: Vec<Passed>,
+}
+
+/// Where a walk ended.
+struct End {
+    segments: Vec<SegmentReader>,
+    /// The segment writing goes on in, if any group or the first one belongs there.
+    segment: usize,
+    at: u64,
+    chain: Chain,
+    transactions: u64,
+    passed: Vec<Passed>,
+    newest_epoch: u32,
+}
+
+impl End {
+    /// Where the remains of groups behind the end stop, if there are any and they can be told from
+    /// those of an earlier use.
+    fn leftovers_end(&mut self) -> Result<Option<u64>, LogFailure> {
+        match self.segments.get_mut(self.segment) {
+            Some(reader) if reader.header.uses == 1 && !reader.ends_at(self.at) => {
+                let end = reader.blank_from(self.at)?;
+                Ok((end > self.at).then_some(end))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        segments: Vec<SegmentReader>,
+        options: RecoverOptions,
+        replay: &'a mut dyn Replay,
+        report: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        let bytes_max = segments.iter().map(|segment| segment.header.segment_bytes).sum();
+        Self {
+            segments,
+            options,
+            replay,
+            report,
+            progress: Progress { bytes_max, ..Progress::default() },
+            segment: 0,
+            at: FIRST_GROUP_OFFSET,
+            chain: Chain { number: 1, previous: Some(0), epoch: 0 },
+            transactions: 0,
+            passed: Vec::new(),
+            pending: None,
+            newest_epoch: 0,
+        }
+    }
+
+    /// Replays the chain up to its end.
+    fn run(&mut self) -> Result<(), LogFailure> {
+        self.find_start()?;
+        loop {
+            while self.step()? {}
+            if !self.enter_next_segment()? {
+                break;
+            }
+        }
+        if let Some(pending) = self.pending.take() {
+            // A run is there as a whole or not at all.
+            self.segment = pending.segment;
+            self.at = pending.at;
+            self.chain = pending.chain;
+            self.transactions = pending.transactions;
+            self.passed = pending.passed;
+        }
+        (self.report)(self.progress);
+        Ok(())
+    }
+
+    /// Begins with the newest segment whose first group is not newer than the first one asked for,
+    /// and does not go on with records that began before.
+    fn find_start(&mut self) -> Result<(), LogFailure> {
+        if self.options.first <= 1 {
+            return Ok(());
+        }
+        for (position, segment) in self.segments.iter_mut().enumerate().rev() {
+            let first = segment.first_group()?.map(|placed| placed.group);
+            if let Some(group) = first
+                && group.number <= self.options.first
+                && !group.continues
+            {
+                self.segment = position;
+                self.chain = Chain { number: group.number, previous: None, epoch: group.epoch };
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays the group at the place at hand, if it is the chain's next.
+    fn step(&mut self) -> Result<bool, LogFailure> {
+        let Some(reader) = self.segments.get_mut(self.segment) else { return Ok(false) };
+        let at = self.at;
+        let Some(placed) = reader.group(at)?.filter(|placed| self.chain.continues(&placed.group))
+        else {
+            return Ok(false);
+        };
+        let (group, checksum) = (placed.group, placed.checksum);
+        if group.more || self.pending.is_some() {
+            let pending = self.pending.get_or_insert_with(|| Pending {
+                records: Vec::new(),
+                segment: self.segment,
+                at,
+                chain: self.chain,
+                transactions: self.transactions,
+                passed: self.passed.clone(),
+            });
+            pending.records.extend_from_slice(placed.records);
+        }
+        if !group.more {
+            let run = self.pending.take();
+            let records = run.as_ref().map_or(placed.records, |run| &run.records);
+            let is_late = plant::is(Plant::WrongRedoStart) && self.progress.groups < 2;
+            if group.number >= self.options.first && !records.is_empty() && !is_late {
+                let replayed = self.replay.replay(group.number, records);
+                replayed.map_err(|what| LogFailure::Replay { group: group.number, what })?;
+                let before = self.chain.previous.map_or(group.transactions, |_| self.transactions);
+                self.progress.transactions += group.transactions - before;
+            }
+            self.transactions = group.transactions;
+        }
+        self.progress.groups += 1;
+        let behind = self.segments[self.segment].behind(&group);
+        self.progress.bytes += behind - at;
+        if self.progress.bytes >> 24 != (self.progress.bytes - (behind - at)) >> 24 {
+            (self.report)(self.progress);
+        }
+        self.at = behind;
+        self.chain =
+            Chain { number: group.number + 1, previous: Some(checksum), epoch: group.epoch };
+        let passed = Passed { segment: self.segment, last: group.number, runs_on: group.more };
+        match self.passed.last_mut() {
+            Some(last) if last.segment == self.segment => *last = passed,
+            _ => self.passed.push(passed),
+        }
+        Ok(true)
+    }
+
+    /// Goes to the next segment that begins with the chain's next group; those between were made
+    /// ready by an earlier process and never used.
+    fn enter_next_segment(&mut self) -> Result<bool, LogFailure> {
+        for position in self.segment + 1..self.segments.len() {
+            let first = self.segments[position].first_group()?;
+            if first.is_some_and(|placed| self.chain.continues(&placed.group)) {
+                (self.segment, self.at) = (position, FIRST_GROUP_OFFSET);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Says why the chain ends where it does: `None` if there is nothing behind it. `damage` is what
+    /// was accepted before.
+    fn judge(&mut self, damage: Option<LogFailure>) -> Result<Option<Cut>, LogFailure> {
+        let missing = self.chain.number;
+        let (vouching, intact_bytes) = self.look_behind()?;
+        let is_late = self.options.first > missing;
+        let Some(reader) = self.segments.get_mut(self.segment) else {
+            return damage.map_or(Ok(None), Err);
+        };
+        let (file, offset) = (reader.name().to_owned(), self.at);
+        let what = match vouching {
+            _ if plant::is(Plant::DamageTakenForTail) => None,
+            Some((file, group)) => Some(format!(
+                "it is missing or damaged, but group {} in {file} at offset {} says that it was \
+                 durable",
+                group.number, group.offset
+            )),
+            None if is_late => Some(format!(
+                "the log ends here, but group {} is the first that is needed",
+                self.options.first
+            )),
+            None => None,
+        };
+        let here = what.map(|what| {
+            let file = file.clone();
+            LogFailure::Damaged { file, offset, group: missing, what }
+        });
+        if let Some(here) = &here
+            && (!self.options.accept_loss || is_late)
+        {
+            return Err(here.clone());
+        }
+        let torn_bytes = intact_bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
+        let damage = here.or(damage);
+        let is_cut = torn_bytes > 0 || damage.is_some();
+        Ok(is_cut.then_some(Cut { file, offset, group: missing, torn_bytes, damage }))
+    }
+
+    /// Looks for groups in place behind the end of the chain that are not older than it: the first
+    /// that says the missing group was durable, with its file, and how many bytes they take together.
+    fn look_behind(&mut self) -> Result<(Option<(String, Group)>, u64), LogFailure> {
+        let (missing, epoch) = (self.chain.number, self.chain.epoch);
+        self.newest_epoch = epoch;
+        let (mut vouching, mut bytes) = (None, 0);
+        for (position, reader) in self.segments.iter_mut().enumerate() {
+            let from = if position == self.segment {
+                self.at
+            } else if self.passed.iter().any(|passed| passed.segment == position) {
+                continue;
+            } else {
+                FIRST_GROUP_OFFSET
+            };
+            let mut groups = Vec::new();
+            reader.scan(from, |group| {
+                self.newest_epoch = self.newest_epoch.max(group.epoch);
+                if group.epoch >= epoch && group.number >= missing {
+                    groups.push(*group);
+                }
+            })?;
+            for group in groups {
+                bytes += reader.behind(&group) - group.offset;
+                if group.watermark >= missing && vouching.is_none() {
+                    vouching = Some((reader.name().to_owned(), group));
+                }
+            }
+        }
+        Ok((vouching, bytes))
+    }
+
+    fn end(self) -> End {
+        let Self { segments, segment, at, chain, transactions, passed, newest_epoch, .. } = self;
+        End { segments, segment, at, chain, transactions, passed, newest_epoch }
+    }
+}
+
+/// The segments of a log as a writer needs them.
+struct Opened {
+    pool: Pool,
+    closed: Vec<Closed>,
+    current: Option<Segment>,
+}
+
+/// Opens the segments for writing and makes durable what was replayed: after the end of a process
+/// alone, it may be in the system's memory only.
+fn open_segments(
+    disk: &dyn Disk,
+    settings: &LogSettings,
+    end: &End,
+    damaged: &[u64],
+) -> Result<Opened, LogFailure> {
+    let numbers = end.segments.iter().map(|segment| segment.number);
+    let mut pool = Pool {
+        next_number: numbers.chain(damaged.iter().copied()).max().unwrap_or(0) + 1,
+        next_sequence: end.segments.last().map_or(0, |last| last.header.sequence) + 1,
+        log_bytes: end.segments.iter().map(|segment| segment.header.segment_bytes).sum(),
+        ..Pool::default()
+    };
+    let (mut closed, mut current) = (Vec::new(), None);
+    for (position, reader) in end.segments.iter().enumerate() {
+        let segment = Segment::open(disk, reader.number, reader.header, settings.direct)?;
+        let passed = end.passed.iter().find(|passed| passed.segment == position);
+        if passed.is_some() && !plant::is(Plant::TailNotCut) {
+            segment.file.sync()?;
+        }
+        let is_current = position == end.segment;
+        match passed {
+            _ if is_current && !reader.ends_at(end.at) => current = Some(segment),
+            Some(&Passed { last, runs_on, .. }) => {
+                closed.push(Closed { segment, last, runs_on, is_synced: true });
+            }
+            None => pool.spare.push(segment),
+        }
+    }
+    // The same holds of the directory: a file may have been made just before.
+    if !plant::is(Plant::DroppedDirectoryFsync) {
+        disk.sync_dir()?;
+    }
+    Ok(Opened { pool, closed, current })
+}
+
+/// Takes files away that hold nothing.
+fn remove(disk: &dyn Disk, numbers: &[u64]) -> Result<(), LogFailure> {
+    for &number in numbers {
+        disk.remove(&file_name(number))?;
+    }
+    if !numbers.is_empty() {
+        disk.sync_dir()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,376 @@
+//! A segment: a file of fixed length with groups in it, made and written over before it is used, and
+//! used again when nobody needs its groups any more.
+//!
+//! ```text
+//!   0         4096      8192                                     segment bytes
+//!   ┌─────────┬─────────┬─────────┬─────────┬─── ──┬─────────┬─────────────┐
+//!   │ header  │ header  │ group   │ group   │  …   │ group   │ zeros, or a │
+//!   │ copy 0  │ copy 1  │         │         │      │         │ former use  │
+//!   └─────────┴─────────┴─────────┴─────────┴─── ──┴─────────┴─────────────┘
+//! ```
+//!
+//! | offset | bytes | field of a header copy |
+//! |---|---|---|
+//! | 0 | 8 | magic: `tombval` and a line feed |
+//! | 8 | 4 | version of the format |
+//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–43 |
+//! | 16 | 8 | sequence number: the segments' order; never given twice |
+//! | 24 | 8 | segment bytes |
+//! | 32 | 8 | block bytes |
+//! | 40 | 4 | uses: 1 for a new file, whose unwritten blocks are zero |
+//!
+//! One copy is written and synced, then the other, so one is always intact; of two the greater
+//! sequence number counts. A file whose second copy is blank and whose first is not intact was never
+//! finished: no group can be in it.
+//!
+//! Not here: when segments are made (`space.rs`), what is in them.
+
+use super::aligned::AlignedBuffer;
+use super::settings::{FORMAT_VERSION, LogFailure, LogSettings};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::plant::{self, Plant};
+
+/// A header's copies lie in blocks of their own: what tears one leaves the other alone.
+pub(super) const HEADER_COPY_BYTES: usize = 4096;
+
+/// Where the first group lies.
+pub(super) const FIRST_GROUP_OFFSET: u64 = 2 * HEADER_COPY_BYTES as u64;
+
+const MAGIC: [u8; 8] = *b"tombval\n";
+const VERSION: usize = MAGIC.len();
+const CHECKSUM: usize = VERSION + 4;
+const SEQUENCE: usize = CHECKSUM + 4;
+const SEGMENT_BYTES: usize = SEQUENCE + 8;
+const BLOCK_BYTES: usize = SEGMENT_BYTES + 8;
+const USES: usize = BLOCK_BYTES + 8;
+const USED_BYTES: usize = USES + 4;
+
+/// How much is written at a time when a new segment is written over.
+const FILL_BYTES: u64 = 1 << 20;
+
+const PREFIX: &str = "log-";
+
+/// The name of the file with this number.
+pub(super) fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:06}")
+}
+
+/// The number in a segment file's name.
+pub(super) fn file_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?;
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) sequence: u64,
+    pub(super) segment_bytes: u64,
+    pub(super) block_bytes: u64,
+    /// How many times it got a sequence number.
+    pub(super) uses: u32,
+}
+
+/// What was found in a file of a segment's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Segment(Header),
+    OtherVersion(u32),
+    /// Never finished.
+    Unfinished,
+    /// Both copies are damaged.
+    Damaged,
+}
+
+/// One copy of a header.
+enum Copy {
+    Intact(Header),
+    OtherVersion(u32),
+    Blank,
+    Damaged,
+}
+
+impl Header {
+    /// Bytes for groups.
+    pub(super) fn capacity(&self) -> u64 {
+        self.segment_bytes - FIRST_GROUP_OFFSET
+    }
+
+    fn encode(&self) -> [u8; USED_BYTES] {
+        let mut bytes = [0; USED_BYTES];
+        bytes[..VERSION].copy_from_slice(&MAGIC);
+        bytes[VERSION..CHECKSUM].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[SEQUENCE..SEGMENT_BYTES].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[SEGMENT_BYTES..BLOCK_BYTES].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        bytes[BLOCK_BYTES..USES].copy_from_slice(&self.block_bytes.to_le_bytes());
+        bytes[USES..].copy_from_slice(&self.uses.to_le_bytes());
+        let checksum = Self::checksum(&bytes);
+        bytes[CHECKSUM..SEQUENCE].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn checksum(copy: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&copy[..CHECKSUM]), &copy[SEQUENCE..USED_BYTES])
+    }
+
+    fn decode(copy: &[u8]) -> Copy {
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| copy[at + i]));
+        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| copy[at + i]));
+        if copy.iter().all(|&byte| byte == 0) {
+            return Copy::Blank;
+        }
+        if copy[..VERSION] != MAGIC {
+            return Copy::Damaged;
+        }
+        if short(CHECKSUM) != Self::checksum(copy) {
+            return match short(VERSION) {
+                FORMAT_VERSION => Copy::Damaged,
+                version => Copy::OtherVersion(version),
+            };
+        }
+        let header = Self {
+            sequence: long(SEQUENCE),
+            segment_bytes: long(SEGMENT_BYTES),
+            block_bytes: long(BLOCK_BYTES),
+            uses: short(USES),
+        };
+        match short(VERSION) {
+            FORMAT_VERSION if header.is_possible() => Copy::Intact(header),
+            FORMAT_VERSION => Copy::Damaged,
+            version => Copy::OtherVersion(version),
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let block = self.block_bytes;
+        block.is_power_of_two()
+            && (512..=8192).contains(&block)
+            && self.segment_bytes.is_multiple_of(block)
+            && (FIRST_GROUP_OFFSET + block..=1 << 30).contains(&self.segment_bytes)
+    }
+
+    /// The header of a file.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn read(file: &dyn DiskFile) -> Result<Found, DiskError> {
+        // A file that is shorter was not finished: its length comes first.
+        if file.len()? < FIRST_GROUP_OFFSET {
+            return Ok(Found::Unfinished);
+        }
+        let mut bytes = vec![0; FIRST_GROUP_OFFSET as usize];
+        file.read_at(&mut bytes, 0)?;
+        let (first, second) = bytes.split_at(HEADER_COPY_BYTES);
+        Ok(match (Self::decode(first), Self::decode(second)) {
+            (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => Found::Segment(b),
+            (Copy::Intact(header), _) | (_, Copy::Intact(header)) => Found::Segment(header),
+            (Copy::OtherVersion(version), _) | (_, Copy::OtherVersion(version)) => {
+                Found::OtherVersion(version)
+            }
+            (_, Copy::Blank) => Found::Unfinished,
+            _ => Found::Damaged,
+        })
+    }
+}
+
+/// A segment that is open for writing.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) header: Header,
+}
+
+fn open(
+    disk: &dyn Disk,
+    name: &str,
+    how: Open,
+    direct: bool,
+) -> Result<Box<dyn DiskFile>, DiskError> {
+    if direct { disk.open_direct(name, how) } else { disk.open(name, how) }
+}
+
+impl Segment {
+    /// Opens a segment that was read before.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        number: u64,
+        header: Header,
+        direct: bool,
+    ) -> Result<Self, LogFailure> {
+        let file = open(disk, &file_name(number), Open::Write, direct)?;
+        // Where the file demands more than the segment was made for, its blocks are written through
+        // the system's cache.
+        let file = match file.alignment() as u64 > header.block_bytes {
+            true => disk.open(&file_name(number), Open::Write)?,
+            false => file,
+        };
+        Ok(Self { file, header })
+    }
+
+    /// Makes a segment that is ready for groups.
+    ///
+    /// # Errors
+    /// When the disk fails or is full (`is_full`); the file is taken away again then.
+    pub(super) fn create(
+        disk: &dyn Disk,
+        number: u64,
+        sequence: u64,
+        settings: &LogSettings,
+    ) -> Result<Self, DiskError> {
+        let name = file_name(number);
+        let file = open(disk, &name, Open::New, settings.direct)?;
+        let block_bytes = settings.block_bytes.max(file.alignment() as u64);
+        let segment_bytes = settings.segment_bytes.next_multiple_of(block_bytes);
+        let header = Header { sequence, segment_bytes, block_bytes, uses: 1 };
+        let mut segment = Self { file, header };
+        let made = segment.fill().and_then(|()| segment.write_header()).and_then(|()| {
+            if plant::is(Plant::DroppedDirectoryFsync) { Ok(()) } else { disk.sync_dir() }
+        });
+        if let Err(error) = made {
+            drop(segment);
+            // What stays behind is found unfinished by the next recovery, which removes it.
+            _ = disk.remove(&name);
+            return Err(error);
+        }
+        Ok(segment)
+    }
+
+    /// Takes the space and writes zeros over it, so that a group's write changes nothing but bytes.
+    fn fill(&mut self) -> Result<(), DiskError> {
+        let total = self.header.segment_bytes;
+        self.file.set_len(total)?;
+        self.wipe(0, total)
+    }
+
+    /// Gives the segment a new place in the order; what was in it is no group any more.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn renew(&mut self, sequence: u64) -> Result<(), DiskError> {
+        assert!(sequence > self.header.sequence);
+        self.header.sequence = sequence;
+        self.header.uses = self.header.uses.saturating_add(1);
+        self.write_header()
+    }
+
+    /// Writes zeros from one offset to another, both at blocks, and syncs them.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn wipe(&self, mut from: u64, to: u64) -> Result<(), DiskError> {
+        let mut zeros = AlignedBuffer::default();
+        let chunk = zeros.zeroed(FILL_BYTES.min(to - from) as usize);
+        while from < to {
+            let bytes = (to - from).min(chunk.len() as u64);
+            self.file.write_at(&chunk[..bytes as usize], from)?;
+            from += bytes;
+        }
+        self.file.sync()
+    }
+
+    fn write_header(&mut self) -> Result<(), DiskError> {
+        let mut buffer = AlignedBuffer::default();
+        let copy = buffer.zeroed(HEADER_COPY_BYTES);
+        copy[..USED_BYTES].copy_from_slice(&self.header.encode());
+        for offset in [0, HEADER_COPY_BYTES as u64] {
+            self.file.write_at(copy, offset)?;
+            self.file.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Whether writes go directly to the device.
+    pub(super) fn is_direct(&self) -> bool {
+        self.file.alignment() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    const SETTINGS: LogSettings = LogSettings {
+        segment_bytes: 16 << 10,
+        block_bytes: 512,
+        segments_ahead: 1,
+        log_bytes_max: u64::MAX,
+        direct: true,
+    };
+
+    fn found(disk: &MemDisk) -> Found {
+        Header::read(&*disk.open(&file_name(7), Open::Read).unwrap()).unwrap()
+    }
+
+    fn overwrite(disk: &MemDisk, offset: u64, bytes: &[u8]) {
+        disk.open(&file_name(7), Open::Write).unwrap().write_at(bytes, offset).unwrap();
+    }
+
+    #[test]
+    fn names_hold_numbers() {
+        assert_eq!(file_name(7), "log-000007");
+        for (name, number) in [
+            ("log-000007", Some(7)),
+            ("log-12345678", Some(12_345_678)),
+            ("log-", None),
+            ("log", None),
+            ("log-+7", None),
+            ("log-99999999999999999999999", None),
+        ] {
+            assert_eq!(file_number(name), number, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_intact_copy_is_enough_and_the_newer_counts() {
+        let disk = MemDisk::new();
+        let mut segment = Segment::create(&disk, 7, 3, &SETTINGS).unwrap();
+        let header = segment.header;
+        assert_eq!((header.sequence, header.capacity()), (3, 8 << 10));
+        assert_eq!(found(&disk), Found::Segment(header));
+        segment.renew(9).unwrap();
+        // The crash of a renewal: the second copy is the old one.
+        let old = header.encode();
+        overwrite(&disk, HEADER_COPY_BYTES as u64, &old);
+        assert_eq!(found(&disk), Found::Segment(segment.header));
+        overwrite(&disk, 20, &[0xff]);
+        assert_eq!(found(&disk), Found::Segment(header));
+        overwrite(&disk, HEADER_COPY_BYTES as u64 + 20, &[0xff]);
+        assert_eq!(found(&disk), Found::Damaged);
+    }
+
+    #[test]
+    fn another_version_and_an_unfinished_file_are_told_apart() {
+        let disk = MemDisk::new();
+        drop(Segment::create(&disk, 7, 3, &SETTINGS).unwrap());
+        for copy in [0, HEADER_COPY_BYTES] {
+            overwrite(&disk, (copy + VERSION) as u64, &[2]);
+        }
+        assert_eq!(found(&disk), Found::OtherVersion(2));
+        overwrite(&disk, HEADER_COPY_BYTES as u64, &[0; HEADER_COPY_BYTES]);
+        overwrite(&disk, 3, b"torn");
+        assert_eq!(found(&disk), Found::Unfinished);
+        disk.open(&file_name(7), Open::Write).unwrap().set_len(100).unwrap();
+        assert_eq!(found(&disk), Found::Unfinished);
+    }
+
+    #[test]
+    fn a_full_disk_leaves_no_file() {
+        let disk = MemDisk::new();
+        disk.set_capacity_bytes(Some(SETTINGS.segment_bytes - 1));
+        assert!(Segment::create(&disk, 7, 3, &SETTINGS).unwrap_err().is_full());
+        assert!(disk.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn blocks_are_as_long_as_the_file_demands() {
+        let disk = MemDisk::new();
+        disk.set_alignment(4096);
+        let segment = Segment::create(&disk, 7, 3, &SETTINGS).unwrap();
+        assert!(segment.is_direct());
+        assert_eq!(segment.header.block_bytes, 4096);
+    }
+}

@@ -1,0 +1,220 @@
+//! What a log can be told, what it says of itself, and why it fails.
+//!
+//! Not here: how the engine names these settings to a user.
+
+use std::fmt;
+
+use super::segment::{FIRST_GROUP_OFFSET, HEADER_COPY_BYTES};
+use crate::disk::DiskError;
+use crate::error::Error;
+
+/// The version of the format of segments, groups and records.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The number of a group; the first of a log is 1, and 0 is none.
+pub type GroupNumber = u64;
+
+/// Numbers a log is made and opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// Bytes of a segment: a multiple of the block size, at most 1 GiB. Segments made before keep
+    /// the size they have.
+    pub segment_bytes: u64,
+    /// Groups begin at multiples of this many bytes: a power of two from 512 to 8,192. Raised to
+    /// what the file demands. A device block that holds a durable group is never written again if
+    /// this is a multiple of the device's own block size.
+    pub block_bytes: u64,
+    /// How many segments are kept ready beyond the one in use.
+    pub segments_ahead: usize,
+    /// The most bytes all segments may take together.
+    pub log_bytes_max: u64,
+    /// Whether writes go directly to the device, where the file system has that.
+    pub direct: bool,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            block_bytes: 4096,
+            segments_ahead: 1,
+            log_bytes_max: u64::MAX,
+            direct: true,
+        }
+    }
+}
+
+impl LogSettings {
+    /// Refuses numbers that make no log.
+    pub(super) fn check(&self) -> Result<(), LogFailure> {
+        let block = self.block_bytes;
+        if !block.is_power_of_two() || !(512..=8192).contains(&block) {
+            return Err(LogFailure::Settings("block_bytes is a power of two from 512 to 8,192"));
+        }
+        let segment = self.segment_bytes;
+        let smallest = FIRST_GROUP_OFFSET + 2 * block.max(HEADER_COPY_BYTES as u64);
+        if segment < smallest || segment > 1 << 30 || !segment.is_multiple_of(block) {
+            return Err(LogFailure::Settings(
+                "segment_bytes is a multiple of block_bytes, room for two blocks and the headers, \
+                 and at most 1 GiB",
+            ));
+        }
+        if self.log_bytes_max < 2 * segment {
+            return Err(LogFailure::Settings("log_bytes_max has room for two segments"));
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no room for a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The next segment is not ready yet: try again once it is.
+    NotReady,
+    /// All segments the settings allow are in use.
+    Limit {
+        /// `log_bytes_max`.
+        log_bytes_max: u64,
+    },
+    /// The device is full.
+    Device(DiskError),
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("the next log segment is not ready yet: try again"),
+            Self::Limit { log_bytes_max } => write!(
+                f,
+                "the log has reached its limit of {log_bytes_max} bytes: raise log_bytes_max, or \
+                 write a checkpoint so that old segments are used again"
+            ),
+            Self::Device(cause) => write!(
+                f,
+                "the log's disk is full, so writes are refused until there is room ({cause})"
+            ),
+        }
+    }
+}
+
+/// Why a log was not made, opened or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogFailure {
+    /// The disk failed. A writer that has said so once says it for ever: what is on the disk is
+    /// unknown then.
+    Disk(DiskError),
+    /// No room. Nothing was written, and the writer goes on when there is room.
+    Full(NoRoom),
+    /// The directory holds a log already.
+    Exists {
+        /// One of its files.
+        file: String,
+    },
+    /// The directory holds no log.
+    NoLog,
+    /// Another process, or another handle of this one, has the database open.
+    InUse {
+        /// The lock file.
+        file: String,
+    },
+    /// The log is of another version of the format.
+    OtherVersion {
+        /// The file.
+        file: String,
+        /// The version it says it has.
+        found: u32,
+    },
+    /// The log is damaged where it was known to be durable.
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// The group that is damaged or missing, or its segment's first.
+        group: GroupNumber,
+        /// What is wrong.
+        what: String,
+    },
+    /// Intact groups hold what cannot be replayed.
+    Replay {
+        /// The group.
+        group: GroupNumber,
+        /// What is wrong.
+        what: String,
+    },
+    /// The settings make no sense.
+    Settings(&'static str),
+}
+
+impl LogFailure {
+    /// Whether the writer goes on once the cause is gone.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+
+    /// What transactions are told from then on.
+    pub const fn poison(&self) -> Error {
+        let reason = match self {
+            Self::Full(_) => "the log was full after transactions had executed",
+            _ => "the log's disk failed: what of the newest transactions is durable is unknown",
+        };
+        Error::Poisoned { reason }
+    }
+}
+
+impl From<DiskError> for LogFailure {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl fmt::Display for LogFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => error.fmt(f),
+            Self::Full(why) => why.fmt(f),
+            Self::Exists { file } => {
+                write!(f, "there is a log here already ({file}): open it, or choose another place")
+            }
+            Self::NoLog => f.write_str("there is no log in the directory"),
+            Self::InUse { file } => write!(
+                f,
+                "the database is in use: another process holds {file}; stop it, then try again"
+            ),
+            Self::OtherVersion { file, found } => write!(
+                f,
+                "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \
+                 open it with the program that wrote it, dump it and restore the dump"
+            ),
+            Self::Damaged { file, offset, group, what } => write!(
+                f,
+                "the log is damaged in {file} at offset {offset}, group {group}: {what}; restore a \
+                 copy, or accept the loss of this group and all later ones"
+            ),
+            Self::Replay { group, what } => {
+                write!(f, "group {group} of the log is intact but cannot be replayed: {what}")
+            }
+            Self::Settings(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for LogFailure {}
+
+/// What a writer did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogUsage {
+    /// Groups written.
+    pub groups: u64,
+    /// Bytes of records in them.
+    pub record_bytes: u64,
+    /// Bytes written, with headers and what fills blocks up.
+    pub written_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Syncs of files.
+    pub syncs: u64,
+    /// Whether writes go directly to the device.
+    pub is_direct: bool,
+}

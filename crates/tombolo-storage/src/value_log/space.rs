@@ -1,0 +1,257 @@
+//! Room for groups: segments that are ready, and promises made before transactions execute.
+//!
+//! ```text
+//!   Preparer::prepare ──► ready ──► the writer's current segment ──► closed
+//!         ▲                                                            │ release_before
+//!         └──────────────────────── spare ◄────────────────────────────┘
+//! ```
+//!
+//! What is available is the rest of the current segment and all of the ready ones, less what is
+//! promised. Who executes transactions asks for a [`Reservation`] first and hands it to the writer
+//! with the group; one that is dropped gives its bytes back. So a full disk is met before anything
+//! executes, and making segments, which takes long, can be left to another thread.
+//!
+//! Not here: which group goes where (`writer.rs`). Invariants: sequence numbers become ready in
+//! ascending order; a segment is in one of the four places.
+
+use std::collections::VecDeque;
+
+use super::group::HEADER_BYTES;
+use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
+use super::settings::{LogFailure, LogSettings, NoRoom};
+use crate::disk::Disk;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+
+/// What the writer, whoever reserves and whoever prepares share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) settings: LogSettings,
+    /// Bytes for groups that are ready and not promised.
+    available: AtomicU64,
+    /// Bytes for groups in the shortest segment, for the worst case of a reservation.
+    capacity: u64,
+    /// The longest blocks of any segment: files can demand longer ones than were asked for.
+    block_bytes: AtomicU64,
+    pool: Mutex<Pool>,
+    /// Held while a segment is made: one at a time, so that they become ready in order.
+    making: Mutex<()>,
+}
+
+/// The segments nobody writes to.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    pub(super) ready: VecDeque<Segment>,
+    /// Files with nothing in them that is needed.
+    pub(super) spare: Vec<Segment>,
+    pub(super) next_sequence: u64,
+    pub(super) next_number: u64,
+    /// Bytes of all segments.
+    pub(super) log_bytes: u64,
+    /// Why the last segment was not made.
+    pub(super) no_room: Option<NoRoom>,
+    pub(super) failure: Option<LogFailure>,
+}
+
+impl Shared {
+    pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings, pool: Pool) -> Self {
+        let LogSettings { segment_bytes, block_bytes, .. } = settings;
+        let header = Header { sequence: 0, segment_bytes, block_bytes, uses: 0 };
+        // Segments made under other settings may be shorter.
+        let spare = pool.spare.iter().map(|segment| segment.header.capacity());
+        let capacity = spare.fold(header.capacity(), u64::min);
+        Self {
+            disk,
+            settings,
+            available: AtomicU64::new(0),
+            capacity,
+            block_bytes: AtomicU64::new(block_bytes),
+            pool: Mutex::new(pool),
+            making: Mutex::new(()),
+        }
+    }
+
+    /// The most bytes on the disk that groups with `bytes` bytes of records take together.
+    fn cost(&self, bytes: u64) -> u64 {
+        let header = HEADER_BYTES as u64;
+        let block = self.block_bytes.load(Ordering::Relaxed);
+        if bytes + header <= self.capacity {
+            // One group, and the end of a segment that has no room for it.
+            return 2 * (bytes + header).next_multiple_of(block);
+        }
+        // A run of groups fills every segment it crosses but the first and the last.
+        let groups = 2 + bytes / (self.capacity - header);
+        (bytes + groups * header).next_multiple_of(block)
+    }
+
+    /// Counts the room for groups in `segment` from `at` on as available.
+    pub(super) fn add(&self, header: &Header, at: u64) {
+        self.block_bytes.fetch_max(header.block_bytes, Ordering::Relaxed);
+        self.give(header.segment_bytes - at);
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        // Relaxed, here and below: the number is all that is passed on; a ready segment itself is
+        // passed on under the pool's mutex.
+        let taken =
+            self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |available| {
+                available.checked_sub(bytes)
+            });
+        taken.is_ok()
+    }
+
+    fn give(&self, bytes: u64) {
+        self.available.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn pool<T>(&self, call: impl FnOnce(&mut Pool) -> T) -> T {
+        call(&mut self.pool.lock())
+    }
+
+    /// Takes room for `bytes` bytes of records, making segments if that is what it takes.
+    pub(super) fn reserve_now(self: &Arc<Self>, bytes: u64) -> Result<Reservation, LogFailure> {
+        loop {
+            match self.reserve(bytes) {
+                Ok(reservation) => return Ok(reservation),
+                // The writer makes room before it refuses, even if the last attempt failed.
+                Err(_) => self.prepare(true)?,
+            };
+        }
+    }
+
+    fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, NoRoom> {
+        let cost = self.cost(bytes);
+        if self.take(cost) {
+            return Ok(Reservation { shared: Arc::clone(self), cost, bytes });
+        }
+        Err(self.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady))
+    }
+
+    /// Makes one segment ready, beyond those wanted if `more`; says whether it did.
+    fn prepare(&self, more: bool) -> Result<bool, LogFailure> {
+        let _one_at_a_time = self.making.lock();
+        let (spare, number, sequence) = {
+            let mut pool = self.pool.lock();
+            if let Some(failure) = &pool.failure {
+                return Err(failure.clone());
+            }
+            if pool.ready.len() >= self.settings.segments_ahead && !more {
+                return Ok(false);
+            }
+            let limit = self.settings.log_bytes_max;
+            let needed = pool.log_bytes + self.settings.segment_bytes;
+            if pool.spare.is_empty() && needed > limit {
+                let why = NoRoom::Limit { log_bytes_max: limit };
+                pool.no_room = Some(why.clone());
+                return Err(LogFailure::Full(why));
+            }
+            pool.next_sequence += 1;
+            pool.next_number += 1;
+            (pool.spare.pop(), pool.next_number - 1, pool.next_sequence - 1)
+        };
+        let made = match spare {
+            Some(mut spare) => spare.renew(sequence).map(|()| (spare, false)),
+            None => Segment::create(&*self.disk, number, sequence, &self.settings)
+                .map(|segment| (segment, true)),
+        };
+        let mut pool = self.pool.lock();
+        match made {
+            Ok((segment, is_new)) => {
+                let header = segment.header;
+                pool.log_bytes += if is_new { header.segment_bytes } else { 0 };
+                pool.ready.push_back(segment);
+                pool.no_room = None;
+                self.add(&header, FIRST_GROUP_OFFSET);
+                Ok(true)
+            }
+            Err(error) if error.is_full() => {
+                let why = NoRoom::Device(error);
+                pool.no_room = Some(why.clone());
+                Err(LogFailure::Full(why))
+            }
+            Err(error) => {
+                let failure = LogFailure::Disk(error);
+                pool.failure = Some(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// A promise that the writer has room for so many bytes of records; given back when dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Reservation {
+    shared: Arc<Shared>,
+    /// Bytes on the disk.
+    cost: u64,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many bytes of records it is for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Uses `bytes` of it up.
+    pub(super) fn spend(&mut self, bytes: u64) {
+        assert!(bytes <= self.cost, "a group took more room than was set aside for it");
+        self.cost -= bytes;
+    }
+
+    /// Makes it enough for `bytes` bytes of records.
+    pub(super) fn raise(&mut self, bytes: u64) -> Result<(), LogFailure> {
+        let missing = self.shared.cost(bytes).saturating_sub(self.cost);
+        while missing > 0 && !self.shared.take(missing) {
+            self.shared.prepare(true)?;
+        }
+        self.cost += missing;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shared.give(self.cost);
+    }
+}
+
+/// Where room is asked for, by whoever executes transactions.
+#[derive(Clone, Debug)]
+pub struct Space(pub(super) Arc<Shared>);
+
+impl Space {
+    /// Sets room aside for one group with at most `bytes` bytes of records. Never waits.
+    ///
+    /// # Errors
+    /// When there is no such room, or not yet: see [`NoRoom`].
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation, NoRoom> {
+        self.0.reserve(bytes)
+    }
+
+    /// Bytes on the disk that are neither used nor promised.
+    pub fn available_bytes(&self) -> u64 {
+        self.0.available.load(Ordering::Relaxed)
+    }
+}
+
+/// Makes segments ahead of their use; for a thread that has time.
+#[derive(Clone, Debug)]
+pub struct Preparer(pub(super) Arc<Shared>);
+
+impl Preparer {
+    /// Whether fewer segments are ready than the settings ask for.
+    pub fn is_wanted(&self) -> bool {
+        self.0.pool(|pool| pool.ready.len()) < self.0.settings.segments_ahead
+    }
+
+    /// Makes one segment ready if one is wanted; says whether it did. Takes as long as the disk
+    /// takes to write a segment.
+    ///
+    /// # Errors
+    /// `Full`: asked again later, it tries again. Any other failure is final, for the writer too.
+    pub fn prepare(&self) -> Result<bool, LogFailure> {
+        self.0.prepare(false)
+    }
+}

@@ -1,0 +1,246 @@
+//! A disk that forgets what was not synced.
+//!
+//! Unsynced bytes survive by sectors of 512, each or not; unsynced lengths and directory entries
+//! survive or not. After a number of calls every call fails, as if the power had gone; `crash` gives
+//! what is found when it is back. Not here: rot, lies, misdirected writes (tests make those by hand).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
+use crate::memory::test_random::Random;
+use crate::sync::{Arc, Mutex};
+
+const SECTOR: usize = 512;
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    durable: Vec<u8>,
+    /// What reads see.
+    bytes: Vec<u8>,
+    /// Places and lengths of writes since the last sync.
+    unsynced: Vec<(usize, usize)>,
+    locked: bool,
+}
+
+type Shared = Arc<Mutex<Content>>;
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<String, Shared>,
+    durable_files: BTreeMap<String, Shared>,
+    /// Calls that still succeed.
+    calls_left: Option<u64>,
+    calls: u64,
+}
+
+/// See the module's head. Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CrashDisk(Arc<Mutex<State>>);
+
+fn error(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
+    DiskError::new(operation, name, None, &kind.into())
+}
+
+impl CrashDisk {
+    /// Lets every call but the next `calls` fail.
+    pub(super) fn fail_after(&self, calls: Option<u64>) {
+        self.0.lock().calls_left = calls;
+    }
+
+    /// Calls made so far.
+    pub(super) fn calls(&self) -> u64 {
+        self.0.lock().calls
+    }
+
+    /// What is found after the end of the process: everything, but nothing more of it is durable.
+    pub(super) fn kill(&self) -> Self {
+        let copy = |files: &BTreeMap<String, Shared>| -> BTreeMap<String, Shared> {
+            let unlocked = |content: &Shared| {
+                let content = Content { locked: false, ..content.lock().clone() };
+                Arc::new(Mutex::new(content))
+            };
+            files.iter().map(|(name, content)| (name.clone(), unlocked(content))).collect()
+        };
+        let state = self.0.lock();
+        let files = copy(&state.files);
+        let mut durable_files = copy(&state.durable_files);
+        for (name, content) in &mut durable_files {
+            if let Some(same) = files.get(name) {
+                *content = Arc::clone(same);
+            }
+        }
+        Self(Arc::new(Mutex::new(State { files, durable_files, calls_left: None, calls: 0 })))
+    }
+
+    /// What is found when the power is back.
+    pub(super) fn crash(&self, random: &mut Random) -> Self {
+        let state = self.0.lock();
+        let mut files = BTreeMap::new();
+        let gone = state.durable_files.iter().filter(|(name, _)| !state.files.contains_key(*name));
+        for (name, content) in state.files.iter().chain(gone) {
+            let is_durable =
+                state.durable_files.contains_key(name) && state.files.contains_key(name);
+            if is_durable || random.below(2) == 0 {
+                let found = content.lock().crash(random);
+                files.insert(name.clone(), Arc::new(Mutex::new(found)));
+            }
+        }
+        let durable_files = files.clone();
+        Self(Arc::new(Mutex::new(State { files, durable_files, calls_left: None, calls: 0 })))
+    }
+
+    fn call<T>(
+        &self,
+        operation: Operation,
+        name: &str,
+        call: impl FnOnce(&mut State) -> Result<T, io::ErrorKind>,
+    ) -> Result<T, DiskError> {
+        let mut state = self.0.lock();
+        state.calls += 1;
+        match &mut state.calls_left {
+            Some(0) => return Err(error(operation, name, io::ErrorKind::BrokenPipe)),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        call(&mut state).map_err(|kind| error(operation, name, kind))
+    }
+}
+
+impl Content {
+    fn crash(&self, random: &mut Random) -> Self {
+        let mut bytes = self.durable.clone();
+        if random.below(2) == 0 {
+            bytes.resize(self.bytes.len(), 0);
+        }
+        // Often all or nothing of what was not synced is there, not always a mixture.
+        let odds = [0, 1, 5, 9, 10][random.below(5) as usize];
+        for &(at, length) in &self.unsynced {
+            let mut sector = at / SECTOR * SECTOR;
+            while sector < at + length {
+                let (from, to) = (sector.max(at), (sector + SECTOR).min(at + length));
+                if random.below(10) < odds && to <= bytes.len() && to <= self.bytes.len() {
+                    bytes[from..to].copy_from_slice(&self.bytes[from..to]);
+                }
+                sector += SECTOR;
+            }
+        }
+        Self { durable: bytes.clone(), bytes, unsynced: Vec::new(), locked: false }
+    }
+}
+
+impl Disk for CrashDisk {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.call(Operation::Open, name, |state| {
+            let content = match (state.files.get(name), how) {
+                (Some(_), Open::New) => return Err(io::ErrorKind::AlreadyExists),
+                (None, Open::Read | Open::Write) => return Err(io::ErrorKind::NotFound),
+                (Some(content), _) => Arc::clone(content),
+                (None, Open::New) => Arc::default(),
+            };
+            state.files.insert(name.to_owned(), Arc::clone(&content));
+            let (disk, name) = (self.clone(), name.to_owned());
+            Ok(Box::new(CrashFile { disk, name, content, locks: Mutex::new(false) }) as Box<_>)
+        })
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.call(Operation::List, ".", |state| Ok(state.files.keys().cloned().collect()))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        self.call(Operation::Inspect, name, |state| Ok(state.files.contains_key(name)))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.call(Operation::Remove, name, |state| {
+            state.files.remove(name).map(drop).ok_or(io::ErrorKind::NotFound)
+        })
+    }
+
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        self.call(Operation::Sync, ".", |state| {
+            state.durable_files = state.files.clone();
+            Ok(())
+        })
+    }
+}
+
+#[derive(Debug)]
+struct CrashFile {
+    disk: CrashDisk,
+    name: String,
+    content: Shared,
+    locks: Mutex<bool>,
+}
+
+impl Drop for CrashFile {
+    fn drop(&mut self) {
+        if *self.locks.lock() {
+            self.content.lock().locked = false;
+        }
+    }
+}
+
+impl CrashFile {
+    fn call<T>(
+        &self,
+        operation: Operation,
+        call: impl FnOnce(&mut Content) -> Result<T, io::ErrorKind>,
+    ) -> Result<T, DiskError> {
+        self.disk.call(operation, &self.name, |_| call(&mut self.content.lock()))
+    }
+}
+
+impl DiskFile for CrashFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        self.call(Operation::Read, |content| {
+            let bytes = content.bytes.get(offset as usize..offset as usize + out.len());
+            out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.call(Operation::Write, |content| {
+            let (at, end) = (offset as usize, offset as usize + bytes.len());
+            let length = content.bytes.len().max(end);
+            content.bytes.resize(length, 0);
+            content.bytes[at..end].copy_from_slice(bytes);
+            content.unsynced.push((at, bytes.len()));
+            Ok(())
+        })
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.call(Operation::Sync, |content| {
+            content.durable = content.bytes.clone();
+            content.unsynced.clear();
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        self.call(Operation::SetLen, |content| {
+            content.bytes.resize(bytes as usize, 0);
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        self.call(Operation::Inspect, |content| Ok(content.bytes.len() as u64))
+    }
+
+    fn try_lock(&self) -> Result<bool, DiskError> {
+        self.call(Operation::Lock, |content| {
+            let mut locks = self.locks.lock();
+            let taken = *locks || !content.locked;
+            (*locks, content.locked) = (taken, true);
+            Ok(taken)
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Every byte of a log is spoilt in turn: the newest group is a torn tail, everything before it is
+//! refused with its place, and lost only if that is accepted.
+
+use super::*;
+use crate::disk::{DiskFile, MemDisk, Open};
+
+const FIRST: u64 = 8192;
+
+fn overwrite(disk: &MemDisk, file: &str, offset: u64, bytes: &[u8]) {
+    disk.open(file, Open::Write).unwrap().write_at(bytes, offset).unwrap();
+}
+
+fn read(disk: &MemDisk, file: &str) -> Vec<u8> {
+    let file: Box<dyn DiskFile> = disk.open(file, Open::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// A disk with the same files.
+fn copy(disk: &MemDisk) -> MemDisk {
+    let other = MemDisk::new();
+    for name in disk.list().unwrap() {
+        drop(other.open(&name, Open::New).unwrap());
+        overwrite(&other, &name, 0, &read(disk, &name));
+    }
+    other
+}
+
+/// A log with groups 1 (empty), 2, 3 and 4, of one block each but 4, which has two; each synced.
+fn log() -> MemDisk {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    for bytes in [&[2; 100][..], &[3; 400], &[4; 900]] {
+        writer.append_group(&[bytes], 1, None).unwrap();
+        writer.sync().unwrap();
+    }
+    disk
+}
+
+#[test]
+fn every_spoilt_byte_is_cut_or_refused() {
+    let disk = log();
+    let whole = read(&disk, "log-000001");
+    // Where each group begins and its records end.
+    let extents = [(FIRST, 64), (FIRST + 512, 164), (FIRST + 1024, 464), (FIRST + 1536, 964)];
+    for (position, &(begin, bytes)) in extents.iter().enumerate() {
+        let number = position as u64 + 1;
+        for offset in (begin..begin + bytes).step_by(if bytes > 500 { 7 } else { 1 }) {
+            let disk = copy(&disk);
+            overwrite(&disk, "log-000001", offset, &[whole[offset as usize] ^ 0x40]);
+            if number == 4 {
+                // Nobody vouches for the newest group.
+                let (recovered, groups) = recovered(&disk);
+                assert_eq!(groups.len(), 2, "offset {offset}");
+                let cut = recovered.cut.unwrap();
+                assert_eq!((cut.group, cut.offset, cut.damage), (4, begin, None));
+                assert!(cut.torn_bytes >= 512);
+                continue;
+            }
+            match recover_with(&disk, RecoverOptions::default()).unwrap_err() {
+                LogFailure::Damaged { file, offset: found, group, what } => {
+                    assert_eq!((file.as_str(), found, group), ("log-000001", begin, number));
+                    assert!(what.contains("durable"), "{what}");
+                }
+                other => panic!("offset {offset}: {other}"),
+            }
+            let lossy = RecoverOptions { accept_loss: true, ..RecoverOptions::default() };
+            let (recovered, groups) = recover_with(&disk, lossy).unwrap();
+            assert_eq!(groups.len() as u64, number.saturating_sub(2), "offset {offset}");
+            assert!(recovered.cut.unwrap().damage.is_some());
+            drop(recovered.writer);
+            let (again, same) = super::recovered(&disk);
+            assert_eq!((groups, again.cut), (same, None), "the loss was accepted once");
+        }
+    }
+}
+
+#[test]
+fn a_seal_vouches_for_the_newest_group() {
+    let disk = log();
+    recovered(&disk).0.writer.seal().unwrap();
+    overwrite(&disk, "log-000001", FIRST + 1536 + 500, &[0]);
+    let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
+    assert!(matches!(refused, LogFailure::Damaged { group: 4, .. }), "{refused}");
+}
+
+/// The tail is torn after each of its bytes; once what was left is cut, it never comes back.
+#[test]
+fn a_torn_tail_is_cut_for_good() {
+    let disk = log();
+    let whole = read(&disk, "log-000001");
+    let begin = FIRST + 1536;
+    for kept in (0..964).step_by(3) {
+        let disk = copy(&disk);
+        let torn = begin + kept;
+        overwrite(&disk, "log-000001", torn, &vec![0; 1024 - kept as usize]);
+        let (first, groups) = recovered(&disk);
+        assert_eq!(groups.len(), 2);
+        assert_eq!(first.cut.is_some(), kept > 0);
+        drop(first.writer);
+        // The device finds the rest of the torn group after all.
+        let block_2 = &whole[begin as usize + 512..begin as usize + 1024];
+        overwrite(&disk, "log-000001", begin + 512, block_2);
+        let (second, same) = recovered(&disk);
+        assert_eq!((same, second.writer.epoch()), (groups, 3), "kept {kept}");
+    }
+}
+
+/// Groups 5 and 6 of the first epoch reached the disk, 4 did not: after the cut of 4 the others are
+/// intact, in place, and in the right distance, but of an older epoch.
+#[test]
+fn groups_of_an_older_epoch_never_come_back() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    writer.append_group(&[b"two"], 1, None).unwrap();
+    writer.append_group(&[b"three"], 1, None).unwrap();
+    writer.sync().unwrap();
+    for records in [b"4th", b"5th", b"6th"] {
+        writer.append_group(&[records], 1, None).unwrap();
+    }
+    drop(writer);
+    overwrite(&disk, "log-000001", FIRST + 3 * 512, &[0; 512]);
+    let (first, groups) = recovered(&disk);
+    assert_eq!(groups.len(), 2);
+    assert_eq!(first.cut.as_ref().map(|cut| (cut.group, cut.torn_bytes)), Some((4, 1024)));
+    drop(first);
+    let (second, same) = recovered(&disk);
+    assert_eq!((same, second.cut, second.writer.newest()), (groups, None, 5));
+}
+
+#[test]
+fn a_group_from_elsewhere_is_no_group() {
+    let disk = log();
+    let whole = read(&disk, "log-000001");
+    let third = &whole[FIRST as usize + 1024..FIRST as usize + 1536];
+    overwrite(&disk, "log-000001", FIRST + 512, third);
+    let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
+    assert!(matches!(refused, LogFailure::Damaged { group: 2, .. }), "{refused}");
+}
+
+#[test]
+fn segments_that_are_missing_short_or_spoilt_are_refused() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    for _ in 0..20 {
+        writer.append_group(&[&[5; 2_000]], 1, None).unwrap();
+        writer.sync().unwrap();
+    }
+    drop(writer);
+    let lossy = RecoverOptions { accept_loss: true, ..RecoverOptions::default() };
+    let spoils: [fn(&MemDisk); 4] = [
+        |disk| disk.remove("log-000002").unwrap(),
+        |disk| disk.open("log-000002", Open::Write).unwrap().set_len(10_000).unwrap(),
+        |disk| {
+            overwrite(disk, "log-000002", 17, &[9]);
+            overwrite(disk, "log-000002", 4096 + 17, &[9]);
+        },
+        |disk| overwrite(disk, "log-000002", 0, &[0; 8192]),
+    ];
+    for (case, spoil) in spoils.into_iter().enumerate() {
+        let disk = copy(&disk);
+        spoil(&disk);
+        let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
+        assert!(matches!(refused, LogFailure::Damaged { .. }), "case {case}: {refused}");
+        let (recovered, groups) = recover_with(&disk, lossy).unwrap();
+        assert!(groups.len() < 6 && recovered.cut.unwrap().damage.is_some(), "case {case}");
+        drop(recovered.writer);
+        let (_, same) = super::recovered(&disk);
+        assert_eq!(same, groups, "case {case}");
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let disk = log();
+    for copy in [0, 4096] {
+        overwrite(&disk, "log-000001", copy + 8, &[9]);
+    }
+    let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
+    assert_eq!(refused, LogFailure::OtherVersion { file: "log-000001".to_owned(), found: 9 });
+}
+
+#[test]
+fn what_cannot_be_replayed_is_told_with_its_group() {
+    let disk: Arc<dyn Disk> = Arc::new(log());
+    let mut replay = |number, _: &[u8]| match number {
+        3 => Err("no such table".to_owned()),
+        _ => Ok(()),
+    };
+    let options = RecoverOptions::default();
+    let refused = recover(disk, SETTINGS, options, &mut replay, &mut |_| {}).unwrap_err();
+    assert_eq!(refused, LogFailure::Replay { group: 3, what: "no such table".to_owned() });
+}

@@ -1,0 +1,53 @@
+//! The log on a disk: what is synced is found, what is torn is cut, what is damaged is refused.
+//!
+//! Here: what the tests share.
+
+mod crash_disk;
+mod damage;
+mod model;
+mod space;
+mod writer;
+
+use super::*;
+use crate::disk::Disk;
+use crate::memory::test_random::Random;
+use crate::sync::Arc;
+use crash_disk::CrashDisk;
+
+const SETTINGS: LogSettings = LogSettings {
+    segment_bytes: 16 << 10,
+    block_bytes: 512,
+    segments_ahead: 1,
+    log_bytes_max: u64::MAX,
+    direct: true,
+};
+
+/// Groups as they were replayed.
+type Groups = Vec<(GroupNumber, Vec<u8>)>;
+
+fn recover_with(
+    disk: &(impl Disk + Clone + 'static),
+    options: RecoverOptions,
+) -> Result<(Recovered, Groups), LogFailure> {
+    let mut groups = Groups::new();
+    let mut replay = |number, records: &[u8]| {
+        groups.push((number, records.to_vec()));
+        Ok(())
+    };
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let recovered = recover(disk, SETTINGS, options, &mut replay, &mut |_| {})?;
+    Ok((recovered, groups))
+}
+
+fn recovered(disk: &(impl Disk + Clone + 'static)) -> (Recovered, Groups) {
+    recover_with(disk, RecoverOptions::default()).unwrap()
+}
+
+fn create(disk: &(impl Disk + Clone + 'static)) -> LogWriter {
+    LogWriter::create(Arc::new(disk.clone()), SETTINGS).unwrap()
+}
+
+/// `length` bytes that no two groups share.
+fn records(random: &mut Random, length: usize) -> Vec<u8> {
+    (0..length).map(|_| random.next() as u8).collect()
+}

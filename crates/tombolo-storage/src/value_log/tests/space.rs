@@ -1,0 +1,114 @@
+//! Room is promised before it is needed; a full disk refuses and, with room, goes on.
+
+use super::*;
+use crate::disk::MemDisk;
+
+#[test]
+fn a_full_disk_refuses_before_anything_is_written() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    writer.preparer().prepare().unwrap();
+    let files = 2 * SETTINGS.segment_bytes;
+    disk.set_capacity_bytes(Some(files));
+    let mut written = 0;
+    let full = loop {
+        match writer.append_group(&[&[1; 500]], 1, None) {
+            Ok(_) => written += 1,
+            Err(failure) => break failure,
+        }
+    };
+    assert!(full.is_full() && full.to_string().contains("full"), "{full}");
+    assert!(written > 10, "{written}");
+    writer.sync().unwrap();
+    writer.seal().unwrap();
+    assert!(matches!(writer.space().reserve(500), Err(NoRoom::Device(_))));
+    disk.set_capacity_bytes(Some(2 * files));
+    writer.append_group(&[b"there is room again"], 1, None).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let (again, groups) = recovered(&disk);
+    assert_eq!(groups.len(), written + 1);
+    assert_eq!(again.cut, None);
+}
+
+#[test]
+fn a_limit_refuses_until_segments_are_released() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+    let settings = LogSettings { log_bytes_max: 3 * SETTINGS.segment_bytes, ..SETTINGS };
+    let mut writer = LogWriter::create(disk, settings).unwrap();
+    let full = loop {
+        if let Err(failure) = writer.append_group(&[&[1; 3_000]], 1, None) {
+            break failure;
+        }
+    };
+    assert!(full.to_string().contains("log_bytes_max"), "{full}");
+    writer.sync().unwrap();
+    assert_eq!(writer.release_before(writer.durable()), 2);
+    writer.append_group(&[&[1; 3_000]], 1, None).unwrap();
+}
+
+#[test]
+fn what_is_reserved_is_there() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    let (space, preparer) = (writer.space(), writer.preparer());
+    assert!(preparer.is_wanted());
+    assert!(preparer.prepare().unwrap());
+    assert!(!preparer.is_wanted() && !preparer.prepare().unwrap());
+    disk.set_capacity_bytes(Some(0));
+    let before = space.available_bytes();
+    let given_back = space.reserve(1_500).unwrap();
+    let mut reservations = Vec::new();
+    while let Ok(reservation) = space.reserve(700) {
+        reservations.push(reservation);
+    }
+    drop(given_back);
+    assert!(space.reserve(700).is_ok());
+    assert!(!reservations.is_empty());
+    for reservation in reservations {
+        let bytes = reservation.bytes() as usize;
+        writer.append_group(&[&vec![3; bytes]], 1, Some(reservation)).unwrap();
+        writer.sync().unwrap();
+    }
+    assert!(space.available_bytes() < before);
+    let short = space.reserve(10).unwrap();
+    let full = writer.append_group(&[&[1; 20_000]], 1, Some(short)).unwrap_err();
+    assert!(full.is_full(), "{full}");
+    let left = space.available_bytes();
+    assert!(writer.usage().written_bytes + left <= before + 512, "the first group took a block");
+}
+
+#[test]
+fn no_room_yet_is_not_full() {
+    let disk = MemDisk::new();
+    let writer = create(&disk);
+    let space = writer.space();
+    assert_eq!(space.reserve(20_000).unwrap_err(), NoRoom::NotReady);
+    for _ in 0..4 {
+        // Two segments more than are kept ready, but no more than one at a time.
+        _ = writer.preparer().prepare().unwrap();
+    }
+    assert!(space.reserve(3_000).is_ok());
+    disk.set_capacity_bytes(Some(0));
+    let settings = LogSettings { segments_ahead: 3, ..SETTINGS };
+    let disk = MemDisk::new();
+    let writer = LogWriter::create(Arc::new(disk.clone()), settings).unwrap();
+    disk.set_capacity_bytes(Some(settings.segment_bytes));
+    assert!(writer.preparer().prepare().unwrap_err().is_full());
+    assert!(matches!(writer.space().reserve(20_000), Err(NoRoom::Device(_))));
+    disk.set_capacity_bytes(None);
+    assert!(writer.preparer().prepare().unwrap());
+}
+
+#[test]
+fn a_failed_preparation_is_final() {
+    use crate::disk::{Fault, Operation};
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    let kind = std::io::ErrorKind::Other;
+    disk.set_fault(Some(Fault { operation: Operation::Sync, after: 0, kind }));
+    let failure = writer.preparer().prepare().unwrap_err();
+    disk.set_fault(None);
+    assert_eq!(writer.append_group(&[b"x"], 1, None), Err(failure.clone()));
+    assert_eq!(writer.preparer().prepare(), Err(failure));
+}

@@ -1,0 +1,442 @@
+//! `LogWriter`: writes groups one behind the other and makes them durable.
+//!
+//! ```text
+//!             append_group                    sync
+//!   durable ──────────────► written, newest ────────► durable = newest
+//!      │                        │                         │
+//!      │                        └── a failed write or sync ──► failed: nothing ever again
+//!      └── seal: an empty group that says the newest one is durable
+//! ```
+//!
+//! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a sync takes one `fdatasync`, and
+//! one more for each segment left behind since the last one. Every group says which one was known to
+//! be durable when it was written: that is how recovery tells a torn tail from damage, so the newest
+//! group is vouched for only by its successor. [`LogWriter::seal`] makes that one when nothing else
+//! is there to be written.
+//!
+//! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
+//! holds a group is written once; `durable` never exceeds what a successful sync covered.
+
+use super::aligned::AlignedBuffer;
+use super::group::{Group, HEADER_BYTES};
+use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
+use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
+use super::space::{Pool, Preparer, Reservation, Shared, Space};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::plant::{self, Plant};
+use crate::sync::Arc;
+
+/// The file that is locked while a database is open.
+pub const LOCK_FILE: &str = "lock";
+
+/// A segment that was written to the end.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) segment: Segment,
+    /// The newest group that begins in it.
+    pub(super) last: GroupNumber,
+    /// Whether records that begin in it go on in the next segment.
+    pub(super) runs_on: bool,
+    /// Whether all of it is on the device.
+    pub(super) is_synced: bool,
+}
+
+/// Where the chain of groups ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// The newest group.
+    pub(super) newest: GroupNumber,
+    pub(super) checksum: u32,
+    pub(super) transactions: u64,
+    /// The epoch of the groups that will be written.
+    pub(super) epoch: u32,
+    /// Where in the current segment the next group begins.
+    pub(super) at: u64,
+}
+
+/// Writes a log. See the module's head.
+#[derive(Debug)]
+pub struct LogWriter {
+    shared: Arc<Shared>,
+    /// Holds the lock on the directory.
+    _lock: Box<dyn DiskFile>,
+    current: Segment,
+    closed: Vec<Closed>,
+    tail: Tail,
+    durable: GroupNumber,
+    /// Whether the newest group is durable and a later one says so, or is empty itself.
+    is_sealed: bool,
+    buffer: AlignedBuffer,
+    failure: Option<LogFailure>,
+    usage: LogUsage,
+}
+
+/// Locks the directory.
+///
+/// # Errors
+/// When it is in use or the disk fails.
+pub(super) fn lock(disk: &dyn Disk) -> Result<Box<dyn DiskFile>, LogFailure> {
+    let file = match disk.open(LOCK_FILE, Open::Write) {
+        Err(error) if error.is_not_found() => match disk.open(LOCK_FILE, Open::New) {
+            // Another process made it in between.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                disk.open(LOCK_FILE, Open::Write)?
+            }
+            made => made?,
+        },
+        found => found?,
+    };
+    match file.try_lock()? {
+        true => Ok(file),
+        false => Err(LogFailure::InUse { file: file.name().to_owned() }),
+    }
+}
+
+impl LogWriter {
+    /// Makes a log in a directory that has none.
+    ///
+    /// # Errors
+    /// `Exists`, `InUse`, `Full`, `Settings`, or `Disk`.
+    pub fn create(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<Self, LogFailure> {
+        settings.check()?;
+        let lock = lock(&*disk)?;
+        if let Some(file) = disk.list()?.into_iter().find(|name| file_number(name).is_some()) {
+            return Err(LogFailure::Exists { file });
+        }
+        let tail = Tail { newest: 0, checksum: 0, transactions: 0, epoch: 1, at: 0 };
+        let pool = Pool { next_sequence: 1, next_number: 1, ..Pool::default() };
+        Self::start(disk, settings, lock, pool, tail, None, Vec::new())
+    }
+
+    /// A writer that goes on at `tail`, in `current` if there is one; its first group, which begins
+    /// the epoch, is durable when this returns.
+    pub(super) fn start(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        lock: Box<dyn DiskFile>,
+        pool: Pool,
+        mut tail: Tail,
+        current: Option<Segment>,
+        closed: Vec<Closed>,
+    ) -> Result<Self, LogFailure> {
+        let shared = Arc::new(Shared::new(disk, settings, pool));
+        if let Some(segment) = &current {
+            shared.add(&segment.header, tail.at);
+        }
+        let reservation = shared.reserve_now(0)?;
+        let current = match current {
+            Some(segment) => segment,
+            None => {
+                tail.at = FIRST_GROUP_OFFSET;
+                shared.pool(|pool| pool.ready.pop_front()).expect("room was just reserved")
+            }
+        };
+        let usage = LogUsage { is_direct: current.is_direct(), ..LogUsage::default() };
+        let durable = tail.newest;
+        let mut writer = Self {
+            shared,
+            _lock: lock,
+            current,
+            closed,
+            tail,
+            durable,
+            is_sealed: true,
+            buffer: AlignedBuffer::default(),
+            failure: None,
+            usage,
+        };
+        if !plant::is(Plant::TailNotCut) {
+            writer.write_groups(&[], true, reservation)?;
+            writer.sync()?;
+            writer.is_sealed = true;
+        }
+        Ok(writer)
+    }
+
+    /// Writes zeros from the end of the newest group up to `to` in its segment.
+    pub(super) fn wipe(&mut self, to: u64) -> Result<(), LogFailure> {
+        if to <= self.tail.at {
+            return Ok(());
+        }
+        let wiped = self.current.wipe(self.tail.at, to);
+        wiped.map_err(|error| fail(&mut self.failure, error))
+    }
+
+    /// Where room for groups is reserved.
+    pub fn space(&self) -> Space {
+        Space(Arc::clone(&self.shared))
+    }
+
+    /// What makes segments ready.
+    pub fn preparer(&self) -> Preparer {
+        Preparer(Arc::clone(&self.shared))
+    }
+
+    /// The newest group written, durable or not.
+    pub fn newest(&self) -> GroupNumber {
+        self.tail.newest
+    }
+
+    /// The newest group known to be durable.
+    pub fn durable(&self) -> GroupNumber {
+        self.durable
+    }
+
+    /// How many times the log was opened, this one included.
+    pub fn epoch(&self) -> u32 {
+        self.tail.epoch
+    }
+
+    /// Transactions logged since the log was made.
+    pub fn transactions(&self) -> u64 {
+        self.tail.transactions
+    }
+
+    /// Why nothing is written any more.
+    pub fn failure(&self) -> Option<&LogFailure> {
+        self.failure.as_ref()
+    }
+
+    /// What was done so far.
+    pub fn usage(&self) -> LogUsage {
+        self.usage
+    }
+
+    /// Writes `records`, one part behind the other, as one group: after a restart all of it is found,
+    /// or nothing. `transactions` is how many they hold. Nothing is durable before [`Self::sync`].
+    ///
+    /// Answers the group's number; when records had to be spread over several groups, the last one's.
+    ///
+    /// # Errors
+    /// `Full`: nothing was written, and the same call may succeed later. Cannot happen when
+    /// `reservation` covers the records. Everything else is final.
+    pub fn append_group(
+        &mut self,
+        records: &[&[u8]],
+        transactions: u64,
+        reservation: Option<Reservation>,
+    ) -> Result<GroupNumber, LogFailure> {
+        self.refuse_if_failed()?;
+        let bytes: u64 = records.iter().map(|part| part.len() as u64).sum();
+        assert!(bytes > 0, "an empty group is written by seal alone");
+        let reservation = match reservation {
+            Some(mut reservation) => {
+                if reservation.bytes() < bytes {
+                    reservation.raise(bytes)?;
+                }
+                reservation
+            }
+            None => self.shared.reserve_now(bytes)?,
+        };
+        self.tail.transactions += transactions;
+        self.write_groups(records, false, reservation)?;
+        self.is_sealed = false;
+        Ok(self.tail.newest)
+    }
+
+    /// Makes everything written so far durable; answers the newest group that is.
+    ///
+    /// # Errors
+    /// Final: what of the groups since the last sync survives is unknown.
+    pub fn sync(&mut self) -> Result<GroupNumber, LogFailure> {
+        self.refuse_if_failed()?;
+        let newest = self.tail.newest;
+        if newest == self.durable {
+            return Ok(newest);
+        }
+        for closed in self.closed.iter_mut().rev().take_while(|closed| !closed.is_synced) {
+            let synced = sync_file(&*closed.segment.file, &mut self.usage);
+            synced.map_err(|error| fail(&mut self.failure, error))?;
+            closed.is_synced = true;
+        }
+        let synced = sync_file(&*self.current.file, &mut self.usage);
+        synced.map_err(|error| fail(&mut self.failure, error))?;
+        self.durable = newest;
+        Ok(newest)
+    }
+
+    /// Whether everything that is durable is also vouched for, so that damage to it will be noticed.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    /// Writes an empty group, and makes it durable, if the newest group is not vouched for yet: to be
+    /// called when nothing else is there to be written. Without room it does nothing.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn seal(&mut self) -> Result<GroupNumber, LogFailure> {
+        let newest = self.sync()?;
+        if self.is_sealed {
+            return Ok(newest);
+        }
+        match self.shared.reserve_now(0) {
+            Ok(reservation) => {
+                self.write_groups(&[], false, reservation)?;
+                self.is_sealed = true;
+                self.sync()
+            }
+            Err(LogFailure::Full(_)) => Ok(newest),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Gives segments back whose groups are all older than `group`: nobody will replay from one of
+    /// them. They are used again. Says how many.
+    pub fn release_before(&mut self, group: GroupNumber) -> usize {
+        let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
+        let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
+        // What begins in a segment that is kept is kept from its beginning.
+        let count = self.closed[..older].iter().rposition(|closed| !closed.runs_on);
+        let count = count.map_or(0, |last| last + 1);
+        let released = self.closed.drain(..count).map(|closed| closed.segment);
+        self.shared.pool(|pool| pool.spare.extend(released));
+        count
+    }
+
+    fn refuse_if_failed(&mut self) -> Result<(), LogFailure> {
+        if self.failure.is_none() {
+            // A preparer's failure is the writer's too.
+            self.failure = self.shared.pool(|pool| pool.failure.clone());
+        }
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Writes `records` behind the newest group, in as many groups as segments have room for.
+    fn write_groups(
+        &mut self,
+        records: &[&[u8]],
+        starts_epoch: bool,
+        mut reservation: Reservation,
+    ) -> Result<(), LogFailure> {
+        let mut rest: usize = records.iter().map(|part| part.len()).sum();
+        let mut source = Parts { parts: records, at: 0 };
+        let mut continues = false;
+        // What fits one segment lies in one: only what does not is spread.
+        let needed = (HEADER_BYTES + rest) as u64;
+        let left = self.current.header.segment_bytes - self.tail.at;
+        let is_long = needed > self.current.header.capacity();
+        if left < needed && !is_long {
+            reservation.spend(left);
+            self.next_segment(false);
+        }
+        loop {
+            if self.tail.at == self.current.header.segment_bytes {
+                self.next_segment(continues);
+            }
+            let room = (self.current.header.segment_bytes - self.tail.at) as usize;
+            let length = rest.min(room - HEADER_BYTES);
+            rest -= length;
+            let role = Role { more: rest > 0, continues, starts_epoch };
+            reservation.spend(self.write_group(&mut source, length, role)?);
+            if rest == 0 {
+                return Ok(());
+            }
+            continues = true;
+        }
+    }
+
+    /// Writes one group with the next `length` bytes of `source`; answers how many bytes it took.
+    fn write_group(
+        &mut self,
+        source: &mut Parts<'_>,
+        length: usize,
+        Role { more, continues, starts_epoch }: Role,
+    ) -> Result<u64, LogFailure> {
+        let number = self.tail.newest + 1;
+        let group = Group {
+            number,
+            sequence: self.current.header.sequence,
+            offset: self.tail.at,
+            watermark: if plant::is(Plant::WatermarkAhead) { number } else { self.durable },
+            transactions: self.tail.transactions,
+            epoch: self.tail.epoch,
+            previous: self.tail.checksum,
+            length: length as u32,
+            more,
+            starts_epoch,
+            continues,
+        };
+        let block_bytes = self.current.header.block_bytes as usize;
+        let bytes = group.bytes().next_multiple_of(block_bytes);
+        let buffer = self.buffer.first(bytes);
+        let (used, padding) = buffer.split_at_mut(group.bytes());
+        source.read(&mut used[HEADER_BYTES..]);
+        padding.fill(0);
+        let checksum = group.encode(used);
+        let written = self.current.file.write_at(buffer, self.tail.at);
+        if let Err(error) = written
+            && !plant::is(Plant::ForgottenWriteFailure)
+        {
+            return Err(fail(&mut self.failure, error));
+        }
+        (self.tail.newest, self.tail.checksum) = (number, checksum);
+        self.tail.at += bytes as u64;
+        self.usage.groups += 1;
+        self.usage.writes += 1;
+        self.usage.record_bytes += length as u64;
+        self.usage.written_bytes += bytes as u64;
+        Ok(bytes as u64)
+    }
+
+    /// Goes on in the next segment that is ready. Room was reserved, so there is one.
+    fn next_segment(&mut self, runs_on: bool) {
+        let next = self.shared.pool(|pool| pool.ready.pop_front());
+        let next = next.expect("room was reserved in a segment that is not ready");
+        let segment = std::mem::replace(&mut self.current, next);
+        let is_synced = plant::is(Plant::UnsyncedSegmentChange) || self.durable == self.tail.newest;
+        self.closed.push(Closed { segment, last: self.tail.newest, runs_on, is_synced });
+        self.tail.at = FIRST_GROUP_OFFSET;
+        self.usage.is_direct = self.current.is_direct();
+    }
+}
+
+/// Remembers that the disk failed, for ever.
+fn fail(failure: &mut Option<LogFailure>, error: DiskError) -> LogFailure {
+    failure.insert(LogFailure::Disk(error)).clone()
+}
+
+fn sync_file(file: &dyn DiskFile, usage: &mut LogUsage) -> Result<(), DiskError> {
+    usage.syncs += 1;
+    if plant::is(Plant::SkippedFsync) {
+        return Ok(());
+    }
+    match file.sync() {
+        Err(_) if plant::is(Plant::RetriedFsync) => file.sync(),
+        result => result,
+    }
+}
+
+/// What a group is among others; see the flags in `group.rs`.
+struct Role {
+    more: bool,
+    continues: bool,
+    starts_epoch: bool,
+}
+
+/// Several byte strings read as one.
+struct Parts<'a> {
+    parts: &'a [&'a [u8]],
+    /// Where in the first one reading goes on.
+    at: usize,
+}
+
+impl Parts<'_> {
+    /// Fills `out`, which is no longer than what is left.
+    fn read(&mut self, mut out: &mut [u8]) {
+        while !out.is_empty() {
+            let [part, rest @ ..] = self.parts else {
+                unreachable!("more bytes are asked for than there are")
+            };
+            let part = &part[self.at..];
+            let length = part.len().min(out.len());
+            let (head, tail) = out.split_at_mut(length);
+            head.copy_from_slice(&part[..length]);
+            out = tail;
+            self.at += length;
+            if length == part.len() {
+                (self.parts, self.at) = (rest, 0);
+            }
+        }
+    }
+}
