@@ -3,8 +3,12 @@
 //! | part | bytes |
 //! |---|---|
 //! | name | 2 length, then UTF-8 |
-//! | columns | 2 how many, then each: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0 nullable, 1 hot, 2 has a range); with a range 8 and 8 its ends |
-//! | indexes | 2 how many, then each: name; 1 flags (bit 0 unique, 1 hash); 2 how many columns, 2 each position |
+//! | columns | 2 how many, then each as below |
+//! | indexes | 2 how many, then each as below |
+//!
+//! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
+//! nullable, 1 hot, 2 has a range); with a range 8 and 8 its ends. An index: name; 1 flags (bit 0
+//! unique, 1 hash); 2 how many columns, 2 each position.
 //!
 //! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
 //! 10 bytes, 11 date, 12 timestamp, 13 uuid. All numbers are little-endian.
@@ -52,7 +56,8 @@ pub fn encode(table: &TableDef) -> Vec<u8> {
     for index in &table.indexes {
         put_name(&mut out, &index.name);
         let hash = if index.kind == IndexKind::Hash { HASH } else { 0 };
-        out.push(hash | u8::from(index.unique) * UNIQUE);
+        let unique = if index.unique { UNIQUE } else { 0 };
+        out.push(hash | unique);
         put_count(&mut out, index.columns.len());
         for &column in &index.columns {
             put_count(&mut out, column);

@@ -13,7 +13,7 @@
 //! | 48 | 4 | epoch: how many times the log was opened before and now |
 //! | 52 | 4 | the predecessor's checksum, 0 for none |
 //! | 56 | 4 | bytes of records |
-//! | 60 | 4 | flags: bit 0 the records go on in the next group, bit 1 first group of an epoch, bit 2 its records began in the group before |
+//! | 60 | 4 | flags: bit 0 its records go on in the next group, 1 it begins an epoch, 2 its records began before it |
 //!
 //! A group says where it lies, so that one a disk put elsewhere, or one left over from an earlier use
 //! of its segment, is no group there. Records that a segment has no room for are spread over several

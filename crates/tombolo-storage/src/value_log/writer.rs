@@ -8,11 +8,11 @@
 //!      └── seal: an empty group that says the newest one is durable
 //! ```
 //!
-//! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a sync takes one `fdatasync`, and
-//! one more for each segment left behind since the last one. Every group says which one was known to
-//! be durable when it was written: that is how recovery tells a torn tail from damage, so the newest
-//! group is vouched for only by its successor. [`LogWriter::seal`] makes that one when nothing else
-//! is there to be written.
+//! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a
+//! sync takes one `fdatasync`, and one more for each segment left behind since the last one. Every
+//! group says which one was known to be durable when it was written: that is how recovery tells a
+//! torn tail from damage, so the newest group is vouched for only by its successor.
+//! [`LogWriter::seal`] makes that one when nothing else is there to be written.
 //!
 //! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
 //! holds a group is written once; `durable` never exceeds what a successful sync covered.

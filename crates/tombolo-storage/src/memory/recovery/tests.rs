@@ -152,7 +152,7 @@ fn a_replayed_store_is_the_same_store() {
         let (mut log, mut buffer) = (Vec::new(), LogBuffer::new());
         for _ in 0..4 {
             work(&mut store, &mut random, 60);
-            assert_eq!(store.log_bytes() > 0, true);
+            assert!(store.log_bytes() > 0);
             store.take_log(&mut buffer);
             log.extend_from_slice(buffer.as_slice());
             buffer.clear();
