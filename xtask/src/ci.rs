@@ -2,8 +2,8 @@
 //!
 //! Cheap steps come first, so that most mistakes show within seconds. The first failure ends the run with exit
 //! status 1 and names the command that repeats only it. The whole list has 30 minutes on two cores, therefore:
-//! one release build, and one set of features for all test steps — cargo then reuses every object of the
-//! workspace's tests for the doctests and the command's tests.
+//! one release build, which the command's tests use too; and one set of features for the other test steps, without
+//! the workload in all profiles, which takes minutes to compile — cargo then reuses every object for the doctests.
 //!
 //! It does not retry: a check that fails now and then is a defect to mend.
 
@@ -90,18 +90,20 @@ fn release(_: &Path) -> Option<Invocation> {
 
 fn test(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package| package != "tombolo");
-    Some(Invocation::cargo("test --workspace --lib --bins --examples").with(names))
+    Some(
+        Invocation::cargo("test --workspace --no-default-features --lib --bins --examples")
+            .with(names),
+    )
 }
 
 fn doctest(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo("test --workspace --doc"))
+    Some(Invocation::cargo("test --workspace --no-default-features --doc"))
 }
 
-/// `--workspace` with names instead of `-p tombolo`: another choice of packages could mean other features of
-/// shared dependencies, and a second build of them.
+/// The command as it is shipped, in all profiles.
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package| package == "tombolo");
-    (!names.is_empty()).then(|| Invocation::cargo("test --workspace").with(names))
+    (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
 }
 
 /// Peers are features that nobody else builds; only what depends on them is built again.

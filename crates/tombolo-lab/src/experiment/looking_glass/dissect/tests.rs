@@ -1,9 +1,7 @@
-//! What a dissection covers and refuses, and that every profile leaves the same rows.
-
-use std::collections::BTreeSet;
+//! What a dissection covers and refuses. That every profile leaves the same rows is a test of the
+//! command, which has them all.
 
 use super::*;
-use crate::experiment::looking_glass::result::Measured;
 
 fn scope(ladder: Ladder) -> Scope {
     Scope { ladder, only: None, lattice: false }
