@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    Batch, Builder, Call, Durability, Executor, GroupLog, GroupLogError, Options, Pipeline,
+    Batch, Builder, Call, Cost, Durability, Executor, GroupLog, GroupLogError, Options, Pipeline,
     Records, Room, Statistics,
 };
 use tombolo_engine::settings::{Settings, Source};
@@ -87,14 +87,14 @@ impl GroupLog for Nowhere {
     fn seal(&mut self) -> Result<(), GroupLogError> {
         Ok(())
     }
-    fn room(&mut self) -> Result<Room, GroupLogError> {
-        Ok(Room { bytes: 1 << 40, is_all: true })
+    fn room(&mut self) -> Room {
+        Room { bytes: 1 << 40, is_all: true }
     }
     fn group_bytes_max(&self) -> u64 {
         64 << 20
     }
-    fn group_overhead_bytes(&self) -> u64 {
-        4096
+    fn cost(&self) -> Cost {
+        Cost { per_batch: 4096, per_byte: 1 }
     }
 }
 

@@ -117,9 +117,8 @@ impl<E: Executor> Builder<E> {
         let Options { input_stages, output_stages, spread, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
         let places = Places::new(spread, inputs, output_stages.max(1));
-        // Of a log that has failed already the logging stage will tell.
-        let none = Room { bytes: 0, is_all: false };
-        let room = self.log.as_mut().and_then(|log| unreserved(&mut **log).ok()).unwrap_or(none);
+        let none = Room { bytes: 0, is_all: true };
+        let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let wires = Wires::<E>::new(self.options.queue_max, room, &places);
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         let mut prepare = self.prepare;
@@ -152,7 +151,7 @@ impl<E: Executor> Builder<E> {
                     wires.log_queue.clone(),
                     wires.buffers.clone(),
                     log.group_bytes_max(),
-                    log.group_overhead_bytes(),
+                    log.cost(),
                 );
                 stages.push((place, wires.execution::<true>(self.executor, Some(to_log), cut)));
                 let logging = Logging::new(Parts {
@@ -169,8 +168,8 @@ impl<E: Executor> Builder<E> {
                 });
                 stages.push((places.of(StageKind::Logging, 0), Box::new(logging)));
                 if let Some(maker) = maker {
-                    let queue = wires.log_queue.clone();
-                    stages.push((room_place, Box::new(MakingRoom { maker, queue })));
+                    let (queue, shared) = (wires.log_queue.clone(), wires.shared.clone());
+                    stages.push((room_place, Box::new(MakingRoom { maker, queue, shared })));
                 }
             }
         }

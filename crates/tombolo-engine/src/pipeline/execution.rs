@@ -22,7 +22,7 @@ use tombolo_storage::sync::Mutex;
 
 use super::call::{Call, Refusal, Reply, panic_message};
 use super::executor::{Batch, Executor, Logged, Replies};
-use super::log::Records;
+use super::log::{Cost, Records};
 use super::logging::LogBatch;
 use super::output::{Outbox, Parcel};
 use super::pool::Pool;
@@ -46,7 +46,7 @@ pub(super) struct ToLog<A, B> {
     pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
     pub(super) buffers: Arc<Pool<B>>,
     pub(super) group_bytes_max: u64,
-    pub(super) group_overhead_bytes: u64,
+    pub(super) cost: Cost,
     /// The position behind what was handed to the logging stage.
     pub(super) position: u64,
     /// What was charged for it: records and overhead.
@@ -60,10 +60,10 @@ impl<A, B: Records> ToLog<A, B> {
         queue: Arc<Queue<LogBatch<A, B>>>,
         buffers: Arc<Pool<B>>,
         group_bytes_max: u64,
-        group_overhead_bytes: u64,
+        cost: Cost,
     ) -> Self {
         let (position, charged, held) = (0, 0, None);
-        Self { queue, buffers, group_bytes_max, group_overhead_bytes, position, charged, held }
+        Self { queue, buffers, group_bytes_max, cost, position, charged, held }
     }
 
     /// Hands on what is held; says whether nothing is left.
@@ -171,8 +171,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         let Some(log) = &self.log else { unreachable!("a logged pipeline has a log") };
         let records = log.buffers.take();
         let room_until = self.shared.room_until();
-        let room = room_until.saturating_sub(log.charged);
-        let room = room.saturating_sub(log.group_overhead_bytes).min(log.group_bytes_max);
+        let room = log.cost.fitting(room_until.saturating_sub(log.charged));
+        let room = room.min(log.group_bytes_max);
         let room = match plant::is(Plant::ReservationSkipped) {
             true => u64::MAX,
             false => room,
@@ -265,10 +265,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             self.outbox.parcels.give(answers);
             return;
         }
-        let charge = match record_bytes {
-            0 => 0, // it makes no group
-            bytes => log.group_overhead_bytes + bytes,
-        };
+        let charge = log.cost.of(record_bytes);
         log.charged += charge;
         log.position += record_bytes;
         log.held = Some(LogBatch {

@@ -58,18 +58,46 @@ impl Records for () {
 /// What a log has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// How many bytes still fit, in any grouping, when every batch is counted with
-    /// [`GroupLog::group_overhead_bytes`] on top of its records.
+    /// So many bytes, when every batch is counted at its [`Cost`].
     pub bytes: u64,
     /// Whether that is all: if not, more is being made, and who needs more waits instead of being
     /// refused.
     pub is_all: bool,
 }
 
+/// The most room a batch takes, whichever other batches it is grouped with: headers, padding, what
+/// is left of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes, whatever its length.
+    pub per_batch: u64,
+    /// Bytes for each byte of its records.
+    pub per_byte: u64,
+}
+
+impl Cost {
+    /// What a batch with so many bytes of records takes; nothing without records.
+    pub(super) const fn of(self, record_bytes: u64) -> u64 {
+        match record_bytes {
+            0 => 0,
+            bytes => self.per_batch.saturating_add(bytes.saturating_mul(self.per_byte)),
+        }
+    }
+
+    /// How long the records of one batch may be to fit into so much room.
+    pub(super) const fn fitting(self, room_bytes: u64) -> u64 {
+        room_bytes.saturating_sub(self.per_batch) / self.per_byte
+    }
+}
+
 /// Makes room ahead of its use.
 pub trait RoomMaker: Send {
-    /// Makes some, if some is wanted; says whether it did. May wait for the disk.
-    fn make(&mut self) -> bool;
+    /// Makes some, if some is wanted and there is any to be made; says whether it did. May wait for
+    /// the disk.
+    ///
+    /// # Errors
+    /// Why the log has failed, in words.
+    fn make(&mut self) -> Result<bool, String>;
 }
 
 /// A log that takes groups.
@@ -95,11 +123,8 @@ pub trait GroupLog: Send {
     /// See [`GroupLogError`].
     fn seal(&mut self) -> Result<(), GroupLogError>;
 
-    /// What still fits. If that is less than a batch may need, it makes some first.
-    ///
-    /// # Errors
-    /// See [`GroupLogError`]; never `Full`.
-    fn room(&mut self) -> Result<Room, GroupLogError>;
+    /// What still fits. Asked at every step: it does not wait.
+    fn room(&mut self) -> Room;
 
     /// What makes room ahead of its use, for a thread that has time.
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
@@ -109,7 +134,6 @@ pub trait GroupLog: Send {
     /// The most bytes of records a group holds.
     fn group_bytes_max(&self) -> u64;
 
-    /// The most bytes a group takes beside its records: headers, padding, what is left of a
-    /// segment.
-    fn group_overhead_bytes(&self) -> u64;
+    /// What of its room batches take. Does not change.
+    fn cost(&self) -> Cost;
 }

@@ -167,9 +167,9 @@ impl<A, B: Records> Group<A, B> {
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
 /// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
-pub(super) fn unreserved(log: &mut dyn GroupLog) -> Result<Room, GroupLogError> {
-    let Room { bytes, is_all } = log.room()?;
-    Ok(Room { bytes: bytes.saturating_sub(log.group_overhead_bytes()), is_all })
+pub(super) fn unreserved(log: &mut dyn GroupLog) -> Room {
+    let Room { bytes, is_all } = log.room();
+    Room { bytes: bytes.saturating_sub(log.cost().per_batch), is_all }
 }
 
 /// What the logging stage is made of.
@@ -387,10 +387,7 @@ impl<A, B: Records> Logging<A, B> {
 
     /// Tells the execution stage how much room there is.
     fn publish_room(&mut self) {
-        let room = match unreserved(&mut *self.parts.log) {
-            Ok(room) => room,
-            Err(error) => return self.fail(&error.to_string()),
-        };
+        let room = unreserved(&mut *self.parts.log);
         let room_until = self.charged.saturating_add(room.bytes);
         self.parts.shared.set_room(room, self.charged);
         if room_until > self.room_until || room.is_all {

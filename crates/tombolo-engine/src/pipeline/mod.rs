@@ -21,6 +21,7 @@
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
 //! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
+//! | `value_log.rs` | the value log behind that trait |
 //! | `assembly.rs` | wiring, starting, closing |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
@@ -50,6 +51,7 @@ mod room;
 mod shared;
 mod signal;
 mod statistics;
+mod value_log;
 
 pub use assembly::{Builder, Closed, Pipeline};
 pub(crate) use call::panic_message;
@@ -57,12 +59,13 @@ pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
-pub use log::{GroupLog, GroupLogError, Records, Room, RoomMaker};
+pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 pub use logging::{FlushObserver, GroupPolicy};
 pub use options::{Options, Spread};
 pub use queue::{Load, NotPut, Queue};
 pub use signal::Signal;
 pub use statistics::{Busy, Flush, Statistics};
+pub use value_log::ValueLogGroups;
 
 /// What a step of a stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

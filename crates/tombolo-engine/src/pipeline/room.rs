@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::log::{Records, RoomMaker};
 use super::logging::LogBatch;
 use super::queue::Queue;
+use super::shared::Shared;
 use super::{Stage, StageKind, Step};
 
 /// The room stage.
@@ -16,6 +17,7 @@ pub(super) struct MakingRoom<A, B> {
     pub(super) maker: Box<dyn RoomMaker>,
     /// The log queue: its end is the end of this stage, too.
     pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
+    pub(super) shared: Arc<Shared<A>>,
 }
 
 impl<A: Send + 'static, B: Records> Stage for MakingRoom<A, B> {
@@ -27,11 +29,18 @@ impl<A: Send + 'static, B: Records> Stage for MakingRoom<A, B> {
         if !self.queue.is_open() {
             return Step::Ended;
         }
-        if self.maker.make() {
-            self.queue.wake(); // the logging stage tells of the room
-            return Step::Progress;
+        if self.shared.poison().is_some() {
+            return Step::IdleUntil(None);
         }
-        Step::IdleUntil(None)
+        let made = self.maker.make();
+        if made == Ok(false) {
+            return Step::IdleUntil(None);
+        }
+        if let Err(reason) = made {
+            self.shared.set_poison(&reason);
+        }
+        self.queue.wake(); // the logging stage tells of it
+        Step::Progress
     }
 
     fn retire(self: Box<Self>) {}

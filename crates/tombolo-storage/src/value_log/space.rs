@@ -230,6 +230,11 @@ impl Space {
         self.0.reserve(bytes)
     }
 
+    /// The most bytes on the disk that `bytes` bytes of records take, written together.
+    pub fn cost_bytes(&self, bytes: u64) -> u64 {
+        self.0.cost(bytes)
+    }
+
     /// Bytes on the disk that are neither used nor promised.
     pub fn available_bytes(&self) -> u64 {
         self.0.available.load(Ordering::Relaxed)

@@ -209,3 +209,21 @@ fn a_thread_that_waits_for_room_is_woken() {
         }
     }
 }
+
+#[test]
+fn a_failure_to_make_room_reaches_those_that_wait_for_it() {
+    let log = HandLog::new();
+    log.with(|medium| {
+        (medium.room, medium.more_to_come, medium.is_made) = (0, true, true);
+    });
+    let kept = log.clone();
+    let mut world = World::with(options(), move |builder| builder.log(Box::new(log)));
+    world.submit(1, Ask::Add(7, 1), Group);
+    world.settle();
+    assert_eq!(world.replies(), []);
+    kept.with(|medium| medium.fail_making = Some("the disk is gone".to_owned()));
+    assert_eq!(world.step(StageKind::Room), Step::Progress);
+    world.settle();
+    let poisoned = Reply::Refused(Refusal::Poisoned("the disk is gone".into()));
+    assert_eq!(world.replies(), [(1, poisoned)]);
+}

@@ -49,6 +49,7 @@ struct Medium {
     more_to_come: bool,
     is_made: bool,
     making: u64,
+    fail_making: Option<String>,
     fail_append: Option<GroupLogError>,
     fail_sync: Option<GroupLogError>,
 }
@@ -117,8 +118,8 @@ impl GroupLog for HandLog {
         self.sync()
     }
 
-    fn room(&mut self) -> Result<Room, GroupLogError> {
-        Ok(self.with(|medium| Room { bytes: medium.room, is_all: !medium.more_to_come }))
+    fn room(&mut self) -> Room {
+        self.with(|medium| Room { bytes: medium.room, is_all: !medium.more_to_come })
     }
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
         self.with(|medium| medium.is_made).then(|| Box::new(self.clone()) as _)
@@ -126,17 +127,20 @@ impl GroupLog for HandLog {
     fn group_bytes_max(&self) -> u64 {
         GROUP_BYTES_MAX
     }
-    fn group_overhead_bytes(&self) -> u64 {
-        OVERHEAD
+    fn cost(&self) -> Cost {
+        Cost { per_batch: OVERHEAD, per_byte: 1 }
     }
 }
 
 impl RoomMaker for HandLog {
-    fn make(&mut self) -> bool {
+    fn make(&mut self) -> Result<bool, String> {
         self.with(|medium| {
+            if let Some(error) = &medium.fail_making {
+                return Err(error.clone());
+            }
             let made = std::mem::take(&mut medium.making);
             medium.room += made;
-            made > 0
+            Ok(made > 0)
         })
     }
 }

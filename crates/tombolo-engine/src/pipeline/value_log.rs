@@ -1,0 +1,108 @@
+//! The value log as the pipeline's log: storage's `LogWriter` behind [`GroupLog`].
+//!
+//! Room: a batch is charged what it may take on disk however it is grouped, and only what lies in
+//! segments that are ready counts as room, so that an executed batch always finds some. Segments
+//! are made ready by the room stage, which also tries a full disk again.
+//!
+//! Not here: groups, segments, recovery (storage `value_log/`).
+
+use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter, NoRoom, Preparer, Space};
+
+use super::log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
+
+/// The most bytes of records a group holds: a write of some milliseconds.
+const GROUP_BYTES_MAX: u64 = 16 << 20;
+
+impl Records for LogBuffer {
+    fn bytes(&self) -> &[u8] {
+        self.as_slice()
+    }
+    fn transactions(&self) -> u64 {
+        LogBuffer::transactions(self)
+    }
+    fn memory_bytes(&self) -> usize {
+        self.len()
+    }
+    fn clear(&mut self) {
+        LogBuffer::clear(self);
+    }
+}
+
+/// A value log that takes groups.
+#[derive(Debug)]
+pub struct ValueLogGroups {
+    writer: LogWriter,
+    space: Space,
+}
+
+impl ValueLogGroups {
+    /// Of a log that was just made or recovered.
+    pub fn new(writer: LogWriter) -> Self {
+        let space = writer.space();
+        Self { writer, space }
+    }
+
+    /// The log, once the pipeline has given it back.
+    pub fn into_writer(self) -> LogWriter {
+        self.writer
+    }
+}
+
+impl From<LogFailure> for GroupLogError {
+    fn from(failure: LogFailure) -> Self {
+        if failure.is_full() { Self::Full } else { Self::Failed(failure.to_string()) }
+    }
+}
+
+impl GroupLog for ValueLogGroups {
+    fn append(&mut self, records: &[&[u8]], transactions: u64) -> Result<(), GroupLogError> {
+        self.writer.append_group(records, transactions, None)?;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), GroupLogError> {
+        self.writer.sync()?;
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), GroupLogError> {
+        self.writer.seal()?;
+        Ok(())
+    }
+
+    fn room(&mut self) -> Room {
+        let is_all = match self.space.reserve(GROUP_BYTES_MAX) {
+            Ok(_) => false,
+            // If all segments that are kept ready are, there is nothing to wait for.
+            Err(NoRoom::NotReady) => !self.writer.preparer().is_wanted(),
+            Err(NoRoom::Limit { .. } | NoRoom::Device(_)) => true,
+        };
+        Room { bytes: self.space.available_bytes(), is_all }
+    }
+
+    fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
+        Some(Box::new(SegmentMaker(self.writer.preparer())))
+    }
+
+    fn group_bytes_max(&self) -> u64 {
+        GROUP_BYTES_MAX
+    }
+
+    fn cost(&self) -> Cost {
+        // A group may have to leave the end of a segment behind that is as long as itself.
+        Cost { per_batch: self.space.cost_bytes(0), per_byte: 2 }
+    }
+}
+
+/// Makes segments ahead of their use.
+struct SegmentMaker(Preparer);
+
+impl RoomMaker for SegmentMaker {
+    fn make(&mut self) -> Result<bool, String> {
+        match self.0.prepare() {
+            Ok(is_made) => Ok(is_made),
+            Err(full) if full.is_full() => Ok(false),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+}
