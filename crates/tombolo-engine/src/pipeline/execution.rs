@@ -94,6 +94,8 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     /// What was drained, and how much of it has run.
     calls: Vec<Call<E::Request>>,
     done: usize,
+    /// Whether what was logged before the first call has been handed on.
+    has_begun: bool,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
     /// Where the executor goes in the end.
@@ -111,8 +113,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         retired: Arc<Mutex<Option<E>>>,
     ) -> Self {
         assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
-        let (calls, done, is_fed) = (Vec::new(), 0, false);
-        Self { executor, input, log, outbox, shared, cut, calls, done, is_fed, retired }
+        let (calls, done, has_begun, is_fed) = (Vec::new(), 0, false, false);
+        Self { executor, input, log, outbox, shared, cut, calls, done, has_begun, is_fed, retired }
     }
 
     /// Runs the next batch, or the beginning of it.
@@ -299,6 +301,16 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         Step::Ended
     }
 
+    /// Hands on what the store has logged before there was a pipeline: its tables.
+    fn begin(&mut self, now_ns: u64) {
+        self.has_begun = true;
+        if let Some(log) = &self.log {
+            let records = log.buffers.take();
+            let mut none = Replies::new(Logged::Until(0), 0, Vec::new());
+            self.hold_for_log(records, &mut none, now_ns);
+        }
+    }
+
     /// Hands on what is held; says whether nothing is left.
     fn hand_on(&mut self) -> bool {
         let logged = self.log.as_mut().is_none_or(ToLog::hand_on);
@@ -333,6 +345,9 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
     }
 
     fn step(&mut self, now_ns: u64) -> Step {
+        if !self.has_begun {
+            self.begin(now_ns);
+        }
         if !self.hand_on() {
             return Step::IdleUntil(None);
         }
