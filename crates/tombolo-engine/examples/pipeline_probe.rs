@@ -2,22 +2,26 @@
 //!
 //! ```text
 //! cargo run -p tombolo-engine --profile quick --example pipeline_probe -- \
-//!     [transactions=2000000] [in_flight=4096] [spread=two] [log=none|memory] [work_ns=0] \
+//!     [transactions=2000000] [in_flight=4096] [spread=two] [log=none|memory|DIRECTORY] [work_ns=0] \
 //!     [lone=20000] [any setting=value]…
 //! ```
 //!
-//! The executor does nothing but wait `work_ns` and note 120 bytes of log; the log keeps nothing and
-//! is durable at once, so what is left is the pipeline. Not here: a store, a disk.
+//! The executor does nothing but wait `work_ns` and note 120 bytes of log; a log in `memory` keeps
+//! nothing and is durable at once, so what is left is the pipeline. With a fresh DIRECTORY the value
+//! log is written there. Not here: a store.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
     Batch, Builder, Call, Cost, Durability, Executor, GroupLog, GroupLogError, Options, Pipeline,
-    Records, Room, Statistics,
+    Records, Room, Statistics, ValueLogGroups,
 };
 use tombolo_engine::settings::{Settings, Source};
 use tombolo_engine::threads;
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::value_log::{LogSettings, LogWriter};
 
 /// A request as wide as a New Order's input.
 type Request = [u64; 20];
@@ -88,7 +92,7 @@ impl GroupLog for Nowhere {
         Ok(())
     }
     fn room(&mut self) -> Room {
-        Room { bytes: 1 << 40, is_all: true }
+        Room { bytes: 1 << 40, is_all: true, more_is_wanted: false }
     }
     fn group_bytes_max(&self) -> u64 {
         64 << 20
@@ -98,19 +102,27 @@ impl GroupLog for Nowhere {
     }
 }
 
+/// The value log in a directory of its own below `directory`.
+fn on_disk(directory: &Path, part: &str) -> Result<ValueLogGroups, String> {
+    let disk = OsDisk::create(&directory.join(part)).map_err(|error| error.to_string())?;
+    let disk = Arc::new(disk);
+    let writer = LogWriter::create(disk, LogSettings::default());
+    Ok(ValueLogGroups::new(writer.map_err(|error| error.to_string())?))
+}
+
 struct Plan {
     transactions: u64,
     in_flight: usize,
     lone: u64,
     work_ns: u64,
-    is_logged: bool,
+    log: String,
     options: Options,
 }
 
 fn plan() -> Result<Plan, String> {
     let mut settings = Settings::default();
     let (mut transactions, mut in_flight, mut lone, mut work_ns) = (2_000_000, 4_096, 20_000, 0);
-    let mut is_logged = true;
+    let mut log = "memory".to_owned();
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=').ok_or("give name=value")?;
         let number = || value.parse::<u64>().map_err(|error| format!("{argument}: {error}"));
@@ -119,7 +131,7 @@ fn plan() -> Result<Plan, String> {
             "in_flight" => in_flight = number()? as usize,
             "lone" => lone = number()?,
             "work_ns" => work_ns = number()?,
-            "log" => is_logged = value != "none",
+            "log" => log = value.to_owned(),
             "spread" => settings
                 .set("pipeline_threads", value, Source::Flag)
                 .map_err(|error| error.to_string())?,
@@ -127,7 +139,7 @@ fn plan() -> Result<Plan, String> {
         }
     }
     let options = Options::new(&settings, threads::available());
-    Ok(Plan { transactions, in_flight, lone, work_ns, is_logged, options })
+    Ok(Plan { transactions, in_flight, lone, work_ns, log, options })
 }
 
 /// Keeps `in_flight` calls under way from this thread.
@@ -181,37 +193,48 @@ fn report(plan: &Plan, statistics: &Statistics, wall_ns: u64, client_ns: u64) {
 fn main() -> Result<(), String> {
     let plan = plan()?;
     let clock = SystemClock::new();
-    let start = || {
+    let start = |part: &str| {
         let (log, record) = (Log::default(), [1; 120]);
         let probe = Probe { clock, work_ns: plan.work_ns, record, log, sum: 0 };
         let builder = Builder::new(probe, plan.options);
-        let builder = if plan.is_logged { builder.log(Box::new(Nowhere)) } else { builder };
-        builder.start(Arc::new(clock))
+        let builder = match plan.log.as_str() {
+            "none" => builder,
+            "memory" => builder.log(Box::new(Nowhere)),
+            directory => builder.log(Box::new(on_disk(Path::new(directory), part)?)),
+        };
+        Ok::<_, String>(builder.start(Arc::new(clock)))
     };
-    let pipeline = start();
+    let pipeline = start("many")?;
     let (from_ns, cpu) = (clock.now_ns(), clock.thread_cpu());
     many(&plan, &pipeline);
     let (wall_ns, cpu) = (clock.now_ns() - from_ns, clock.thread_cpu() - cpu);
     let closed = pipeline.close();
     assert_eq!(closed.statistics.executed, plan.transactions);
     report(&plan, &closed.statistics, wall_ns, cpu.as_nanos() as u64);
-    let pipeline = start();
+    let pipeline = start("lone")?;
     if pipeline.own_stages().is_some() {
         return Ok(()); // a lone caller that sleeps cannot step stages
     }
     let mut caller = pipeline.caller(1);
-    let mut times: Vec<u64> = (0..plan.lone)
+    let flushed_ns = || pipeline.statistics().flush_ns;
+    let mut times: Vec<(u64, u64)> = (0..plan.lone)
         .map(|n| {
-            let from_ns = clock.now_ns();
+            let (from_ns, flushed_before_ns) = (clock.now_ns(), flushed_ns());
             let reply = caller.call([n; 20], Durability::Group);
+            let time_ns = clock.now_ns() - from_ns;
             assert!(reply.outcome().is_ok_and(|outcome| outcome.is_ok()));
-            clock.now_ns() - from_ns
+            (time_ns, time_ns.saturating_sub(flushed_ns() - flushed_before_ns))
         })
         .collect();
-    times.sort_unstable();
-    if let (Some(p50), Some(p99)) = (times.get(times.len() / 2), times.get(times.len() * 99 / 100))
-    {
-        println!("a lone call: p50 {:.1} us, p99 {:.1} us", *p50 as f64 / 1e3, *p99 as f64 / 1e3);
+    let mut quantiles = |of: fn(&(u64, u64)) -> u64| {
+        times.sort_unstable_by_key(of);
+        [50, 99].map(|percent| of(&times[times.len() * percent / 100]) as f64 / 1e3)
+    };
+    if plan.lone > 0 {
+        let [p50, p99] = quantiles(|times| times.0);
+        println!("a lone call: p50 {p50:.1} us, p99 {p99:.1} us");
+        let [p50, p99] = quantiles(|times| times.1);
+        println!("without its flush: p50 {p50:.1} us, p99 {p99:.1} us");
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ impl<E: Executor> Builder<E> {
         let Options { input_stages, output_stages, spread, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
         let places = Places::new(spread, inputs, output_stages.max(1));
-        let none = Room { bytes: 0, is_all: true };
+        let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let wires = Wires::<E>::new(self.options.queue_max, room, &places);
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();

@@ -63,6 +63,8 @@ pub struct Room {
     /// Whether that is all: if not, more is being made, and who needs more waits instead of being
     /// refused.
     pub is_all: bool,
+    /// Whether the room stage has something to do.
+    pub more_is_wanted: bool,
 }
 
 /// The most room a batch takes, whichever other batches it is grouped with: headers, padding, what

@@ -168,8 +168,8 @@ pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
 /// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
 pub(super) fn unreserved(log: &mut dyn GroupLog) -> Room {
-    let Room { bytes, is_all } = log.room();
-    Room { bytes: bytes.saturating_sub(log.cost().per_batch), is_all }
+    let room = log.room();
+    Room { bytes: room.bytes.saturating_sub(log.cost().per_batch), ..room }
 }
 
 /// What the logging stage is made of.
@@ -184,7 +184,7 @@ pub(super) struct Parts<A, B> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) policy: GroupPolicy,
     pub(super) observer: Option<FlushObserver>,
-    /// Woken when room may be wanted.
+    /// Woken when room is wanted.
     pub(super) room_stage: Option<Arc<Signal>>,
 }
 
@@ -394,7 +394,7 @@ impl<A, B: Records> Logging<A, B> {
             self.feed();
         }
         self.room_until = room_until;
-        if let Some(room_stage) = &self.parts.room_stage {
+        if let Some(room_stage) = self.parts.room_stage.as_ref().filter(|_| room.more_is_wanted) {
             room_stage.wake();
         }
     }

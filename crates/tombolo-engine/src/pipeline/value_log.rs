@@ -33,13 +33,14 @@ impl Records for LogBuffer {
 pub struct ValueLogGroups {
     writer: LogWriter,
     space: Space,
+    preparer: Preparer,
 }
 
 impl ValueLogGroups {
     /// Of a log that was just made or recovered.
     pub fn new(writer: LogWriter) -> Self {
-        let space = writer.space();
-        Self { writer, space }
+        let (space, preparer) = (writer.space(), writer.preparer());
+        Self { writer, space, preparer }
     }
 
     /// The log, once the pipeline has given it back.
@@ -71,17 +72,18 @@ impl GroupLog for ValueLogGroups {
     }
 
     fn room(&mut self) -> Room {
+        let more_is_wanted = self.preparer.is_wanted();
         let is_all = match self.space.reserve(GROUP_BYTES_MAX) {
             Ok(_) => false,
             // If all segments that are kept ready are, there is nothing to wait for.
-            Err(NoRoom::NotReady) => !self.writer.preparer().is_wanted(),
+            Err(NoRoom::NotReady) => !more_is_wanted,
             Err(NoRoom::Limit { .. } | NoRoom::Device(_)) => true,
         };
-        Room { bytes: self.space.available_bytes(), is_all }
+        Room { bytes: self.space.available_bytes(), is_all, more_is_wanted }
     }
 
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
-        Some(Box::new(SegmentMaker(self.writer.preparer())))
+        Some(Box::new(SegmentMaker(self.preparer.clone())))
     }
 
     fn group_bytes_max(&self) -> u64 {

@@ -119,7 +119,11 @@ impl GroupLog for HandLog {
     }
 
     fn room(&mut self) -> Room {
-        self.with(|medium| Room { bytes: medium.room, is_all: !medium.more_to_come })
+        self.with(|medium| Room {
+            bytes: medium.room,
+            is_all: !medium.more_to_come,
+            more_is_wanted: medium.more_to_come,
+        })
     }
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
         self.with(|medium| medium.is_made).then(|| Box::new(self.clone()) as _)
