@@ -146,6 +146,11 @@ impl LogBuffer {
         self.transactions
     }
 
+    /// Bytes of memory it holds, used or not.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Forgets them; the memory stays.
     pub fn clear(&mut self) {
         (self.used, self.transactions) = (0, 0);

@@ -26,7 +26,9 @@
 
 use super::group::Group;
 use super::reader::{Chain, SegmentReader};
-use super::segment::{FIRST_GROUP_OFFSET, Found, Header, Segment, file_name, file_number};
+use super::segment::{
+    FIRST_GROUP_OFFSET, Found, Header, Segment, file_name, file_number, open_blocks,
+};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::space::Pool;
 use super::writer::{Closed, LogWriter, Tail, lock};
@@ -122,7 +124,8 @@ pub fn recover(
 ) -> Result<Recovered, LogFailure> {
     settings.check()?;
     let lock = lock(&*disk)?;
-    let Directory { segments, unfinished, damaged, damage } = Directory::read(&*disk, &options)?;
+    let Directory { segments, unfinished, damaged, damage } =
+        Directory::read(&*disk, &options, settings.direct)?;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
     let cut = walk.judge(damage)?;
@@ -161,7 +164,7 @@ struct Directory {
 }
 
 impl Directory {
-    fn read(disk: &dyn Disk, options: &RecoverOptions) -> Result<Self, LogFailure> {
+    fn read(disk: &dyn Disk, options: &RecoverOptions, direct: bool) -> Result<Self, LogFailure> {
         let numbers: Vec<u64> = disk.list()?.iter().filter_map(|name| file_number(name)).collect();
         if numbers.is_empty() {
             return Err(LogFailure::NoLog);
@@ -173,7 +176,7 @@ impl Directory {
             damage: None,
         };
         for number in numbers {
-            let Err(failure) = read.add(disk, number)? else { continue };
+            let Err(failure) = read.add(disk, number, direct)? else { continue };
             if !options.accept_loss {
                 return Err(failure);
             }
@@ -193,7 +196,12 @@ impl Directory {
     }
 
     /// Looks at one file; the inner error is damage.
-    fn add(&mut self, disk: &dyn Disk, number: u64) -> Result<Result<(), LogFailure>, LogFailure> {
+    fn add(
+        &mut self,
+        disk: &dyn Disk,
+        number: u64,
+        direct: bool,
+    ) -> Result<Result<(), LogFailure>, LogFailure> {
         let file = disk.open(&file_name(number), Open::Read)?;
         let name = file.name().to_owned();
         let damaged =
@@ -205,6 +213,7 @@ impl Directory {
                     let what = format!("the file ends here instead of at {}", header.segment_bytes);
                     return Ok(Err(damaged(bytes, what)));
                 }
+                let file = open_blocks(disk, number, Open::Read, header, direct)?;
                 self.segments.push(SegmentReader::new(file, number, header));
             }
             Found::OtherVersion(found) => {
@@ -407,6 +416,7 @@ impl<'a> Walk<'a> {
         for position in self.segment + 1..self.segments.len() {
             let first = self.segments[position].first_group()?;
             if first.is_some_and(|placed| self.chain.continues(&placed.group)) {
+                self.segments[self.segment].forget();
                 (self.segment, self.at) = (position, FIRST_GROUP_OFFSET);
                 return Ok(true);
             }

@@ -26,7 +26,7 @@
 //! Not here: when segments are made (`space.rs`), what is in them.
 
 use super::aligned::AlignedBuffer;
-use super::settings::{FORMAT_VERSION, LogFailure, LogSettings};
+use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogSettings};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 
@@ -144,7 +144,7 @@ impl Header {
     fn is_possible(&self) -> bool {
         let block = self.block_bytes;
         block.is_power_of_two()
-            && (512..=8192).contains(&block)
+            && (512..=BLOCK_BYTES_MAX).contains(&block)
             && self.segment_bytes.is_multiple_of(block)
             && (FIRST_GROUP_OFFSET + block..=1 << 30).contains(&self.segment_bytes)
     }
@@ -158,8 +158,9 @@ impl Header {
         if file.len()? < FIRST_GROUP_OFFSET {
             return Ok(Found::Unfinished);
         }
-        let mut bytes = vec![0; FIRST_GROUP_OFFSET as usize];
-        file.read_at(&mut bytes, 0)?;
+        let mut buffer = AlignedBuffer::default();
+        let bytes = buffer.first(FIRST_GROUP_OFFSET as usize);
+        file.read_at(bytes, 0)?;
         let (first, second) = bytes.split_at(HEADER_COPY_BYTES);
         Ok(match (Self::decode(first), Self::decode(second)) {
             (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => Found::Segment(b),
@@ -189,6 +190,23 @@ fn open(
     if direct { disk.open_direct(name, how) } else { disk.open(name, how) }
 }
 
+/// Opens the file of a segment. Where it demands more than the segment's blocks are made for, it is
+/// read and written through the system's cache.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn open_blocks(
+    disk: &dyn Disk,
+    number: u64,
+    how: Open,
+    header: Header,
+    direct: bool,
+) -> Result<Box<dyn DiskFile>, DiskError> {
+    let name = file_name(number);
+    let file = open(disk, &name, how, direct)?;
+    if file.alignment() as u64 > header.block_bytes { disk.open(&name, how) } else { Ok(file) }
+}
+
 impl Segment {
     /// Opens a segment that was read before.
     ///
@@ -199,15 +217,8 @@ impl Segment {
         number: u64,
         header: Header,
         direct: bool,
-    ) -> Result<Self, LogFailure> {
-        let file = open(disk, &file_name(number), Open::Write, direct)?;
-        // Where the file demands more than the segment was made for, its blocks are written through
-        // the system's cache.
-        let file = match file.alignment() as u64 > header.block_bytes {
-            true => disk.open(&file_name(number), Open::Write)?,
-            false => file,
-        };
-        Ok(Self { file, header })
+    ) -> Result<Self, DiskError> {
+        Ok(Self { file: open_blocks(disk, number, Open::Write, header, direct)?, header })
     }
 
     /// Makes a segment that is ready for groups.

@@ -11,6 +11,9 @@ use crate::error::Error;
 /// The version of the format of segments, groups and records.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// The longest block.
+pub(super) const BLOCK_BYTES_MAX: u64 = 8192;
+
 /// The number of a group; the first of a log is 1, and 0 is none.
 pub type GroupNumber = u64;
 
@@ -48,7 +51,7 @@ impl LogSettings {
     /// Refuses numbers that make no log.
     pub(super) fn check(&self) -> Result<(), LogFailure> {
         let block = self.block_bytes;
-        if !block.is_power_of_two() || !(512..=8192).contains(&block) {
+        if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
             return Err(LogFailure::Settings("block_bytes is a power of two from 512 to 8,192"));
         }
         let segment = self.segment_bytes;

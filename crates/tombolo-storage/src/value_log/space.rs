@@ -230,7 +230,8 @@ impl Space {
         self.0.reserve(bytes)
     }
 
-    /// The most bytes on the disk that `bytes` bytes of records take, written together.
+    /// The most bytes on the disk that `bytes` bytes of records take, written together: with their
+    /// header, what fills the last block up, and the end of a segment that had no room for them.
     pub fn cost_bytes(&self, bytes: u64) -> u64 {
         self.0.cost(bytes)
     }

@@ -72,11 +72,25 @@ impl ReplayPart {
     /// What is wrong with a record, or that there is no memory, in words.
     pub fn apply(&mut self, transactions: &[u8]) -> Result<(), String> {
         for records in Transactions::new(transactions) {
-            for record in records.map_err(|error| error.to_string())? {
+            let records = records.map_err(|error| error.to_string())?;
+            // The rows are asked for together, so that memory is waited for once and not for each.
+            for record in records.clone().flatten() {
+                self.prefetch(record);
+            }
+            for record in records {
                 self.apply_record(record.map_err(|error| error.to_string())?)?;
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn prefetch(&self, record: Record<'_>) {
+        if let Record::Updated { table, row, offset, .. } = record
+            && let Some(Some(table)) = self.tables.get(table as usize)
+        {
+            table.rows.slab.prefetch(row, offset);
+        }
     }
 
     #[inline]
