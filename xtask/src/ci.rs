@@ -60,9 +60,9 @@ static STEPS: [Step; 10] = [
         action: Action::Call(commands),
     },
     Step {
-        name: "peers",
-        shows: "other engines hold the same rows after the same inputs",
-        action: Action::Call(peers),
+        name: "features",
+        shows: "other engines hold the same rows; components do their work or none",
+        action: Action::Call(features),
     },
 ];
 
@@ -106,9 +106,11 @@ fn commands(root: &Path) -> Option<Invocation> {
     (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
 }
 
-/// Peers are features that nobody else builds; only what depends on them is built again.
-fn peers(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo("test -p tombolo-lab --features compare-sqlite --lib compare"))
+/// Features that nobody else builds: peers, and counters of work. What depends on them is built again.
+fn features(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo(
+        "test -p tombolo-lab --features compare-sqlite,probe --lib -- compare work",
+    ))
 }
 
 /// `--test NAME` for each integration test of the packages asked for, in order of name.

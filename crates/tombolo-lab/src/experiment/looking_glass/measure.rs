@@ -425,4 +425,49 @@ mod tests {
         assert_eq!(profile.counts[0].len(), 1, "aborts are no type of their own");
         assert_eq!(profile.sum_error_percent, Some(0.0));
     }
+
+    /// What a New Order of ten lines asks of each component, on `profile`.
+    #[cfg(feature = "probe")]
+    fn of_new_order(profile: &str) -> BTreeMap<String, f64> {
+        use crate::experiment::looking_glass::dissect::Scope;
+        use crate::experiment::looking_glass::ladder::Ladder;
+        use tombolo_engine::settings::{Settings, Source};
+
+        let mut settings = Settings::default();
+        for (name, value) in [("warehouses", "1"), ("counted", "200")] {
+            settings.set(name, value, Source::Flag).unwrap();
+        }
+        let scope = Scope { ladder: Ladder::Paper, only: None, lattice: false };
+        let plan = DissectPlan::new(&settings, scope).unwrap();
+        work(&plan.of(profile).unwrap()).unwrap().remove("new_order").unwrap().work
+    }
+
+    /// The calls of a New Order are LG-34's: 23 rows are read, 11 changed and 12 made, with 13
+    /// index entries. A part that is off does nothing.
+    #[cfg(feature = "probe")]
+    #[test]
+    fn components_do_their_work_or_none() {
+        let all = of_new_order("conventional");
+        let least =
+            [("pins", 23.0), ("row_locks", 35.0), ("log_records", 36.0), ("lsn_writes", 36.0)];
+        for (name, least) in least {
+            assert!(all[name] >= least, "{name}: {} is less than {least}", all[name]);
+        }
+        // Store and page above a row, unless they are held already.
+        assert!(all["intention_locks"] >= 9.0 && all["latches"] > all["pins"], "{all:?}");
+        // A change's two images: at least those of the eleven updates.
+        assert!(all["log_bytes"] > 36.0 * 24.0 && all["page_copies"] > 35.0, "{all:?}");
+
+        let off: [(&str, &[&str]); 3] = [
+            ("no-lsn", &["log_records", "log_bytes", "lsn_writes"]),
+            ("no-locking", &["locks", "row_locks", "intention_locks", "log_records"]),
+            ("no-sessions", &["locks", "latches", "log_records", "lsn_writes", "page_copies"]),
+        ];
+        for (profile, names) in off {
+            let work = of_new_order(profile);
+            for name in names {
+                assert_eq!(work[*name], 0.0, "{profile} counts {name}");
+            }
+        }
+    }
 }

@@ -35,7 +35,11 @@ pub(super) fn heading(stored: &Stored) -> String {
         "reverse-locks" => "an engine taken apart, latching before locking",
         _ => "an engine put together",
     };
-    format!("{}: {way}", dissection.workload.to_uppercase())
+    let workload = match dissection.workload.as_str() {
+        "tpcc" => "TPC-C",
+        other => other,
+    };
+    format!("{workload}: {way}")
 }
 
 /// The types of transaction, in the paper's order.
