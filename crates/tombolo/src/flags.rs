@@ -102,6 +102,7 @@ fn value_name(setting: &Setting) -> String {
         Kind::Text => "DIR".to_owned(), // the only texts that are settings are directories
         Kind::Bytes(..) => "SIZE".to_owned(),
         Kind::Duration(..) => "TIME".to_owned(),
+        Kind::DurationOr(word, ..) => format!("TIME|{word}"),
         Kind::Count(..) => "N".to_owned(),
     }
 }
