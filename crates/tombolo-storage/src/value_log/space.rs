@@ -108,23 +108,24 @@ impl Shared {
         call(&mut self.pool.lock())
     }
 
-    /// Takes room for `bytes` bytes of records, making segments if that is what it takes.
-    pub(super) fn reserve_now(self: &Arc<Self>, bytes: u64) -> Result<Reservation, LogFailure> {
+    /// Takes room for `bytes` bytes of records, making segments if that is what it takes. No
+    /// method: loom's `Arc` cannot be `self`.
+    pub(super) fn reserve_now(this: &Arc<Self>, bytes: u64) -> Result<Reservation, LogFailure> {
         loop {
-            match self.reserve(bytes) {
+            match Self::reserve(this, bytes) {
                 Ok(reservation) => return Ok(reservation),
                 // The writer makes room before it refuses, even if the last attempt failed.
-                Err(_) => self.prepare(true)?,
+                Err(_) => this.prepare(true)?,
             };
         }
     }
 
-    fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, NoRoom> {
-        let cost = self.cost(bytes);
-        if self.take(cost) {
-            return Ok(Reservation { shared: Arc::clone(self), cost, bytes });
+    fn reserve(this: &Arc<Self>, bytes: u64) -> Result<Reservation, NoRoom> {
+        let cost = this.cost(bytes);
+        if this.take(cost) {
+            return Ok(Reservation { shared: Arc::clone(this), cost, bytes });
         }
-        Err(self.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady))
+        Err(this.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady))
     }
 
     /// Makes one segment ready, beyond those wanted if `more`; says whether it did.
@@ -227,7 +228,7 @@ impl Space {
     /// # Errors
     /// When there is no such room, or not yet: see [`NoRoom`].
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, NoRoom> {
-        self.0.reserve(bytes)
+        Shared::reserve(&self.0, bytes)
     }
 
     /// The most bytes on the disk that `bytes` bytes of records take, written together: with their

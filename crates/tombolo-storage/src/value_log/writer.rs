@@ -123,7 +123,7 @@ impl LogWriter {
         if let Some(segment) = &current {
             shared.add(&segment.header, tail.at);
         }
-        let reservation = shared.reserve_now(0)?;
+        let reservation = Shared::reserve_now(&shared, 0)?;
         let current = match current {
             Some(segment) => segment,
             None => {
@@ -226,7 +226,7 @@ impl LogWriter {
                 }
                 reservation
             }
-            None => self.shared.reserve_now(bytes)?,
+            None => Shared::reserve_now(&self.shared, bytes)?,
         };
         self.tail.transactions += transactions;
         self.write_groups(records, false, reservation)?;
@@ -270,7 +270,7 @@ impl LogWriter {
         if self.is_sealed {
             return Ok(newest);
         }
-        match self.shared.reserve_now(0) {
+        match Shared::reserve_now(&self.shared, 0) {
             Ok(reservation) => {
                 self.write_groups(&[], false, reservation)?;
                 self.is_sealed = true;
