@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::SchemaError;
 use crate::row::row_size;
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
+use crate::value_log::definition;
 
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +136,9 @@ impl TableDef {
         }
         if self.row_size() > ROW_BYTES_MAX {
             return refuse("the row is too wide: use text for its long columns");
+        }
+        if !definition::fits(self) {
+            return refuse("a name has at most 65,535 bytes, a list at most as many entries");
         }
         for (position, column) in self.columns.iter().enumerate() {
             if self.column(&column.name) != Some(position) {
@@ -396,6 +400,9 @@ mod tests {
         };
         let one = |sql| table("t", &[("a", sql)]);
         refused(&table("t", &[]), "at least one column");
+        let mut long = table("t", &[("a", SqlType::Text)]);
+        long.name = "t".repeat(65_536).into();
+        refused(&long, "at most 65,535 bytes");
         refused(&table("t", &[("a", SqlType::Text), ("a", SqlType::Text)]), "same name");
         for (precision, scale) in [(0, 0), (39, 0), (5, 6)] {
             refused(&one(SqlType::Decimal { precision, scale }), "1 to 38 digits");

@@ -155,7 +155,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// # Panics
     /// Within a transaction, or when `into` is not empty.
     pub fn take_log(&mut self, into: &mut LogBuffer) {
-        assert!(matches!(self.state, State::Idle | State::Poisoned(_)), "the log of half a batch");
+        match self.state {
+            State::Idle => {}
+            // What its transaction logged, if it was within one, never happened.
+            State::Poisoned(_) => self.log.aborted(),
+            State::Reading | State::Writing => panic!("the log is taken between transactions"),
+        }
         self.log.take(into);
     }
 

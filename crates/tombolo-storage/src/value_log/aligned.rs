@@ -16,9 +16,9 @@ impl AlignedBuffer {
     /// The first `bytes` bytes, whose content is unspecified.
     pub(super) fn first(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() < bytes + ALIGNMENT_MAX {
-            // The old content is not worth a copy.
+            // The old content is not worth a copy; new memory is zero and not touched yet.
             self.bytes = Vec::new();
-            self.bytes.resize((bytes + ALIGNMENT_MAX).next_power_of_two(), 0);
+            self.bytes = vec![0; (bytes + ALIGNMENT_MAX).next_power_of_two()];
             self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
         }
         &mut self.bytes[self.start..self.start + bytes]

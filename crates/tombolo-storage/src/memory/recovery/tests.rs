@@ -248,6 +248,21 @@ fn a_transaction_that_logs_too_much_must_abort() {
     store.commit().unwrap();
 }
 
+#[test]
+fn a_poisoned_store_gives_out_whole_transactions_only() {
+    let mut store = logged();
+    let table = DynamicTable::new(store.schema(), 1);
+    store.begin().unwrap();
+    store.begin_writes();
+    table.insert(&mut store, &[Value::Integer(1)]).unwrap();
+    store.poison("for a test");
+    let mut buffer = LogBuffer::new();
+    store.take_log(&mut buffer);
+    assert_eq!(buffer.transactions(), 3, "the tables");
+    let mut again = replay(buffer.as_slice(), 1).unwrap();
+    assert!(rows(&mut again).is_empty());
+}
+
 /// Eight bytes of three rows of 128 bytes: debit-credit.
 #[test]
 fn small_updates_log_little() {
