@@ -1,0 +1,568 @@
+//! A disk that does to files what disks, caches and file systems do at their worst.
+//!
+//! # Fault model
+//! - *Crash*: a budget of I/O steps (writes, syncs, changes of length, of the directory) counts
+//!   down; the step that finds none left is done in part and fails, as does every later call. At
+//!   [`FaultyDisk::restart`] each sector that was not synced survives or not, by itself, whole or
+//!   torn, in any of the versions it had; so do lengths and directory entries.
+//! - *Failed sync*: some of what was dirty is on the medium, all of it is called clean, as Linux
+//!   does: reads still see it, a later sync says yes, a crash takes it away. Of a file opened for
+//!   direct access nothing was in the system's cache: the device still holds what it held.
+//! - *Lying sync*, *lost write*, *misdirected write*, *rot*: the medium breaks its promise and
+//!   nobody is told.
+//! - *Failed write*: a part of it arrives. *Full*: nothing of it does.
+//! - *Failed read*, *short read*: once; the next one is well.
+//!
+//! Every choice comes from one seeded generator, every operation takes simulated time. Handles
+//! opened before a restart are dead after it. Not modelled: a directory that refuses to be listed,
+//! names that change on the medium, a device that is merely slow for minutes.
+
+mod content;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::rng::Rng;
+use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open, Operation};
+use tombolo_storage::sync::{Arc, Mutex};
+
+use crate::clock::SimClock;
+use crate::fault::{FaultCounts, FaultKind, Faults, Survival, one_in};
+use crate::trace::{Trace, number_of};
+use content::{Arrival, Content};
+
+/// What every call fails with once the machine has stopped.
+pub const CRASH: &str = "the simulated machine has stopped";
+
+/// A simulated disk. Clones are the same disk; [`FaultyDisk::copy`] makes another one.
+#[derive(Clone, Debug)]
+pub struct FaultyDisk {
+    state: Arc<Mutex<State>>,
+    clock: SimClock,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    rng: Rng,
+    faults: Faults,
+    trace: Trace,
+    counts: FaultCounts,
+    /// Steps until the crash.
+    budget: Option<u64>,
+    crashed: bool,
+    /// Steps taken so far, over all restarts.
+    steps: u64,
+    /// Restarts so far: what tells live handles from dead ones.
+    generation: u64,
+    entries: BTreeMap<String, usize>,
+    durable_entries: BTreeMap<String, usize>,
+    /// Entries made and removed since the directory was synced, oldest first.
+    unsynced_entries: Vec<(String, Option<usize>)>,
+    files: Vec<Content>,
+    capacity_bytes: Option<u64>,
+}
+
+impl FaultyDisk {
+    /// An empty disk whose choices follow from `seed`.
+    pub fn new(seed: u64, faults: Faults, clock: SimClock, trace: Trace) -> Self {
+        let state = State {
+            rng: Rng::stream(seed, &[number_of("disk")]),
+            faults,
+            trace,
+            counts: FaultCounts::default(),
+            budget: None,
+            crashed: false,
+            steps: 0,
+            generation: 0,
+            entries: BTreeMap::new(),
+            durable_entries: BTreeMap::new(),
+            unsynced_entries: Vec::new(),
+            files: Vec::new(),
+            capacity_bytes: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)), clock }
+    }
+
+    /// Another disk with the same bytes, faults and future.
+    pub fn copy(&self) -> Self {
+        let state = self.state.lock().clone();
+        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone() }
+    }
+
+    /// Lets the machine stop when `steps` more steps were taken; `None` calls it off.
+    pub fn crash_after(&self, steps: Option<u64>) {
+        self.state.lock().budget = steps;
+    }
+
+    /// Whether the machine has stopped.
+    pub fn has_crashed(&self) -> bool {
+        self.state.lock().crashed
+    }
+
+    /// Stops the machine between two steps.
+    pub fn crash_now(&self) {
+        self.state.lock().crashed = true;
+    }
+
+    /// How many steps were taken so far.
+    pub fn steps(&self) -> u64 {
+        self.state.lock().steps
+    }
+
+    /// What strikes from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state.lock().faults = faults;
+    }
+
+    /// What strikes now.
+    pub fn faults(&self) -> Faults {
+        self.state.lock().faults
+    }
+
+    /// How often each kind struck so far.
+    pub fn counts(&self) -> FaultCounts {
+        self.state.lock().counts
+    }
+
+    /// Lets all files together be at most `bytes` long; `None` lifts the limit.
+    pub fn set_capacity_bytes(&self, bytes: Option<u64>) {
+        self.state.lock().capacity_bytes = bytes;
+    }
+
+    /// The length of all files together.
+    pub fn used_bytes(&self) -> u64 {
+        self.state.lock().used_bytes()
+    }
+
+    /// The machine starts again: what was not synced survives or not, rot strikes or not.
+    pub fn restart(&self) {
+        let mut state = self.state.lock();
+        let State { rng, faults, counts, durable_entries, unsynced_entries, .. } = &mut *state;
+        settle_entries(durable_entries, unsynced_entries, faults.survival, rng, counts);
+        state.entries = state.durable_entries.clone();
+        state.restart_files();
+        let rate = state.faults.rot;
+        if one_in(&mut state.rng, rate) {
+            state.rot();
+            state.restart_files();
+        }
+        state.budget = None;
+        state.crashed = false;
+        state.generation += 1;
+        let State { generation, trace, .. } = &*state;
+        trace.event(&[number_of("restart"), *generation], || format!("restart {generation}"));
+    }
+
+    /// The process ends and the machine runs on: handles die, nothing is lost, nothing more is
+    /// durable.
+    pub fn restart_process(&self) {
+        let mut state = self.state.lock();
+        state.files.iter_mut().for_each(|content| content.locked = false);
+        state.budget = None;
+        state.generation += 1;
+        let State { generation, trace, .. } = &*state;
+        trace.event(&[number_of("process"), *generation], || format!("process {generation}"));
+    }
+
+    /// Removes every file, durably, as somebody does who gives a database up.
+    pub fn wipe(&self) {
+        let mut state = self.state.lock();
+        state.entries.clear();
+        state.durable_entries.clear();
+        state.unsynced_entries.clear();
+        state.generation += 1;
+    }
+
+    fn wait(&self, operation: Operation) {
+        let ns = {
+            let mut state = self.state.lock();
+            let (short, sync) = state.faults.latency_ns;
+            let base = if operation == Operation::Sync { sync } else { short };
+            // Mostly the shortest, sometimes twice it, rarely sixteen times.
+            let tail = if one_in(&mut state.rng, 64) { base * 15 } else { base };
+            base + state.rng.below(tail + 1)
+        };
+        self.clock.wait(ns);
+    }
+
+    fn perform<T>(
+        &self,
+        operation: Operation,
+        name: &str,
+        place: Option<(u64, usize)>,
+        call: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        self.wait(operation);
+        let mut state = self.state.lock();
+        let result = if state.crashed { Err(crash()) } else { call(&mut state) };
+        let (offset, bytes) = place.unwrap_or_default();
+        let (what, end) = (operation as u64 * 2 + u64::from(result.is_ok()), self.clock.now_ns());
+        let numbers = [what, number_of(name), offset, bytes as u64, end];
+        state.trace.event(&numbers, || {
+            let end = match &result {
+                Ok(_) => "ok".to_string(),
+                Err(error) => error.to_string(),
+            };
+            format!("  disk: {operation:?} {name} at {offset}, {bytes} bytes: {end}")
+        });
+        let offset = place.map(|(offset, _)| offset);
+        result.map_err(|cause| DiskError::new(operation, name, offset, &cause))
+    }
+}
+
+fn crash() -> io::Error {
+    io::Error::other(CRASH)
+}
+
+/// What a crash leaves of directory entries: each survives by itself, those that do in their order.
+fn settle_entries(
+    durable: &mut BTreeMap<String, usize>,
+    unsynced: &mut Vec<(String, Option<usize>)>,
+    survival: Survival,
+    rng: &mut Rng,
+    counts: &mut FaultCounts,
+) {
+    for (name, file) in std::mem::take(unsynced) {
+        let survives = match survival {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            Survival::Each(_) => one_in(rng, 2),
+        };
+        match (survives, file) {
+            (true, Some(file)) => drop(durable.insert(name, file)),
+            (true, None) => drop(durable.remove(&name)),
+            (false, Some(_)) => counts.add(FaultKind::EntryLost),
+            (false, None) => counts.add(FaultKind::EntryBack),
+        }
+    }
+}
+
+impl State {
+    /// Takes a step, if the machine still runs.
+    fn step(&mut self) -> io::Result<()> {
+        self.steps += 1;
+        if let Some(left) = &mut self.budget {
+            if *left == 0 {
+                self.crashed = true;
+                return Err(crash());
+            }
+            *left -= 1;
+        }
+        Ok(())
+    }
+
+    fn restart_files(&mut self) {
+        let Self { files, faults, rng, counts, .. } = self;
+        files.iter_mut().for_each(|content| content.restart(faults, rng, counts));
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.entries.values().map(|&file| self.files[file].cache.len() as u64).sum()
+    }
+
+    fn admit_growth(&mut self, file: usize, to: usize) -> io::Result<()> {
+        let grown = to.saturating_sub(self.files[file].cache.len()) as u64;
+        let full = |capacity| self.used_bytes() + grown > capacity;
+        if grown > 0 && self.capacity_bytes.is_some_and(full) {
+            self.counts.add(FaultKind::DiskFull);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, file: usize, bytes: &[u8], offset: usize) -> io::Result<()> {
+        self.admit_growth(file, offset + bytes.len())?;
+        let stopped = self.step();
+        let Faults { sector_bytes: sector, write_fails, write_lost, write_misdirected, .. } =
+            self.faults;
+        if stopped.is_err() || one_in(&mut self.rng, write_fails) {
+            // The front of it was on its way.
+            let part = self.rng.below(bytes.len() as u64 + 1) as usize;
+            let whole_sectors = part - part % sector;
+            self.files[file].write(&bytes[..whole_sectors], offset, sector, Arrival::Here);
+            stopped?;
+            self.counts.add(FaultKind::WriteFailed);
+            return Err(io::Error::other("simulated device error"));
+        }
+        if one_in(&mut self.rng, write_lost) {
+            self.counts.add(FaultKind::WriteLost);
+            self.files[file].write(bytes, offset, sector, Arrival::Nowhere);
+        } else if one_in(&mut self.rng, write_misdirected) {
+            self.misdirect(file, bytes, offset);
+        } else {
+            self.files[file].write(bytes, offset, sector, Arrival::Here);
+        }
+        Ok(())
+    }
+
+    fn misdirect(&mut self, file: usize, bytes: &[u8], offset: usize) {
+        let sector = self.faults.sector_bytes;
+        self.files[file].write(bytes, offset, sector, Arrival::Nowhere);
+        let names = self.entries.len() as u64;
+        let victim = self.entries.values().copied().nth(self.rng.below(names.max(1)) as usize);
+        let victim = victim.unwrap_or(file);
+        let sectors = self.files[victim].cache.len().div_ceil(sector) as u64;
+        let elsewhere = self.rng.below(sectors.max(1)) as usize * sector;
+        if (victim, elsewhere) != (file, offset) {
+            self.counts.add(FaultKind::WriteMisdirected);
+            self.files[victim].stray_write(bytes, elsewhere, sector);
+        } else {
+            self.counts.add(FaultKind::WriteLost);
+        }
+    }
+
+    fn sync(&mut self, file: usize, is_direct: bool) -> io::Result<()> {
+        self.step()?;
+        let Faults { sector_bytes, sync_fails, sync_lies, .. } = self.faults;
+        if one_in(&mut self.rng, sync_fails) {
+            self.counts.add(FaultKind::SyncFailed);
+            if !is_direct {
+                let State { files, faults, rng, counts, .. } = self;
+                files[file].lose_some(faults, rng, counts);
+            }
+            return Err(io::Error::other("simulated device error"));
+        }
+        if one_in(&mut self.rng, sync_lies) {
+            self.counts.add(FaultKind::SyncLied);
+            return Ok(());
+        }
+        self.files[file].sync(sector_bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, file: usize, bytes: &mut [u8], offset: usize) -> io::Result<()> {
+        if one_in(&mut self.rng, self.faults.read_fails) {
+            self.counts.add(FaultKind::ReadFailed);
+            return Err(io::Error::other("simulated device error"));
+        }
+        let from = &self.files[file].cache;
+        let Some(found) = from.get(offset..offset + bytes.len()) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        bytes.copy_from_slice(found);
+        if one_in(&mut self.rng, self.faults.read_short) {
+            self.counts.add(FaultKind::ReadShort);
+            let part = self.rng.below(bytes.len() as u64 + 1) as usize;
+            bytes[part..].fill(0);
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    /// Flips one bit of the medium, half of the time one that was written to.
+    fn rot(&mut self) {
+        let total: usize = self.entries.values().map(|&file| self.files[file].medium_bytes()).sum();
+        let mut at = self.rng.below(total.max(1) as u64) as usize;
+        for &file in self.entries.values() {
+            let bytes = self.files[file].medium_bytes();
+            if at >= bytes {
+                at -= bytes;
+                continue;
+            }
+            if one_in(&mut self.rng, 2) {
+                at = self.files[file].written_from(at).unwrap_or(at);
+            }
+            let bit = self.rng.below(8) as u32;
+            self.files[file].flip(at, bit);
+            self.counts.add(FaultKind::Rot);
+            return;
+        }
+    }
+}
+
+impl FaultyDisk {
+    fn open_aligned(
+        &self,
+        name: &str,
+        how: Open,
+        alignment: usize,
+    ) -> Result<Box<dyn DiskFile>, DiskError> {
+        let (file, generation) = self.perform(Operation::Open, name, None, |state| {
+            let file = match (state.entries.get(name), how) {
+                (Some(_), Open::New) => return Err(io::ErrorKind::AlreadyExists.into()),
+                (None, Open::Read | Open::Write) => return Err(io::ErrorKind::NotFound.into()),
+                (Some(&file), _) => file,
+                (None, Open::New) => {
+                    state.step()?;
+                    let file = state.files.len();
+                    state.files.push(Content::default());
+                    state.entries.insert(name.to_owned(), file);
+                    state.unsynced_entries.push((name.to_owned(), Some(file)));
+                    file
+                }
+            };
+            Ok((file, state.generation))
+        })?;
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            name: name.to_owned(),
+            file,
+            generation,
+            writable: how != Open::Read,
+            alignment,
+            has_lock: Mutex::new(false),
+        }))
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.open_aligned(name, how, 1)
+    }
+
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.open_aligned(name, how, self.faults().alignment)
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.perform(Operation::List, ".", None, |state| {
+            Ok(state.entries.keys().cloned().collect())
+        })
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        self.perform(Operation::Inspect, name, None, |state| Ok(state.entries.contains_key(name)))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.perform(Operation::Remove, name, None, |state| {
+            if !state.entries.contains_key(name) {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            state.step()?;
+            state.entries.remove(name);
+            state.unsynced_entries.push((name.to_owned(), None));
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        self.perform(Operation::Sync, ".", None, |state| {
+            state.step()?;
+            let State { rng, faults, counts, durable_entries, unsynced_entries, .. } = &mut *state;
+            if one_in(rng, faults.sync_fails) {
+                counts.add(FaultKind::SyncFailed);
+                settle_entries(durable_entries, unsynced_entries, faults.survival, rng, counts);
+                return Err(io::Error::other("simulated device error"));
+            }
+            if one_in(rng, faults.sync_lies) {
+                counts.add(FaultKind::SyncLied);
+                return Ok(());
+            }
+            state.durable_entries = state.entries.clone();
+            state.unsynced_entries.clear();
+            Ok(())
+        })
+    }
+}
+
+/// An open file of a [`FaultyDisk`].
+#[derive(Debug)]
+struct SimFile {
+    disk: FaultyDisk,
+    name: String,
+    file: usize,
+    generation: u64,
+    writable: bool,
+    alignment: usize,
+    has_lock: Mutex<bool>,
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if *self.has_lock.lock() && state.generation == self.generation {
+            state.files[self.file].locked = false;
+        }
+    }
+}
+
+impl SimFile {
+    fn attempt<T>(
+        &self,
+        operation: Operation,
+        place: Option<(u64, usize)>,
+        call: impl FnOnce(&mut State, usize) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        self.disk.perform(operation, &self.name, place, |state| {
+            if state.generation != self.generation {
+                return Err(crash());
+            }
+            let writes = matches!(operation, Operation::Write | Operation::SetLen);
+            if writes && !self.writable {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            call(state, self.file)
+        })
+    }
+
+    fn check_alignment(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
+        match places.iter().all(|place| place.is_multiple_of(self.alignment)) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        let place = Some((offset, bytes.len()));
+        self.attempt(Operation::Read, place, |state, file| {
+            self.check_alignment(bytes, offset)?;
+            state.read(file, bytes, offset as usize)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        let place = Some((offset, bytes.len()));
+        self.attempt(Operation::Write, place, |state, file| {
+            self.check_alignment(bytes, offset)?;
+            state.write(file, bytes, offset as usize)
+        })
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        let is_direct = self.alignment > 1;
+        self.attempt(Operation::Sync, None, |state, file| state.sync(file, is_direct))
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        self.attempt(Operation::SetLen, Some((bytes, 0)), |state, file| {
+            state.admit_growth(file, bytes as usize)?;
+            state.step()?;
+            let sector = state.faults.sector_bytes;
+            state.files[file].set_len(bytes as usize, sector);
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        self.attempt(Operation::Inspect, None, |state, file| {
+            Ok(state.files[file].cache.len() as u64)
+        })
+    }
+
+    fn try_lock(&self) -> Result<bool, DiskError> {
+        self.attempt(Operation::Lock, None, |state, file| {
+            let mut has_lock = self.has_lock.lock();
+            let content = &mut state.files[file];
+            let free = !content.locked || *has_lock;
+            if free {
+                (content.locked, *has_lock) = (true, true);
+            }
+            Ok(free)
+        })
+    }
+}

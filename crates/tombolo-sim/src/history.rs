@@ -1,0 +1,332 @@
+//! The oracle: what ran, in which order, what was acknowledged, and whether what came back after a
+//! crash is a prefix of it.
+//!
+//! A *prefix* is the state after some number of steps, in the order in which they were executed:
+//! atomic (no step is half there) and ordered (none is there without all before it). It must
+//! contain every step whose answer left, everything an answer that left had read, and all that an
+//! earlier recovery had shown. Where the medium broke a promise any prefix will do, but nothing
+//! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
+//! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made.
+//!
+//! Not here: crashes and recovery themselves (`world.rs`).
+
+use crate::workload::model::{Outcome, State};
+use crate::workload::request::Request;
+
+/// A rule that does not hold, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule's name.
+    pub rule: Rule,
+    /// What was found.
+    pub what: String,
+}
+
+impl Violation {
+    /// A breach of `rule`.
+    pub fn new(rule: Rule, what: impl Into<String>) -> Self {
+        Self { rule, what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.rule.name(), self.what)
+    }
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A transaction answers what the model answers at its place in the order.
+    RightAnswer,
+    /// What comes back is a prefix of what ran.
+    Prefix,
+    /// It contains everything acknowledged, read for an answer, or shown by an earlier recovery.
+    AcknowledgedIsDurable,
+    /// Recovering the same files again gives the same state.
+    RecoveryRepeats,
+    /// A store that came back has no damage.
+    SoundStore,
+    /// Nothing is refused unless the medium broke a promise; then the place is named.
+    JustRefusal,
+    /// What is neither crashed nor poisoned goes on.
+    Progress,
+    /// Nothing panics but what is told to.
+    NoPanic,
+}
+
+impl Rule {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RightAnswer => "right-answer",
+            Self::Prefix => "prefix",
+            Self::AcknowledgedIsDurable => "acknowledged-is-durable",
+            Self::RecoveryRepeats => "recovery-repeats",
+            Self::SoundStore => "sound-store",
+            Self::JustRefusal => "just-refusal",
+            Self::Progress => "progress",
+            Self::NoPanic => "no-panic",
+        }
+    }
+}
+
+/// Something that was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next table was made.
+    Table,
+    /// A transaction ran.
+    Request(Request),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    step: Step,
+    /// The state's hash after it.
+    hash: u64,
+    /// How many steps up to and with it changed something.
+    writes: u64,
+}
+
+/// Everything that ran and was not lost, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    entries: Vec<Entry>,
+    state: State,
+    /// How many changing steps must survive.
+    floor: u64,
+    /// What ran before a recovery that came to less, oldest first.
+    timelines: Vec<Vec<Entry>>,
+}
+
+impl History {
+    /// Nothing ran yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The state after everything.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing ran.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many changing steps must survive.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    fn writes(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.writes)
+    }
+
+    fn push(&mut self, step: Step, wrote: bool) -> usize {
+        let before = self.entries.last().map_or_else(|| self.state.hash(), |entry| entry.hash);
+        let hash = if wrote { self.state.hash() } else { before };
+        self.entries.push(Entry { step, hash, writes: self.writes() + u64::from(wrote) });
+        self.entries.len()
+    }
+
+    /// The next table was made; the step's place in the order.
+    pub fn made_table(&mut self) -> usize {
+        self.state.create_table();
+        self.push(Step::Table, true)
+    }
+
+    /// A transaction ran and came to `found`; its place in the order.
+    ///
+    /// # Errors
+    /// When the model comes to something else.
+    pub fn ran(&mut self, request: &Request, found: Outcome) -> Result<usize, Violation> {
+        let (expected, wrote) = self.state.apply(request);
+        let place = self.push(Step::Request(request.clone()), wrote);
+        if found == expected {
+            return Ok(place);
+        }
+        let what = format!("step {place}, {request:?}, came to {found:?}, not to {expected:?}");
+        Err(Violation::new(Rule::RightAnswer, what))
+    }
+
+    /// The answer of the step at `place` left: it and all before it must survive.
+    ///
+    /// # Panics
+    /// When there is no such step.
+    pub fn acknowledge(&mut self, place: usize) {
+        self.floor = self.floor.max(self.entries[place - 1].writes);
+    }
+
+    /// A recovery came to `found`: judges it, and goes on from there. With `broken_promises` any
+    /// prefix is good enough. Says how many steps survived.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn recovered(&mut self, found: &State, broken_promises: bool) -> Result<usize, Violation> {
+        let mut place = self.longest_prefix(found.hash());
+        if place.is_none() && broken_promises {
+            place = self.go_back(found.hash());
+        }
+        let Some(place) = place else {
+            return Err(Violation::new(Rule::Prefix, self.describe(found)));
+        };
+        let state = self.state_after(place);
+        if let Some(difference) = found.difference(&state) {
+            return Err(Violation::new(Rule::Prefix, format!("after step {place}: {difference}")));
+        }
+        let writes = place.checked_sub(1).map_or(0, |last| self.entries[last].writes);
+        if writes < self.floor && !broken_promises {
+            let what = format!(
+                "{} changes were acknowledged, {writes} came back (step {place} of {})",
+                self.floor,
+                self.entries.len()
+            );
+            return Err(Violation::new(Rule::AcknowledgedIsDurable, what));
+        }
+        if place < self.entries.len() {
+            self.timelines.push(self.entries.clone());
+            self.entries.truncate(place);
+        }
+        self.state = state;
+        self.floor = writes;
+        Ok(place)
+    }
+
+    fn longest_prefix(&self, hash: u64) -> Option<usize> {
+        let place = self.entries.iter().rposition(|entry| entry.hash == hash);
+        let empty = (hash == State::default().hash()).then_some(0);
+        place.map(|position| position + 1).or(empty)
+    }
+
+    /// Goes on with the newest timeline of which the state with this hash is a prefix.
+    fn go_back(&mut self, hash: u64) -> Option<usize> {
+        let is_part = |timeline: &Vec<Entry>| timeline.iter().any(|entry| entry.hash == hash);
+        let position = self.timelines.iter().rposition(is_part)?;
+        let current = std::mem::replace(&mut self.entries, self.timelines[position].clone());
+        self.timelines.push(current);
+        self.longest_prefix(hash)
+    }
+
+    fn state_after(&self, place: usize) -> State {
+        let mut state = State::default();
+        for entry in &self.entries[..place] {
+            match &entry.step {
+                Step::Table => state.create_table(),
+                Step::Request(request) => drop(state.apply(request)),
+            }
+        }
+        state
+    }
+
+    /// What is wrong with a state that is no prefix, compared with the one its newest step stands
+    /// for.
+    fn describe(&self, found: &State) -> String {
+        let is_there = |entry: &Entry| match &entry.step {
+            Step::Table => false,
+            Step::Request(request) => found.clients.get(&request.client) == Some(&request.number),
+        };
+        let place = self.entries.iter().rposition(is_there).map_or(0, |position| position + 1);
+        let difference = found.difference(&self.state_after(place)).unwrap_or_default();
+        format!(
+            "the newest change that came back is step {place} of {}, but {difference}",
+            self.entries.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::request::Work;
+
+    fn transfer(number: i64) -> Request {
+        Request { client: 1, number, work: Work::Transfer { from: 0, to: 1, amount: 1 } }
+    }
+
+    /// Three tables, accounts, and ten transfers; the states after each step.
+    fn history() -> (History, Vec<State>) {
+        let mut history = History::new();
+        let mut states = vec![State::default()];
+        for _ in 0..3 {
+            history.made_table();
+            states.push(history.state().clone());
+        }
+        let open = Request { client: 0, number: 1, work: Work::Open };
+        history.ran(&open, Outcome::Committed(0)).unwrap();
+        states.push(history.state().clone());
+        for number in 1..=10 {
+            history.ran(&transfer(number), Outcome::Committed(1_000 - number as u64)).unwrap();
+            states.push(history.state().clone());
+        }
+        (history, states)
+    }
+
+    #[test]
+    fn every_prefix_is_one_and_later_steps_are_forgotten() {
+        let (history, states) = history();
+        for (place, state) in states.iter().enumerate() {
+            let mut history = history.clone();
+            assert_eq!(history.recovered(state, false), Ok(place));
+            assert_eq!((history.len(), history.state()), (place, state));
+            if place > 0 {
+                let shorter = history.recovered(&states[place - 1], false).unwrap_err();
+                assert_eq!(shorter.rule, Rule::AcknowledgedIsDurable, "it was shown already");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_acknowledged_must_come_back() {
+        let (mut history, states) = history();
+        let place = history.len();
+        let read = Request { client: 2, number: 1, work: Work::Audit };
+        history.ran(&read, Outcome::Committed(24_000)).unwrap();
+        history.acknowledge(place + 1); // a read-only answer: what it read must survive
+        let mut broken = history.clone();
+        let lost = history.recovered(&states[place - 1], false).unwrap_err();
+        assert_eq!(lost.rule, Rule::AcknowledgedIsDurable);
+        assert_eq!(history.recovered(&states[place], false), Ok(place + 1));
+        assert_eq!(broken.recovered(&states[place - 1], true), Ok(place - 1));
+    }
+
+    #[test]
+    fn a_lying_medium_may_bring_an_earlier_timeline_back() {
+        let (mut history, states) = history();
+        assert_eq!(history.recovered(&states[8], false), Ok(8));
+        let other = Request { client: 3, number: 1, ..transfer(1) };
+        history.ran(&other, Outcome::Committed(1_000 - 5)).unwrap();
+        let mut honest = history.clone();
+        assert_eq!(honest.recovered(&states[11], false).unwrap_err().rule, Rule::Prefix);
+        assert_eq!(history.recovered(&states[11], true), Ok(11));
+        assert_eq!((history.len(), history.state()), (11, &states[11]));
+    }
+
+    #[test]
+    fn a_step_left_out_or_halved_is_no_prefix() {
+        let (mut history, states) = history();
+        let mut state = states[8].clone();
+        state.apply(&transfer(6)); // without the fifth
+        let violation = history.recovered(&state, true).unwrap_err();
+        assert_eq!(violation.rule, Rule::Prefix);
+        assert!(violation.what.contains("step 10 of 14") && violation.what.contains("account 0"));
+        let mut state = states[9].clone();
+        state.accounts.get_mut(&0).unwrap().balance += 1;
+        assert_eq!(history.recovered(&state, true).unwrap_err().rule, Rule::Prefix);
+    }
+
+    #[test]
+    fn a_wrong_answer_is_noticed() {
+        let (mut history, _) = history();
+        let wrong = history.ran(&transfer(11), Outcome::Committed(3)).unwrap_err();
+        assert_eq!(wrong.rule, Rule::RightAnswer);
+    }
+}

@@ -1,0 +1,41 @@
+//! Tombolo's simulator: *what if*. The production engine, unchanged, in worlds that crash and lie.
+//!
+//! One seed makes one world: a disk with faults (`faulty_disk`), a clock that is told the time
+//! (`clock`), settings of any size (`swarm`), clients (`workload`). In it an engine lives, crashes,
+//! recovers and lives on (`world`), and after every recovery an oracle (`history`) compares what
+//! came back with what was acknowledged. The same seed at the same commit is the same world to the
+//! last event (`trace`).
+//!
+//! `cargo xtask sim` runs thousands of seeds (`runner`); a seed that breaks a rule prints one line
+//! that runs it again. That the oracle would notice is proved by bugs planted in production code
+//! (`tombolo_storage::plant`).
+//!
+//! Not here: threads, sockets, real files, real time. Nothing of this crate is published.
+
+pub mod clock;
+pub mod fault;
+pub mod faulty_disk;
+pub mod history;
+pub mod log_engine;
+pub mod pipeline_engine;
+pub mod recording;
+pub mod report;
+pub mod runner;
+pub mod swarm;
+pub mod trace;
+pub mod workload;
+pub mod world;
+
+/// Runs one seed; `with_text` keeps its trace as text.
+pub fn run_seed(seed: u64, with_text: bool) -> world::SeedResult {
+    use log_engine::{Groups, LogEngine};
+    use pipeline_engine::PipelineEngine;
+    use recording::{Commands, Values};
+    let world = world::World::new(seed, with_text);
+    match (world.swarm.has_pipeline, world.swarm.has_values) {
+        (true, true) => world.run::<PipelineEngine<Values>>(seed),
+        (true, false) => world.run::<PipelineEngine<Commands>>(seed),
+        (false, true) => world.run::<LogEngine<Groups<Values>>>(seed),
+        (false, false) => world.run::<LogEngine<Groups<Commands>>>(seed),
+    }
+}

@@ -1,0 +1,317 @@
+//! A log alone, without the pipeline: one loop that executes, appends, syncs and acknowledges.
+//!
+//! What a pipeline does in stages happens here in one place and in an order drawn from the seed:
+//! batches of any size, several groups before one sync, several batches in one group. After a
+//! failure the loop does what a careless caller would, it asks again, and believes what it is told:
+//! a log that lets that succeed is found out. Not here: the log (a [`Subject`]).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tombolo_engine::pipeline::Records;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::store::{Damage, Store};
+use tombolo_storage::value_log::{LogWriter, Reservation};
+
+use crate::fault::one_in;
+use crate::faulty_disk::FaultyDisk;
+use crate::history::{Rule, Step, Violation};
+use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::swarm::Swarm;
+use crate::workload::model::{Outcome, State, TABLES};
+use crate::workload::request::Request;
+use crate::workload::store::{Handles, contents, definition, outcome};
+use crate::world::{Engine, Refused, World};
+
+/// Why a log took nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogRefusal {
+    /// There is no room; nothing was written.
+    Full,
+    /// A failure, in words.
+    Failed(String),
+}
+
+/// A log under test.
+pub trait Subject: Sized {
+    /// What its store is built of.
+    type Profile: MemoryProfile;
+
+    /// Recovers store and log from the disk.
+    ///
+    /// # Errors
+    /// See [`Engine::start`].
+    fn recover(
+        disk: &FaultyDisk,
+        swarm: &Swarm,
+        accept_loss: bool,
+    ) -> Result<(Self, MemoryStore<Self::Profile>), Refused>;
+
+    /// `step` was executed on the store.
+    fn ran(&mut self, step: &Step);
+
+    /// Sets room aside for one more transaction; says whether there is any.
+    fn has_room(&mut self, store: &MemoryStore<Self::Profile>) -> bool;
+
+    /// Writes what was executed since the last call as one group.
+    ///
+    /// # Errors
+    /// See [`LogRefusal`]. What was to be written stays for the next call.
+    fn append(&mut self, store: &mut MemoryStore<Self::Profile>) -> Result<(), LogRefusal>;
+
+    /// Makes everything appended durable.
+    ///
+    /// # Errors
+    /// See [`LogRefusal`].
+    fn sync(&mut self) -> Result<(), LogRefusal>;
+}
+
+/// A log and the store it makes durable.
+pub struct LogEngine<S: Subject> {
+    subject: S,
+    store: MemoryStore<S::Profile>,
+}
+
+/// How a life goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    On,
+    Over,
+}
+
+/// What ran and was not acknowledged yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    /// The place of the last step that ran, and of the last one that was appended.
+    ran: usize,
+    appended: usize,
+    /// Whether room was set aside for all of it.
+    has_promise: bool,
+}
+
+impl<S: Subject> Engine for LogEngine<S> {
+    fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
+        let (subject, store) = S::recover(disk, swarm, accept_loss)?;
+        Ok(Self { subject, store })
+    }
+
+    fn contents(&mut self) -> Result<State, String> {
+        contents(&mut self.store)
+    }
+
+    fn check(&mut self) -> Vec<Damage> {
+        self.store.check()
+    }
+
+    fn live(mut self, world: &mut World) -> Result<(), Violation> {
+        let mut open = Open::default();
+        let until = world.transactions + world.life_transactions();
+        while self.store.schema().tables.len() < TABLES {
+            let table = definition(self.store.schema().tables.len());
+            self.store.create_table(table).map_err(|error| {
+                Violation::new(Rule::RightAnswer, format!("a table was refused: {error}"))
+            })?;
+            self.subject.ran(&Step::Table);
+            open.ran = world.history.made_table();
+        }
+        let handles = Handles::of(self.store.schema())
+            .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
+        let mut refusals = 0;
+        while world.transactions < until && refusals < 100 {
+            let next = if self.subject.has_room(&self.store) {
+                open.has_promise = true;
+                self.batch(world, &handles, &mut open)?
+            } else if open.ran > open.appended && open.has_promise {
+                self.append(world, &mut open)?
+            } else {
+                // Writes are refused; in the end somebody makes room.
+                refusals += 1;
+                if one_in(&mut world.rng, 4) {
+                    world.disk.set_capacity_bytes(None);
+                }
+                self.sync(world, &mut open)? // says whether it is more than that
+            };
+            if next == Next::Over {
+                return Ok(());
+            }
+            let syncs = one_in(&mut world.rng, world.swarm.syncs);
+            if syncs && self.sync(world, &mut open)? == Next::Over {
+                return Ok(());
+            }
+        }
+        if refusals == 100 {
+            return Err(Violation::new(Rule::Progress, "no room, though the disk has some"));
+        }
+        if one_in(&mut world.rng, 2) {
+            self.sync(world, &mut open)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Subject> LogEngine<S> {
+    fn batch(
+        &mut self,
+        world: &mut World,
+        handles: &Handles,
+        open: &mut Open,
+    ) -> Result<Next, Violation> {
+        for _ in 0..=world.rng.below(world.swarm.batch_max) {
+            if !self.subject.has_room(&self.store) {
+                break;
+            }
+            let request = world.next_request();
+            let found = self.run(handles, &request)?;
+            world.note_run(&request, &found);
+            open.ran = world.history.ran(&request, found)?;
+            self.subject.ran(&Step::Request(request));
+        }
+        if one_in(&mut world.rng, 4) {
+            return Ok(Next::On); // one group with the next batch
+        }
+        self.append(world, open)
+    }
+
+    fn append(&mut self, world: &mut World, open: &mut Open) -> Result<Next, Violation> {
+        if open.ran == open.appended || !open.has_promise {
+            return Ok(Next::On);
+        }
+        match self.subject.append(&mut self.store) {
+            Ok(()) => {
+                open.appended = open.ran;
+                Ok(Next::On)
+            }
+            Err(LogRefusal::Full) => {
+                let what = "a group found no room, though it had been set aside";
+                Err(Violation::new(Rule::Progress, what))
+            }
+            // What ran is not in the log: this life is over.
+            Err(refusal) => {
+                world.trace.event(&[1], || format!("append refused: {refusal:?}"));
+                self.ask_again(world, open);
+                Ok(Next::Over)
+            }
+        }
+    }
+
+    fn sync(&mut self, world: &mut World, open: &mut Open) -> Result<Next, Violation> {
+        if one_in(&mut world.rng, 2) && self.append(world, open)? == Next::Over {
+            return Ok(Next::Over);
+        }
+        if self.synced(world, open) {
+            return Ok(Next::On);
+        }
+        self.ask_again(world, open);
+        Ok(Next::Over)
+    }
+
+    fn synced(&mut self, world: &mut World, open: &Open) -> bool {
+        let synced = self.subject.sync();
+        world.trace.event(&[2, u64::from(synced.is_ok())], || format!("sync: {synced:?}"));
+        if synced.is_ok() && open.appended > 0 {
+            world.history.acknowledge(open.appended);
+        }
+        synced.is_ok()
+    }
+
+    /// After a failure a careless caller tries the same once more.
+    fn ask_again(&mut self, world: &mut World, open: &mut Open) {
+        if open.ran > open.appended && self.subject.append(&mut self.store).is_ok() {
+            open.appended = open.ran;
+        }
+        self.synced(world, open);
+    }
+
+    fn run(&mut self, handles: &Handles, request: &Request) -> Result<Outcome, Violation> {
+        let store = &mut self.store;
+        match catch_unwind(AssertUnwindSafe(|| handles.run(store, request))) {
+            Err(_) => Ok(Outcome::Panicked),
+            Ok(ended) => outcome(&ended).map_err(|error| {
+                Violation::new(Rule::RightAnswer, format!("{request:?} failed: {error}"))
+            }),
+        }
+    }
+}
+
+/// The real log with what is recorded in it.
+#[derive(Debug)]
+pub struct Groups<R: Recording> {
+    writer: LogWriter,
+    recording: R,
+    /// What was taken from the recording and is not written.
+    unwritten: R::Buffer,
+    reservation: Option<Reservation>,
+    syncs: u64,
+}
+
+impl<R: Recording> Subject for Groups<R> {
+    type Profile = R::Profile;
+
+    fn recover(
+        disk: &FaultyDisk,
+        swarm: &Swarm,
+        accept_loss: bool,
+    ) -> Result<(Self, StoreOf<R>), Refused> {
+        let (writer, store) = R::recover(disk, swarm, accept_loss)?;
+        let (recording, unwritten) = (R::default(), R::Buffer::default());
+        Ok((Self { writer, recording, unwritten, reservation: None, syncs: 0 }, store))
+    }
+
+    fn ran(&mut self, step: &Step) {
+        self.recording.ran(step);
+    }
+
+    fn has_room(&mut self, store: &StoreOf<R>) -> bool {
+        let pending = (self.recording.bytes(store) + self.unwritten.bytes().len()) as u64;
+        let bytes = pending + TRANSACTION_BYTES_MAX;
+        let space = self.writer.space();
+        if self.reservation.as_ref().is_some_and(|held| held.bytes() >= bytes) {
+            return true;
+        }
+        if pending == 0 {
+            self.reservation = None;
+        }
+        let reserved = space.reserve(bytes).or_else(|_| {
+            _ = self.writer.preparer().prepare();
+            space.reserve(bytes)
+        });
+        let has_room = reserved.is_ok();
+        if let Ok(reservation) = reserved {
+            self.reservation = Some(reservation);
+        }
+        has_room
+    }
+
+    fn append(&mut self, store: &mut StoreOf<R>) -> Result<(), LogRefusal> {
+        if self.unwritten.bytes().is_empty() {
+            self.recording.take(store, &mut self.unwritten);
+        }
+        let bytes = self.unwritten.bytes();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let reservation = self.reservation.take();
+        let (head, tail) = bytes.split_at(bytes.len() / 2);
+        let transactions = self.unwritten.transactions();
+        match self.writer.append_group(&[head, tail], transactions, reservation) {
+            Ok(_) => {
+                self.unwritten.clear();
+                Ok(())
+            }
+            Err(failure) if failure.is_full() => Err(LogRefusal::Full),
+            Err(failure) => Err(LogRefusal::Failed(failure.to_string())),
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), LogRefusal> {
+        self.syncs += 1;
+        let synced = match self.syncs % 5 {
+            0 => self.writer.seal(),
+            _ => self.writer.sync(),
+        };
+        synced.map(drop).map_err(|failure| LogRefusal::Failed(failure.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

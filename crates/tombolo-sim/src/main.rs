@@ -1,0 +1,132 @@
+//! `tombolo-sim`: runs seeds; `cargo xtask sim` builds and calls it.
+//!
+//! Exit status: 0 every rule held (with a plant: it was noticed), 1 one did not (the plant was
+//! missed), 2 bad usage.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use tombolo_sim::runner::{Plan, guarded, run};
+use tombolo_sim::{report, run_seed};
+use tombolo_storage::plant::{self, Plant};
+
+const USAGE: &str = "\
+Runs the engine in simulated worlds that crash and lie.
+
+Usage: tombolo-sim [OPTIONS]
+
+  --seeds N       how many seeds (10000)
+  --first N       the first of them (0)
+  --seed N        this one alone, with its trace
+  --threads N     on how many threads (2)
+  --plant NAME    with this bug planted: until a rule breaks
+  --list-plants   the bugs that can be planted
+  --json          one JSON object instead of text
+
+Example: tombolo-sim --seeds 1000 --threads 2
+";
+
+/// What the command line asks for.
+struct Options {
+    plan: Plan,
+    seed: Option<u64>,
+    plant: Option<Plant>,
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some("--help" | "-h") => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Some("--list-plants") => {
+            print!("{}", report::plants());
+            ExitCode::SUCCESS
+        }
+        _ => match parse(&words) {
+            Ok(options) => simulate(&options),
+            Err(what) => {
+                eprintln!("tombolo-sim: {what}\n\n{USAGE}");
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+fn parse(words: &[String]) -> Result<Options, String> {
+    let plan = Plan { first: 0, seeds: 10_000, threads: 2, until_violation: false };
+    let mut options = Options { plan, seed: None, plant: None, json: false };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let number = |text: &String| {
+            text.parse::<u64>().map_err(|_| format!("{word}: {text} is no whole number"))
+        };
+        match word.as_str() {
+            "--seeds" => options.plan.seeds = number(value()?)?,
+            "--first" => options.plan.first = number(value()?)?,
+            "--seed" => options.seed = Some(number(value()?)?),
+            "--threads" => options.plan.threads = number(value()?)?.clamp(1, 256) as usize,
+            "--json" => options.json = true,
+            "--plant" => {
+                let name = value()?;
+                let plant = Plant::named(name);
+                options.plant = Some(plant.ok_or(format!("there is no plant {name}"))?);
+            }
+            _ => return Err(format!("unknown option {word}")),
+        }
+    }
+    if options.plant.is_some() && !plant::POSSIBLE {
+        return Err("this build plants nothing: cargo xtask sim makes one that does".to_string());
+    }
+    Ok(options)
+}
+
+fn simulate(options: &Options) -> ExitCode {
+    if let Some(plant) = options.plant {
+        plant::choose(plant);
+    }
+    match options.seed {
+        Some(seed) => replay(seed, options.plant),
+        None => many(options),
+    }
+}
+
+/// Runs one seed and shows what happened.
+fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
+    let result = guarded(seed, true, run_seed);
+    let end = match &result.violation {
+        Some(violation) => report::violation_line(seed, violation, plant),
+        None => result.to_string(),
+    };
+    let mut out = std::io::stdout().lock();
+    for line in result.lines.iter().chain([&end]) {
+        if writeln!(out, "{line}").is_err() {
+            break; // whoever reads has seen enough
+        }
+    }
+    if result.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn many(options: &Options) -> ExitCode {
+    let until_violation = options.plant.is_some();
+    let summary = run(Plan { until_violation, ..options.plan }, run_seed);
+    match options.json {
+        true => println!("{}", report::json(&summary, options.plant)),
+        false => print!("{}", report::text(&summary, options.plant)),
+    }
+    let worthless = summary.counted < summary.seeds && summary.failed == 0;
+    if worthless && !until_violation {
+        println!("{} seeds ran too little to count", summary.seeds - summary.counted);
+    }
+    if until_violation && summary.failed == 0 && !plant::reached() {
+        println!("no seed reached the plant's code");
+    }
+    let well = match until_violation {
+        true => summary.failed > 0,
+        false => summary.failed == 0 && !worthless,
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,582 @@
+//! The whole pipeline, its stages stepped in an order drawn from the seed.
+//!
+//! ```text
+//!   clients ─submit─► pipeline ─► stages, any of them at any time ─► replies ─► checked
+//!                                     │ execution           │ logging
+//!                                     ▼                     ▼
+//!                                  journal ──► history     log on the faulty disk
+//! ```
+//!
+//! The executor notes in a journal what ran and in which order; the history judges it. A reply that
+//! says *durable* is an acknowledgement of its step and of all before it. Time passes with every
+//! step and jumps ahead when all stages are idle; while one waits for the disk the others are
+//! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
+//! counts like any other answer.
+//!
+//! Not here: the stages (engine `pipeline/`), what is in the log (`recording.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{
+    Batch, Builder, Caller, Durability, Executor, Failure, GroupPolicy, Load, NotSubmitted,
+    Options, Pipeline, Refusal, Reply, Spread, Stage, StageKind, Step as StageStep, ValueLogGroups,
+};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::store::{Damage, Store};
+use tombolo_storage::sync::Mutex;
+use tombolo_storage::value_log::LogWriter;
+
+use crate::clock::{self, Meanwhile, SimClock};
+use crate::fault::one_in;
+use crate::faulty_disk::FaultyDisk;
+use crate::history::{Rule, Step, Violation};
+use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::swarm::Swarm;
+use crate::trace::{Trace, number_of};
+use crate::workload::model::{Outcome, State, TABLES};
+use crate::workload::request::Request;
+use crate::workload::store::{Handles, contents, definition, outcome};
+use crate::world::{Engine, Refused, World};
+
+/// A database whose transactions go through the pipeline.
+pub struct PipelineEngine<R: Recording> {
+    writer: LogWriter,
+    store: StoreOf<R>,
+}
+
+/// What the executor and the world share.
+#[derive(Debug, Default)]
+struct Journal {
+    /// What ran, in order, and was not judged yet.
+    ran: Vec<(Request, Result<Outcome, String>)>,
+    /// What began and has not ended; if it is still here later, it panicked.
+    running: Option<Request>,
+}
+
+impl Journal {
+    /// What began and never ended has panicked.
+    fn settle(&mut self) {
+        if let Some(request) = self.running.take() {
+            self.ran.push((request, Ok(Outcome::Panicked)));
+        }
+    }
+}
+
+/// Runs requests on a store.
+struct SimExecutor<R: Recording> {
+    store: MemoryStore<R::Profile>,
+    handles: Handles,
+    recording: R,
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl<R: Recording> Executor for SimExecutor<R>
+where
+    StoreOf<R>: Send,
+{
+    type Request = Request;
+    type Answer = u64;
+    type Records = R::Buffer;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Request, u64>) {
+        self.journal.lock().settle();
+        while let Some(request) = batch.request() {
+            let request = request.clone();
+            self.journal.lock().running = Some(request.clone());
+            let ended = self.handles.run(&mut self.store, &request);
+            let mut journal = self.journal.lock();
+            journal.running = None;
+            journal.ran.push((request.clone(), outcome(&ended).map_err(|e| e.to_string())));
+            drop(journal);
+            self.recording.ran(&Step::Request(request));
+            batch.answer(ended, self.recording.bytes(&self.store));
+        }
+    }
+
+    fn log_bytes_max(&self, request: &Request) -> u64 {
+        if request.work.only_reads() { 0 } else { TRANSACTION_BYTES_MAX }
+    }
+
+    fn take_log(&mut self, into: &mut R::Buffer) {
+        self.recording.take(&mut self.store, into);
+    }
+}
+
+impl<R: Recording> Engine for PipelineEngine<R>
+where
+    StoreOf<R>: Send,
+{
+    fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
+        let (writer, store) = R::recover(disk, swarm, accept_loss)?;
+        Ok(Self { writer, store })
+    }
+
+    fn contents(&mut self) -> Result<State, String> {
+        contents(&mut self.store)
+    }
+
+    fn check(&mut self) -> Vec<Damage> {
+        self.store.check()
+    }
+
+    fn live(self, world: &mut World) -> Result<(), Violation> {
+        let mut life = Life::begin(self, world)?;
+        let lived = life.run(world);
+        if lived.is_ok() {
+            life.end(world)?;
+        }
+        lived
+    }
+}
+
+/// The stages of a pipeline, as the world steps them.
+struct Stages {
+    /// By number; one that is being stepped or has ended is `None`.
+    stages: Vec<Option<Box<dyn Stage>>>,
+    /// When each wants to be called again; `None`: now.
+    idle: Vec<Option<Option<u64>>>,
+    ended: usize,
+    journal: Arc<Mutex<Journal>>,
+    clock: SimClock,
+    trace: Trace,
+    /// Chances of what happens while a stage waits.
+    rng: Rng,
+}
+
+impl Stages {
+    fn new(stages: Vec<Box<dyn Stage>>, world: &mut World, journal: Arc<Mutex<Journal>>) -> Self {
+        Self {
+            idle: vec![None; stages.len()],
+            stages: stages.into_iter().map(Some).collect(),
+            ended: 0,
+            journal,
+            clock: world.clock.clone(),
+            trace: world.trace.clone(),
+            rng: Rng::from_seed(world.rng.next_u64()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended == self.stages.len()
+    }
+
+    fn wake(&mut self) {
+        self.idle.fill(None);
+    }
+
+    /// Takes out one of the stages that may have work and that `may` be stepped.
+    fn take_ready(
+        &mut self,
+        rng: &mut Rng,
+        may: impl Fn(StageKind) -> bool,
+    ) -> Option<(usize, Box<dyn Stage>)> {
+        let now = self.clock.now_ns();
+        let is_due = |idle: Option<Option<u64>>| match idle {
+            None => true,
+            Some(until) => until.is_some_and(|until| until <= now),
+        };
+        let is_there = |n: usize| self.stages[n].as_ref().is_some_and(|stage| may(stage.kind()));
+        let is_ready = |n: &usize| is_there(*n) && is_due(self.idle[*n]);
+        let ready = (0..self.stages.len()).filter(is_ready);
+        let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
+        let n = ready.clone().nth(chosen)?;
+        self.stages[n].take().map(|stage| (n, stage))
+    }
+
+    /// Puts a stage back that has made `step`.
+    fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
+        let (kind, now) = (stage.kind(), self.clock.now_ns());
+        self.trace.event(&[number_of("step"), n as u64, now], || format!(" {kind}: {step:?}"));
+        self.clock.advance(200 + self.rng.below(1_000));
+        if kind == StageKind::Execution {
+            self.journal.lock().settle();
+        }
+        match step {
+            StageStep::IdleUntil(until) => {
+                self.stages[n] = Some(stage);
+                self.idle[n] = Some(until);
+                return;
+            }
+            StageStep::Progress => self.stages[n] = Some(stage),
+            StageStep::Ended => {
+                stage.retire();
+                self.ended += 1;
+            }
+        }
+        self.wake();
+    }
+
+    /// The next moment at which a stage wants to be called.
+    fn next_ns(&self) -> Option<u64> {
+        let idle = self.stages.iter().zip(&self.idle).filter(|(stage, _)| stage.is_some());
+        idle.filter_map(|(_, idle)| idle.flatten()).min()
+    }
+}
+
+/// Whether a stage of this kind asks nothing of the disk. One that does may have to wait for what
+/// the stage that waits already holds.
+fn never_waits(kind: StageKind) -> bool {
+    matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)
+}
+
+/// The stages that work while one waits for the disk.
+struct Others(Arc<Mutex<Stages>>);
+
+impl Meanwhile for Others {
+    fn run_until(&mut self, until_ns: u64) {
+        let mut stages = self.0.lock();
+        while stages.clock.now_ns() < until_ns {
+            let mut rng = stages.rng.clone();
+            let taken = stages.take_ready(&mut rng, never_waits);
+            stages.rng = rng;
+            let Some((n, mut stage)) = taken else { return };
+            let now = stages.clock.now_ns();
+            drop(stages);
+            let step = stage.step(now);
+            stages = self.0.lock();
+            stages.put_back(n, stage, step);
+        }
+    }
+}
+
+/// What a request that was submitted has come to.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    place: usize,
+    outcome: Outcome,
+}
+
+/// One life of a pipeline.
+struct Life<R: Recording>
+where
+    StoreOf<R>: Send,
+{
+    pipeline: Option<Pipeline<SimExecutor<R>>>,
+    stages: Arc<Mutex<Stages>>,
+    callers: Vec<Caller<Request, u64>>,
+    /// Requests that found no room.
+    unsent: Vec<Option<Request>>,
+    journal: Arc<Mutex<Journal>>,
+    /// What ran in this life, by tag.
+    ran: BTreeMap<u64, Ran>,
+    /// What was submitted and not answered, by tag.
+    open: BTreeMap<u64, Durability>,
+    submitted: u64,
+    refused: u64,
+    is_poisoned: bool,
+    /// Whether all stages were idle twice in a row.
+    looked_twice: bool,
+}
+
+fn tag_of(request: &Request) -> u64 {
+    (request.number as u64) << 8 | request.client as u64
+}
+
+fn options(swarm: &Swarm) -> Options {
+    Options {
+        spread: Spread::One,
+        input_stages: 1,
+        output_stages: swarm.output_stages,
+        queue_max: Load { transactions: swarm.queue_max, bytes: 1 << 20 },
+        batch_transactions_max: swarm.batch_max as usize,
+        locate_ahead: 0,
+        group: GroupPolicy {
+            transactions: swarm.transactions_per_group,
+            time_ns: swarm.time_per_group_ns,
+            async_loss_ns_max: 20_000_000,
+            seal_ns_max: 5_000_000,
+        },
+        spin_ns: 0,
+    }
+}
+
+impl<R: Recording> Life<R>
+where
+    StoreOf<R>: Send,
+{
+    fn begin(engine: PipelineEngine<R>, world: &mut World) -> Result<Self, Violation> {
+        let PipelineEngine { writer, mut store } = engine;
+        let mut recording = R::default();
+        while store.schema().tables.len() < TABLES {
+            let table = definition(store.schema().tables.len());
+            store.create_table(table).map_err(|error| {
+                Violation::new(Rule::RightAnswer, format!("a table was refused: {error}"))
+            })?;
+            recording.ran(&Step::Table);
+            world.history.made_table();
+        }
+        let handles = Handles::of(store.schema())
+            .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
+        let journal = Arc::default();
+        let executor = SimExecutor { store, handles, recording, journal: Arc::clone(&journal) };
+        let log = Box::new(ValueLogGroups::new(writer));
+        let mut builder = Builder::new(executor, options(&world.swarm)).log(log);
+        if world.swarm.has_input_stage {
+            builder = builder.prepare(|| |_: &mut Request| Ok(()));
+        }
+        let (pipeline, stages) = builder.assemble(Arc::new(world.clock.clone()));
+        let clients = world.swarm.clients as usize;
+        let in_flight_max = world.swarm.open_requests_max;
+        Ok(Self {
+            callers: (0..clients).map(|_| pipeline.caller(in_flight_max)).collect(),
+            pipeline: Some(pipeline),
+            stages: Arc::new(Mutex::new(Stages::new(stages, world, journal.clone()))),
+            unsent: vec![None; clients],
+            journal,
+            ran: BTreeMap::new(),
+            open: BTreeMap::new(),
+            submitted: 0,
+            refused: 0,
+            is_poisoned: false,
+            looked_twice: false,
+        })
+    }
+
+    fn run(&mut self, world: &mut World) -> Result<(), Violation> {
+        let until = world.life_transactions();
+        let mut after_failure = 60;
+        while self.submitted < until || !self.open.is_empty() {
+            if world.disk.has_crashed() {
+                return self.take_replies(world); // those had left already
+            }
+            if self.is_poisoned {
+                after_failure -= 1;
+                if after_failure == 0 {
+                    return Ok(());
+                }
+            }
+            let may_submit = self.submitted < until && !self.is_poisoned;
+            if may_submit && one_in(&mut world.rng, 3) {
+                self.submit(world)?;
+            } else if !self.step(world)? {
+                self.take_replies(world)?;
+                self.pass_time(world, may_submit)?;
+            } else if one_in(&mut world.rng, 4) {
+                self.take_replies(world)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A client asks something, if it may.
+    fn submit(&mut self, world: &mut World) -> Result<(), Violation> {
+        let client = world.rng.below(self.callers.len() as u64) as usize;
+        let request = match self.unsent[client].take() {
+            Some(request) => request,
+            None if self.callers[client].in_flight() < world.swarm.open_requests_max => {
+                world.request_of(client)
+            }
+            None => return Ok(()),
+        };
+        let durability = match world.rng.below(8) {
+            0 => Durability::Async,
+            1 => Durability::Sync,
+            _ => Durability::Group,
+        };
+        let tag = tag_of(&request);
+        match self.callers[client].try_submit(request, tag, durability) {
+            Ok(()) => {
+                world.trace.event(&[number_of("submit"), tag], || {
+                    format!("submit {tag:#x}, {durability:?}")
+                });
+                self.submitted += 1;
+                self.open.insert(tag, durability);
+                self.wake();
+            }
+            Err(NotSubmitted::Full(request)) => self.unsent[client] = Some(request),
+            Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
+            Err(NotSubmitted::Refused(request, refusal)) => {
+                let what = format!("{request:?} was not taken in: {refusal}");
+                return Err(Violation::new(Rule::Progress, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Something changed: every stage may have work.
+    fn wake(&mut self) {
+        self.looked_twice = false;
+        self.stages.lock().wake();
+    }
+
+    /// Steps one stage that may have work, and others while it waits for the disk; says whether
+    /// there was one.
+    fn step(&mut self, world: &mut World) -> Result<bool, Violation> {
+        let taken = self.stages.lock().take_ready(&mut world.rng, |_| true);
+        let Some((n, mut stage)) = taken else { return Ok(false) };
+        let lent = clock::lend(Box::new(Others(Arc::clone(&self.stages))));
+        let step = stage.step(world.clock.now_ns());
+        drop(lent);
+        self.stages.lock().put_back(n, stage, step);
+        if step != StageStep::IdleUntil(None) {
+            self.looked_twice = false;
+        }
+        self.judge_journal(world)?;
+        Ok(true)
+    }
+
+    fn judge_journal(&mut self, world: &mut World) -> Result<(), Violation> {
+        let ran = {
+            let mut journal = self.journal.lock();
+            journal.settle();
+            std::mem::take(&mut journal.ran)
+        };
+        for (request, found) in ran {
+            let outcome = found.map_err(|error| {
+                Violation::new(Rule::RightAnswer, format!("{request:?} failed: {error}"))
+            })?;
+            world.note_run(&request, &outcome);
+            let place = world.history.ran(&request, outcome)?;
+            let before = self.ran.insert(tag_of(&request), Ran { place, outcome });
+            if before.is_some() {
+                let what = format!("{request:?} ran twice");
+                return Err(Violation::new(Rule::RightAnswer, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// All stages are idle: time jumps to the next moment at which one is not.
+    fn pass_time(&mut self, world: &mut World, may_submit: bool) -> Result<(), Violation> {
+        // A stage that hands on what it held may call itself idle, and who was handed it is not.
+        if !std::mem::replace(&mut self.looked_twice, true) {
+            self.wake();
+            self.looked_twice = true;
+            return Ok(());
+        }
+        let next = self.stages.lock().next_ns();
+        if let Some(next) = next {
+            world.clock.advance_to(next);
+            return Ok(());
+        }
+        if !self.open.is_empty() && !may_submit && !self.is_poisoned {
+            let what = format!(
+                "{} calls are under way and no stage has work, {:#x?} first",
+                self.open.len(),
+                self.open.first_key_value()
+            );
+            return Err(Violation::new(Rule::Progress, what));
+        }
+        if !self.is_poisoned {
+            self.wake();
+        }
+        Ok(())
+    }
+
+    fn take_replies(&mut self, world: &mut World) -> Result<(), Violation> {
+        let mut replies = Vec::new();
+        for caller in &mut self.callers {
+            caller.take(&mut replies);
+        }
+        if !replies.is_empty() {
+            self.wake();
+        }
+        replies.into_iter().try_for_each(|(tag, reply)| self.judge_reply(world, tag, reply))
+    }
+
+    fn judge_reply(
+        &mut self,
+        world: &mut World,
+        tag: u64,
+        reply: Reply<u64>,
+    ) -> Result<(), Violation> {
+        let text = format!("{reply:?}");
+        world.trace.event(&[number_of(&text), tag], || format!("reply {tag:#x}: {text}"));
+        let wrong = |what: &str| {
+            Err(Violation::new(Rule::RightAnswer, format!("call {tag:#x}, {text}: {what}")))
+        };
+        let Some(durability) = self.open.remove(&tag) else { return wrong("answered twice") };
+        let ran = self.ran.get(&tag).copied();
+        let (outcome, is_durable) = match reply {
+            Reply::Refused(refusal) => {
+                self.refused += 1;
+                return match refusal {
+                    Refusal::Unknown(_) | Refusal::Poisoned(_) => {
+                        self.is_poisoned = true;
+                        Ok(())
+                    }
+                    _ if ran.is_some() => wrong("it was refused, but ran"),
+                    Refusal::LogFull => {
+                        if one_in(&mut world.rng, 8) || self.refused > 50 {
+                            world.disk.set_capacity_bytes(None);
+                        }
+                        Ok(())
+                    }
+                    _ => wrong("a refusal without cause"),
+                };
+            }
+            Reply::Durable(outcome) => (outcome, true),
+            Reply::PreCommitted(outcome) => (outcome, false),
+            Reply::Volatile(_) => return wrong("this pipeline has a log"),
+        };
+        let Some(ran) = ran else { return wrong("it never ran") };
+        if told(&outcome) != Some(ran.outcome) {
+            return wrong(&format!("it came to {:?}", ran.outcome));
+        }
+        if is_durable {
+            world.history.acknowledge(ran.place);
+        } else if durability != Durability::Async {
+            return wrong("it was to wait for the log");
+        }
+        Ok(())
+    }
+
+    /// The life is over: sometimes in an orderly way, in which everything is answered.
+    fn end(&mut self, world: &mut World) -> Result<(), Violation> {
+        if world.disk.has_crashed() || self.is_poisoned || one_in(&mut world.rng, 2) {
+            return Ok(());
+        }
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.shut();
+        }
+        self.wake();
+        for _ in 0..10_000 {
+            if self.stages.lock().has_ended() {
+                break;
+            }
+            if !self.step(world)? {
+                self.pass_time(world, false)?;
+            }
+            self.take_replies(world)?;
+            if world.disk.has_crashed() {
+                return Ok(());
+            }
+        }
+        if !self.stages.lock().has_ended() {
+            return Err(Violation::new(Rule::Progress, "a pipeline that was shut does not end"));
+        }
+        self.take_replies(world)?;
+        if !self.open.is_empty() {
+            let what = format!("{} calls were never answered", self.open.len());
+            return Err(Violation::new(Rule::Progress, what));
+        }
+        let closed = self.pipeline.take().map(Pipeline::close);
+        match closed.and_then(|closed| closed.executor) {
+            Some(mut executor) => judge_rows(&mut executor.store, world),
+            None => Err(Violation::new(Rule::Progress, "a closed pipeline kept its executor")),
+        }
+    }
+}
+
+/// After all that ran, the store holds what the model holds.
+fn judge_rows<S: Store>(store: &mut S, world: &World) -> Result<(), Violation> {
+    let found = contents(store).map_err(|what| Violation::new(Rule::SoundStore, what))?;
+    match found.difference(world.history.state()) {
+        None => Ok(()),
+        Some(what) => Err(Violation::new(Rule::SoundStore, format!("after closing: {what}"))),
+    }
+}
+
+/// What a caller is told, as the model says it.
+fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
+    match outcome {
+        Ok(answer) => Some(Outcome::Committed(*answer)),
+        Err(Failure::Stopped(Stop::Abort(_))) => Some(Outcome::Aborted),
+        Err(Failure::Stopped(Stop::Error(_))) => None,
+        Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
+    }
+}

@@ -1,0 +1,223 @@
+//! What goes into the log of a simulated database, and how a store is made of it again.
+//!
+//! Two kinds: *values*, what the store says of every change, which is the product's; and
+//! *commands*, the requests themselves, run again one after the other. Commands need nothing of
+//! the store, so they test groups, segments and recovery by themselves; values test all of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tombolo_engine::pipeline::Records;
+use tombolo_storage::disk::Disk;
+use tombolo_storage::memory::recovery::ReplayPart;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
+use tombolo_storage::store::Store;
+use tombolo_storage::value_log::{
+    LogBuffer, LogFailure, LogSettings, LogWriter, RecoverOptions, Replay, recover,
+};
+
+use crate::faulty_disk::FaultyDisk;
+use crate::history::Step;
+use crate::swarm::Swarm;
+use crate::workload::command;
+use crate::workload::store::{Handles, definition};
+use crate::world::Refused;
+
+/// The most bytes one transaction of the workload logs, in either kind of log.
+pub const TRANSACTION_BYTES_MAX: u64 = 6 << 10;
+
+/// Stores are tiny: a seed makes dozens.
+const LIMITS: Limits = Limits { structure_bytes_max: 1 << 20 };
+
+/// A store whose log is `R`'s.
+pub type StoreOf<R> = MemoryStore<<R as Recording>::Profile>;
+
+/// A kind of log.
+pub trait Recording: Default + Send + 'static {
+    /// What its store is built of.
+    type Profile: MemoryProfile;
+    /// What records are handed on in.
+    type Buffer: Records;
+
+    /// `step` was executed on the store.
+    fn ran(&mut self, step: &Step);
+
+    /// How many bytes [`Recording::take`] would add.
+    fn bytes(&self, store: &StoreOf<Self>) -> usize;
+
+    /// Moves what was recorded since the last call to `into`, which is empty.
+    fn take(&mut self, store: &mut StoreOf<Self>, into: &mut Self::Buffer);
+
+    /// Recovers the log and a store of it; a new one where there is none.
+    ///
+    /// # Errors
+    /// When a call failed or something is damaged.
+    fn recover(
+        disk: &FaultyDisk,
+        swarm: &Swarm,
+        accept_loss: bool,
+    ) -> Result<(LogWriter, StoreOf<Self>), Refused>;
+}
+
+/// Commands as bytes.
+#[derive(Debug, Default)]
+pub struct CommandBuffer {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl Records for CommandBuffer {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn transactions(&self) -> u64 {
+        self.count
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+}
+
+/// The requests themselves.
+#[derive(Debug, Default)]
+pub struct Commands(CommandBuffer);
+
+impl Recording for Commands {
+    type Profile = Memory;
+    type Buffer = CommandBuffer;
+
+    fn ran(&mut self, step: &Step) {
+        let only_reads = matches!(step, Step::Request(request) if request.work.only_reads());
+        if !only_reads {
+            command::encode(step, &mut self.0.bytes);
+            self.0.count += 1;
+        }
+    }
+
+    fn bytes(&self, _: &StoreOf<Self>) -> usize {
+        self.0.bytes.len()
+    }
+
+    fn take(&mut self, _: &mut StoreOf<Self>, into: &mut CommandBuffer) {
+        std::mem::swap(&mut self.0, into);
+    }
+
+    fn recover(
+        disk: &FaultyDisk,
+        swarm: &Swarm,
+        accept_loss: bool,
+    ) -> Result<(LogWriter, StoreOf<Self>), Refused> {
+        let mut again = Again { store: MemoryStore::new(LIMITS), handles: None };
+        let mut replay = |_, records: &[u8]| again.run(records);
+        let writer = open_log(disk, swarm, accept_loss, &mut replay)?;
+        Ok((writer, again.store))
+    }
+}
+
+/// What the store says of every change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Values;
+
+impl Recording for Values {
+    type Profile = MemoryLogged;
+    type Buffer = LogBuffer;
+
+    fn ran(&mut self, _: &Step) {}
+
+    fn bytes(&self, store: &StoreOf<Self>) -> usize {
+        store.log_bytes()
+    }
+
+    fn take(&mut self, store: &mut StoreOf<Self>, into: &mut LogBuffer) {
+        store.take_log(into);
+    }
+
+    fn recover(
+        disk: &FaultyDisk,
+        swarm: &Swarm,
+        accept_loss: bool,
+    ) -> Result<(LogWriter, StoreOf<Self>), Refused> {
+        let count = swarm.replay_parts;
+        let mut parts: Vec<_> =
+            (0..count).map(|part| ReplayPart::new(part, count, LIMITS)).collect();
+        let mut replay =
+            |_, records: &[u8]| parts.iter_mut().try_for_each(|part| part.apply(records));
+        let writer = open_log(disk, swarm, accept_loss, &mut replay)?;
+        let unsound = |message| Refused { message, place: None };
+        let parts = parts.into_iter().map(ReplayPart::finish).collect::<Result<_, _>>();
+        let store = MemoryStore::from_replay(LIMITS, parts.map_err(unsound)?);
+        Ok((writer, store.map_err(unsound)?))
+    }
+}
+
+/// Runs commands again.
+struct Again {
+    store: MemoryStore<Memory>,
+    handles: Option<Handles>,
+}
+
+impl Again {
+    fn run(&mut self, records: &[u8]) -> Result<(), String> {
+        let steps = command::decode_all(records).ok_or("no commands")?;
+        for step in steps {
+            let Step::Request(request) = step else {
+                let table = definition(self.store.schema().tables.len());
+                self.store.create_table(table).map_err(|error| error.to_string())?;
+                continue;
+            };
+            if self.handles.is_none() {
+                let handles = Handles::of(self.store.schema());
+                self.handles = Some(handles.map_err(|error| error.to_string())?);
+            }
+            let Self { store, handles: Some(handles) } = self else { continue };
+            // Aborts and panics as it did the first time; what it leaves is compared later.
+            let run = || handles.run(store, &request);
+            drop(catch_unwind(AssertUnwindSafe(run)));
+        }
+        Ok(())
+    }
+}
+
+fn settings(swarm: &Swarm) -> LogSettings {
+    LogSettings {
+        segment_bytes: swarm.segment_bytes,
+        block_bytes: 512,
+        segments_ahead: 1,
+        log_bytes_max: u64::MAX,
+        direct: true,
+    }
+}
+
+/// Opens the log, or makes one.
+fn open_log(
+    disk: &FaultyDisk,
+    swarm: &Swarm,
+    accept_loss: bool,
+    replay: &mut dyn Replay,
+) -> Result<LogWriter, Refused> {
+    let door: Arc<dyn Disk> = Arc::new(disk.clone());
+    let options = RecoverOptions { accept_loss, ..RecoverOptions::default() };
+    let recovered = recover(door.clone(), settings(swarm), options, replay, &mut |_| {});
+    let opened = match recovered {
+        Err(LogFailure::NoLog) => LogWriter::create(door, settings(swarm)),
+        recovered => recovered.map(|recovered| recovered.writer),
+    };
+    opened.map_err(|failure| refused(&failure))
+}
+
+/// What a refusal says, and where the damage is if it says that.
+fn refused(failure: &LogFailure) -> Refused {
+    let place = match failure {
+        LogFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
+        _ => None,
+    };
+    Refused { message: failure.to_string(), place }
+}

@@ -1,0 +1,160 @@
+//! Settings drawn per seed: each seed switches some faults on and others off and makes some sizes
+//! tiny, so that the seeds together meet combinations no fixed setting would.
+//!
+//! Not here: the faults' meaning (`fault.rs`), what uses the sizes.
+
+use tombolo_engine::rng::Rng;
+
+use crate::fault::{Faults, Survival, one_in};
+
+/// How one seed's world is.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    /// The disk's faults.
+    pub faults: Faults,
+    /// Transactions after which a seed may end.
+    pub transactions: u64,
+    /// Transactions of one life at most, from one start to the next.
+    pub life_transactions_max: u64,
+    /// Lives that end by a crash at some I/O step: one in this many does not.
+    pub lives_without_crash: u32,
+    /// I/O steps before a crash, at most.
+    pub crash_steps_max: u64,
+    /// Crashes during one recovery, at most.
+    pub nested_crashes_max: u64,
+    /// Ends of a life that leave the machine running: one in this many.
+    pub process_ends: u32,
+    /// Recoveries that are first tried on a copy of the disk: one in this many.
+    pub rehearsals: u32,
+    /// Lives on a disk that is nearly full: one in this many.
+    pub full_lives: u32,
+    /// Clients.
+    pub clients: i32,
+    /// Requests a client has open at once, at most.
+    pub open_requests_max: usize,
+    /// Transactions executed together, at most.
+    pub batch_max: u64,
+    /// What a queue of the pipeline holds, in transactions.
+    pub queue_max: u64,
+    /// Output stages.
+    pub output_stages: usize,
+    /// Whether there is an input stage.
+    pub has_input_stage: bool,
+    /// Transactions at which a group is flushed.
+    pub transactions_per_group: u64,
+    /// Time at which it is; `None`: as soon as the device is free.
+    pub time_per_group_ns: Option<u64>,
+    /// Whether the log holds what changed, or the requests.
+    pub has_values: bool,
+    /// Into how many parts a replay is divided.
+    pub replay_parts: usize,
+    /// Whether transactions go through the pipeline, or through one loop around the log.
+    pub has_pipeline: bool,
+    /// Between two batches a sync: one in this many times.
+    pub syncs: u32,
+    /// Whether procedures panic.
+    pub panics: bool,
+    /// Bytes of a log segment.
+    pub segment_bytes: u64,
+}
+
+/// A value of a list, each equally likely.
+fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+/// A frequency of one of `on`, in one of `often` seeds; else never.
+fn maybe(rng: &mut Rng, often: u32, on: &[u32]) -> u32 {
+    if one_in(rng, often) { pick(rng, on) } else { 0 }
+}
+
+impl Swarm {
+    /// The settings of one seed.
+    pub fn draw(rng: &mut Rng) -> Self {
+        Self {
+            faults: draw_faults(rng),
+            transactions: 200 + rng.below(60),
+            life_transactions_max: pick(rng, &[60, 100, 200]),
+            lives_without_crash: pick(rng, &[0, 3, 8]),
+            crash_steps_max: pick(rng, &[20, 60, 150]),
+            nested_crashes_max: pick(rng, &[0, 0, 1, 2, 5]),
+            process_ends: pick(rng, &[0, 0, 2, 4]),
+            rehearsals: pick(rng, &[2, 6]),
+            full_lives: maybe(rng, 4, &[2, 4]),
+            clients: 1 + rng.below(6) as i32,
+            open_requests_max: pick(rng, &[1, 2, 8]),
+            batch_max: pick(rng, &[1, 2, 6, 30]),
+            queue_max: pick(rng, &[1, 3, 16, 1_000]),
+            output_stages: pick(rng, &[1, 1, 2]),
+            has_input_stage: one_in(rng, 2),
+            transactions_per_group: pick(rng, &[1, 5, 20, u64::MAX]),
+            time_per_group_ns: pick(rng, &[None, None, Some(50_000), Some(1_000_000)]),
+            has_values: !one_in(rng, 4),
+            replay_parts: pick(rng, &[1, 2, 3]),
+            has_pipeline: one_in(rng, 2),
+            syncs: pick(rng, &[1, 2, 3, 8]),
+            panics: one_in(rng, 4),
+            segment_bytes: pick(rng, &[32 << 10, 48 << 10, 64 << 10]),
+        }
+    }
+}
+
+fn draw_faults(rng: &mut Rng) -> Faults {
+    let survival = match rng.below(8) {
+        0 => Survival::Nothing,
+        1 => Survival::Everything,
+        2..=4 => Survival::Each(512),
+        5 => Survival::Each(100),
+        _ => Survival::Each(960),
+    };
+    // Half of the seeds meet crashes and nothing else; only a part of the others meets a medium
+    // that breaks its promises, because there the oracle can ask for less.
+    let (faulty, lying) = (one_in(rng, 2), one_in(rng, 5));
+    let honest = |rng: &mut Rng, on: &[u32]| if faulty { maybe(rng, 3, on) } else { 0 };
+    let sync_fails = honest(rng, &[20, 60]);
+    let write_fails = honest(rng, &[40, 100]);
+    let read_fails = honest(rng, &[40, 200]);
+    let read_short = honest(rng, &[40, 200]);
+    let broken = |rng: &mut Rng, on: &[u32]| if lying { maybe(rng, 3, on) } else { 0 };
+    Faults {
+        sector_bytes: if one_in(rng, 4) { 4_096 } else { 512 },
+        alignment: pick(rng, &[1, 512, 4_096]),
+        survival,
+        torn: maybe(rng, 2, &[2, 8]),
+        sync_fails,
+        write_fails,
+        read_fails,
+        read_short,
+        sync_lies: broken(rng, &[1, 4, 20]),
+        write_lost: broken(rng, &[8, 40]),
+        write_misdirected: broken(rng, &[8, 40]),
+        rot: broken(rng, &[1, 3]),
+        latency_ns: pick(rng, &[(20_000, 120_000), (1_000, 5_000), (100_000, 4_000_000)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_on_in_some_seeds_and_off_in_most() {
+        let swarms: Vec<Swarm> = (0..2_000).map(|n| Swarm::draw(&mut Rng::from_seed(n))).collect();
+        type Rate = fn(&Faults) -> u32;
+        let faults: [(&str, Rate); 8] = [
+            ("sync fails", |faults| faults.sync_fails),
+            ("write fails", |faults| faults.write_fails),
+            ("read fails", |faults| faults.read_fails),
+            ("read short", |faults| faults.read_short),
+            ("sync lies", |faults| faults.sync_lies),
+            ("write lost", |faults| faults.write_lost),
+            ("write misdirected", |faults| faults.write_misdirected),
+            ("rot", |faults| faults.rot),
+        ];
+        for (name, rate) in faults {
+            let on = swarms.iter().filter(|swarm| rate(&swarm.faults) > 0).count();
+            assert!((80..700).contains(&on), "{name} in {on} of 2,000 seeds");
+        }
+        assert!(swarms.iter().all(|swarm| swarm.transactions >= 200));
+    }
+}

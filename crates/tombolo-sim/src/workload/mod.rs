@@ -1,0 +1,20 @@
+//! The simulator's workload: what clients ask, what a store does about it, and what a trivial model
+//! says it should have done.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `request` | requests as data, drawn from a seed |
+//! | `command` | requests as bytes |
+//! | `model` | the rows as maps; every request in a few lines |
+//! | `store` | the same requests as transactions on a memory store |
+//!
+//! Every transaction that commits a change also notes its number in its client's row, so no two
+//! prefixes of an execution leave the same rows. Not here: when requests run, crashes.
+
+pub mod command;
+pub mod model;
+pub mod request;
+pub mod store;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The model: rows as maps, every request in a few lines, nothing clever.
+//!
+//! It says what a store must answer and hold. The hash of all rows is kept up to date with every
+//! change, so that the state after each of thousands of transactions can be told from the others
+//! without being kept. Not here: transactions, order, what is durable (`history.rs`).
+
+use std::collections::BTreeMap;
+
+use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Work};
+
+/// Tables of the workload.
+pub const TABLES: usize = 3;
+
+/// An account's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRow {
+    /// What it holds.
+    pub balance: i64,
+    /// How often it was changed.
+    pub changes: i32,
+    /// Its note.
+    pub note: Option<Vec<u8>>,
+}
+
+/// An item's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemRow {
+    /// Its name.
+    pub name: u8,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// All rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// How many of the tables there are.
+    pub tables: usize,
+    /// Accounts by number.
+    pub accounts: BTreeMap<i32, AccountRow>,
+    /// Items by group and number.
+    pub items: BTreeMap<ItemKey, ItemRow>,
+    /// The number of each client's last transaction that changed something.
+    pub clients: BTreeMap<i32, i64>,
+}
+
+/// What a transaction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It committed; what it read as a number.
+    Committed(u64),
+    /// It aborted by itself.
+    Aborted,
+    /// It panicked.
+    Panicked,
+}
+
+/// Adds a number to a hash.
+pub const fn fold(hash: u64, number: u64) -> u64 {
+    let mixed = (hash ^ number).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed ^ (mixed >> 32)
+}
+
+/// Adds a string to a hash.
+pub fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(fold(hash, bytes.len() as u64), fold)
+}
+
+/// An account's row as a number.
+pub fn account_number(id: i32, balance: i64, changes: i32, note: Option<&[u8]>) -> u64 {
+    let hash = fold(fold(fold(1, id as u64), balance as u64), changes as u64);
+    note.map_or(hash, |note| fold_bytes(fold(hash, 1), note))
+}
+
+/// An item's row as a number.
+pub fn item_number(key: ItemKey, name: u8, body: &[u8]) -> u64 {
+    fold_bytes(fold(fold(fold(2, key.0 as u64), key.1 as u64), u64::from(name)), body)
+}
+
+fn client_number(client: i32, number: i64) -> u64 {
+    fold(fold(3, client as u64), number as u64)
+}
+
+impl State {
+    /// A number for all rows, whatever their order.
+    pub fn hash(&self) -> u64 {
+        let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
+        let items = self.items.iter().map(|(key, row)| item_number(*key, row.name, &row.body));
+        let clients = self.clients.iter().map(|(client, number)| client_number(*client, *number));
+        let rows = accounts.chain(items).chain(clients).fold(0, |all, row| all ^ row);
+        fold(rows, self.tables as u64)
+    }
+
+    /// The next table is made.
+    pub fn create_table(&mut self) {
+        self.tables += 1;
+    }
+
+    /// Does what `request` asks; says what it comes to and whether anything changed.
+    pub fn apply(&mut self, request: &Request) -> (Outcome, bool) {
+        let outcome = self.work(&request.work);
+        let wrote = matches!(outcome, Outcome::Committed(_)) && !request.work.only_reads();
+        if wrote {
+            self.clients.insert(request.client, request.number);
+        }
+        (outcome, wrote)
+    }
+
+    fn work(&mut self, work: &Work) -> Outcome {
+        match work {
+            Work::Open => {
+                if !self.accounts.is_empty() {
+                    return Outcome::Aborted;
+                }
+                for id in 0..ACCOUNTS {
+                    let row = AccountRow { balance: OPENING_BALANCE, changes: 0, note: None };
+                    self.accounts.insert(id, row);
+                }
+                Outcome::Committed(0)
+            }
+            Work::Transfer { from, to, amount } => self.transfer(*from, *to, *amount),
+            Work::Note { account, note } => {
+                let Some(row) = self.accounts.get_mut(account) else { return Outcome::Aborted };
+                row.note = note.map(|note| note.to_vec());
+                row.changes += 1;
+                Outcome::Committed(row.changes as u64)
+            }
+            Work::Insert { item, name, body } => {
+                if self.items.contains_key(item) {
+                    return Outcome::Aborted;
+                }
+                self.items.insert(*item, ItemRow { name: *name, body: body.to_vec() });
+                Outcome::Committed(0)
+            }
+            Work::Change { item, name, body } => {
+                let Some(row) = self.items.get_mut(item) else { return Outcome::Aborted };
+                let before = u64::from(row.name);
+                row.name = *name;
+                if let Some(body) = body {
+                    row.body = body.to_vec();
+                }
+                Outcome::Committed(before)
+            }
+            Work::Delete { item } => match self.items.remove(item) {
+                Some(row) => Outcome::Committed(item_number(*item, row.name, &row.body)),
+                None => Outcome::Aborted,
+            },
+            Work::Restock { group, items, account, to, body } => {
+                let Outcome::Committed(left) = self.transfer(*account, *to, i64::from(*items))
+                else {
+                    return Outcome::Aborted;
+                };
+                for number in 0..ITEMS_PER_GROUP {
+                    self.items.remove(&(*group, number));
+                }
+                for number in 0..*items {
+                    let row = ItemRow { name: number as u8, body: body.to_vec() };
+                    self.items.insert((*group, number), row);
+                }
+                Outcome::Committed(left)
+            }
+            Work::ReadAccount { account } => match self.accounts.get(account) {
+                Some(row) => Outcome::Committed(row.number(*account)),
+                None => Outcome::Aborted,
+            },
+            Work::ReadGroup { group } => {
+                let rows = self.items.range((*group, 0)..(*group + 1, 0));
+                let number =
+                    |(key, row): (&ItemKey, &ItemRow)| item_number(*key, row.name, &row.body);
+                Outcome::Committed(rows.map(number).fold(0, fold))
+            }
+            Work::Audit => {
+                let sum: i64 = self.accounts.values().map(|row| row.balance).sum();
+                Outcome::Committed(sum as u64)
+            }
+            Work::Fail { panics: true, .. } => Outcome::Panicked,
+            Work::Fail { panics: false, .. } => Outcome::Aborted,
+        }
+    }
+
+    fn transfer(&mut self, from: i32, to: i32, amount: i64) -> Outcome {
+        let has = |row: &AccountRow| row.balance >= amount;
+        if !self.accounts.get(&from).is_some_and(has) || !self.accounts.contains_key(&to) {
+            return Outcome::Aborted;
+        }
+        let mut left = 0;
+        if let Some(row) = self.accounts.get_mut(&from) {
+            row.balance -= amount;
+            row.changes += 1;
+            left = row.balance as u64;
+        }
+        if let Some(row) = self.accounts.get_mut(&to) {
+            row.balance += amount;
+            row.changes += 1;
+        }
+        Outcome::Committed(left)
+    }
+
+    /// The first row in which the two differ, in words; `None` if they are equal.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if self.tables != other.tables {
+            return Some(format!("{} tables instead of {}", self.tables, other.tables));
+        }
+        first_difference("client", &self.clients, &other.clients)
+            .or_else(|| first_difference("account", &self.accounts, &other.accounts))
+            .or_else(|| first_difference("item", &self.items, &other.items))
+    }
+}
+
+impl AccountRow {
+    fn number(&self, id: i32) -> u64 {
+        account_number(id, self.balance, self.changes, self.note.as_deref())
+    }
+}
+
+fn first_difference<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
+    what: &str,
+    found: &BTreeMap<K, V>,
+    expected: &BTreeMap<K, V>,
+) -> Option<String> {
+    let keys = found.keys().chain(expected.keys());
+    let mut differing: Vec<&K> = keys.filter(|key| found.get(key) != expected.get(key)).collect();
+    differing.sort();
+    let key = differing.first()?;
+    let show = |row: Option<&V>| {
+        let text = row.map_or("none".to_string(), |row| format!("{row:?}"));
+        text.chars().take(80).collect::<String>()
+    };
+    let (found, expected) = (show(found.get(key)), show(expected.get(key)));
+    Some(format!("{what} {key:?} is {found} instead of {expected}"))
+}

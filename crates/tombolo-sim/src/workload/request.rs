@@ -1,0 +1,183 @@
+//! Requests: what a client can ask, drawn from a seeded generator.
+//!
+//! A request holds everything its transaction needs; strings are described, not held, so that a
+//! history of thousands stays small. Not here: what a request does.
+
+use tombolo_engine::rng::Rng;
+
+/// Accounts are numbered from 0 to one below this.
+pub const ACCOUNTS: i32 = 24;
+
+/// Groups of items are numbered from 0 to one below this, and so are the items of a group.
+pub const GROUPS: i16 = 4;
+/// Items of a group are numbered from 0 to one below this.
+pub const ITEMS_PER_GROUP: i32 = 16;
+
+/// What an account holds when it is opened.
+pub const OPENING_BALANCE: i64 = 1_000;
+
+/// A string by its description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Its length.
+    pub bytes: u16,
+    /// Which string of that length.
+    pub fill: u8,
+}
+
+impl Text {
+    /// The string itself: letters, different for every description but those of length 0.
+    pub fn to_vec(self) -> Vec<u8> {
+        let letter = |i: usize| b'a' + ((usize::from(self.fill) + i * (1 + i / 26)) % 26) as u8;
+        let mut text: Vec<u8> = (0..usize::from(self.bytes)).map(letter).collect();
+        if let Some(first) = text.first_mut() {
+            *first = b'!' + self.fill % 90;
+        }
+        text
+    }
+
+    fn draw(rng: &mut Rng) -> Self {
+        let bytes = match rng.below(8) {
+            0 => 0,
+            1..=5 => rng.below(60),
+            6 => rng.below(400),
+            _ => rng.below(1_500),
+        };
+        Self { bytes: bytes as u16, fill: rng.below(90) as u8 }
+    }
+}
+
+/// An item's key: its group and its number there.
+pub type ItemKey = (i16, i32);
+
+/// What a transaction does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Opens all accounts; aborts if they are open.
+    Open,
+    /// Moves an amount from one account to another; aborts if there is not so much.
+    Transfer {
+        /// Who pays.
+        from: i32,
+        /// Who is paid.
+        to: i32,
+        /// How much.
+        amount: i64,
+    },
+    /// Sets or clears an account's note.
+    Note {
+        /// The account.
+        account: i32,
+        /// The note; `None` clears it.
+        note: Option<Text>,
+    },
+    /// Adds an item; aborts if it is there.
+    Insert {
+        /// Its key.
+        item: ItemKey,
+        /// Its name.
+        name: u8,
+        /// Its body.
+        body: Text,
+    },
+    /// Renames an item and changes its body; aborts if it is not there.
+    Change {
+        /// Its key.
+        item: ItemKey,
+        /// Its new name.
+        name: u8,
+        /// Its new body, if that changes too.
+        body: Option<Text>,
+    },
+    /// Takes an item away; aborts if it is not there.
+    Delete {
+        /// Its key.
+        item: ItemKey,
+    },
+    /// Replaces a whole group by some items and lets an account pay one for each: many rows in two
+    /// tables.
+    Restock {
+        /// The group.
+        group: i16,
+        /// How many items it has afterwards.
+        items: i32,
+        /// Who pays.
+        account: i32,
+        /// Who is paid.
+        to: i32,
+        /// Their bodies.
+        body: Text,
+    },
+    /// Reads an account.
+    ReadAccount {
+        /// Which.
+        account: i32,
+    },
+    /// Reads all items of a group, in order.
+    ReadGroup {
+        /// Which.
+        group: i16,
+    },
+    /// Adds up all balances.
+    Audit,
+    /// Changes an account and an item, then aborts or panics.
+    Fail {
+        /// The account.
+        account: i32,
+        /// The item.
+        item: ItemKey,
+        /// Whether it panics.
+        panics: bool,
+    },
+}
+
+/// One request of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub client: i32,
+    /// The client's own count of requests, from 1.
+    pub number: i64,
+    /// What is asked.
+    pub work: Work,
+}
+
+impl Work {
+    /// Whether it changes nothing, whatever it finds.
+    pub const fn only_reads(&self) -> bool {
+        matches!(self, Self::ReadAccount { .. } | Self::ReadGroup { .. } | Self::Audit)
+    }
+
+    /// Draws what a client asks next.
+    pub fn draw(rng: &mut Rng, panics: bool) -> Self {
+        let account = rng.below(ACCOUNTS as u64) as i32;
+        let other = (account + 1 + rng.below(ACCOUNTS as u64 - 1) as i32) % ACCOUNTS;
+        let group = rng.below(GROUPS as u64) as i16;
+        let item = (group, rng.below(ITEMS_PER_GROUP as u64) as i32);
+        let name = rng.below(12) as u8;
+        match rng.below(32) {
+            0..=7 => Self::Transfer { from: account, to: other, amount: rng.between(1, 400) },
+            8..=10 => {
+                let note = (rng.below(4) > 0).then(|| Text::draw(rng));
+                Self::Note { account, note }
+            }
+            11..=15 => Self::Insert { item, name, body: Text::draw(rng) },
+            16..=18 => {
+                let body = (rng.below(2) > 0).then(|| Text::draw(rng));
+                Self::Change { item, name, body }
+            }
+            19..=21 => Self::Delete { item },
+            22..=23 => {
+                let items = rng.below(ITEMS_PER_GROUP as u64) as i32;
+                let drawn = Text::draw(rng);
+                let body = Text { bytes: drawn.bytes % 200, ..drawn };
+                Self::Restock { group, items, account, to: other, body }
+            }
+            24..=25 => Self::ReadAccount { account },
+            26..=27 => Self::ReadGroup { group },
+            28 => Self::Audit,
+            29..=30 => Self::Fail { account, item, panics: false },
+            _ => Self::Fail { account, item, panics },
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The same requests as transactions on a memory store, written as an application would.
+//!
+//! Tables exercise what the log has to carry: a packed key, a hash, a non-unique key of strings,
+//! null, strings of any length, rows deleted and slots used again. Not here: what the answers
+//! should be (`model.rs`).
+
+use std::ops::ControlFlow;
+
+use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
+use tombolo_storage::error::{Error, SchemaError};
+use tombolo_storage::key::Range;
+use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+
+use super::model::{
+    AccountRow, ItemRow, Outcome, State, TABLES, account_number, fold, item_number,
+};
+use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work};
+
+tombolo_storage::table! {
+    /// Accounts.
+    pub struct Account = "account" {
+        ID: Integer [0..=9_999];
+        CHANGES: Integer;
+        NOTE: Nullable<Text>;
+        BALANCE: BigInt => hot;
+    }
+}
+tombolo_storage::index! {
+    /// By number.
+    pub struct AccountKey = "account_pk" on Account (ID: Integer) unique Tree;
+}
+tombolo_storage::table! {
+    /// Clients and the last transaction of each.
+    pub struct Client = "client" {
+        ID: Integer;
+        LAST: BigInt;
+    }
+}
+tombolo_storage::index! {
+    /// By number, hashed.
+    pub struct ClientKey = "client_pk" on Client (ID: Integer) unique Hash;
+}
+tombolo_storage::table! {
+    /// Items in groups.
+    pub struct Item = "item" {
+        GROUP: SmallInt [0..=99];
+        ID: Integer [0..=9_999];
+        NAME: Varchar<12>;
+        BODY: Text;
+    }
+}
+tombolo_storage::index! {
+    /// By group and number.
+    pub struct ItemKeyIndex = "item_pk" on Item (GROUP: SmallInt, ID: Integer) unique Tree;
+}
+tombolo_storage::index! {
+    /// By name.
+    pub struct ItemName = "item_name" on Item (NAME: Varchar<12>) multiple Tree;
+}
+
+/// The definition of the table at `position`.
+///
+/// # Panics
+/// When the workload has no such table.
+pub fn definition(position: usize) -> TableDef {
+    match position {
+        0 => TableDef::of::<Account>().with::<AccountKey>(),
+        1 => TableDef::of::<Client>().with::<ClientKey>(),
+        2 => TableDef::of::<Item>().with::<ItemKeyIndex>().with::<ItemName>(),
+        _ => panic!("the workload has {TABLES} tables"),
+    }
+}
+
+/// The workload's tables and indexes in one store.
+#[derive(Clone, Debug)]
+pub struct Handles {
+    account: Table<Account>,
+    account_key: Index<AccountKey>,
+    client: Table<Client>,
+    client_key: Index<ClientKey>,
+    item: Table<Item>,
+    item_key: Index<ItemKeyIndex>,
+    item_name: Index<ItemName>,
+}
+
+fn name_of(name: u8) -> Vec<u8> {
+    format!("name-{name}").into_bytes()
+}
+
+fn name_in(text: &[u8]) -> u8 {
+    let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("name-"));
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
+}
+
+/// What the workload's own panics say.
+const PLANNED_PANIC: &str = "as planned by the simulator";
+
+/// Keeps the workload's own panics off the terminal; all others are shown as before.
+pub fn hide_planned_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let shown = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if panic.payload_as_str() != Some(PLANNED_PANIC) {
+                shown(panic);
+            }
+        }));
+    });
+}
+
+/// Why a transaction of the workload ended without effect.
+type Ended<T> = Result<T, Stop>;
+
+impl Handles {
+    /// Resolves them; every table must be there.
+    ///
+    /// # Errors
+    /// When one is missing or differs.
+    pub fn of(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self {
+            account: resolve_table(schema)?,
+            account_key: resolve_index(schema)?,
+            client: resolve_table(schema)?,
+            client_key: resolve_index(schema)?,
+            item: resolve_table(schema)?,
+            item_key: resolve_index(schema)?,
+            item_name: resolve_index(schema)?,
+        })
+    }
+
+    /// Runs `request` as one transaction; what it committed as a number.
+    ///
+    /// # Errors
+    /// Its own abort, or what the store refused.
+    ///
+    /// # Panics
+    /// When the request asks for it.
+    pub fn run<S: Store>(&self, store: &mut S, request: &Request) -> Ended<u64> {
+        execute_undoable(store, |mut tx| {
+            let answer = match self.work(&mut tx, &request.work)? {
+                Some(answer) => answer,
+                None => return tx.abort("as the model does"),
+            };
+            if !request.work.only_reads() {
+                self.note_client(&mut tx, request)?;
+            }
+            let committed: Committed<u64> = tx.commit(answer)?;
+            Ok(committed)
+        })
+    }
+
+    /// What the request asks; `None` aborts.
+    fn work<S: Store>(&self, tx: &mut Transaction<'_, S>, work: &Work) -> Ended<Option<u64>> {
+        match work {
+            Work::Open => {
+                if tx.lookup(&self.account_key, 0)?.is_some() {
+                    return Ok(None);
+                }
+                for id in 0..ACCOUNTS {
+                    let row = tx.create(&self.account, |row| {
+                        row.set(Account::ID, id);
+                        row.set(Account::BALANCE, OPENING_BALANCE);
+                    })?;
+                    tx.insert(&self.account_key, id, row)?;
+                }
+                Ok(Some(0))
+            }
+            Work::Transfer { from, to, amount } => self.transfer(tx, *from, *to, *amount),
+            Work::Note { account, note } => self.note(tx, *account, *note),
+            Work::Insert { item, name, body } => {
+                if tx.lookup(&self.item_key, *item)?.is_some() {
+                    return Ok(None);
+                }
+                self.add_item(tx, *item, *name, &body.to_vec())?;
+                Ok(Some(0))
+            }
+            Work::Change { item, name, body } => self.change(tx, *item, *name, *body),
+            Work::Delete { item } => self.delete(tx, *item),
+            Work::Restock { group, items, account, to, body } => {
+                let Some(left) = self.transfer(tx, *account, *to, i64::from(*items))? else {
+                    return Ok(None);
+                };
+                for number in 0..ITEMS_PER_GROUP {
+                    self.delete(tx, (*group, number))?;
+                }
+                let body = body.to_vec();
+                for number in 0..*items {
+                    self.add_item(tx, (*group, number), number as u8, &body)?;
+                }
+                Ok(Some(left))
+            }
+            Work::ReadAccount { account } => {
+                let Some(row) = tx.lookup(&self.account_key, *account)? else { return Ok(None) };
+                let row = tx.pin(&self.account, row)?;
+                let (balance, changes) = (row.get(Account::BALANCE), row.get(Account::CHANGES));
+                Ok(Some(account_number(*account, balance, changes, row.get(Account::NOTE))))
+            }
+            Work::ReadGroup { group } => self.read_group(tx, *group).map(Some),
+            Work::Audit => {
+                let mut rows = Vec::new();
+                tx.rows(&self.account, |row| {
+                    rows.push(row);
+                    ControlFlow::Continue(())
+                })?;
+                let mut sum = 0;
+                for row in rows {
+                    sum += tx.pin(&self.account, row)?.get(Account::BALANCE);
+                }
+                Ok(Some(sum as u64))
+            }
+            Work::Fail { account, item, panics } => {
+                self.note(tx, *account, Some(Text { bytes: 90, fill: 1 }))?;
+                if self.delete(tx, *item)?.is_none() {
+                    self.add_item(tx, *item, 99, b"never seen")?;
+                }
+                assert!(!panics, "{PLANNED_PANIC}");
+                Ok(None)
+            }
+        }
+    }
+
+    fn note_client<S: Store>(&self, tx: &mut Transaction<'_, S>, request: &Request) -> Ended<()> {
+        let Some(row) = tx.lookup(&self.client_key, request.client)? else {
+            let row = tx.create(&self.client, |row| {
+                row.set(Client::ID, request.client);
+                row.set(Client::LAST, request.number);
+            })?;
+            return Ok(tx.insert(&self.client_key, request.client, row)?);
+        };
+        let last = Fields::none().with(Client::LAST);
+        Ok(tx.update(&self.client, row, last, |row| row.set(Client::LAST, request.number))?)
+    }
+
+    fn transfer<S: Store>(
+        &self,
+        tx: &mut Transaction<'_, S>,
+        from: i32,
+        to: i32,
+        amount: i64,
+    ) -> Ended<Option<u64>> {
+        let mut rows = [None; 2];
+        tx.lookup_many(&self.account_key, &[from, to], &mut rows)?;
+        let [Some(from), Some(to)] = rows else { return Ok(None) };
+        let held = tx.pin(&self.account, from)?.get(Account::BALANCE);
+        if held < amount {
+            return Ok(None);
+        }
+        self.add_to(tx, from, -amount)?;
+        self.add_to(tx, to, amount)?;
+        Ok(Some((held - amount) as u64))
+    }
+
+    fn add_to<S: Store>(&self, tx: &mut Transaction<'_, S>, row: RowId, amount: i64) -> Ended<()> {
+        let fields = Fields::none().with(Account::BALANCE).with(Account::CHANGES);
+        Ok(tx.update(&self.account, row, fields, |row| {
+            row.set(Account::BALANCE, row.get(Account::BALANCE) + amount);
+            row.set(Account::CHANGES, row.get(Account::CHANGES) + 1);
+        })?)
+    }
+
+    fn note<S: Store>(
+        &self,
+        tx: &mut Transaction<'_, S>,
+        account: i32,
+        note: Option<Text>,
+    ) -> Ended<Option<u64>> {
+        let Some(row) = tx.lookup(&self.account_key, account)? else { return Ok(None) };
+        let mut changes = 0;
+        let fields = Fields::none().with(Account::CHANGES).with(Account::NOTE);
+        tx.update(&self.account, row, fields, |row| {
+            changes = row.get(Account::CHANGES) + 1;
+            row.set(Account::CHANGES, changes);
+            row.set_present(Account::NOTE, note.is_some());
+        })?;
+        let text = note.map(Text::to_vec).unwrap_or_default();
+        tx.set_variable(&self.account, row, Account::NOTE.offset(), &text)?;
+        Ok(Some(changes as u64))
+    }
+
+    fn add_item<S: Store>(
+        &self,
+        tx: &mut Transaction<'_, S>,
+        item: ItemKey,
+        name: u8,
+        body: &[u8],
+    ) -> Ended<()> {
+        let name = name_of(name);
+        let row = tx.create(&self.item, |row| {
+            row.set(Item::GROUP, item.0);
+            row.set(Item::ID, item.1);
+            row.set(Item::NAME, name.as_slice());
+        })?;
+        tx.set_variable(&self.item, row, Item::BODY.offset(), body)?;
+        tx.insert(&self.item_key, item, row)?;
+        Ok(tx.insert(&self.item_name, name.as_slice(), row)?)
+    }
+
+    fn change<S: Store>(
+        &self,
+        tx: &mut Transaction<'_, S>,
+        item: ItemKey,
+        name: u8,
+        body: Option<Text>,
+    ) -> Ended<Option<u64>> {
+        let Some(row) = tx.lookup(&self.item_key, item)? else { return Ok(None) };
+        let before = tx.pin(&self.item, row)?.get(Item::NAME).to_vec();
+        let after = name_of(name);
+        tx.remove(&self.item_name, before.as_slice(), row)?;
+        let fields = Fields::none().with(Item::NAME);
+        tx.update(&self.item, row, fields, |row| row.set(Item::NAME, after.as_slice()))?;
+        tx.insert(&self.item_name, after.as_slice(), row)?;
+        if let Some(body) = body {
+            tx.set_variable(&self.item, row, Item::BODY.offset(), &body.to_vec())?;
+        }
+        Ok(Some(name_in(&before).into()))
+    }
+
+    fn delete<S: Store>(&self, tx: &mut Transaction<'_, S>, item: ItemKey) -> Ended<Option<u64>> {
+        let Some(id) = tx.lookup(&self.item_key, item)? else { return Ok(None) };
+        let row = tx.pin(&self.item, id)?;
+        let name = row.get(Item::NAME).to_vec();
+        let number = item_number(item, name_in(&name), row.get(Item::BODY));
+        drop(row);
+        tx.remove(&self.item_key, item, id)?;
+        tx.remove(&self.item_name, name.as_slice(), id)?;
+        tx.delete(&self.item, id)?;
+        Ok(Some(number))
+    }
+
+    fn read_group<S: Store>(&self, tx: &mut Transaction<'_, S>, group: i16) -> Ended<u64> {
+        let mut rows = Vec::new();
+        tx.scan(&self.item_key, Range::prefix((group, 0), 1), Order::Forward, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        let mut number = 0;
+        for row in rows {
+            let row = tx.pin(&self.item, row)?;
+            let key = (row.get(Item::GROUP), row.get(Item::ID));
+            let item = item_number(key, name_in(row.get(Item::NAME)), row.get(Item::BODY));
+            number = fold(number, item);
+        }
+        Ok(number)
+    }
+}
+
+/// What `ended` is to the model.
+///
+/// # Errors
+/// What no transaction of the workload may end with.
+pub fn outcome(ended: &Ended<u64>) -> Result<Outcome, Error> {
+    match ended {
+        Ok(answer) => Ok(Outcome::Committed(*answer)),
+        Err(Stop::Abort(_)) => Ok(Outcome::Aborted),
+        Err(Stop::Error(error)) => Err(*error),
+    }
+}
+
+/// All rows of a store, as the model holds them; tables that are not there have none.
+///
+/// # Errors
+/// What a resolved handle or a pinned row failed with, in words.
+pub fn contents<S: Store>(store: &mut S) -> Result<State, String> {
+    let mut state = State { tables: store.schema().tables.len(), ..State::default() };
+    if state.tables > 0 {
+        let table: Table<Account> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
+        for id in row_ids(store, &table)? {
+            let row = store.pin(&table, id).map_err(|e| e.to_string())?;
+            let account = AccountRow {
+                balance: row.get(Account::BALANCE),
+                changes: row.get(Account::CHANGES),
+                note: row.get(Account::NOTE).map(<[u8]>::to_vec),
+            };
+            unique(state.accounts.insert(row.get(Account::ID), account))?;
+        }
+    }
+    if state.tables > 1 {
+        let table: Table<Client> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
+        for id in row_ids(store, &table)? {
+            let row = store.pin(&table, id).map_err(|e| e.to_string())?;
+            unique(state.clients.insert(row.get(Client::ID), row.get(Client::LAST)))?;
+        }
+    }
+    if state.tables > 2 {
+        let table: Table<Item> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
+        for id in row_ids(store, &table)? {
+            let row = store.pin(&table, id).map_err(|e| e.to_string())?;
+            let (name, body) = (name_in(row.get(Item::NAME)), row.get(Item::BODY).to_vec());
+            let key = (row.get(Item::GROUP), row.get(Item::ID));
+            unique(state.items.insert(key, ItemRow { name, body }))?;
+        }
+    }
+    Ok(state)
+}
+
+fn unique<T: std::fmt::Debug>(before: Option<T>) -> Result<(), String> {
+    match before {
+        None => Ok(()),
+        Some(row) => Err(format!("two rows have the same key, one is {row:?}")),
+    }
+}
+
+fn row_ids<S: Store, R: tombolo_storage::store::TableType>(
+    store: &mut S,
+    table: &Table<R>,
+) -> Result<Vec<RowId>, String> {
+    let mut ids = Vec::new();
+    let push = |id| {
+        ids.push(id);
+        ControlFlow::Continue(())
+    };
+    store.rows(table, push).map_err(|error| error.to_string())?;
+    Ok(ids)
+}

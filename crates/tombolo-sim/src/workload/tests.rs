@@ -1,0 +1,78 @@
+//! Store and model agree on thousands of requests, in answers and rows.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tombolo_engine::rng::Rng;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::Memory;
+use tombolo_storage::store::Store;
+
+use super::model::{Outcome, State, TABLES};
+use super::request::{Request, Text, Work};
+use super::store::{Handles, contents, definition, hide_planned_panics, outcome};
+
+fn opened() -> (MemoryStore<Memory>, Handles, State) {
+    let mut store = MemoryStore::<Memory>::new(Limits { structure_bytes_max: 1 << 20 });
+    let mut state = State::default();
+    for table in 0..TABLES {
+        store.create_table(definition(table)).unwrap();
+        state.create_table();
+        assert_eq!(contents(&mut store).unwrap(), state);
+    }
+    let handles = Handles::of(store.schema()).unwrap();
+    let open = Request { client: 0, number: 1, work: Work::Open };
+    assert_eq!(handles.run(&mut store, &open), Ok(0));
+    assert_eq!(state.apply(&open), (Outcome::Committed(0), true));
+    (store, handles, state)
+}
+
+#[test]
+fn the_store_does_what_the_model_does() {
+    hide_planned_panics();
+    let (mut store, handles, mut state) = opened();
+    let mut rng = Rng::from_seed(1);
+    let mut ends = [0; 3];
+    for number in 2..3_000 {
+        let work = Work::draw(&mut rng, true);
+        let request = Request { client: rng.below(5) as i32, number, work };
+        let before = (state.hash(), state.clone());
+        let (expected, wrote) = state.apply(&request);
+        let run = catch_unwind(AssertUnwindSafe(|| handles.run(&mut store, &request)));
+        let found = run.map_or(Outcome::Panicked, |ended| outcome(&ended).unwrap());
+        assert_eq!(found, expected, "{request:?}");
+        assert_eq!(wrote, before.0 != state.hash());
+        assert_eq!(wrote, before.1.difference(&state).is_some());
+        ends[match found {
+            Outcome::Committed(_) => 0,
+            Outcome::Aborted => 1,
+            Outcome::Panicked => 2,
+        }] += 1;
+        if number % 100 == 0 {
+            assert_eq!(contents(&mut store).unwrap(), state);
+            assert_eq!(store.check(), []);
+        }
+    }
+    assert!(ends[0] > 1_500 && ends[1] > 300 && ends[2] > 20, "{ends:?}");
+}
+
+#[test]
+fn a_difference_names_the_row() {
+    let (_, _, state) = opened();
+    let mut other = state.clone();
+    assert_eq!(other.difference(&state), None);
+    other.accounts.get_mut(&3).unwrap().balance -= 1;
+    let text = other.difference(&state).unwrap();
+    assert!(text.starts_with("account 3 is ") && text.contains("999"), "{text}");
+    other.clients.clear();
+    assert_eq!(other.difference(&state).unwrap(), "client 0 is none instead of 1");
+}
+
+#[test]
+fn texts_differ_by_their_description() {
+    let mut texts = std::collections::BTreeSet::new();
+    for fill in 0..90 {
+        texts.insert(Text { bytes: 40, fill }.to_vec());
+    }
+    assert_eq!(texts.len(), 90);
+    assert!(Text { bytes: 0, fill: 3 }.to_vec().is_empty());
+}

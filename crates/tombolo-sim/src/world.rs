@@ -1,0 +1,395 @@
+//! One seed's world: its disk, clock and history, and how engines live and die in it.
+//!
+//! ```text
+//!   start ──recover──► live ──crash, failure or end──► restart ──► start …
+//!     │  └─crash──► restart, again (nested up to five deep)
+//!     └─refusal: just, if the medium broke a promise and the place is named
+//! ```
+//!
+//! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
+//! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
+//! (`history.rs`).
+
+use tombolo_engine::rng::Rng;
+use tombolo_storage::store::Damage;
+
+use crate::clock::SimClock;
+use crate::fault::{FaultCounts, FaultKind, Faults, one_in};
+use crate::faulty_disk::FaultyDisk;
+use crate::history::{History, Rule, Violation};
+use crate::swarm::Swarm;
+use crate::trace::{Trace, number_of};
+use crate::workload::model::State;
+use crate::workload::request::{Request, Work};
+
+/// Starts of one life after which a world that always fails is called stuck.
+const STARTS_MAX: u32 = 64;
+/// Lives after which nothing strikes any more, so that a seed comes to its end.
+const HARD_LIVES_MAX: u64 = 6;
+/// Lives after which a world that gets nothing done is called stuck.
+const LIVES_MAX: u64 = 40;
+
+/// Why an engine did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What it said.
+    pub message: String,
+    /// The file it named, if any, and where in it.
+    pub place: Option<(String, u64)>,
+}
+
+/// What is tested.
+pub trait Engine: Sized {
+    /// Starts on what is on the disk: recovers it, or makes a new database where there is none.
+    ///
+    /// # Errors
+    /// When a call failed or the files are damaged. With `accept_loss` damage is cut off.
+    fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused>;
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// When they cannot be read, in words.
+    fn contents(&mut self) -> Result<State, String>;
+
+    /// What the store itself finds wrong.
+    fn check(&mut self) -> Vec<Damage>;
+
+    /// Runs transactions until enough ran, the machine stopped, or a failure ended all work.
+    ///
+    /// # Errors
+    /// A rule that does not hold.
+    fn live(self, world: &mut World) -> Result<(), Violation>;
+}
+
+/// What comes after a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// A call had failed: the same once more.
+    TryAgain,
+    /// Something is damaged: it may be cut off.
+    AcceptLoss,
+    /// The database is lost: a new one.
+    GiveUp,
+}
+
+/// One seed's world.
+#[derive(Debug)]
+pub struct World {
+    /// Its settings.
+    pub swarm: Swarm,
+    /// Its disk.
+    pub disk: FaultyDisk,
+    /// Its clock.
+    pub clock: SimClock,
+    /// What happened.
+    pub trace: Trace,
+    /// What ran and must survive.
+    pub history: History,
+    /// Chances of the interleaving.
+    pub rng: Rng,
+    requests: Rng,
+    /// The number of each client's last request.
+    numbers: Vec<i64>,
+    /// Transactions that ran so far.
+    pub transactions: u64,
+    crashes: u64,
+    lives: u64,
+    recovery_crashes: u64,
+    given_up: u64,
+    /// Whether the machine was started anew, so that what is on the disk is certain.
+    is_settled: bool,
+}
+
+/// What became of one seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// What did not hold, if anything.
+    pub violation: Option<Violation>,
+    /// Transactions that ran.
+    pub transactions: u64,
+    /// Lives.
+    pub lives: u64,
+    /// Databases that were damaged beyond repair.
+    pub given_up: u64,
+    /// How often each fault struck.
+    pub faults: FaultCounts,
+    /// The trace's hash.
+    pub hash: u64,
+    /// The trace as text, where it was asked for.
+    pub lines: Vec<String>,
+}
+
+impl SeedResult {
+    /// Whether the seed was worth anything: 200 transactions and a crash.
+    pub fn counts(&self) -> bool {
+        let crashes = self.faults.of(FaultKind::Crash) + self.faults.of(FaultKind::CrashInRecovery);
+        self.transactions >= 200 && crashes >= 1
+    }
+}
+
+impl World {
+    /// The world of `seed`; `with_text` keeps its trace as text.
+    pub fn new(seed: u64, with_text: bool) -> Self {
+        let swarm = Swarm::draw(&mut Rng::stream(seed, &[number_of("swarm")]));
+        let (clock, trace) = (SimClock::new(), Trace::new(with_text));
+        trace.event(&[seed], || format!("seed {seed}: {swarm:?}"));
+        Self {
+            disk: FaultyDisk::new(seed, swarm.faults, clock.clone(), trace.clone()),
+            numbers: vec![0; swarm.clients as usize],
+            swarm,
+            clock,
+            trace,
+            history: History::new(),
+            rng: Rng::stream(seed, &[number_of("world")]),
+            requests: Rng::stream(seed, &[number_of("requests")]),
+            transactions: 0,
+            crashes: 0,
+            lives: 0,
+            recovery_crashes: 0,
+            given_up: 0,
+            is_settled: true,
+        }
+    }
+
+    /// Runs lives of `E` until the seed has seen enough.
+    pub fn run<E: Engine>(mut self, seed: u64) -> SeedResult {
+        let violation = self.run_lives::<E>().err();
+        let mut faults = self.disk.counts();
+        (0..self.crashes).for_each(|_| faults.add(FaultKind::Crash));
+        (0..self.recovery_crashes).for_each(|_| faults.add(FaultKind::CrashInRecovery));
+        SeedResult {
+            seed,
+            violation,
+            transactions: self.transactions,
+            lives: self.lives,
+            given_up: self.given_up,
+            faults,
+            hash: self.trace.hash(),
+            lines: self.trace.take_lines(),
+        }
+    }
+
+    fn run_lives<E: Engine>(&mut self) -> Result<(), Violation> {
+        while self.transactions < self.swarm.transactions || self.crashes == 0 {
+            self.lives += 1;
+            if self.lives > LIVES_MAX {
+                let what = format!("{} transactions in {LIVES_MAX} lives", self.transactions);
+                return Err(Violation::new(Rule::Progress, what));
+            }
+            let engine = self.start::<E>()?;
+            self.plan_life();
+            engine.live(self)?;
+            self.end_life();
+        }
+        // What was acknowledged last must have survived the last crash.
+        self.disk.crash_after(None);
+        self.start::<E>().map(drop)
+    }
+
+    /// What any client asks next.
+    pub fn next_request(&mut self) -> Request {
+        let client = self.requests.below(self.numbers.len() as u64) as usize;
+        self.request_of(client)
+    }
+
+    /// What this client asks next.
+    pub fn request_of(&mut self, client: usize) -> Request {
+        let number = &mut self.numbers[client];
+        *number += 1;
+        let opened = !self.history.state().accounts.is_empty();
+        let work =
+            if opened { Work::draw(&mut self.requests, self.swarm.panics) } else { Work::Open };
+        Request { client: client as i32, number: *number, work }
+    }
+
+    /// How many transactions this life runs, if nothing ends it earlier.
+    pub fn life_transactions(&mut self) -> u64 {
+        let left = self.swarm.transactions.saturating_sub(self.transactions);
+        let drawn = self.rng.below(self.swarm.life_transactions_max);
+        1 + if self.lives <= HARD_LIVES_MAX { drawn } else { left }
+    }
+
+    /// Whether the medium broke a promise so far.
+    pub fn has_broken_promises(&self) -> bool {
+        self.disk.counts().any_broken_promise()
+    }
+
+    fn plan_life(&mut self) {
+        let Swarm { crash_steps_max, lives_without_crash, full_lives, .. } = self.swarm;
+        let is_hard = self.lives <= HARD_LIVES_MAX;
+        let crashes = is_hard && !one_in(&mut self.rng, lives_without_crash);
+        let steps = crashes.then(|| self.rng.below(crash_steps_max));
+        self.disk.crash_after(steps);
+        let full = is_hard && one_in(&mut self.rng, full_lives);
+        if !is_hard {
+            self.disk.set_faults(patient(self.swarm.faults));
+        }
+        let room = self.rng.below(2 * self.swarm.segment_bytes);
+        self.disk.set_capacity_bytes(full.then(|| self.disk.used_bytes() + room));
+        let life = self.lives;
+        self.trace.event(&[number_of("life"), life], || format!("life {life}, crash in {steps:?}"));
+    }
+
+    fn end_life(&mut self) {
+        self.disk.set_capacity_bytes(None);
+        let process_ends = one_in(&mut self.rng, self.swarm.process_ends);
+        self.is_settled = self.disk.has_crashed() || !process_ends;
+        if !self.is_settled {
+            return self.disk.restart_process();
+        }
+        self.crashes += 1;
+        self.disk.restart();
+    }
+
+    /// Starts an engine, through crashes, failures and refusals, and judges what came back.
+    fn start<E: Engine>(&mut self) -> Result<E, Violation> {
+        let rehearsed = self.rehearse::<E>();
+        let nested_max =
+            if self.lives <= HARD_LIVES_MAX { self.swarm.nested_crashes_max } else { 0 };
+        let mut crashes_left = self.rng.below(nested_max + 1);
+        let mut accept_loss = false;
+        for attempt in 0..STARTS_MAX {
+            let steps = (crashes_left > 0).then(|| self.rng.below(10));
+            self.disk.crash_after(steps);
+            if attempt > 8 {
+                self.disk.set_faults(patient(self.swarm.faults));
+            }
+            let before = self.disk.counts();
+            let started = E::start(&self.disk, &self.swarm, accept_loss);
+            if self.disk.has_crashed() {
+                self.recovery_crashes += 1;
+                crashes_left = crashes_left.saturating_sub(1);
+                self.disk.restart();
+                continue;
+            }
+            self.disk.crash_after(None);
+            match started {
+                Ok(mut engine) => {
+                    self.disk.set_faults(self.swarm.faults);
+                    self.judge(&mut engine, rehearsed)?;
+                    return Ok(engine);
+                }
+                Err(refused) => {
+                    match self.judge_refusal(&refused, &before, accept_loss)? {
+                        Next::TryAgain => {}
+                        Next::AcceptLoss => accept_loss = true,
+                        Next::GiveUp => self.give_up(),
+                    }
+                    self.disk.restart_process();
+                }
+            }
+        }
+        Err(Violation::new(Rule::Progress, format!("no start succeeded in {STARTS_MAX} attempts")))
+    }
+
+    fn give_up(&mut self) {
+        self.trace.event(&[number_of("give up")], || "gave the database up".to_string());
+        self.disk.wipe();
+        self.history = History::new();
+        self.given_up += 1;
+    }
+
+    /// What a recovery without crashes comes to, tried on a copy.
+    fn rehearse<E: Engine>(&mut self) -> Option<u64> {
+        if !one_in(&mut self.rng, self.swarm.rehearsals) || !self.is_settled {
+            return None;
+        }
+        let copy = self.disk.copy();
+        copy.crash_after(None);
+        copy.set_faults(patient(self.swarm.faults));
+        let mut engine = E::start(&copy, &self.swarm, false).ok()?;
+        engine.contents().ok().map(|state| state.hash())
+    }
+
+    fn judge<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        rehearsed: Option<u64>,
+    ) -> Result<(), Violation> {
+        let state = engine.contents().map_err(|what| Violation::new(Rule::SoundStore, what))?;
+        let broken = self.has_broken_promises();
+        let place = self.history.recovered(&state, broken)?;
+        self.trace.event(&[number_of("recovered"), place as u64, state.hash()], || {
+            format!("recovered to step {place}")
+        });
+        if let Some(damage) = engine.check().first() {
+            let what = format!("{}: {}", damage.check, damage.what);
+            return Err(Violation::new(Rule::SoundStore, what));
+        }
+        match rehearsed {
+            Some(hash) if hash != state.hash() && !broken => {
+                let what = format!("recovery of a copy of the disk did not stop at step {place}");
+                Err(Violation::new(Rule::RecoveryRepeats, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a refusal is just; says what comes next.
+    fn judge_refusal(
+        &self,
+        refused: &Refused,
+        before: &FaultCounts,
+        accepted_loss: bool,
+    ) -> Result<Next, Violation> {
+        let counts = self.disk.counts();
+        let Refused { message, place } = refused;
+        self.trace
+            .event(&[number_of("refused"), number_of(message)], || format!("refused: {message}"));
+        use FaultKind::{ReadFailed, ReadShort, SyncFailed, WriteFailed};
+        let failed = |kind: &FaultKind| counts.of(*kind) > before.of(*kind);
+        if [ReadFailed, ReadShort, SyncFailed, WriteFailed].iter().any(failed) {
+            return Ok(Next::TryAgain);
+        }
+        if !self.has_broken_promises() {
+            return Err(Violation::new(Rule::JustRefusal, format!("without cause: {message}")));
+        }
+        if place.is_none() {
+            return Err(Violation::new(Rule::JustRefusal, format!("names no place: {message}")));
+        }
+        // What is damaged beyond what accepting loss can mend is given up.
+        Ok(if accepted_loss { Next::GiveUp } else { Next::AcceptLoss })
+    }
+}
+
+/// The same disk when nothing fails any more; what a crash leaves stays as bad as it was.
+fn patient(faults: Faults) -> Faults {
+    Faults {
+        sync_fails: 0,
+        write_fails: 0,
+        read_fails: 0,
+        read_short: 0,
+        sync_lies: 0,
+        write_lost: 0,
+        write_misdirected: 0,
+        ..faults
+    }
+}
+
+impl std::fmt::Display for SeedResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.violation {
+            Some(violation) => write!(f, "seed {}: {violation}", self.seed),
+            None => write!(f, "seed {}: ok, trace {:016x}", self.seed, self.hash),
+        }
+    }
+}
+
+/// Counts a transaction that ran, for the accounting and the trace.
+impl World {
+    /// Notes in the trace that `request` came to `outcome`.
+    pub fn note_run(&mut self, request: &Request, outcome: &crate::workload::model::Outcome) {
+        use crate::workload::model::Outcome;
+        self.transactions += 1;
+        let number = match outcome {
+            Outcome::Committed(answer) => *answer,
+            Outcome::Aborted => u64::MAX,
+            Outcome::Panicked => u64::MAX - 1,
+        };
+        let numbers = [request.client as u64, request.number as u64, number];
+        self.trace.event(&numbers, || format!("{request:?}: {outcome:?}"));
+    }
+}

@@ -1,0 +1,29 @@
+//! The simulator on the real engine: seeds hold every rule, and are the same again and again.
+
+use tombolo_sim::run_seed;
+use tombolo_sim::runner::{Plan, Summary, run};
+
+const PLAN: Plan = Plan { first: 0, seeds: 60, threads: 1, until_violation: false };
+
+fn untimed(summary: Summary) -> Summary {
+    Summary { cpu_ns: 0, cpu_ns_max: 0, ..summary }
+}
+
+#[test]
+fn a_few_seeds_hold_every_rule_on_any_number_of_threads() {
+    let alone = untimed(run(PLAN, run_seed));
+    assert_eq!(alone.violations, []);
+    assert_eq!((alone.seeds, alone.counted), (60, 60));
+    assert!(alone.faults.any_broken_promise());
+    assert_eq!(untimed(run(Plan { threads: 3, ..PLAN }, run_seed)), alone);
+}
+
+#[test]
+fn a_seed_leaves_the_same_trace_to_the_last_word() {
+    for seed in 0..8 {
+        let first = run_seed(seed, true);
+        assert!(first.lines.len() > 200, "{} events", first.lines.len());
+        assert_eq!(first, run_seed(seed, true));
+        assert_eq!(first.hash, run_seed(seed, false).hash);
+    }
+}
