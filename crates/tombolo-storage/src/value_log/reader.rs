@@ -105,6 +105,16 @@ impl SegmentReader {
         (self.start, self.end) = (0, 0);
     }
 
+    /// Fills `out` with the bytes at `offset`, which lie within the segment.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
+        let length = out.len();
+        out.copy_from_slice(self.bytes(offset, length)?);
+        Ok(())
+    }
+
     /// The group in place at `offset`, if there is one.
     ///
     /// # Errors

@@ -6,7 +6,8 @@
 //!                                                          │            │
 //!                              a later group knew it to be durable      no such group
 //!                                        │                              │
-//!                          refuse, or lose it if told to ─────► cut: sync what was replayed,
+//!                          refuse, or lose it if told to ─────► cut: write again what is in
+//!                                                               doubt, sync what was replayed,
 //!                                                               write the new epoch's first group
 //!                                                               over the place, sync
 //! ```
@@ -24,6 +25,9 @@
 //!
 //! Not here: what replaying does (`memory/recovery/`), threads.
 
+use std::collections::VecDeque;
+
+use super::aligned::AlignedBuffer;
 use super::group::Group;
 use super::reader::{Chain, SegmentReader};
 use super::segment::{
@@ -134,7 +138,7 @@ pub fn recover(
     let leftovers_end = end.leftovers_end()?;
     // Nothing was changed so far.
     remove(&*disk, &unfinished)?;
-    let Opened { pool, closed, current } = open_segments(&*disk, &settings, &end, &damaged)?;
+    let Opened { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
     let tail = Tail {
         newest: end.chain.number - 1,
         checksum: end.chain.previous.unwrap_or_default(),
@@ -248,6 +252,19 @@ struct Walk<'a> {
     pending: Option<Pending>,
     /// The newest epoch of any group in place.
     newest_epoch: u32,
+    /// The groups so far that no group so far says are durable, in their order.
+    doubtful: VecDeque<Doubtful>,
+}
+
+/// A group that was replayed and may be in the system's memory only: after a failed sync a system
+/// calls what it could not write clean, so that another sync would be believed for nothing.
+#[derive(Clone, Copy)]
+struct Doubtful {
+    number: GroupNumber,
+    segment: usize,
+    at: u64,
+    /// Bytes up to where the next group begins.
+    bytes: usize,
 }
 
 /// A segment with groups of the chain.
@@ -280,6 +297,7 @@ struct End {
     transactions: u64,
     passed: Vec<Passed>,
     newest_epoch: u32,
+    doubtful: VecDeque<Doubtful>,
 }
 
 impl End {
@@ -317,6 +335,7 @@ impl<'a> Walk<'a> {
             passed: Vec::new(),
             pending: None,
             newest_epoch: 0,
+            doubtful: VecDeque::new(),
         }
     }
 
@@ -336,6 +355,7 @@ impl<'a> Walk<'a> {
             self.chain = pending.chain;
             self.transactions = pending.transactions;
             self.passed = pending.passed;
+            self.doubtful.retain(|group| group.number < self.chain.number);
         }
         (self.report)(self.progress);
         Ok(())
@@ -395,6 +415,11 @@ impl<'a> Walk<'a> {
         }
         self.progress.groups += 1;
         let behind = self.segments[self.segment].behind(&group);
+        let (number, bytes) = (group.number, (behind - at) as usize);
+        self.doubtful.push_back(Doubtful { number, segment: self.segment, at, bytes });
+        while self.doubtful.front().is_some_and(|first| first.number <= group.watermark) {
+            self.doubtful.pop_front();
+        }
         self.progress.bytes += behind - at;
         if self.progress.bytes >> 24 != (self.progress.bytes - (behind - at)) >> 24 {
             (self.report)(self.progress);
@@ -495,7 +520,8 @@ impl<'a> Walk<'a> {
 
     fn end(self) -> End {
         let Self { segments, segment, at, chain, transactions, passed, newest_epoch, .. } = self;
-        End { segments, segment, at, chain, transactions, passed, newest_epoch }
+        let doubtful = self.doubtful;
+        End { segments, segment, at, chain, transactions, passed, newest_epoch, doubtful }
     }
 }
 
@@ -507,11 +533,12 @@ struct Opened {
 }
 
 /// Opens the segments for writing and makes durable what was replayed: after the end of a process
-/// alone, it may be in the system's memory only.
+/// alone, it may be in the system's memory only. What no group says is durable is written again,
+/// because a sync may have failed before.
 fn open_segments(
     disk: &dyn Disk,
     settings: &LogSettings,
-    end: &End,
+    end: &mut End,
     damaged: &[u64],
 ) -> Result<Opened, LogFailure> {
     let numbers = end.segments.iter().map(|segment| segment.number);
@@ -522,9 +549,15 @@ fn open_segments(
         ..Pool::default()
     };
     let (mut closed, mut current) = (Vec::new(), None);
-    for (position, reader) in end.segments.iter().enumerate() {
+    let mut buffer = AlignedBuffer::default();
+    for (position, reader) in end.segments.iter_mut().enumerate() {
         let segment = Segment::open(disk, reader.number, reader.header, settings.direct)?;
         let passed = end.passed.iter().find(|passed| passed.segment == position);
+        for group in end.doubtful.iter().filter(|group| group.segment == position) {
+            let bytes = buffer.first(group.bytes);
+            reader.read(group.at, bytes)?;
+            segment.file.write_at(bytes, group.at)?;
+        }
         if passed.is_some() && !plant::is(Plant::TailNotCut) {
             segment.file.sync()?;
         }
