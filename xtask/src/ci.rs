@@ -29,7 +29,7 @@ enum Action {
     Tidy,
 }
 
-static STEPS: [Step; 10] = [
+static STEPS: [Step; 11] = [
     Step { name: "fmt", shows: "the code has the one format", action: Action::Call(fmt) },
     Step { name: "tidy", shows: "the rules no compiler knows hold", action: Action::Tidy },
     Step {
@@ -58,6 +58,11 @@ static STEPS: [Step; 10] = [
         name: "commands",
         shows: "the command line does what it says",
         action: Action::Call(commands),
+    },
+    Step {
+        name: "sim",
+        shows: "10,000 simulated worlds of crashes and lies hold every rule",
+        action: Action::Call(sim),
     },
     Step {
         name: "features",
@@ -104,6 +109,12 @@ fn doctest(_: &Path) -> Option<Invocation> {
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package| package == "tombolo");
     (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
+}
+
+/// By its own name, so that a person who repeats it types the same.
+fn sim(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo-sim").is_dir();
+    is_there.then(|| Invocation::cargo("xtask sim"))
 }
 
 /// Features that nobody else builds: peers, and counters of work. What depends on them is built again.

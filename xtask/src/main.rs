@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
-//! address sanitizer, `cargo xtask loom` explores interleavings of threads. The only scripts beside this
+//! address sanitizer, `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the
+//! engine in simulated worlds. The only scripts beside this
 //! program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it
 //! must share no code with what it verifies.
 //!
@@ -17,6 +18,7 @@ mod invocation;
 mod look;
 mod loom;
 mod needs;
+mod sim;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +35,9 @@ Usage: cargo xtask COMMAND
   tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
+  sim [--seeds N] [--seed S] [--threads N] [--json]
+                        the engine in simulated worlds that crash and lie (10,000 of them)
+  sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 
@@ -91,6 +96,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["asan", filter] => asan::run(root, Some(filter)),
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
+        ["sim", rest @ ..] => sim::run(root, rest),
         ["look", page] => look::run(root, page),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
