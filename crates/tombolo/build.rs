@@ -3,32 +3,35 @@
 //! Read from the repository's own files, without running git; `unknown` where there is no repository.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn main() {
-    let git = Path::new("../../.git");
     println!("cargo::rerun-if-changed=build.rs");
-    for file in ["HEAD", "packed-refs"] {
-        if git.join(file).exists() {
-            println!("cargo::rerun-if-changed={}", git.join(file).display());
-        }
-    }
-    let commit = commit(git).unwrap_or_else(|| "unknown".to_owned());
+    let commit = commit(Path::new("../../.git")).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env=TOMBOLO_COMMIT={commit}");
+}
+
+/// A file of the repository, which the build depends on.
+fn read(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    println!("cargo::rerun-if-changed={}", path.display());
+    Some(text.trim().to_owned())
 }
 
 /// What HEAD names: a commit, or a branch whose commit is in a file of its own or among the packed ones.
 fn commit(git: &Path) -> Option<String> {
-    let head = fs::read_to_string(git.join("HEAD")).ok()?;
-    let Some(branch) = head.trim().strip_prefix("ref: ") else {
-        return Some(head.trim().to_owned());
+    // In a linked worktree `.git` is a file that says where its HEAD is; branches are in the main one's.
+    let own = match read(git) {
+        Some(link) => PathBuf::from(link.strip_prefix("gitdir: ")?),
+        None => git.to_owned(),
     };
-    let file = git.join(branch);
-    if let Ok(commit) = fs::read_to_string(&file) {
-        println!("cargo::rerun-if-changed={}", file.display());
-        return Some(commit.trim().to_owned());
+    let common = read(&own.join("commondir")).map_or_else(|| own.clone(), |path| own.join(path));
+    let head = read(&own.join("HEAD"))?;
+    let Some(branch) = head.strip_prefix("ref: ") else { return Some(head) };
+    if let Some(commit) = read(&common.join(branch)) {
+        return Some(commit);
     }
-    let packed = fs::read_to_string(git.join("packed-refs")).ok()?;
+    let packed = read(&common.join("packed-refs"))?;
     let line = packed.lines().find(|line| line.ends_with(&format!(" {branch}")))?;
     Some(line.split(' ').next()?.to_owned())
 }
