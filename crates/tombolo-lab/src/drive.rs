@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error;
 
 use crate::failure::Failure;
 use crate::histogram::Latencies;
@@ -395,7 +396,7 @@ fn reading_ns(clock: &dyn Clock) -> u64 {
 pub fn stopped(stop: Stop, done: u64) -> Failure {
     let text = format!("the run ended after {done} transactions: {stop}");
     match stop {
-        Stop::Error(tombolo_storage::error::Error::NoSpace { .. }) => Failure::environment(text),
+        Stop::Error(Error::NoSpace { .. } | Error::Disk { .. }) => Failure::environment(text),
         _ => Failure::check(text),
     }
 }

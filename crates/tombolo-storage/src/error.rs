@@ -4,6 +4,7 @@
 //! static names, never an allocated string. What to print for the user is decided here too.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 /// Why a store refused an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub enum Error {
         /// Where in its file.
         offset: u64,
         /// How.
-        kind: std::io::ErrorKind,
+        kind: ErrorKind,
     },
     /// A page, or what it leads to, is damaged.
     Damaged {
@@ -123,6 +124,11 @@ impl fmt::Display for Error {
             Self::PoolFull { frames } => write!(
                 f,
                 "all {frames} frames of the buffer pool are in use at once: give it more frames"
+            ),
+            Self::Disk { offset, kind: ErrorKind::StorageFull } => write!(
+                f,
+                "the disk is full at offset {offset} of a file: make room on it; what was \
+                 committed is kept"
             ),
             Self::Disk { offset, kind } => {
                 write!(f, "the disk failed at offset {offset} of a file: {kind}")

@@ -25,7 +25,6 @@ impl From<PageError> for Error {
     #[cold]
     fn from(error: PageError) -> Self {
         match error.failure() {
-            PageFailure::Disk(disk) if disk.is_full() => Self::NoSpace { held_bytes: 0 },
             PageFailure::Disk(disk) => {
                 Self::Disk { offset: disk.offset().unwrap_or_default(), kind: disk.kind() }
             }
