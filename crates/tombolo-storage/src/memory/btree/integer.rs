@@ -21,7 +21,7 @@
 
 use super::super::region::RegionError;
 use super::hints::{LeafHint, LeafHints};
-use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf};
+use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf, NO_GUESS};
 use super::nodes::Nodes;
 use super::path::{HEIGHT_MAX, Path};
 use super::search::bias;
@@ -39,6 +39,8 @@ pub struct IntegerTree {
     pub(super) levels: usize,
     pub(super) len: usize,
     hints: LeafHints,
+    /// Whether the leaf that was split last held keys without gaps: then places are guessed.
+    is_gapless: bool,
 }
 
 impl IntegerTree {
@@ -51,7 +53,8 @@ impl IntegerTree {
         let inners = Nodes::new(limit_bytes)?;
         let root = leaves.allocate()?;
         leaves.get_mut(root).clear();
-        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints: LeafHints::default() })
+        let hints = LeafHints::default();
+        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints, is_gapless: false })
     }
 
     /// How many keys there are.
@@ -102,13 +105,59 @@ impl IntegerTree {
     #[inline]
     pub fn get(&self, key: u64) -> Option<u32> {
         let key = bias(key);
+        let (id, guess) = self.way_down(key);
+        self.leaves.get(id).find(guess, key)
+    }
+
+    /// The leaf for `key`, and where in it the key may lie.
+    #[inline(always)]
+    fn way_down(&self, key: i64) -> (u32, usize) {
         let mut id = self.root;
-        for _ in 0..self.levels {
+        for _ in 1..self.levels {
             let node = self.inners.get(id);
             id = node.child(node.rank(key));
         }
-        let leaf = self.leaves.get(id);
-        leaf.value_at(leaf.rank(key), key)
+        if self.levels == 0 { (id, NO_GUESS) } else { self.to_leaf(id, key) }
+    }
+
+    /// From an inner node above leaves to the leaf for `key`, and where in it the key may lie.
+    #[inline(always)]
+    fn to_leaf(&self, id: u32, key: i64) -> (u32, usize) {
+        let node = self.inners.get(id);
+        let at = node.rank(key);
+        (node.child(at), if self.is_gapless { node.guess(at, key) } else { NO_GUESS })
+    }
+
+    /// Asks for what a search in a leaf will read.
+    #[inline(always)]
+    fn prefetch_leaf(&self, id: u32, guess: usize) {
+        match Leaf::offsets(guess) {
+            Some(offsets) => {
+                for offset in offsets {
+                    self.leaves.prefetch_at(id, offset);
+                }
+            }
+            None => self.leaves.prefetch(id),
+        }
+    }
+
+    /// Asks for what a look-up of `key` will wait for: its place in its leaf. Costs the way there.
+    #[inline]
+    pub fn prefetch_get(&self, key: u64) {
+        let (id, guess) = self.way_down(bias(key));
+        self.prefetch_leaf(id, guess);
+    }
+
+    /// Asks for the leaf that `key` will be inserted into. Costs the way there, unless it belongs
+    /// to a run.
+    #[inline]
+    pub fn prefetch_insert(&self, key: u64) {
+        let key = bias(key);
+        let id = match self.hints.find(key) {
+            Some(hint) => hint.leaf,
+            None => self.way_down(key).0,
+        };
+        self.leaves.prefetch(id);
     }
 
     /// The values of several keys, [`ABSENT`] for those that are not there. The look-ups descend in
@@ -134,24 +183,21 @@ impl IntegerTree {
         // The places for the results serve as the places of the nodes on the way.
         found.fill(self.root);
         for _ in 1..self.levels {
-            self.get_level(&biased, found, |id| self.inners.prefetch(id));
+            for (&key, id) in biased.iter().zip(found.iter_mut()) {
+                let node = self.inners.get(*id);
+                *id = node.child(node.rank(key));
+                self.inners.prefetch(*id);
+            }
         }
+        let mut guesses = [NO_GUESS; LOCK_STEP];
         if self.levels > 0 {
-            self.get_level(&biased, found, |id| self.leaves.prefetch(id));
+            for ((&key, id), guess) in biased.iter().zip(found.iter_mut()).zip(&mut guesses) {
+                (*id, *guess) = self.to_leaf(*id, key);
+                self.prefetch_leaf(*id, *guess);
+            }
         }
-        for (&key, id) in biased.iter().zip(found) {
-            let leaf = self.leaves.get(*id);
-            *id = leaf.value_at(leaf.rank(key), key).unwrap_or(ABSENT);
-        }
-    }
-
-    /// One level of [`IntegerTree::get_many`]: from inner nodes to their children.
-    #[inline(always)]
-    fn get_level(&self, keys: &[i64; LOCK_STEP], ids: &mut [u32], prefetch: impl Fn(u32)) {
-        for (&key, id) in keys.iter().zip(ids) {
-            let node = self.inners.get(*id);
-            *id = node.child(node.rank(key));
-            prefetch(*id);
+        for ((&key, id), &guess) in biased.iter().zip(found).zip(&guesses) {
+            *id = self.leaves.get(*id).find(guess, key).unwrap_or(ABSENT);
         }
     }
 
@@ -253,6 +299,7 @@ impl IntegerTree {
         self.inners.reserve(self.levels as u32 + 1)?;
         let right = self.leaves.allocate()?;
         let (left_leaf, right_leaf) = self.leaves.pair_mut(left, right);
+        self.is_gapless = left_leaf.is_gapless();
         let at = left_leaf.rank(key);
         let separator = left_leaf.split(right_leaf, at, key, value, trend);
         if trend == Trend::Ascending {

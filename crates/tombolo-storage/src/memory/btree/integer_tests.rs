@@ -294,3 +294,53 @@ fn a_scan_stops_when_told() {
     });
     assert_eq!((flow, seen), (ControlFlow::Break(()), 50));
 }
+
+/// Looks every key of `keys` up, alone and in groups, after having asked for it.
+fn find_all(pair: &Pair, keys: &[u64]) {
+    for group in keys.chunks(13) {
+        let mut found = vec![0; group.len()];
+        pair.tree.get_many(group, &mut found);
+        for (&key, found) in group.iter().zip(found) {
+            let expected = pair.model.get(&key).copied();
+            assert_eq!(found, expected.unwrap_or(ABSENT), "key {key}");
+            assert_eq!(pair.tree.get(key), expected, "key {key}");
+            pair.tree.prefetch_get(key);
+            pair.tree.prefetch_insert(key);
+        }
+    }
+}
+
+#[test]
+fn guessed_places_are_verified() {
+    // Runs without gaps, long enough for two levels of inner nodes, with all kinds of gaps between
+    // them: guesses are right, wrong by one, beyond the node, or of no use.
+    for (seed, gap_max) in [(1, 1), (2, 2), (3, 30), (4, 500), (5, 1 << 40)] {
+        let mut pair = Pair::new(seed);
+        let (mut key, mut keys) = (seed, Vec::new());
+        while keys.len() < 20_000 {
+            let bits = pair.random.below(13);
+            let run = 1 + pair.random.below(1 << bits);
+            keys.extend(key..key + run);
+            key += run + pair.random.below(gap_max);
+        }
+        keys.extend([u64::MAX - 2, u64::MAX]);
+        let in_order = seed % 2 == 1;
+        for i in 0..keys.len() {
+            let other = i + pair.random.below((keys.len() - i) as u64) as usize;
+            if !in_order {
+                keys.swap(i, other);
+            }
+            pair.insert(keys[i]);
+        }
+        assert!(pair.tree.height() > 3);
+        let near = |&key: &u64| [key.saturating_sub(21), key, key.saturating_add(1)];
+        let asked: Vec<u64> = keys.iter().flat_map(near).collect();
+        find_all(&pair, &asked);
+        // Gaps come into being below separators that stay.
+        for &key in keys.iter().step_by(3) {
+            assert_eq!(pair.tree.remove(key), pair.model.remove(&key));
+        }
+        find_all(&pair, &asked);
+        pair.tree.check().unwrap();
+    }
+}

@@ -86,6 +86,12 @@ impl<T: Plain> Nodes<T> {
         }
     }
 
+    /// Asks for the cache line that holds the byte at `offset` of a node.
+    #[inline(always)]
+    pub(in crate::memory) fn prefetch_at(&self, id: u32, offset: usize) {
+        prefetch(self.pointer(id).cast::<u8>().wrapping_add(offset));
+    }
+
     pub(in crate::memory) fn len(&self) -> usize {
         self.slab.len()
     }
