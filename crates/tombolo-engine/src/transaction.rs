@@ -138,6 +138,18 @@ macro_rules! read_and_commit_calls {
             self.store.rows(table, visit)
         }
 
+        /// Says that `key` will be looked up soon; see [`Store::prefetch_lookup`].
+        #[inline(always)]
+        pub fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+            self.store.prefetch_lookup(index, key);
+        }
+
+        /// Says that an entry with `key` will be inserted soon; see [`Store::prefetch_insert`].
+        #[inline(always)]
+        pub fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+            self.store.prefetch_insert(index, key);
+        }
+
         /// Says that the bytes of `fields` of a row will be read or written soon.
         #[inline(always)]
         pub fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {

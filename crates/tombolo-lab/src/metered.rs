@@ -150,6 +150,20 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
+    fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        self.meter.enter(call::Lookup);
+        self.store.prefetch_lookup(index, key);
+        self.meter.exit(call::Lookup);
+    }
+
+    #[inline(always)]
+    fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        self.meter.enter(call::Insert);
+        self.store.prefetch_insert(index, key);
+        self.meter.exit(call::Insert);
+    }
+
+    #[inline(always)]
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
         self.meter.enter(call::Lookup);
         self.store.prefetch(table, row, fields);

@@ -304,6 +304,19 @@ pub trait Store: Sized {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()>;
 
+    /// Says that `key` will be looked up soon: a store in memory asks for what that look-up would
+    /// wait for. Nothing is read that the transaction could see, nothing is locked.
+    #[inline(always)]
+    fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        let _ = (index, key);
+    }
+
+    /// Says that an entry with `key` will be inserted soon; else as `prefetch_lookup`.
+    #[inline(always)]
+    fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        let _ = (index, key);
+    }
+
     /// Says that the bytes of `fields` of a row will be read or written soon.
     #[inline(always)]
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {

@@ -201,12 +201,35 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     #[inline(always)]
+    fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        if Self::is_packed(index)
+            && let Some(key) = I::pack(index.shape(), key)
+        {
+            self.indexes[index.position()].prefetch_find_packed(key);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
+        if Self::is_packed(index)
+            && let Some(key) = I::pack(index.shape(), key)
+        {
+            self.indexes[index.position()].prefetch_insert_packed(key);
+        }
+    }
+
+    #[inline(always)]
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
         let slab = &self.tables[table.position()].slab;
         let mut offset = fields.start();
         while offset < fields.end() {
             slab.prefetch(Self::slot(row), offset);
             offset += 64;
+        }
+        // Slots need not begin with a line: the last byte may lie in one further on. Of short fields
+        // it seldom does.
+        if fields.end() > fields.start() + 16 {
+            slab.prefetch(Self::slot(row), fields.end() - 1);
         }
     }
 

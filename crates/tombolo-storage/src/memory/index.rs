@@ -97,6 +97,26 @@ impl RowIndex {
         }
     }
 
+    /// Asks for what the look-up of a packed key will wait for.
+    #[inline(always)]
+    pub(super) fn prefetch_find_packed(&self, key: u64) {
+        match &self.entries {
+            Entries::Packed(tree) => tree.prefetch_get(key),
+            Entries::PackedHash(table) => table.prefetch(key),
+            _ => wrong_form(),
+        }
+    }
+
+    /// Asks for what the insertion of a packed key will wait for.
+    #[inline(always)]
+    pub(super) fn prefetch_insert_packed(&self, key: u64) {
+        match &self.entries {
+            Entries::Packed(tree) => tree.prefetch_insert(key),
+            Entries::PackedHash(table) => table.prefetch(key),
+            _ => wrong_form(),
+        }
+    }
+
     /// Inserts an entry with a packed key.
     #[inline(always)]
     pub(super) fn insert_packed(&mut self, key: u64, row: u32) -> Result<(), InsertError> {

@@ -6,11 +6,12 @@
 //! lines, order, new order twice). The standard index set adds the order by customer.
 //!
 //! # Order
-//! Items are looked up first, in lock step; one that does not exist ends the transaction there. The
-//! stocks are looked up before the first write too, and their rows asked for while the district,
-//! the warehouse and the customer are read. Rows that will be changed are looked up for update; New
-//! Order and Payment reach customer, district and warehouse in the same order, so that they do not
-//! wait for each other in a circle.
+//! Items are looked up first, in lock step, while the customer's place in its index is on its way;
+//! one that does not exist ends the transaction there. The stocks are looked up before the first
+//! write too, and their rows asked for while the district, the warehouse and the customer are read.
+//! Where the order will be entered is asked for as soon as its number is known. Rows that will be
+//! changed are looked up for update; New Order and Payment reach customer, district and warehouse in
+//! the same order, so that they do not wait for each other in a circle.
 
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
@@ -127,6 +128,8 @@ impl Procedure for NewOrder {
         input: &NewOrderInput,
     ) -> Result<Committed<NewOrderAnswer>, Stop> {
         let lines = input.lines();
+        let customer_key = (input.w_id, input.d_id, input.c_id);
+        tx.prefetch_lookup(&self.customer_key, customer_key);
         let mut found_items = [None; LINES];
         self.look_up_items(&mut tx, lines, &mut found_items)?;
         let mut item_rows = [RowId::new(0); LINES];
@@ -135,8 +138,11 @@ impl Procedure for NewOrder {
             tx.prefetch(&self.item, found, Item::SOLD);
             *row = found;
         }
+        let customer = existing(&self.customer, tx.lookup(&self.customer_key, customer_key)?)?;
+        tx.prefetch(&self.customer, customer, Customer::ACCOUNT);
         let stocks = self.look_up_stocks(&mut tx, input)?;
-        let (district, mut answer) = self.read_parties(&mut tx, input)?;
+        let (district, mut answer) = self.read_parties(&mut tx, input, customer)?;
+        self.prefetch_entries(&tx, input, answer.o_id);
         let items = self.read_items(&tx, &item_rows[..lines.len()])?;
 
         let mut tx = tx.write();
@@ -201,17 +207,27 @@ impl NewOrder {
         Ok(rows)
     }
 
+    /// Asks for the leaves that the order and its lines will be entered into, but for those of a
+    /// district's newest orders, which are few and in the cache.
+    #[inline(always)]
+    fn prefetch_entries<S: Store>(&self, tx: &Reading<'_, S>, input: &NewOrderInput, o_id: i32) {
+        let (w_id, d_id) = (input.w_id, input.d_id);
+        tx.prefetch_insert(&self.order_line_key, (w_id, d_id, o_id, 1));
+        tx.prefetch_insert(&self.new_order_by_warehouse, (w_id, o_id, d_id));
+        if let Some(by_customer) = &self.orders_by_customer {
+            tx.prefetch_insert(by_customer, (w_id, d_id, input.c_id, o_id));
+        }
+    }
+
     /// Reads district, warehouse and customer: the district's row, and the answer as far as known.
     #[inline(always)]
     fn read_parties<S: Store>(
         &self,
         tx: &mut Reading<'_, S>,
         input: &NewOrderInput,
+        customer: RowId,
     ) -> Result<(RowId, NewOrderAnswer)> {
-        let (w_id, d_id, c_id) = (input.w_id, input.d_id, input.c_id);
-        let customer = tx.lookup(&self.customer_key, (w_id, d_id, c_id))?;
-        let customer = existing(&self.customer, customer)?;
-        tx.prefetch(&self.customer, customer, Customer::ACCOUNT);
+        let (w_id, d_id) = (input.w_id, input.d_id);
         let district = tx.lookup_for_update(&self.district_key, (w_id, d_id))?;
         let district = existing(&self.district, district)?;
         let warehouse = existing(&self.warehouse, tx.lookup(&self.warehouse_key, w_id)?)?;

@@ -116,6 +116,14 @@ impl Payment {
             tx.pin(&self.warehouse, warehouse)?.get(Warehouse::W_NAME),
             tx.pin(&self.district, district)?.get(District::D_NAME),
         );
+        let mut tx = tx.write();
+        // The customer last: its row has been asked for, and until now nothing depends on it.
+        tx.update(&self.district, district, District::PAID, |row| {
+            row.set(District::D_YTD, row.get(District::D_YTD) + input.h_amount);
+        })?;
+        tx.update(&self.warehouse, warehouse, Warehouse::PAID, |row| {
+            row.set(Warehouse::W_YTD, row.get(Warehouse::W_YTD) + input.h_amount);
+        })?;
         let answer = {
             let row = tx.pin(&self.customers.table, customer)?;
             PaymentAnswer {
@@ -127,15 +135,7 @@ impl Payment {
                 c_balance: row.get(Customer::C_BALANCE) - input.h_amount,
             }
         };
-
-        let mut tx = tx.write();
         self.charge(&mut tx, customer, input, &answer)?;
-        tx.update(&self.district, district, District::PAID, |row| {
-            row.set(District::D_YTD, row.get(District::D_YTD) + input.h_amount);
-        })?;
-        tx.update(&self.warehouse, warehouse, Warehouse::PAID, |row| {
-            row.set(Warehouse::W_YTD, row.get(Warehouse::W_YTD) + input.h_amount);
-        })?;
         let history = rows::History {
             h_c_id: answer.c_id,
             h_c_d_id: input.c_d_id,
