@@ -30,4 +30,5 @@ pub use space::{Preparer, Reservation, Space};
 pub use writer::{LOCK_FILE, LogWriter};
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -326,4 +326,5 @@ impl<P: MemoryProfile> MemoryStore<P> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
