@@ -113,8 +113,7 @@ impl Demonstration {
 fn with(base: &Settings, values: &[(&str, &str)]) -> Result<Settings, Failure> {
     let mut settings = base.clone();
     for (name, value) in values {
-        let set = settings.set(name, value, Source::Flag);
-        set.map_err(|error| Failure::usage(error.to_string()))?;
+        settings.set(name, value, Source::Flag)?;
     }
     Ok(settings)
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use tombolo_engine::settings::SettingError;
+
 use crate::counters::CounterError;
 
 /// Whose fault it is; a shell sees it as the exit status.
@@ -72,6 +74,12 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<SettingError> for Failure {
+    fn from(error: SettingError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
 
 impl From<CounterError> for Failure {
     fn from(error: CounterError) -> Self {

@@ -90,7 +90,7 @@ impl DissectPlan {
         }
         let mut settings = settings.clone();
         for (setting, value) in DECIDED {
-            set(&mut settings, setting, value)?;
+            settings.set(setting.name, value, Source::Flag)?;
         }
         let conventional = Plan::new(&settings)?;
         let parent = match settings.word(&settings::DATA) {
@@ -122,10 +122,15 @@ impl DissectPlan {
     /// When the settings do not fit the profile.
     pub(super) fn of(&self, profile: &str) -> Result<Plan, Failure> {
         let mut settings = self.settings.clone();
-        set(&mut settings, &settings::PROFILE, profile)?;
-        set(&mut settings, &settings::DURABILITY, "none")?;
-        set(&mut settings, &settings::COUNTER, "none")?;
-        set(&mut settings, &settings::DATA, "")?;
+        let own = [
+            (&settings::PROFILE, profile),
+            (&settings::DURABILITY, "none"),
+            (&settings::COUNTER, "none"),
+            (&settings::DATA, ""),
+        ];
+        for (setting, value) in own {
+            settings.set(setting.name, value, Source::Flag)?;
+        }
         Plan::new(&settings)
     }
 
@@ -212,11 +217,6 @@ impl DissectPlan {
         let step = steps.iter().find(|step| saved::same_type(step.profile) == profile);
         step.map_or_else(|| format!("profile {profile}"), Step::name)
     }
-}
-
-fn set(settings: &mut Settings, setting: &settings::Setting, value: &str) -> Result<(), Failure> {
-    let set = settings.set(setting.name, value, Source::Flag);
-    set.map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Takes the engine apart.

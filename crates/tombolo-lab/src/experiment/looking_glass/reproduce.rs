@@ -30,8 +30,7 @@ pub fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Fail
     let mut settings = settings.clone();
     if figures.iter().all(|figure| *figure == Figure::Throughput) {
         // It has no instructions in it.
-        let set = settings.set(settings::COUNTER.name, "none", Source::Flag);
-        set.map_err(|error| Failure::usage(error.to_string()))?;
+        settings.set(settings::COUNTER.name, "none", Source::Flag)?;
     }
     let scope = Scope { ladder: Ladder::Paper, only: None, lattice: false };
     let mut plan = DissectPlan::new(&settings, scope)?;
