@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{Ended, line};
+use common::{Ended, line, refused};
 use serde_json::Value;
 
 /// The fields of cli.md that a result of `dissect` has.
@@ -32,13 +32,6 @@ fn object(ended: &Ended) -> Value {
     assert_eq!(ended.status, 0, "{ended:?}");
     assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-}
-
-fn refused(arguments: &str, status: i32, expect: &str) {
-    let ended = line(arguments);
-    assert_eq!((ended.status, ended.stderr.lines().count()), (status, 1), "{ended:?}");
-    assert_eq!(ended.stdout, "", "{arguments}");
-    assert!(ended.stderr.contains(expect), "{expect:?} is not in {}", ended.stderr);
 }
 
 #[test]

@@ -4,18 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{command, line, tombolo};
-
-/// The command refuses with this status and one line that contains `expect`.
-fn refused(arguments: &str, status: i32, expect: &str) {
-    let ended = line(arguments);
-    assert_eq!(ended.status, status, "{arguments}: {ended:?}");
-    assert_eq!(ended.stdout, "", "{arguments}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{arguments}: {ended:?}");
-    assert!(ended.stderr.starts_with("tombolo: "), "{arguments}: {ended:?}");
-    assert!(ended.stderr.contains(expect), "{arguments}: {expect:?} is not in {}", ended.stderr);
-    assert!(!ended.stderr.contains("panicked"), "{arguments}: {ended:?}");
-}
+use common::{command, refused, tombolo};
 
 #[test]
 fn commands_and_flags_that_do_not_exist() {

@@ -42,3 +42,15 @@ pub(crate) fn tombolo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -
 pub(crate) fn line(line: &str) -> Ended {
     tombolo(line.split_whitespace())
 }
+
+/// The command refuses with this status and one line that contains `expect`.
+#[allow(dead_code, reason = "not every test program is about refusals")]
+pub(crate) fn refused(arguments: &str, status: i32, expect: &str) {
+    let ended = line(arguments);
+    assert_eq!(ended.status, status, "{arguments}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{arguments}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{arguments}: {ended:?}");
+    assert!(ended.stderr.starts_with("tombolo: "), "{arguments}: {ended:?}");
+    assert!(ended.stderr.contains(expect), "{arguments}: {expect:?} is not in {}", ended.stderr);
+    assert!(!ended.stderr.contains("panicked"), "{arguments}: {ended:?}");
+}
