@@ -84,9 +84,9 @@ pub trait PageAccess: 'static {
     /// one that was right once: whoever asks looks at what the page is now.
     fn fix_resident(&self, id: PageId) -> Option<Self::Shared<'_>>;
 
-    /// Says that the page will be reached soon, and in it `bytes` bytes from `offset` on. Nothing
-    /// happens if it is not in memory.
-    fn prefetch(&self, id: PageId, offset: usize, bytes: usize);
+    /// Says that the page will be reached soon, and in it its header and these parts: where each
+    /// begins, and how many bytes it has. Nothing happens if it is not in memory.
+    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]);
 
     /// Waits until nobody holds the page, and holds it alone.
     ///
@@ -141,17 +141,19 @@ pub trait PageAccess: 'static {
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Asks for the lines of the page at `base` that hold `bytes` bytes from `offset` on, and for its
-/// header; what is beyond the page is left out.
+/// Asks for the lines that hold the header and these parts of the page at `base`; what is beyond the
+/// page is left out.
 #[inline(always)]
-fn prefetch_lines(base: NonNull<u8>, page_bytes: usize, offset: usize, bytes: usize) {
+fn prefetch_lines<S: PageSize>(base: NonNull<u8>, parts: &[(usize, usize)]) {
     let base = base.as_ptr();
     prefetch(base);
-    let end = page_bytes.min(offset + bytes);
-    let mut at = offset / LINE_BYTES * LINE_BYTES;
-    while at < end {
-        prefetch(base.wrapping_add(at));
-        at += LINE_BYTES;
+    for &(offset, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
+        let end = S::BYTES.min(offset + bytes);
+        let mut at = offset / LINE_BYTES * LINE_BYTES;
+        while at < end {
+            prefetch(base.wrapping_add(at));
+            at += LINE_BYTES;
+        }
     }
 }
 

@@ -362,16 +362,11 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
     fn prefetch(&self, access: &P, row: RowId, bytes: usize) {
         let home = Place::home(row);
         let slot = usize::from(home.slot);
-        access.prefetch(
-            home.page,
-            P::Size::BYTES.saturating_sub((slot + 1) * SLOT_BYTES),
-            SLOT_BYTES,
-        );
-        if bytes > 0 {
-            // Rows of one length that were made one after the other lie in the order of their slots.
-            let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
-            access.prefetch(home.page, HEADER_BYTES + slot * bytes, bytes);
-        }
+        let slot_offset = P::Size::BYTES.saturating_sub((slot + 1) * SLOT_BYTES);
+        // Rows of one length that were made one after the other lie in the order of their slots.
+        let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
+        let record = (HEADER_BYTES + slot * bytes, bytes);
+        access.prefetch(home.page, [(slot_offset, SLOT_BYTES), record]);
     }
 
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {

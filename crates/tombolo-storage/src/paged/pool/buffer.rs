@@ -295,13 +295,13 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
     }
 
     #[inline(always)]
-    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
+    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
         // Without the latch: a wrong frame is of no consequence. The first of the chain is right
         // nearly always, and looking further would wait for it.
         let index = self.table.place(id).first();
         if let Some(frame) = self.frames.get(index as usize) {
             prefetch(std::ptr::from_ref(frame).cast());
-            prefetch_lines(self.base(index), S::BYTES, offset, bytes);
+            prefetch_lines::<S>(self.base(index), &parts);
         }
     }
 

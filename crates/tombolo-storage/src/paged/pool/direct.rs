@@ -285,12 +285,12 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
+    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
         if let Ok((latch, base)) = self.frame(id) {
             if size_of::<L::Latch>() > 0 {
                 prefetch(std::ptr::from_ref(latch).cast());
             }
-            prefetch_lines(base, S::BYTES, offset, bytes);
+            prefetch_lines::<S>(base, &parts);
         }
     }
 

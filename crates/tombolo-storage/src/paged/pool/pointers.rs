@@ -49,8 +49,8 @@ impl<S: PageSize> PageAccess for Pointers<S> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, id: PageId, offset: usize, bytes: usize) {
-        self.nodes.prefetch(id, offset, bytes);
+    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
+        self.nodes.prefetch(id, parts);
     }
 
     #[inline(always)]

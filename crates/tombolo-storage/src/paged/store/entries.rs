@@ -137,7 +137,7 @@ impl<P: PagedProfile> Session<P> {
     ) -> Result<()> {
         self.probes.find_leaves(|key| {
             let leaf = store.tree.leaf_of(&database.pages, key)?;
-            database.pages.prefetch(leaf, 0, SEARCHED_FIRST_BYTES);
+            database.pages.prefetch(leaf, [(0, SEARCHED_FIRST_BYTES)]);
             Ok::<_, Error>(leaf)
         })?;
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
