@@ -43,7 +43,7 @@ pub use erased::{DynamicStore, Erased, ErasedPin};
 pub use open::{
     NoDatabase, Options, can_be_saved, create, has_pages, open, open_saved, runs_all_natively,
 };
-pub use verify::{Finding, Verification};
+pub use verify::{Finding, Verification, verify_in_memory};
 
 /// Where a table's dump goes.
 pub type OpenTable<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn io::Write>>;

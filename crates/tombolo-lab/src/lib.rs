@@ -14,6 +14,7 @@ pub mod demo;
 pub mod drive;
 pub mod dump;
 pub mod dump_files;
+pub mod durable;
 pub mod estimate;
 pub mod experiment;
 pub mod failure;

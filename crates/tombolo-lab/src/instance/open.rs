@@ -55,7 +55,7 @@ impl Options {
 struct InMemory;
 
 impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
-    const CHECKS: StoreChecks = StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 };
+    const CHECKS: StoreChecks = StoreChecks::IN_MEMORY;
     const ALL_FIVE: bool = true;
     const SHARED: bool = false;
 
@@ -84,7 +84,7 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
         let page_bytes = <<P::Pages as PageAccess>::Size as PageSize>::BYTES as u64;
         StoreChecks { names: &["indexes", "pages", "heaps"], page_bytes }
     } else {
-        StoreChecks { names: &["indexes", "slabs"], page_bytes: 0 }
+        StoreChecks::IN_MEMORY
     };
     const ALL_FIVE: bool = all_on(&P::SWITCHES);
     const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];

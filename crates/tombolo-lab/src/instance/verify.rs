@@ -61,6 +61,11 @@ pub(super) struct StoreChecks {
     pub(super) page_bytes: u64,
 }
 
+impl StoreChecks {
+    /// What a memory store verifies.
+    pub(super) const IN_MEMORY: Self = Self { names: &["indexes", "slabs"], page_bytes: 0 };
+}
+
 /// A store's name of a check, as results have it.
 fn check_name(name: &'static str) -> &'static str {
     match name {
@@ -76,6 +81,14 @@ fn offset_of(what: &str, page_bytes: u64) -> Option<u64> {
     let digits = from_number.find(|c: char| !c.is_ascii_digit()).unwrap_or(from_number.len());
     let page: u64 = from_number[..digits].parse().ok()?;
     (page_bytes > 0).then_some(page * page_bytes)
+}
+
+/// Runs all checks on a memory store.
+///
+/// # Errors
+/// When the store refuses to be read.
+pub fn verify_in_memory(store: &mut dyn DynamicStore) -> Result<Verification, TpccError> {
+    verify(store, StoreChecks::IN_MEMORY)
 }
 
 /// Runs all checks: the conditions of TPC-C, then the store's own.

@@ -1,0 +1,303 @@
+//! Opening a directory that holds the value log of a memory store, after any end of its last
+//! process.
+//!
+//! ```text
+//!   value_log::recover ──records──► [a queue each] ──► ReplayPart of every thread
+//!                                                           │ finish
+//!                                    MemoryStore::from_replay ◄──┘
+//! ```
+//!
+//! The calling thread reads and verifies the log, the others replay it: each has some of the tables
+//! and passes over the rest. With one thread all of it happens on the calling one. Not here: what is
+//! verified of the rows, settings of a run. Invariant: nothing in the directory changes unless the
+//! log could be read to its end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::threads::Running;
+use tombolo_storage::disk::{Disk, OsDisk};
+use tombolo_storage::memory::recovery::{RebuiltPart, ReplayPart};
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::{
+    self, Cut, GroupNumber, LogFailure, LogSettings, LogWriter, RecoverOptions, Replay,
+};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::report;
+
+/// The store of a database with a log.
+pub type Logged = MemoryStore<MemoryLogged>;
+
+/// What the names of a log's files begin with.
+const SEGMENT_PREFIX: &str = "log-";
+/// Bytes of records that are handed to the replaying threads together.
+const CHUNK_BYTES: usize = 1 << 20;
+/// How many of them may wait for a thread.
+const CHUNKS_MAX: usize = 8;
+
+/// What a directory is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// The store's limits.
+    pub limits: Limits,
+    /// The log's numbers.
+    pub log: LogSettings,
+    /// Whether damage is cut off with everything behind it.
+    pub accept_loss: bool,
+    /// Threads that replay.
+    pub threads: usize,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        let (limits, log) = (Limits::default(), LogSettings::default());
+        Self { limits, log, accept_loss: false, threads: 1 }
+    }
+}
+
+/// A database that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its rows.
+    pub store: Logged,
+    /// Its log, which goes on.
+    pub writer: LogWriter,
+    /// How it came back.
+    pub recovery: Recovery,
+}
+
+/// How a database came back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recovery {
+    /// How many times the log was opened, this one included.
+    pub epoch: u32,
+    /// Groups replayed.
+    pub groups: u64,
+    /// The newest of them.
+    pub last_group: GroupNumber,
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// Bytes of their records.
+    pub record_bytes: u64,
+    /// Where the log ended, if anything behind it was cut off.
+    pub cut: Option<Cut>,
+    /// Wall-clock time of reading and replaying, in seconds.
+    pub replay_s: f64,
+    /// The same with rebuilding free lists and indexes.
+    pub wall_s: f64,
+    /// Processor time of all of it.
+    pub cpu_s: f64,
+}
+
+impl Recovery {
+    /// Nothing of a log's end was cut off.
+    pub fn is_clean(&self) -> bool {
+        self.cut.is_none()
+    }
+}
+
+/// Whether a log lies on `disk`.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn holds_log(disk: &dyn Disk) -> Result<bool, LogFailure> {
+    Ok(disk.list()?.iter().any(|name| name.starts_with(SEGMENT_PREFIX)))
+}
+
+/// A database without tables, whose log is made on `disk`.
+///
+/// # Errors
+/// As [`LogWriter::create`].
+pub fn create(
+    disk: Arc<dyn Disk>,
+    options: &OpenOptions,
+) -> Result<(Logged, LogWriter), LogFailure> {
+    Ok((Logged::new(options.limits), LogWriter::create(disk, options.log)?))
+}
+
+/// Opens the database on `disk`.
+///
+/// # Errors
+/// As [`value_log::recover`]; `NoLog` leaves no trace.
+pub fn open(
+    disk: Arc<dyn Disk>,
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Opened, LogFailure> {
+    if !holds_log(&*disk)? {
+        return Err(LogFailure::NoLog);
+    }
+    let (wall_ns, cpu) = (clock.now_ns(), clock.process_cpu());
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    progress.begin("recovering");
+    let mut replayer = Replayer::new(options);
+    let recovered = {
+        let RecoverOptions { first, .. } = RecoverOptions::default();
+        let how = RecoverOptions { first, accept_loss: options.accept_loss };
+        let mut told = |now: value_log::Progress| {
+            let part = now.bytes as f64 / now.bytes_max.max(1) as f64;
+            let transactions = report::quantity(now.transactions as f64);
+            progress.part(part, &format!("{transactions} transactions"));
+        };
+        value_log::recover(disk, options.log, how, &mut replayer, &mut told)
+    };
+    let record_bytes = replayer.record_bytes;
+    let finished = replayer.finish();
+    let replay_s = seconds(clock.now_ns() - wall_ns);
+    progress.end();
+    let recovered = match (recovered, &finished) {
+        // The thread that refused records knows why.
+        (Err(LogFailure::Replay { group, .. }), Err(what)) => {
+            return Err(LogFailure::Replay { group, what: what.clone() });
+        }
+        (recovered, _) => recovered?,
+    };
+    let last_group = recovered.writer.newest();
+    let failed = |what| LogFailure::Replay { group: last_group, what };
+    let store = Logged::from_replay(options.limits, finished.map_err(failed)?).map_err(failed)?;
+    let recovery = Recovery {
+        epoch: recovered.writer.epoch(),
+        groups: recovered.groups,
+        // The newest one now is the empty group that begins the epoch.
+        last_group: last_group - 1,
+        transactions: recovered.transactions,
+        record_bytes,
+        cut: recovered.cut,
+        replay_s,
+        wall_s: seconds(clock.now_ns() - wall_ns),
+        cpu_s: clock.process_cpu().saturating_sub(cpu).as_secs_f64(),
+    };
+    Ok(Opened { store, writer: recovered.writer, recovery })
+}
+
+/// Opens the database in `directory`.
+///
+/// # Errors
+/// Usage when no database with a log lies there; environment when it is in use, of another version,
+/// damaged, or cannot be read.
+pub fn open_directory(
+    directory: &Path,
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Opened, Failure> {
+    let path = directory.display();
+    let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+    open(Arc::new(disk), options, clock, progress).map_err(|failure| match failure {
+        LogFailure::NoLog => Failure::usage(format!(
+            "directory {path} holds no database of profile memory: give the one that run --data \
+             made"
+        )),
+        LogFailure::Settings(what) => Failure::usage(what),
+        failure => Failure::environment(failure.to_string()),
+    })
+}
+
+/// Hands records on to whoever replays them.
+struct Replayer {
+    workers: Workers,
+    record_bytes: u64,
+}
+
+enum Workers {
+    /// The calling thread.
+    Here(Box<ReplayPart>),
+    Threads {
+        parts: Vec<Worker>,
+        /// Records that were not handed on yet.
+        chunk: Vec<u8>,
+    },
+}
+
+/// A thread that replays its part.
+struct Worker {
+    records: SyncSender<Arc<Vec<u8>>>,
+    rebuilt: Receiver<Result<RebuiltPart, String>>,
+    thread: Running,
+}
+
+impl Worker {
+    fn start(part: usize, parts: usize, limits: Limits) -> Self {
+        let (records, to_replay) = sync_channel::<Arc<Vec<u8>>>(CHUNKS_MAX);
+        let (done, rebuilt) = sync_channel(1);
+        let thread = Running::start("tombolo-replay", move || {
+            let mut replay = ReplayPart::new(part, parts, limits);
+            let mut replayed = Ok(());
+            for chunk in to_replay {
+                replayed = replay.apply(&chunk);
+                if replayed.is_err() {
+                    break; // whoever hands records on sees that nobody takes them
+                }
+            }
+            // Nobody waits any more only when opening has failed otherwise.
+            let _ = done.send(replayed.and_then(|()| replay.finish()));
+        });
+        Self { records, rebuilt, thread }
+    }
+
+    /// Waits for the part, when no more records come.
+    fn finish(self) -> Result<RebuiltPart, String> {
+        drop(self.records);
+        let rebuilt = self.rebuilt.recv();
+        self.thread.join();
+        rebuilt.unwrap_or_else(|_| Err("a replaying thread ended early".to_owned()))
+    }
+}
+
+impl Replayer {
+    fn new(options: &OpenOptions) -> Self {
+        let OpenOptions { limits, threads, .. } = *options;
+        let workers = match threads {
+            0 | 1 => Workers::Here(Box::new(ReplayPart::new(0, 1, limits))),
+            parts => Workers::Threads {
+                parts: (0..parts).map(|part| Worker::start(part, parts, limits)).collect(),
+                chunk: Vec::with_capacity(CHUNK_BYTES),
+            },
+        };
+        Self { workers, record_bytes: 0 }
+    }
+
+    /// Rebuilds what follows from the rows.
+    fn finish(self) -> Result<Vec<RebuiltPart>, String> {
+        match self.workers {
+            Workers::Here(part) => Ok(vec![part.finish()?]),
+            Workers::Threads { parts, mut chunk } => {
+                let handed_on = hand_on(&parts, &mut chunk);
+                // All are waited for, so that none outlives the call; the first failure counts.
+                let rebuilt: Vec<_> = parts.into_iter().map(Worker::finish).collect();
+                let rebuilt = rebuilt.into_iter().collect::<Result<Vec<_>, String>>()?;
+                handed_on.map(|()| rebuilt)
+            }
+        }
+    }
+}
+
+/// Gives `chunk` to every thread; it is empty then.
+fn hand_on(parts: &[Worker], chunk: &mut Vec<u8>) -> Result<(), String> {
+    if chunk.is_empty() {
+        return Ok(());
+    }
+    let chunk = Arc::new(std::mem::replace(chunk, Vec::with_capacity(CHUNK_BYTES)));
+    let taken = parts.iter().all(|worker| worker.records.send(Arc::clone(&chunk)).is_ok());
+    // Why is what the thread itself answers.
+    if taken { Ok(()) } else { Err("its records were refused".to_owned()) }
+}
+
+impl Replay for Replayer {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.record_bytes += records.len() as u64;
+        match &mut self.workers {
+            Workers::Here(part) => part.replay(group, records),
+            Workers::Threads { parts, chunk } => {
+                chunk.extend_from_slice(records);
+                if chunk.len() < CHUNK_BYTES { Ok(()) } else { hand_on(parts, chunk) }
+            }
+        }
+    }
+}
