@@ -14,7 +14,7 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{
-    LogBuffer, LogFailure, LogSettings, LogWriter, RecoverOptions, Replay, recover,
+    LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, RecoverOptions, Replay, recover,
 };
 
 use crate::faulty_disk::FaultyDisk;
@@ -188,6 +188,7 @@ impl Again {
 
 fn settings(swarm: &Swarm) -> LogSettings {
     LogSettings {
+        kind: LogKind::Value,
         segment_bytes: swarm.segment_bytes,
         block_bytes: 512,
         segments_ahead: 1,

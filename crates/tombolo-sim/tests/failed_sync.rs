@@ -13,10 +13,11 @@ use tombolo_sim::fault::{Faults, Survival};
 use tombolo_sim::faulty_disk::FaultyDisk;
 use tombolo_sim::trace::Trace;
 use tombolo_storage::value_log::{
-    GroupNumber, LogSettings, LogWriter, RecoverOptions, Recovered, recover,
+    GroupNumber, LogKind, LogSettings, LogWriter, RecoverOptions, Recovered, recover,
 };
 
 const SETTINGS: LogSettings = LogSettings {
+    kind: LogKind::Value,
     segment_bytes: 32 << 10,
     block_bytes: 512,
     segments_ahead: 1,

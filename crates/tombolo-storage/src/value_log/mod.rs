@@ -25,7 +25,9 @@ mod writer;
 
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
 pub use recover::{Cut, Progress, RecoverOptions, Recovered, Replay, recover};
-pub use settings::{FORMAT_VERSION, GroupNumber, LogFailure, LogSettings, LogUsage, NoRoom};
+pub use settings::{
+    FORMAT_VERSION, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage, NoRoom,
+};
 pub use space::{Preparer, Reservation, Space};
 pub use writer::{LOCK_FILE, LogWriter};
 

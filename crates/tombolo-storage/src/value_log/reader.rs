@@ -180,7 +180,7 @@ impl SegmentReader {
         if self.ends_at(offset) {
             return Ok(0);
         }
-        let Header { sequence, segment_bytes, block_bytes, uses } = self.header;
+        let Header { sequence, segment_bytes, block_bytes, uses, .. } = self.header;
         let block = self.bytes(offset, block_bytes as usize)?;
         let is_blank = is_blank(block);
         let group = Group::decode(block)

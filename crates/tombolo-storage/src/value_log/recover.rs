@@ -129,7 +129,7 @@ pub fn recover(
     settings.check()?;
     let lock = lock(&*disk)?;
     let Directory { segments, unfinished, damaged, damage } =
-        Directory::read(&*disk, &options, settings.direct)?;
+        Directory::read(&*disk, &options, &settings)?;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
     let cut = walk.judge(damage)?;
@@ -168,7 +168,11 @@ struct Directory {
 }
 
 impl Directory {
-    fn read(disk: &dyn Disk, options: &RecoverOptions, direct: bool) -> Result<Self, LogFailure> {
+    fn read(
+        disk: &dyn Disk,
+        options: &RecoverOptions,
+        settings: &LogSettings,
+    ) -> Result<Self, LogFailure> {
         let numbers: Vec<u64> = disk.list()?.iter().filter_map(|name| file_number(name)).collect();
         if numbers.is_empty() {
             return Err(LogFailure::NoLog);
@@ -180,7 +184,7 @@ impl Directory {
             damage: None,
         };
         for number in numbers {
-            let Err(failure) = read.add(disk, number, direct)? else { continue };
+            let Err(failure) = read.add(disk, number, settings)? else { continue };
             if !options.accept_loss {
                 return Err(failure);
             }
@@ -204,20 +208,23 @@ impl Directory {
         &mut self,
         disk: &dyn Disk,
         number: u64,
-        direct: bool,
+        settings: &LogSettings,
     ) -> Result<Result<(), LogFailure>, LogFailure> {
         let file = disk.open(&file_name(number), Open::Read)?;
         let name = file.name().to_owned();
         let damaged =
             |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
         match Header::read(&*file)? {
+            Found::Segment(Header { kind, .. }) if kind != settings.kind => {
+                return Err(LogFailure::OtherKind { file: name, found: kind });
+            }
             Found::Segment(header) => {
                 let bytes = file.len()?;
                 if bytes < header.segment_bytes {
                     let what = format!("the file ends here instead of at {}", header.segment_bytes);
                     return Ok(Err(damaged(bytes, what)));
                 }
-                let file = open_blocks(disk, number, Open::Read, header, direct)?;
+                let file = open_blocks(disk, number, Open::Read, header, settings.direct)?;
                 self.segments.push(SegmentReader::new(file, number, header));
             }
             Found::OtherVersion(found) => {

@@ -11,7 +11,7 @@
 //!
 //! | offset | bytes | field of a header copy |
 //! |---|---|---|
-//! | 0 | 8 | magic: `tombval` and a line feed |
+//! | 0 | 8 | magic: `tombval` and a line feed; of a command log `tombcmd` and a line feed |
 //! | 8 | 4 | version of the format |
 //! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–43 |
 //! | 16 | 8 | sequence number: the segments' order; never given twice |
@@ -26,7 +26,7 @@
 //! Not here: when segments are made (`space.rs`), what is in them.
 
 use super::aligned::AlignedBuffer;
-use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogSettings};
+use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 
@@ -36,8 +36,10 @@ pub(super) const HEADER_COPY_BYTES: usize = 4096;
 /// Where the first group lies.
 pub(super) const FIRST_GROUP_OFFSET: u64 = 2 * HEADER_COPY_BYTES as u64;
 
-const MAGIC: [u8; 8] = *b"tombval\n";
-const VERSION: usize = MAGIC.len();
+/// What a header of each kind of log begins with.
+const MAGICS: [(LogKind, [u8; 8]); 2] =
+    [(LogKind::Value, *b"tombval\n"), (LogKind::Command, *b"tombcmd\n")];
+const VERSION: usize = 8;
 const CHECKSUM: usize = VERSION + 4;
 const SEQUENCE: usize = CHECKSUM + 4;
 const SEGMENT_BYTES: usize = SEQUENCE + 8;
@@ -64,6 +66,7 @@ pub(super) fn file_number(name: &str) -> Option<u64> {
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    pub(super) kind: LogKind,
     pub(super) sequence: u64,
     pub(super) segment_bytes: u64,
     pub(super) block_bytes: u64,
@@ -90,6 +93,14 @@ enum Copy {
     Damaged,
 }
 
+fn magic(kind: LogKind) -> [u8; 8] {
+    let [(_, value), (_, command)] = MAGICS;
+    match kind {
+        LogKind::Value => value,
+        LogKind::Command => command,
+    }
+}
+
 impl Header {
     /// Bytes for groups.
     pub(super) fn capacity(&self) -> u64 {
@@ -98,7 +109,7 @@ impl Header {
 
     fn encode(&self) -> [u8; USED_BYTES] {
         let mut bytes = [0; USED_BYTES];
-        bytes[..VERSION].copy_from_slice(&MAGIC);
+        bytes[..VERSION].copy_from_slice(&magic(self.kind));
         bytes[VERSION..CHECKSUM].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes[SEQUENCE..SEGMENT_BYTES].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[SEGMENT_BYTES..BLOCK_BYTES].copy_from_slice(&self.segment_bytes.to_le_bytes());
@@ -119,9 +130,9 @@ impl Header {
         if copy.iter().all(|&byte| byte == 0) {
             return Copy::Blank;
         }
-        if copy[..VERSION] != MAGIC {
+        let Some(&(kind, _)) = MAGICS.iter().find(|(_, magic)| copy[..VERSION] == *magic) else {
             return Copy::Damaged;
-        }
+        };
         if short(CHECKSUM) != Self::checksum(copy) {
             return match short(VERSION) {
                 FORMAT_VERSION => Copy::Damaged,
@@ -129,6 +140,7 @@ impl Header {
             };
         }
         let header = Self {
+            kind,
             sequence: long(SEQUENCE),
             segment_bytes: long(SEGMENT_BYTES),
             block_bytes: long(BLOCK_BYTES),
@@ -235,7 +247,8 @@ impl Segment {
         let file = open(disk, &name, Open::New, settings.direct)?;
         let block_bytes = settings.block_bytes.max(file.alignment() as u64);
         let segment_bytes = settings.segment_bytes.next_multiple_of(block_bytes);
-        let header = Header { sequence, segment_bytes, block_bytes, uses: 1 };
+        let kind = settings.kind;
+        let header = Header { kind, sequence, segment_bytes, block_bytes, uses: 1 };
         let mut segment = Self { file, header };
         let made = segment.fill().and_then(|()| segment.write_header()).and_then(|()| {
             if plant::is(Plant::DroppedDirectoryFsync) { Ok(()) } else { disk.sync_dir() }
@@ -305,6 +318,7 @@ mod tests {
     use crate::disk::MemDisk;
 
     const SETTINGS: LogSettings = LogSettings {
+        kind: LogKind::Value,
         segment_bytes: 16 << 10,
         block_bytes: 512,
         segments_ahead: 1,
@@ -351,6 +365,17 @@ mod tests {
         assert_eq!(found(&disk), Found::Segment(header));
         overwrite(&disk, HEADER_COPY_BYTES as u64 + 20, &[0xff]);
         assert_eq!(found(&disk), Found::Damaged);
+    }
+
+    #[test]
+    fn the_kind_is_what_a_header_begins_with() {
+        for (kind, magic) in [(LogKind::Value, b"tombval\n"), (LogKind::Command, b"tombcmd\n")] {
+            let disk = MemDisk::new();
+            let settings = LogSettings { kind, ..SETTINGS };
+            let segment = Segment::create(&disk, 7, 3, &settings).unwrap();
+            assert_eq!(segment.header.encode()[..8], *magic);
+            assert_eq!(found(&disk), Found::Segment(segment.header));
+        }
     }
 
     #[test]

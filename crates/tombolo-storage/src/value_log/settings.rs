@@ -14,12 +14,34 @@ pub const FORMAT_VERSION: u32 = 1;
 /// The longest block.
 pub(super) const BLOCK_BYTES_MAX: u64 = 8192;
 
+/// What a log's records are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogKind {
+    /// What transactions changed.
+    #[default]
+    Value,
+    /// Which procedures were called with which arguments (`command_log/`).
+    Command,
+}
+
+impl LogKind {
+    /// As it is named to users.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::Command => "command",
+        }
+    }
+}
+
 /// The number of a group; the first of a log is 1, and 0 is none.
 pub type GroupNumber = u64;
 
 /// Numbers a log is made and opened with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
+    /// What the records are. A log of another kind is refused.
+    pub kind: LogKind,
     /// Bytes of a segment: a multiple of the block size, at most 1 GiB. Segments made before keep
     /// the size they have.
     pub segment_bytes: u64,
@@ -38,6 +60,7 @@ pub struct LogSettings {
 impl Default for LogSettings {
     fn default() -> Self {
         Self {
+            kind: LogKind::Value,
             segment_bytes: 64 << 20,
             block_bytes: 4096,
             segments_ahead: 1,
@@ -128,6 +151,13 @@ pub enum LogFailure {
         /// The version it says it has.
         found: u32,
     },
+    /// The log's records are of another kind.
+    OtherKind {
+        /// The file.
+        file: String,
+        /// What it holds.
+        found: LogKind,
+    },
     /// The log is damaged where it was known to be durable.
     Damaged {
         /// The file.
@@ -189,6 +219,11 @@ impl fmt::Display for LogFailure {
                 f,
                 "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \
                  open it with the program that wrote it, dump it and restore the dump"
+            ),
+            Self::OtherKind { file, found } => write!(
+                f,
+                "{file} belongs to a {0} log: open the database with log = {0}",
+                found.name()
             ),
             Self::Damaged { file, offset, group, what } => write!(
                 f,

@@ -192,3 +192,22 @@ fn what_cannot_be_replayed_is_told_with_its_group() {
     let refused = recover(disk, SETTINGS, options, &mut replay, &mut |_| {}).unwrap_err();
     assert_eq!(refused, LogFailure::Replay { group: 3, what: "no such table".to_owned() });
 }
+
+#[test]
+fn a_log_of_the_other_kind_is_refused() {
+    for (made, opened) in [(LogKind::Value, LogKind::Command), (LogKind::Command, LogKind::Value)] {
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+        let settings = |kind| LogSettings { kind, ..SETTINGS };
+        drop(LogWriter::create(Arc::clone(&disk), settings(made)).unwrap());
+        let open = |kind| {
+            let (options, disk) = (RecoverOptions::default(), Arc::clone(&disk));
+            recover(disk, settings(kind), options, &mut |_, _: &[u8]| Ok(()), &mut |_| {})
+        };
+        let refused = open(opened).unwrap_err();
+        let file = "log-000001".to_owned();
+        assert_eq!(refused, LogFailure::OtherKind { file, found: made });
+        assert!(refused.to_string().ends_with(&format!("log = {}", made.name())));
+        // Nothing was changed by that.
+        assert_eq!(open(made).unwrap().writer.epoch(), 2);
+    }
+}

@@ -15,6 +15,7 @@ use crate::sync::Arc;
 use crash_disk::CrashDisk;
 
 const SETTINGS: LogSettings = LogSettings {
+    kind: LogKind::Value,
     segment_bytes: 16 << 10,
     block_bytes: 512,
     segments_ahead: 1,
