@@ -47,6 +47,7 @@ const CALLS: CallNames = CallNames {
         ("lookup_many_for_update", Category::Lookup),
         ("prefetch", Category::Lookup),
         ("prefetch_lookup", Category::Lookup),
+        ("prefetch_found", Category::Lookup),
         ("pin", Category::Pin),
         ("update", Category::Update),
         ("set_variable", Category::Update),

@@ -171,6 +171,19 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
+    fn prefetch_found<I: IndexType, R: TableType>(
+        &self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        table: &Table<R>,
+        fields: Fields<R>,
+    ) {
+        self.meter.enter(call::Lookup);
+        self.store.prefetch_found(index, key, table, fields);
+        self.meter.exit(call::Lookup);
+    }
+
+    #[inline(always)]
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>> {
         self.meter.enter(call::Pin);
         let result = self.store.pin(table, row);

@@ -323,6 +323,19 @@ pub trait Store: Sized {
         let _ = (table, row, fields);
     }
 
+    /// Says that the bytes of `fields` of the row that a unique index holds for `key` will be read
+    /// or written soon. To be asked some time after `prefetch_lookup`: what that asked for is read.
+    #[inline(always)]
+    fn prefetch_found<I: IndexType, R: TableType>(
+        &self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        table: &Table<R>,
+        fields: Fields<R>,
+    ) {
+        let _ = (index, key, table, fields);
+    }
+
     /// Holds a row in place for reading.
     ///
     /// # Errors

@@ -234,6 +234,22 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     #[inline(always)]
+    fn prefetch_found<I: IndexType, R: TableType>(
+        &self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+        table: &Table<R>,
+        fields: Fields<R>,
+    ) {
+        if Self::is_packed(index)
+            && let Some(key) = I::pack(index.shape(), key)
+            && let Some(slot) = self.indexes[index.position()].find_packed(key)
+        {
+            self.prefetch(table, Self::row_id(slot), fields);
+        }
+    }
+
+    #[inline(always)]
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, MemoryRow<'_>>> {
         self.refuse_dead(table, row)?;
         match self.tables[table.position()].slab.head(row.location(), table.row_size()) {

@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Reading;
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
@@ -92,6 +93,17 @@ impl Customers {
         c_id: i32,
     ) -> Result<Option<RowId>> {
         tx.lookup_for_update(&self.by_id, (w_id, d_id, c_id))
+    }
+
+    /// Asks for what finding a customer by number, and reading it, will wait for.
+    #[inline(always)]
+    pub(super) fn locate<S: Store>(&self, store: &S, key: (i32, i16, i32), ahead: Ahead) {
+        match ahead {
+            Ahead::Keys => store.prefetch_lookup(&self.by_id, key),
+            Ahead::Rows => {
+                store.prefetch_found(&self.by_id, key, &self.table, Customer::ACCOUNT);
+            }
+        }
     }
 
     fn find_by_name<S: Store>(

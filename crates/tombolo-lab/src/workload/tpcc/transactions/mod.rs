@@ -21,7 +21,7 @@ pub mod stock_level;
 mod customer;
 mod row_list;
 
-use tombolo_engine::procedure::Procedure;
+use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Stop, execute};
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::row::RowId;
@@ -126,6 +126,17 @@ impl Transactions {
                 Some(paid.map(Answer::Payment))
             }
             _ => None,
+        }
+    }
+
+    /// Asks for what the transaction that `input` is of will wait for; see [`Procedure::locate`].
+    /// The three that only the standard mix has are not looked ahead at.
+    #[inline]
+    pub fn locate<S: Store>(&self, store: &S, input: &Input, ahead: Ahead) {
+        match input {
+            Input::NewOrder(input) => self.new_order.locate(store, input, ahead),
+            Input::Payment(input) => self.payment.locate(store, input, ahead),
+            _ => {}
         }
     }
 

@@ -13,7 +13,7 @@
 //! changed are looked up for update; New Order and Payment reach customer, district and warehouse in
 //! the same order, so that they do not wait for each other in a circle.
 
-use tombolo_engine::procedure::Procedure;
+use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::{Fields, RowId};
@@ -119,6 +119,27 @@ impl Procedure for NewOrder {
             item_key: resolve_index(schema)?,
             stock_key: resolve_index(schema)?,
         })
+    }
+
+    /// The customer and the stocks.
+    #[inline(always)]
+    fn locate<S: Store>(&self, store: &S, input: &NewOrderInput, ahead: Ahead) {
+        let customer = (input.w_id, input.d_id, input.c_id);
+        let stocks = input.lines().iter().map(|line| (line.supply_w_id, line.i_id));
+        match ahead {
+            Ahead::Keys => {
+                store.prefetch_lookup(&self.customer_key, customer);
+                stocks.for_each(|key| store.prefetch_lookup(&self.stock_key, key));
+            }
+            Ahead::Rows => {
+                let account = Customer::ACCOUNT;
+                store.prefetch_found(&self.customer_key, customer, &self.customer, account);
+                let (key, table) = (&self.stock_key, &self.stock);
+                for stock in stocks {
+                    store.prefetch_found(key, stock, table, Stock::ORDERED);
+                }
+            }
+        }
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! By number: 3 look-ups and 3 pins (district, warehouse, customer), 3 updates, 1 create, no index
 //! entry. By name, a scan takes the place of the customer's look-up.
 
-use tombolo_engine::procedure::Procedure;
+use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::{RowId, RowMut};
@@ -62,6 +62,14 @@ impl Procedure for Payment {
             district_key: resolve_index(schema)?,
             customers: Customers::bind(schema)?,
         })
+    }
+
+    /// The customer, if its number is known.
+    #[inline(always)]
+    fn locate<S: Store>(&self, store: &S, input: &PaymentInput, ahead: Ahead) {
+        if let CustomerInput::Id(c_id) = input.customer {
+            self.customers.locate(store, (input.c_w_id, input.c_d_id, c_id), ahead);
+        }
     }
 
     #[inline]
