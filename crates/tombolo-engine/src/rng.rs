@@ -13,8 +13,19 @@
 //! path and its own prefix are different paths.
 //!
 //! # What it does not do
-//! It is not for secrets, and it never reads entropy from the system: a caller that wants another
-//! run passes another seed.
+//! It is not for secrets, and a generator never reads entropy from the system: a caller that wants
+//! another run passes another seed. [`entropy`] is for the one thing that must differ between two
+//! databases of the same content, a log's salt.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A number the system has drawn, another one at each call. For salts: nothing that is to be run
+/// again may depend on it.
+#[must_use]
+pub fn entropy() -> u64 {
+    // The keys of a new `RandomState` are the system's random bytes, or follow from the last ones.
+    RandomState::new().hash_one(0_u64)
+}
 
 /// A seeded generator of 64-bit numbers (xoshiro256++), its period 2^256 − 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +126,12 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entropy_is_drawn_anew() {
+        let drawn: [u64; 4] = std::array::from_fn(|_| entropy());
+        assert!(drawn.windows(2).all(|pair| pair[0] != pair[1]), "{drawn:?}");
+    }
 
     #[test]
     fn xoshiro_gives_the_published_numbers() {

@@ -194,6 +194,7 @@ fn settings(swarm: &Swarm) -> LogSettings {
         segments_ahead: 1,
         log_bytes_max: u64::MAX,
         direct: true,
+        salt: swarm.salt,
     }
 }
 

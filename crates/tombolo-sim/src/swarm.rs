@@ -56,6 +56,8 @@ pub struct Swarm {
     pub panics: bool,
     /// Bytes of a log segment.
     pub segment_bytes: u64,
+    /// The salt of a log that is made.
+    pub salt: u64,
 }
 
 /// A value of a list, each equally likely.
@@ -95,6 +97,7 @@ impl Swarm {
             syncs: pick(rng, &[1, 2, 3, 8]),
             panics: one_in(rng, 4),
             segment_bytes: pick(rng, &[32 << 10, 48 << 10, 64 << 10]),
+            salt: rng.next_u64(),
         }
     }
 }

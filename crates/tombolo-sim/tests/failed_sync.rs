@@ -23,6 +23,7 @@ const SETTINGS: LogSettings = LogSettings {
     segments_ahead: 1,
     log_bytes_max: u64::MAX,
     direct: true,
+    salt: 1,
 };
 
 fn recovered(disk: &FaultyDisk) -> (Recovered, Vec<Vec<u8>>) {

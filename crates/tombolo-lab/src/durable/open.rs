@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::Running;
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::recovery::{RebuiltPart, ReplayPart};
@@ -109,7 +110,7 @@ pub fn holds_log(disk: &dyn Disk) -> Result<bool, LogFailure> {
     Ok(disk.list()?.iter().any(|name| name.starts_with(SEGMENT_PREFIX)))
 }
 
-/// A database without tables, whose log is made on `disk`.
+/// A database without tables, whose log is made on `disk` with a salt of its own.
 ///
 /// # Errors
 /// As [`LogWriter::create`].
@@ -117,7 +118,8 @@ pub fn create(
     disk: Arc<dyn Disk>,
     options: &OpenOptions,
 ) -> Result<(Logged, LogWriter), LogFailure> {
-    Ok((Logged::new(options.limits), LogWriter::create(disk, options.log)?))
+    let log = LogSettings { salt: entropy(), ..options.log };
+    Ok((Logged::new(options.limits), LogWriter::create(disk, log)?))
 }
 
 /// Opens the database on `disk`.

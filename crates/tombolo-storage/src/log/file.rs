@@ -26,6 +26,9 @@
 use super::read::{Reader, Stop};
 use super::settings::{LogError, LogFailure, LogSettings};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::header_copies::{
+    CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, SEQUENCE, VERSION, long,
+};
 use crate::sync::Mutex;
 
 /// The log's name in its directory.
@@ -34,17 +37,12 @@ pub const LOG_FILE: &str = "log";
 /// The version of the format of header and records.
 pub const FORMAT_VERSION: u32 = 1;
 
-const MAGIC: [u8; 8] = *b"tomblog\n";
-const VERSION: usize = MAGIC.len();
-const CHECKSUM: usize = VERSION + 4;
-const SEQUENCE: usize = CHECKSUM + 4;
-const BASE: usize = SEQUENCE + 8;
-const USED_BYTES: usize = BASE + 8;
+const BASE: usize = OWN_FIELDS;
+const LAYOUT: Layout =
+    Layout { magic: *b"tomblog\n", version: FORMAT_VERSION, used_bytes: BASE + 8 };
 
-/// Copies lie in blocks of their own: what tears one leaves the other alone.
-const COPY_BYTES: usize = 4096;
 /// Where the first record lies.
-pub(super) const RECORDS_OFFSET: u64 = 2 * COPY_BYTES as u64;
+pub(super) const RECORDS_OFFSET: u64 = CONTENT_OFFSET;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,55 +51,21 @@ pub(super) struct Header {
     pub(super) base: u64,
 }
 
-/// What was found where a copy of the header should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Copy {
-    Intact(Header),
-    OtherVersion(u32),
-    /// Never written.
-    Blank,
-    Damaged,
-}
-
 impl Header {
     fn encode(self) -> [u8; COPY_BYTES] {
         let mut copy = [0; COPY_BYTES];
-        copy[..VERSION].copy_from_slice(&MAGIC);
-        copy[VERSION..CHECKSUM].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        copy[SEQUENCE..BASE].copy_from_slice(&self.sequence.to_le_bytes());
-        copy[BASE..USED_BYTES].copy_from_slice(&self.base.to_le_bytes());
-        let checksum = checksum(&copy);
-        copy[CHECKSUM..SEQUENCE].copy_from_slice(&checksum.to_le_bytes());
-        debug_assert_eq!(Copy::decode(&copy), Copy::Intact(self));
+        copy[BASE..LAYOUT.used_bytes].copy_from_slice(&self.base.to_le_bytes());
+        LAYOUT.encode(self.sequence, &mut copy);
+        debug_assert_eq!(Self::decode(&copy), Copy::Intact(self));
         copy
     }
-}
 
-impl Copy {
-    fn decode(copy: &[u8]) -> Self {
-        if copy[..USED_BYTES].iter().all(|byte| *byte == 0) {
-            return Self::Blank;
-        }
-        let field = |from: usize, to: usize| {
-            let bytes = copy[from..to].iter().rev();
-            bytes.fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
-        };
-        let is_intact = copy[..VERSION] == MAGIC
-            && field(CHECKSUM, SEQUENCE) == u64::from(checksum(copy))
-            && field(BASE, USED_BYTES) > 0;
-        match field(VERSION, CHECKSUM) as u32 {
-            _ if !is_intact => Self::Damaged,
-            FORMAT_VERSION => Self::Intact(Header {
-                sequence: field(SEQUENCE, BASE),
-                base: field(BASE, USED_BYTES),
-            }),
-            version => Self::OtherVersion(version),
-        }
+    fn decode(copy: &[u8]) -> Copy<Self> {
+        LAYOUT.decode(copy, |sequence, copy| {
+            let base = long(copy, BASE);
+            (base > 0).then_some(Self { sequence, base })
+        })
     }
-}
-
-fn checksum(copy: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&copy[..CHECKSUM]), &copy[SEQUENCE..USED_BYTES])
 }
 
 /// What is wrong with `file`, and where.
@@ -121,7 +85,7 @@ pub(super) fn read_header(file: &dyn DiskFile) -> Result<(Header, Option<u64>), 
     let mut buffer = [0; COPY_BYTES];
     for (at, copy) in copies.iter_mut().enumerate() {
         file.read_at(&mut buffer, (at * COPY_BYTES) as u64)?;
-        *copy = Copy::decode(&buffer);
+        *copy = Header::decode(&buffer);
         if let Copy::OtherVersion(version) = *copy {
             let what = format!("format version {version}, this program reads {FORMAT_VERSION}");
             return Err(damaged(file, (at * COPY_BYTES + VERSION) as u64, what));

@@ -4,7 +4,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | magic: `tgrp` |
-//! | 4 | 4 | checksum: CRC-32C of the header from offset 8 on and of the records |
+//! | 4 | 4 | checksum: CRC-32C of the log's salt, the header from offset 8 on and the records |
 //! | 8 | 8 | number: one more than its predecessor's |
 //! | 16 | 8 | sequence number of the segment it lies in |
 //! | 24 | 8 | its offset there |
@@ -18,6 +18,9 @@
 //! A group says where it lies, so that one a disk put elsewhere, or one left over from an earlier use
 //! of its segment, is no group there. Records that a segment has no room for are spread over several
 //! groups; those with bit 0 and the one that ends them are replayed all or none.
+//!
+//! Records hold what users store, and what users store could look like a group: behind a torn one it
+//! would be read, and believed. The salt is what they do not know.
 //!
 //! Not here: which intact groups belong to the log (`reader.rs`).
 
@@ -71,7 +74,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 impl Group {
     /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
     /// answers the checksum.
-    pub(super) fn encode(&self, bytes: &mut [u8]) -> u32 {
+    pub(super) fn encode(&self, salt: u64, bytes: &mut [u8]) -> u32 {
         assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
         bytes[..CHECKSUM].copy_from_slice(&MAGIC);
         for (at, value) in [
@@ -92,7 +95,7 @@ impl Group {
         {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
-        let checksum = checksum(bytes);
+        let checksum = checksum(salt, bytes);
         bytes[CHECKSUM..NUMBER].copy_from_slice(&checksum.to_le_bytes());
         checksum
     }
@@ -127,23 +130,26 @@ impl Group {
     }
 }
 
-fn checksum(bytes: &[u8]) -> u32 {
+fn checksum(salt: u64, bytes: &[u8]) -> u32 {
+    let salted = crc32c::crc32c(&salt.to_le_bytes());
     if plant::is(Plant::ChecksumOfHeader) {
-        return crc32c::crc32c(&bytes[NUMBER..HEADER_BYTES]);
+        return crc32c::crc32c_append(salted, &bytes[NUMBER..HEADER_BYTES]);
     }
-    crc32c::crc32c(&bytes[NUMBER..])
+    crc32c::crc32c_append(salted, &bytes[NUMBER..])
 }
 
 /// The checksum that header and records in `bytes` are stored with, if it is theirs.
-pub(super) fn is_intact(bytes: &[u8]) -> Option<u32> {
+pub(super) fn is_intact(salt: u64, bytes: &[u8]) -> Option<u32> {
     let stored = u32::from_le_bytes(array(bytes, CHECKSUM));
-    let intact = plant::is(Plant::IgnoredChecksum) || checksum(bytes) == stored;
+    let intact = plant::is(Plant::IgnoredChecksum) || checksum(salt, bytes) == stored;
     intact.then_some(stored)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SALT: u64 = 0x0123_4567_89ab_cdef;
 
     fn group() -> Group {
         Group {
@@ -164,7 +170,7 @@ mod tests {
     fn encoded() -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend_from_slice(b"record");
-        group().encode(&mut bytes);
+        group().encode(SALT, &mut bytes);
         bytes
     }
 
@@ -172,7 +178,8 @@ mod tests {
     fn a_header_comes_back() {
         let bytes = encoded();
         assert_eq!(Group::decode(&bytes), Some(group()));
-        assert!(is_intact(&bytes).is_some());
+        assert!(is_intact(SALT, &bytes).is_some());
+        assert!(is_intact(SALT + 1, &bytes).is_none());
     }
 
     #[test]
@@ -186,7 +193,8 @@ mod tests {
             expected.extend_from_slice(&field.to_le_bytes());
         }
         expected.extend_from_slice(b"record");
-        let checksum = crc32c::crc32c(&expected[8..]);
+        let salted = [&SALT.to_le_bytes(), &expected[8..]].concat();
+        let checksum = crc32c::crc32c(&salted);
         expected[4..8].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(encoded(), expected);
     }
@@ -197,7 +205,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let intact = Group::decode(&changed).is_some() && is_intact(&changed).is_some();
+            let intact = Group::decode(&changed).is_some() && is_intact(SALT, &changed).is_some();
             assert!(!intact, "bit {bit}");
         }
     }

@@ -14,6 +14,7 @@
 
 mod aligned;
 pub mod definition;
+mod directory;
 mod group;
 mod reader;
 pub mod record;

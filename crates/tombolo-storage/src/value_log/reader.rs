@@ -130,8 +130,9 @@ impl SegmentReader {
         if !is_here || offset + group.bytes() as u64 > self.header.segment_bytes {
             return Ok(None);
         }
+        let salt = self.header.salt;
         let bytes = self.bytes(offset, group.bytes())?;
-        let Some(checksum) = is_intact(bytes) else { return Ok(None) };
+        let Some(checksum) = is_intact(salt, bytes) else { return Ok(None) };
         Ok(Some(Placed { group, checksum, records: &bytes[HEADER_BYTES..] }))
     }
 
@@ -146,6 +147,15 @@ impl SegmentReader {
     /// When the disk fails.
     pub(super) fn first_group(&mut self) -> Result<Option<Placed<'_>>, DiskError> {
         self.group(FIRST_GROUP_OFFSET)
+    }
+
+    /// Whether the segment begins with a group of its present use, intact or not.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn begins_with_group(&mut self) -> Result<bool, DiskError> {
+        let group = Group::decode(self.bytes(FIRST_GROUP_OFFSET, HEADER_BYTES)?);
+        Ok(group.is_some_and(|group| group.sequence == self.header.sequence))
     }
 
     /// Visits all groups in place from `offset` on, whatever lies between them.

@@ -16,9 +16,11 @@
 //! epoch or a later one, has a watermark at or above the missing group's number: nobody was told
 //! then that the missing group is durable. Otherwise it is damage. The cut is durable when recovery
 //! returns: the first group of the new epoch lies where the tail began, and whatever of an older epoch
-//! lies behind it continues no chain. A crash before that leaves everything as it was found, so a
-//! second recovery finds the same. What is left of the tail is wiped after that, so that nobody is
-//! told of it twice; nothing depends on it.
+//! lies behind it continues no chain. A segment that begins behind the cut is wiped at its beginning
+//! before that: a recovery from a later group on looks for its start among the segments' first
+//! groups, and one that was cut off must not be taken for it. A crash before the new epoch's group
+//! leaves the log as it was found, so a second recovery finds the same. What is left of the tail is
+//! wiped after that, so that nobody is told of it twice; nothing depends on it.
 //!
 //! The window that remains: damage to the newest group of all, which no later one vouches for, looks
 //! like a torn tail. `LogWriter::seal` closes it when a database is idle.
@@ -28,15 +30,14 @@
 use std::collections::VecDeque;
 
 use super::aligned::AlignedBuffer;
+use super::directory::Directory;
 use super::group::Group;
 use super::reader::{Chain, SegmentReader};
-use super::segment::{
-    FIRST_GROUP_OFFSET, Found, Header, Segment, file_name, file_number, open_blocks,
-};
+use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::space::Pool;
 use super::writer::{Closed, LogWriter, Tail, lock};
-use crate::disk::{Disk, Open};
+use crate::disk::Disk;
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
@@ -129,12 +130,14 @@ pub fn recover(
     settings.check()?;
     let lock = lock(&*disk)?;
     let Directory { segments, unfinished, damaged, damage } =
-        Directory::read(&*disk, &options, &settings)?;
+        Directory::read(&*disk, options.accept_loss, &settings)?;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
     let cut = walk.judge(damage)?;
     let (groups, transactions) = (walk.progress.groups, walk.progress.transactions);
     let mut end = walk.end();
+    let salt = end.segments.first().map_or(settings.salt, |segment| segment.header.salt);
+    let settings = LogSettings { salt, ..settings };
     let leftovers_end = end.leftovers_end()?;
     // Nothing was changed so far.
     remove(&*disk, &unfinished)?;
@@ -153,91 +156,6 @@ pub fn recover(
     }
     remove(&*disk, &damaged)?;
     Ok(Recovered { writer, groups, transactions, cut })
-}
-
-/// The segment files of a directory.
-struct Directory {
-    /// In the order of their sequence numbers.
-    segments: Vec<SegmentReader>,
-    /// Numbers of files that were never finished.
-    unfinished: Vec<u64>,
-    /// Numbers of files that cannot be read, whose loss is accepted.
-    damaged: Vec<u64>,
-    /// What is wrong with one of them.
-    damage: Option<LogFailure>,
-}
-
-impl Directory {
-    fn read(
-        disk: &dyn Disk,
-        options: &RecoverOptions,
-        settings: &LogSettings,
-    ) -> Result<Self, LogFailure> {
-        let numbers: Vec<u64> = disk.list()?.iter().filter_map(|name| file_number(name)).collect();
-        if numbers.is_empty() {
-            return Err(LogFailure::NoLog);
-        }
-        let mut read = Self {
-            segments: Vec::new(),
-            unfinished: Vec::new(),
-            damaged: Vec::new(),
-            damage: None,
-        };
-        for number in numbers {
-            let Err(failure) = read.add(disk, number, settings)? else { continue };
-            if !options.accept_loss {
-                return Err(failure);
-            }
-            read.damaged.push(number);
-            read.damage.get_or_insert(failure);
-        }
-        let segments = &mut read.segments;
-        segments.sort_by_key(|segment| segment.header.sequence);
-        if let Some(twins) =
-            segments.windows(2).find(|pair| pair[0].header.sequence == pair[1].header.sequence)
-        {
-            let what = format!("{} has the same sequence number", twins[0].name());
-            let file = twins[1].name().to_owned();
-            return Err(LogFailure::Damaged { file, offset: 16, group: 0, what });
-        }
-        Ok(read)
-    }
-
-    /// Looks at one file; the inner error is damage.
-    fn add(
-        &mut self,
-        disk: &dyn Disk,
-        number: u64,
-        settings: &LogSettings,
-    ) -> Result<Result<(), LogFailure>, LogFailure> {
-        let file = disk.open(&file_name(number), Open::Read)?;
-        let name = file.name().to_owned();
-        let damaged =
-            |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
-        match Header::read(&*file)? {
-            Found::Segment(Header { kind, .. }) if kind != settings.kind => {
-                return Err(LogFailure::OtherKind { file: name, found: kind });
-            }
-            Found::Segment(header) => {
-                let bytes = file.len()?;
-                if bytes < header.segment_bytes {
-                    let what = format!("the file ends here instead of at {}", header.segment_bytes);
-                    return Ok(Err(damaged(bytes, what)));
-                }
-                let file = open_blocks(disk, number, Open::Read, header, settings.direct)?;
-                self.segments.push(SegmentReader::new(file, number, header));
-            }
-            Found::OtherVersion(found) => {
-                return Err(LogFailure::OtherVersion { file: name, found });
-            }
-            Found::Unfinished => self.unfinished.push(number),
-            Found::Damaged => {
-                let what = "both copies of the segment's header are damaged".to_owned();
-                return Ok(Err(damaged(0, what)));
-            }
-        }
-        Ok(Ok(()))
-    }
 }
 
 /// The way along the chain.
@@ -369,7 +287,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins with the newest segment whose first group is not newer than the first one asked for,
-    /// and does not go on with records that began before.
+    /// and does not go on with records that began before. That group is the log's: what an earlier
+    /// recovery cut off was wiped from the segments' beginnings.
     fn find_start(&mut self) -> Result<(), LogFailure> {
         if self.options.first <= 1 {
             return Ok(());
@@ -541,7 +460,7 @@ struct Opened {
 
 /// Opens the segments for writing and makes durable what was replayed: after the end of a process
 /// alone, it may be in the system's memory only. What no group says is durable is written again,
-/// because a sync may have failed before.
+/// because a sync may have failed before. Segments behind the end lose the group they begin with.
 fn open_segments(
     disk: &dyn Disk,
     settings: &LogSettings,
@@ -574,7 +493,13 @@ fn open_segments(
             Some(&Passed { last, runs_on, .. }) => {
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }
-            None => pool.spare.push(segment),
+            None => {
+                if position > end.segment && reader.begins_with_group()? {
+                    let first_end = FIRST_GROUP_OFFSET + reader.header.block_bytes;
+                    segment.wipe(FIRST_GROUP_OFFSET, first_end)?;
+                }
+                pool.spare.push(segment);
+            }
         }
     }
     // The same holds of the directory: a file may have been made just before.

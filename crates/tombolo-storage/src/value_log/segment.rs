@@ -13,11 +13,12 @@
 //! |---|---|---|
 //! | 0 | 8 | magic: `tombval` and a line feed; of a command log `tombcmd` and a line feed |
 //! | 8 | 4 | version of the format |
-//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–43 |
+//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–51 |
 //! | 16 | 8 | sequence number: the segments' order; never given twice |
 //! | 24 | 8 | segment bytes |
 //! | 32 | 8 | block bytes |
-//! | 40 | 4 | uses: 1 for a new file, whose unwritten blocks are zero |
+//! | 40 | 8 | salt: the same in all segments of a log, part of each group's checksum |
+//! | 48 | 4 | uses: 1 for a new file, whose unwritten blocks are zero |
 //!
 //! One copy is written and synced, then the other, so one is always intact; of two the greater
 //! sequence number counts. A file whose second copy is blank and whose first is not intact was never
@@ -28,24 +29,25 @@
 use super::aligned::AlignedBuffer;
 use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::header_copies::{CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, long, short};
 use crate::plant::{self, Plant};
 
-/// A header's copies lie in blocks of their own: what tears one leaves the other alone.
-pub(super) const HEADER_COPY_BYTES: usize = 4096;
-
 /// Where the first group lies.
-pub(super) const FIRST_GROUP_OFFSET: u64 = 2 * HEADER_COPY_BYTES as u64;
+pub(super) const FIRST_GROUP_OFFSET: u64 = CONTENT_OFFSET;
 
-/// What a header of each kind of log begins with.
-const MAGICS: [(LogKind, [u8; 8]); 2] =
-    [(LogKind::Value, *b"tombval\n"), (LogKind::Command, *b"tombcmd\n")];
-const VERSION: usize = 8;
-const CHECKSUM: usize = VERSION + 4;
-const SEQUENCE: usize = CHECKSUM + 4;
-const SEGMENT_BYTES: usize = SEQUENCE + 8;
+const SEGMENT_BYTES: usize = OWN_FIELDS;
 const BLOCK_BYTES: usize = SEGMENT_BYTES + 8;
-const USES: usize = BLOCK_BYTES + 8;
+pub(super) const SALT: usize = BLOCK_BYTES + 8;
+const USES: usize = SALT + 8;
 const USED_BYTES: usize = USES + 4;
+
+const fn layout(kind: LogKind) -> Layout {
+    let magic = match kind {
+        LogKind::Value => *b"tombval\n",
+        LogKind::Command => *b"tombcmd\n",
+    };
+    Layout { magic, version: FORMAT_VERSION, used_bytes: USED_BYTES }
+}
 
 /// How much is written at a time when a new segment is written over.
 const FILL_BYTES: u64 = 1 << 20;
@@ -70,6 +72,8 @@ pub(super) struct Header {
     pub(super) sequence: u64,
     pub(super) segment_bytes: u64,
     pub(super) block_bytes: u64,
+    /// The log's.
+    pub(super) salt: u64,
     /// How many times it got a sequence number.
     pub(super) uses: u32,
 }
@@ -85,72 +89,35 @@ pub(super) enum Found {
     Damaged,
 }
 
-/// One copy of a header.
-enum Copy {
-    Intact(Header),
-    OtherVersion(u32),
-    Blank,
-    Damaged,
-}
-
-fn magic(kind: LogKind) -> [u8; 8] {
-    let [(_, value), (_, command)] = MAGICS;
-    match kind {
-        LogKind::Value => value,
-        LogKind::Command => command,
-    }
-}
-
 impl Header {
     /// Bytes for groups.
     pub(super) fn capacity(&self) -> u64 {
         self.segment_bytes - FIRST_GROUP_OFFSET
     }
 
-    fn encode(&self) -> [u8; USED_BYTES] {
-        let mut bytes = [0; USED_BYTES];
-        bytes[..VERSION].copy_from_slice(&magic(self.kind));
-        bytes[VERSION..CHECKSUM].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[SEQUENCE..SEGMENT_BYTES].copy_from_slice(&self.sequence.to_le_bytes());
-        bytes[SEGMENT_BYTES..BLOCK_BYTES].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        bytes[BLOCK_BYTES..USES].copy_from_slice(&self.block_bytes.to_le_bytes());
-        bytes[USES..].copy_from_slice(&self.uses.to_le_bytes());
-        let checksum = Self::checksum(&bytes);
-        bytes[CHECKSUM..SEQUENCE].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+    /// Fills `copy`, which is zero.
+    fn encode(&self, copy: &mut [u8]) {
+        copy[SEGMENT_BYTES..BLOCK_BYTES].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        copy[BLOCK_BYTES..SALT].copy_from_slice(&self.block_bytes.to_le_bytes());
+        copy[SALT..USES].copy_from_slice(&self.salt.to_le_bytes());
+        copy[USES..USED_BYTES].copy_from_slice(&self.uses.to_le_bytes());
+        layout(self.kind).encode(self.sequence, copy);
     }
 
-    fn checksum(copy: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc32c::crc32c(&copy[..CHECKSUM]), &copy[SEQUENCE..USED_BYTES])
-    }
-
-    fn decode(copy: &[u8]) -> Copy {
-        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| copy[at + i]));
-        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| copy[at + i]));
-        if copy.iter().all(|&byte| byte == 0) {
-            return Copy::Blank;
-        }
-        let Some(&(kind, _)) = MAGICS.iter().find(|(_, magic)| copy[..VERSION] == *magic) else {
-            return Copy::Damaged;
-        };
-        if short(CHECKSUM) != Self::checksum(copy) {
-            return match short(VERSION) {
-                FORMAT_VERSION => Copy::Damaged,
-                version => Copy::OtherVersion(version),
+    fn decode(copy: &[u8]) -> Copy<Self> {
+        let is_command = copy.starts_with(&layout(LogKind::Command).magic);
+        let kind = if is_command { LogKind::Command } else { LogKind::Value };
+        layout(kind).decode(copy, |sequence, copy| {
+            let header = Self {
+                kind,
+                sequence,
+                segment_bytes: long(copy, SEGMENT_BYTES),
+                block_bytes: long(copy, BLOCK_BYTES),
+                salt: long(copy, SALT),
+                uses: short(copy, USES),
             };
-        }
-        let header = Self {
-            kind,
-            sequence: long(SEQUENCE),
-            segment_bytes: long(SEGMENT_BYTES),
-            block_bytes: long(BLOCK_BYTES),
-            uses: short(USES),
-        };
-        match short(VERSION) {
-            FORMAT_VERSION if header.is_possible() => Copy::Intact(header),
-            FORMAT_VERSION => Copy::Damaged,
-            version => Copy::OtherVersion(version),
-        }
+            header.is_possible().then_some(header)
+        })
     }
 
     fn is_possible(&self) -> bool {
@@ -173,11 +140,17 @@ impl Header {
         let mut buffer = AlignedBuffer::default();
         let bytes = buffer.first(FIRST_GROUP_OFFSET as usize);
         file.read_at(bytes, 0)?;
-        let (first, second) = bytes.split_at(HEADER_COPY_BYTES);
+        let (first, second) = bytes.split_at(COPY_BYTES);
         Ok(match (Self::decode(first), Self::decode(second)) {
             (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => Found::Segment(b),
             (Copy::Intact(header), _) | (_, Copy::Intact(header)) => Found::Segment(header),
             (Copy::OtherVersion(version), _) | (_, Copy::OtherVersion(version)) => {
+                Found::OtherVersion(version)
+            }
+            // Another version may well have its checksum elsewhere.
+            (Copy::Damaged(version), _) | (_, Copy::Damaged(version))
+                if version != FORMAT_VERSION =>
+            {
                 Found::OtherVersion(version)
             }
             (_, Copy::Blank) => Found::Unfinished,
@@ -247,8 +220,8 @@ impl Segment {
         let file = open(disk, &name, Open::New, settings.direct)?;
         let block_bytes = settings.block_bytes.max(file.alignment() as u64);
         let segment_bytes = settings.segment_bytes.next_multiple_of(block_bytes);
-        let kind = settings.kind;
-        let header = Header { kind, sequence, segment_bytes, block_bytes, uses: 1 };
+        let LogSettings { kind, salt, .. } = *settings;
+        let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses: 1 };
         let mut segment = Self { file, header };
         let made = segment.fill().and_then(|()| segment.write_header()).and_then(|()| {
             if plant::is(Plant::DroppedDirectoryFsync) { Ok(()) } else { disk.sync_dir() }
@@ -297,9 +270,9 @@ impl Segment {
 
     fn write_header(&mut self) -> Result<(), DiskError> {
         let mut buffer = AlignedBuffer::default();
-        let copy = buffer.zeroed(HEADER_COPY_BYTES);
-        copy[..USED_BYTES].copy_from_slice(&self.header.encode());
-        for offset in [0, HEADER_COPY_BYTES as u64] {
+        let copy = buffer.zeroed(COPY_BYTES);
+        self.header.encode(copy);
+        for offset in [0, COPY_BYTES as u64] {
             self.file.write_at(copy, offset)?;
             self.file.sync()?;
         }
@@ -316,6 +289,7 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::disk::MemDisk;
+    use crate::header_copies::VERSION;
 
     const SETTINGS: LogSettings = LogSettings {
         kind: LogKind::Value,
@@ -324,6 +298,7 @@ mod tests {
         segments_ahead: 1,
         log_bytes_max: u64::MAX,
         direct: true,
+        salt: 0x0123_4567_89ab_cdef,
     };
 
     fn found(disk: &MemDisk) -> Found {
@@ -358,12 +333,13 @@ mod tests {
         assert_eq!(found(&disk), Found::Segment(header));
         segment.renew(9).unwrap();
         // The crash of a renewal: the second copy is the old one.
-        let old = header.encode();
-        overwrite(&disk, HEADER_COPY_BYTES as u64, &old);
+        let mut old = [0; COPY_BYTES];
+        header.encode(&mut old);
+        overwrite(&disk, COPY_BYTES as u64, &old);
         assert_eq!(found(&disk), Found::Segment(segment.header));
         overwrite(&disk, 20, &[0xff]);
         assert_eq!(found(&disk), Found::Segment(header));
-        overwrite(&disk, HEADER_COPY_BYTES as u64 + 20, &[0xff]);
+        overwrite(&disk, COPY_BYTES as u64 + 20, &[0xff]);
         assert_eq!(found(&disk), Found::Damaged);
     }
 
@@ -373,20 +349,40 @@ mod tests {
             let disk = MemDisk::new();
             let settings = LogSettings { kind, ..SETTINGS };
             let segment = Segment::create(&disk, 7, 3, &settings).unwrap();
-            assert_eq!(segment.header.encode()[..8], *magic);
+            let mut copy = vec![0; COPY_BYTES];
+            segment.header.encode(&mut copy);
+            assert_eq!(copy[..8], *magic);
             assert_eq!(found(&disk), Found::Segment(segment.header));
         }
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let (kind, block_bytes) = (LogKind::Value, 512);
+        let (sequence, segment_bytes, salt, uses) = (3, 32 << 10, 5, 7);
+        let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses };
+        let mut expected = b"tombval\n\x02\0\0\0\0\0\0\0".to_vec();
+        for field in [3_u64, 32 << 10, 512, 5] {
+            expected.extend_from_slice(&field.to_le_bytes());
+        }
+        expected.extend_from_slice(&[7, 0, 0, 0]);
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&expected[..12]), &expected[16..]);
+        expected[12..16].copy_from_slice(&checksum.to_le_bytes());
+        expected.resize(COPY_BYTES, 0);
+        let mut copy = vec![0; COPY_BYTES];
+        header.encode(&mut copy);
+        assert_eq!(copy, expected);
     }
 
     #[test]
     fn another_version_and_an_unfinished_file_are_told_apart() {
         let disk = MemDisk::new();
         drop(Segment::create(&disk, 7, 3, &SETTINGS).unwrap());
-        for copy in [0, HEADER_COPY_BYTES] {
-            overwrite(&disk, (copy + VERSION) as u64, &[2]);
+        for copy in [0, COPY_BYTES] {
+            overwrite(&disk, (copy + VERSION) as u64, &[9]);
         }
-        assert_eq!(found(&disk), Found::OtherVersion(2));
-        overwrite(&disk, HEADER_COPY_BYTES as u64, &[0; HEADER_COPY_BYTES]);
+        assert_eq!(found(&disk), Found::OtherVersion(9));
+        overwrite(&disk, COPY_BYTES as u64, &[0; COPY_BYTES]);
         overwrite(&disk, 3, b"torn");
         assert_eq!(found(&disk), Found::Unfinished);
         disk.open(&file_name(7), Open::Write).unwrap().set_len(100).unwrap();

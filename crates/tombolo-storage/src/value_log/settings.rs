@@ -4,12 +4,13 @@
 
 use std::fmt;
 
-use super::segment::{FIRST_GROUP_OFFSET, HEADER_COPY_BYTES};
+use super::segment::FIRST_GROUP_OFFSET;
 use crate::disk::DiskError;
 use crate::error::Error;
+use crate::header_copies::COPY_BYTES;
 
 /// The version of the format of segments, groups and records.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The longest block.
 pub(super) const BLOCK_BYTES_MAX: u64 = 8192;
@@ -55,6 +56,10 @@ pub struct LogSettings {
     pub log_bytes_max: u64,
     /// Whether writes go directly to the device, where the file system has that.
     pub direct: bool,
+    /// Part of every group's checksum in a log that is made with it; a log that exists keeps its
+    /// own. Any number, drawn at random for each database: then no bytes a user stores can pass for
+    /// a group. Zero, or one that users can guess, leaves that open.
+    pub salt: u64,
 }
 
 impl Default for LogSettings {
@@ -66,6 +71,7 @@ impl Default for LogSettings {
             segments_ahead: 1,
             log_bytes_max: u64::MAX,
             direct: true,
+            salt: 0,
         }
     }
 }
@@ -78,7 +84,7 @@ impl LogSettings {
             return Err(LogFailure::Settings("block_bytes is a power of two from 512 to 8,192"));
         }
         let segment = self.segment_bytes;
-        let smallest = FIRST_GROUP_OFFSET + 2 * block.max(HEADER_COPY_BYTES as u64);
+        let smallest = FIRST_GROUP_OFFSET + 2 * block.max(COPY_BYTES as u64);
         if segment < smallest || segment > 1 << 30 || !segment.is_multiple_of(block) {
             return Err(LogFailure::Settings(
                 "segment_bytes is a multiple of block_bytes, room for two blocks and the headers, \

@@ -55,8 +55,8 @@ pub(super) struct Pool {
 
 impl Shared {
     pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings, pool: Pool) -> Self {
-        let LogSettings { kind, segment_bytes, block_bytes, .. } = settings;
-        let header = Header { kind, sequence: 0, segment_bytes, block_bytes, uses: 0 };
+        let LogSettings { kind, segment_bytes, block_bytes, salt, .. } = settings;
+        let header = Header { kind, sequence: 0, segment_bytes, block_bytes, salt, uses: 0 };
         // Segments made under other settings may be shorter.
         let spare = pool.spare.iter().map(|segment| segment.header.capacity());
         let capacity = spare.fold(header.capacity(), u64::min);

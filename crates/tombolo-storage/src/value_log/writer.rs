@@ -363,7 +363,7 @@ impl LogWriter {
         let (used, padding) = buffer.split_at_mut(group.bytes());
         source.read(&mut used[HEADER_BYTES..]);
         padding.fill(0);
-        let checksum = group.encode(used);
+        let checksum = group.encode(self.current.header.salt, used);
         let written = self.current.file.write_at(buffer, self.tail.at);
         if let Err(error) = written
             && !plant::is(Plant::ForgottenWriteFailure)

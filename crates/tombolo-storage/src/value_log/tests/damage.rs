@@ -1,6 +1,7 @@
 //! Every byte of a log is spoilt in turn: the newest group is a torn tail, everything before it is
 //! refused with its place, and lost only if that is accepted.
 
+use super::group::{Group, HEADER_BYTES};
 use super::*;
 use crate::disk::{DiskFile, MemDisk, Open};
 
@@ -137,6 +138,90 @@ fn a_group_from_elsewhere_is_no_group() {
     overwrite(&disk, "log-000001", FIRST + 512, third);
     let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     assert!(matches!(refused, LogFailure::Damaged { group: 2, .. }), "{refused}");
+}
+
+/// A user stores bytes that are a group which says that the one they lie in is durable; of that one
+/// only the end reaches the disk.
+#[test]
+fn what_a_user_stores_cannot_pass_for_a_group() {
+    let begin = FIRST + 512;
+    let refusal = |salt| {
+        let forged = Group {
+            number: 3,
+            sequence: 1,
+            offset: begin + 512,
+            watermark: 2,
+            transactions: 1,
+            epoch: 1,
+            previous: 0,
+            length: 0,
+            more: false,
+            starts_epoch: false,
+            continues: false,
+        };
+        let mut header = [0; HEADER_BYTES];
+        forged.encode(salt, &mut header);
+        let disk = MemDisk::new();
+        let mut writer = create(&disk);
+        // With the group's own header before it, the forged one begins a sector.
+        let value = [&[7; 512 - HEADER_BYTES][..], &header, &[7; 99]].concat();
+        writer.append_group(&[&value], 1, None).unwrap();
+        drop(writer);
+        overwrite(&disk, "log-000001", begin + 20, &[9; 400]);
+        recover_with(&disk, RecoverOptions::default()).map(|(recovered, _)| recovered.cut)
+    };
+    let believed = refusal(SETTINGS.salt).unwrap_err();
+    assert!(matches!(believed, LogFailure::Damaged { group: 2, .. }), "{believed}");
+    for guess in [0, 1, u64::MAX, SETTINGS.salt ^ 1] {
+        let cut = refusal(guess).unwrap().unwrap();
+        assert_eq!((cut.group, cut.offset, cut.damage), (2, begin, None), "guess {guess}");
+    }
+}
+
+/// A group that a recovery cut off begins a segment; later groups, and a start from one of them on.
+#[test]
+fn a_start_is_never_looked_for_behind_a_cut() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    for _ in 2..=5 {
+        writer.append_group(&[&[1; 1_900]], 1, None).unwrap();
+    }
+    drop(writer); // group 5 begins the second segment; 4 never arrives
+    overwrite(&disk, "log-000001", FIRST + 512 + 2 * 2048, &[0; 2048]);
+    let (first, groups) = recovered(&disk);
+    assert_eq!((groups.len(), first.writer.newest()), (2, 4));
+    let mut writer = first.writer;
+    for _ in 5..=6 {
+        writer.append_group(&[&[2; 300]], 1, None).unwrap();
+    }
+    writer.sync().unwrap();
+    assert_eq!(writer.release_before(6), 0);
+    drop(writer);
+    let options = RecoverOptions { first: 6, ..RecoverOptions::default() };
+    let (_, groups) = recover_with(&disk, options).unwrap();
+    assert_eq!(groups, [(6, vec![2; 300])]);
+}
+
+#[test]
+fn a_segment_of_another_database_is_refused() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    for _ in 0..6 {
+        writer.append_group(&[&[5; 2_000]], 1, None).unwrap();
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    let foreign = MemDisk::new();
+    let settings = LogSettings { salt: SETTINGS.salt + 1, ..SETTINGS };
+    let mut writer = LogWriter::create(Arc::new(foreign.clone()), settings).unwrap();
+    for _ in 0..6 {
+        writer.append_group(&[&[5; 2_000]], 1, None).unwrap();
+    }
+    drop(writer);
+    overwrite(&disk, "log-000002", 0, &read(&foreign, "log-000002"));
+    let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
+    let expected = "it and log-000001 are of different databases";
+    assert!(matches!(&refused, LogFailure::Damaged { what, .. } if what == expected), "{refused}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ const SETTINGS: LogSettings = LogSettings {
     segments_ahead: 1,
     log_bytes_max: u64::MAX,
     direct: true,
+    salt: 0x5eed_5a17,
 };
 
 /// Groups as they were replayed.

@@ -123,19 +123,9 @@ fn options_of(known: &Known) -> RecoverOptions {
     RecoverOptions { first: known.first, accept_loss: false }
 }
 
-/// Released segments and a crash: recovery refuses the log for a group that is not needed any more.
-/// Nothing releases segments before there are checkpoints.
-const REFUSED_FOR_NOTHING: u64 = 194;
-
 #[test]
 fn crashes_lose_nothing_that_was_synced() {
-    (0..600).filter(|&seed| seed != REFUSED_FOR_NOTHING).for_each(run);
-}
-
-#[test]
-#[ignore = "a defect to be mended with the checkpoints that need release_before"]
-fn a_released_group_is_not_missed_after_a_crash() {
-    run(REFUSED_FOR_NOTHING);
+    (0..600).for_each(run);
 }
 
 /// The crash of a recovery, at each of its calls, is as good as none.

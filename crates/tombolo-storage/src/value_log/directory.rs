@@ -1,0 +1,104 @@
+//! What lies in a log's directory: which files are its segments, in which order.
+//!
+//! Not here: what is in them (`recover.rs`), taking files away. Invariant: the segments have
+//! ascending sequence numbers and one salt.
+
+use super::reader::SegmentReader;
+use super::segment::{Found, Header, SALT, file_name, file_number, open_blocks};
+use super::settings::{LogFailure, LogSettings};
+use crate::disk::{Disk, Open};
+
+/// The segment files of a directory.
+pub(super) struct Directory {
+    /// In the order of their sequence numbers.
+    pub(super) segments: Vec<SegmentReader>,
+    /// Numbers of files that were never finished.
+    pub(super) unfinished: Vec<u64>,
+    /// Numbers of files that cannot be read, whose loss is accepted.
+    pub(super) damaged: Vec<u64>,
+    /// What is wrong with one of them.
+    pub(super) damage: Option<LogFailure>,
+}
+
+impl Directory {
+    /// Reads the headers of all of them. With `accept_loss` a file that cannot be read is left out.
+    ///
+    /// # Errors
+    /// `NoLog`, `OtherVersion`, `OtherKind`, `Damaged`, `Disk`.
+    pub(super) fn read(
+        disk: &dyn Disk,
+        accept_loss: bool,
+        settings: &LogSettings,
+    ) -> Result<Self, LogFailure> {
+        let numbers: Vec<u64> = disk.list()?.iter().filter_map(|name| file_number(name)).collect();
+        if numbers.is_empty() {
+            return Err(LogFailure::NoLog);
+        }
+        let mut read = Self {
+            segments: Vec::new(),
+            unfinished: Vec::new(),
+            damaged: Vec::new(),
+            damage: None,
+        };
+        for number in numbers {
+            let Err(failure) = read.add(disk, number, settings)? else { continue };
+            if !accept_loss {
+                return Err(failure);
+            }
+            read.damaged.push(number);
+            read.damage.get_or_insert(failure);
+        }
+        let segments = &mut read.segments;
+        segments.sort_by_key(|segment| segment.header.sequence);
+        let is_stranger = |pair: &&[SegmentReader]| pair[0].header.salt != pair[1].header.salt;
+        if let Some(strangers) = segments.windows(2).find(is_stranger) {
+            let what = format!("it and {} are of different databases", strangers[0].name());
+            let file = strangers[1].name().to_owned();
+            return Err(LogFailure::Damaged { file, offset: SALT as u64, group: 0, what });
+        }
+        if let Some(twins) =
+            segments.windows(2).find(|pair| pair[0].header.sequence == pair[1].header.sequence)
+        {
+            let what = format!("{} has the same sequence number", twins[0].name());
+            let file = twins[1].name().to_owned();
+            return Err(LogFailure::Damaged { file, offset: 16, group: 0, what });
+        }
+        Ok(read)
+    }
+
+    /// Looks at one file; the inner error is damage.
+    fn add(
+        &mut self,
+        disk: &dyn Disk,
+        number: u64,
+        settings: &LogSettings,
+    ) -> Result<Result<(), LogFailure>, LogFailure> {
+        let file = disk.open(&file_name(number), Open::Read)?;
+        let name = file.name().to_owned();
+        let damaged =
+            |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
+        match Header::read(&*file)? {
+            Found::Segment(Header { kind, .. }) if kind != settings.kind => {
+                return Err(LogFailure::OtherKind { file: name, found: kind });
+            }
+            Found::Segment(header) => {
+                let bytes = file.len()?;
+                if bytes < header.segment_bytes {
+                    let what = format!("the file ends here instead of at {}", header.segment_bytes);
+                    return Ok(Err(damaged(bytes, what)));
+                }
+                let file = open_blocks(disk, number, Open::Read, header, settings.direct)?;
+                self.segments.push(SegmentReader::new(file, number, header));
+            }
+            Found::OtherVersion(found) => {
+                return Err(LogFailure::OtherVersion { file: name, found });
+            }
+            Found::Unfinished => self.unfinished.push(number),
+            Found::Damaged => {
+                let what = "both copies of the segment's header are damaged".to_owned();
+                return Ok(Err(damaged(0, what)));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
