@@ -22,6 +22,7 @@ mod recover;
 mod segment;
 mod settings;
 mod space;
+mod survey;
 mod writer;
 
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
@@ -30,6 +31,7 @@ pub use settings::{
     FORMAT_VERSION, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage, NoRoom,
 };
 pub use space::{Preparer, Reservation, Space};
+pub use survey::{SegmentState, SegmentSurvey, Survey, survey};
 pub use writer::{LOCK_FILE, LogWriter};
 
 #[cfg(test)]

@@ -49,6 +49,15 @@ pub trait Replay {
     /// # Errors
     /// What is wrong with them, in words; recovery stops then.
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String>;
+
+    /// All was given and the log is what it seems to be; nothing was changed on the disk yet. What
+    /// is put off or done by other threads is over when this returns.
+    ///
+    /// # Errors
+    /// What is wrong, in words, and with which group; recovery stops then.
+    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+        Ok(())
+    }
 }
 
 impl<F: FnMut(GroupNumber, &[u8]) -> Result<(), String>> Replay for F {
@@ -99,6 +108,11 @@ pub struct Cut {
     pub torn_bytes: u64,
     /// The damage, if it was that and no torn tail; its loss was accepted.
     pub damage: Option<LogFailure>,
+    /// Groups from `group` on that the damage took away, as far as what lies behind it tells; none
+    /// are lost with a torn tail.
+    pub lost_groups: u64,
+    /// Transactions in them, as far as an intact group behind the damage tells.
+    pub lost_transactions: u64,
 }
 
 /// A log that was opened.
@@ -134,6 +148,7 @@ pub fn recover(
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
     let cut = walk.judge(damage)?;
+    walk.complete()?;
     let (groups, transactions) = (walk.progress.groups, walk.progress.transactions);
     let mut end = walk.end();
     let salt = end.segments.first().map_or(settings.salt, |segment| segment.header.salt);
@@ -159,20 +174,20 @@ pub fn recover(
 }
 
 /// The way along the chain.
-struct Walk<'a> {
-    segments: Vec<SegmentReader>,
+pub(super) struct Walk<'a> {
+    pub(super) segments: Vec<SegmentReader>,
     options: RecoverOptions,
     replay: &'a mut dyn Replay,
     report: &'a mut dyn FnMut(Progress),
-    progress: Progress,
+    pub(super) progress: Progress,
     /// Which segment the next group is looked for in, and where.
     segment: usize,
     at: u64,
-    chain: Chain,
+    pub(super) chain: Chain,
     /// Transactions in all groups so far.
-    transactions: u64,
+    pub(super) transactions: u64,
     /// The segments the chain passed through, in that order.
-    passed: Vec<Passed>,
+    pub(super) passed: Vec<Passed>,
     /// Records that go on in the next group, and where their first group lies.
     pending: Option<Pending>,
     /// The newest epoch of any group in place.
@@ -194,10 +209,10 @@ struct Doubtful {
 
 /// A segment with groups of the chain.
 #[derive(Clone, Copy)]
-struct Passed {
-    segment: usize,
+pub(super) struct Passed {
+    pub(super) segment: usize,
     /// The newest group in it.
-    last: GroupNumber,
+    pub(super) last: GroupNumber,
     /// Whether that one's records go on in the next segment.
     runs_on: bool,
 }
@@ -210,6 +225,19 @@ struct Pending {
     chain: Chain,
     transactions: u64,
     passed: Vec<Passed>,
+}
+
+/// What lies in place behind the end of the chain.
+#[derive(Default)]
+struct Behind {
+    /// The first group that says the missing one was durable, with its file.
+    vouching: Option<(String, Group)>,
+    /// Bytes of all groups there.
+    bytes: u64,
+    /// The newest group that is there or is said to be durable.
+    newest: GroupNumber,
+    /// Transactions of the log up to the newest.
+    transactions: u64,
 }
 
 /// Where a walk ended.
@@ -240,7 +268,7 @@ impl End {
 }
 
 impl<'a> Walk<'a> {
-    fn new(
+    pub(super) fn new(
         segments: Vec<SegmentReader>,
         options: RecoverOptions,
         replay: &'a mut dyn Replay,
@@ -265,7 +293,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Replays the chain up to its end.
-    fn run(&mut self) -> Result<(), LogFailure> {
+    pub(super) fn run(&mut self) -> Result<(), LogFailure> {
         self.find_start()?;
         loop {
             while self.step()? {}
@@ -375,17 +403,23 @@ impl<'a> Walk<'a> {
         Ok(false)
     }
 
+    /// Lets the replay come to its end.
+    pub(super) fn complete(&mut self) -> Result<(), LogFailure> {
+        let done = self.replay.complete();
+        done.map_err(|(group, what)| LogFailure::Replay { group, what })
+    }
+
     /// Says why the chain ends where it does: `None` if there is nothing behind it. `damage` is what
     /// was accepted before.
-    fn judge(&mut self, damage: Option<LogFailure>) -> Result<Option<Cut>, LogFailure> {
+    pub(super) fn judge(&mut self, damage: Option<LogFailure>) -> Result<Option<Cut>, LogFailure> {
         let missing = self.chain.number;
-        let (vouching, intact_bytes) = self.look_behind()?;
+        let behind = self.look_behind()?;
         let is_late = self.options.first > missing;
         let Some(reader) = self.segments.get_mut(self.segment) else {
             return damage.map_or(Ok(None), Err);
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
-        let what = match vouching {
+        let what = match &behind.vouching {
             _ if plant::is(Plant::DamageTakenForTail) => None,
             Some((file, group)) => Some(format!(
                 "it is missing or damaged, but group {} in {file} at offset {} says that it was \
@@ -407,18 +441,27 @@ impl<'a> Walk<'a> {
         {
             return Err(here.clone());
         }
-        let torn_bytes = intact_bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
+        let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
         let damage = here.or(damage);
-        let is_cut = torn_bytes > 0 || damage.is_some();
-        Ok(is_cut.then_some(Cut { file, offset, group: missing, torn_bytes, damage }))
+        if torn_bytes == 0 && damage.is_none() {
+            return Ok(None);
+        }
+        let (lost_groups, lost_transactions) = match &damage {
+            Some(_) => (
+                (behind.newest + 1).saturating_sub(missing),
+                behind.transactions.saturating_sub(self.transactions),
+            ),
+            None => (0, 0),
+        };
+        let group = missing;
+        Ok(Some(Cut { file, offset, group, torn_bytes, damage, lost_groups, lost_transactions }))
     }
 
-    /// Looks for groups in place behind the end of the chain that are not older than it: the first
-    /// that says the missing group was durable, with its file, and how many bytes they take together.
-    fn look_behind(&mut self) -> Result<(Option<(String, Group)>, u64), LogFailure> {
+    /// Looks for groups in place behind the end of the chain that are not older than it.
+    fn look_behind(&mut self) -> Result<Behind, LogFailure> {
         let (missing, epoch) = (self.chain.number, self.chain.epoch);
         self.newest_epoch = epoch;
-        let (mut vouching, mut bytes) = (None, 0);
+        let mut behind = Behind::default();
         for (position, reader) in self.segments.iter_mut().enumerate() {
             let from = if position == self.segment {
                 self.at
@@ -435,13 +478,15 @@ impl<'a> Walk<'a> {
                 }
             })?;
             for group in groups {
-                bytes += reader.behind(&group) - group.offset;
-                if group.watermark >= missing && vouching.is_none() {
-                    vouching = Some((reader.name().to_owned(), group));
+                behind.bytes += reader.behind(&group) - group.offset;
+                behind.newest = behind.newest.max(group.number).max(group.watermark);
+                behind.transactions = behind.transactions.max(group.transactions);
+                if group.watermark >= missing && behind.vouching.is_none() {
+                    behind.vouching = Some((reader.name().to_owned(), group));
                 }
             }
         }
-        Ok((vouching, bytes))
+        Ok(behind)
     }
 
     fn end(self) -> End {

@@ -39,6 +39,7 @@ pub struct ReplayPart {
     /// By position in the schema; those of other parts are `None`.
     tables: Vec<Option<ReplayTable>>,
     handles: Vec<(usize, u64)>,
+    applied: u64,
 }
 
 #[derive(Debug)]
@@ -53,6 +54,14 @@ pub struct RebuiltPart {
     parts: usize,
     schema: Schema,
     tables: Vec<Option<(ReplayTable, Vec<RowIndex>)>>,
+    applied: u64,
+}
+
+impl RebuiltPart {
+    /// How many records of this part's rows were replayed.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
 }
 
 impl ReplayPart {
@@ -63,7 +72,7 @@ impl ReplayPart {
     pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
         assert!(part < parts, "part {part} of {parts}");
         let (schema, tables) = (Schema::default(), Vec::new());
-        Self { part, parts, limits, schema, tables, handles: Vec::new() }
+        Self { part, parts, limits, schema, tables, handles: Vec::new(), applied: 0 }
     }
 
     /// Replays whole transactions; records of other parts' tables are passed over.
@@ -107,6 +116,7 @@ impl ReplayPart {
             Some(None) => return Ok(()),
             None => return Err(format!("a record of table {position}, which was not created yet")),
         };
+        self.applied += 1;
         let applied = match record {
             Record::Updated { offset, bytes, .. } => {
                 table.update(row, offset, bytes, &mut self.handles)
@@ -150,7 +160,7 @@ impl ReplayPart {
     /// # Errors
     /// That there is no memory, or that the rows do not fit the schema, in words.
     pub fn finish(self) -> Result<RebuiltPart, String> {
-        let Self { parts, limits, schema, tables, .. } = self;
+        let Self { parts, limits, schema, tables, applied, .. } = self;
         let mut rebuilt = Vec::new();
         for (position, table) in tables.into_iter().enumerate() {
             let Some(mut table) = table else {
@@ -167,7 +177,7 @@ impl ReplayPart {
             }
             rebuilt.push(Some((table, indexes)));
         }
-        Ok(RebuiltPart { parts, schema, tables: rebuilt })
+        Ok(RebuiltPart { parts, schema, tables: rebuilt, applied })
     }
 }
 

@@ -5,13 +5,13 @@ use super::group::{Group, HEADER_BYTES};
 use super::*;
 use crate::disk::{DiskFile, MemDisk, Open};
 
-const FIRST: u64 = 8192;
+pub(super) const FIRST: u64 = 8192;
 
-fn overwrite(disk: &MemDisk, file: &str, offset: u64, bytes: &[u8]) {
+pub(super) fn overwrite(disk: &MemDisk, file: &str, offset: u64, bytes: &[u8]) {
     disk.open(file, Open::Write).unwrap().write_at(bytes, offset).unwrap();
 }
 
-fn read(disk: &MemDisk, file: &str) -> Vec<u8> {
+pub(super) fn read(disk: &MemDisk, file: &str) -> Vec<u8> {
     let file: Box<dyn DiskFile> = disk.open(file, Open::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(&mut bytes, 0).unwrap();
@@ -19,7 +19,7 @@ fn read(disk: &MemDisk, file: &str) -> Vec<u8> {
 }
 
 /// A disk with the same files.
-fn copy(disk: &MemDisk) -> MemDisk {
+pub(super) fn copy(disk: &MemDisk) -> MemDisk {
     let other = MemDisk::new();
     for name in disk.list().unwrap() {
         drop(other.open(&name, Open::New).unwrap());
@@ -29,7 +29,7 @@ fn copy(disk: &MemDisk) -> MemDisk {
 }
 
 /// A log with groups 1 (empty), 2, 3 and 4, of one block each but 4, which has two; each synced.
-fn log() -> MemDisk {
+pub(super) fn log() -> MemDisk {
     let disk = MemDisk::new();
     let mut writer = create(&disk);
     for bytes in [&[2; 100][..], &[3; 400], &[4; 900]] {

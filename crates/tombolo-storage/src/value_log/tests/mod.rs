@@ -6,6 +6,7 @@ mod crash_disk;
 mod damage;
 mod model;
 mod space;
+mod survey;
 mod writer;
 
 use super::*;

@@ -1,0 +1,155 @@
+//! A log read as recovery would read it, and nothing changed: for whoever looks at a directory.
+//!
+//! Damage is part of what is found, like a torn tail: it is told and nothing is cut. The directory
+//! must not be in use, because a log that is written meanwhile looks torn.
+//!
+//! Not here: opening a log for writing (`recover.rs`), what records mean.
+
+use super::directory::Directory;
+use super::reader::SegmentReader;
+use super::recover::{Cut, Progress, RecoverOptions, Replay, Walk};
+use super::segment::file_name;
+use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::writer::LOCK_FILE;
+use crate::disk::{Disk, Open};
+
+/// What a segment's file is to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// It holds groups of the log.
+    Used {
+        /// The oldest group in it.
+        first: GroupNumber,
+        /// The newest.
+        last: GroupNumber,
+    },
+    /// Ready for groups, or left over: nothing in it belongs to the log.
+    Spare,
+    /// It was never finished; the next recovery takes it away.
+    Unfinished,
+    /// It cannot be read.
+    Damaged,
+}
+
+/// One segment's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentSurvey {
+    /// The file.
+    pub file: String,
+    /// What it is.
+    pub state: SegmentState,
+    /// Its place in the segments' order, how often it got one, its length and that of its blocks;
+    /// 0 where its header cannot be read.
+    pub sequence: u64,
+    /// How often it was used.
+    pub uses: u32,
+    /// Its length.
+    pub segment_bytes: u64,
+    /// Groups begin at multiples of this many bytes.
+    pub block_bytes: u64,
+}
+
+/// What a log holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Its segments in their order, then files that are none.
+    pub segments: Vec<SegmentSurvey>,
+    /// Groups of the log.
+    pub groups: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Bytes of groups, with headers and what fills blocks up.
+    pub bytes: u64,
+    /// The newest group; 0 for none.
+    pub last_group: GroupNumber,
+    /// That group's epoch: how many times the log was opened.
+    pub epoch: u32,
+    /// What recovery would cut off, or refuse.
+    pub cut: Option<Cut>,
+}
+
+/// Reads the log of `disk`, giving all its transactions to `replay`.
+///
+/// # Errors
+/// `NoLog`, `InUse`, `OtherVersion`, `OtherKind`, `Replay`, `Disk`; `Damaged` only where not even the order of the
+/// segments can be told.
+pub fn survey(
+    disk: &dyn Disk,
+    replay: &mut dyn Replay,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Survey, LogFailure> {
+    let lock = match disk.exists(LOCK_FILE)? {
+        true => Some(disk.open(LOCK_FILE, Open::Read)?),
+        false => None,
+    };
+    if let Some(lock) = &lock
+        && !lock.try_lock()?
+    {
+        return Err(LogFailure::InUse { file: lock.name().to_owned() });
+    }
+    // With the loss accepted, damage is found and not refused; nothing is written here.
+    let options = RecoverOptions { accept_loss: true, ..RecoverOptions::default() };
+    let settings = LogSettings { direct: false, ..LogSettings::default() };
+    let directory = Directory::read(disk, true, &settings)?;
+    let Directory { segments, unfinished, damaged, damage } = directory;
+    let mut walk = Walk::new(segments, options, replay, progress);
+    walk.run()?;
+    let cut = match walk.segments.is_empty() {
+        true => damage.map(whole_log_lost),
+        false => walk.judge(damage)?,
+    };
+    walk.complete()?;
+    let mut found = used_and_spare(&walk);
+    for (numbers, state) in
+        [(unfinished, SegmentState::Unfinished), (damaged, SegmentState::Damaged)]
+    {
+        found.extend(numbers.into_iter().map(|number| not_read(file_name(number), state)));
+    }
+    Ok(Survey {
+        segments: found,
+        groups: walk.progress.groups,
+        transactions: walk.transactions,
+        bytes: walk.progress.bytes,
+        last_group: walk.chain.number - 1,
+        epoch: walk.chain.epoch,
+        cut,
+    })
+}
+
+/// No segment can be read.
+fn whole_log_lost(damage: LogFailure) -> Cut {
+    let (file, offset) = match &damage {
+        LogFailure::Damaged { file, offset, .. } => (file.clone(), *offset),
+        _ => (String::new(), 0),
+    };
+    let (torn_bytes, lost_groups, lost_transactions) = (0, 0, 0);
+    let damage = Some(damage);
+    Cut { file, offset, group: 1, torn_bytes, damage, lost_groups, lost_transactions }
+}
+
+fn used_and_spare(walk: &Walk<'_>) -> Vec<SegmentSurvey> {
+    let mut segments: Vec<SegmentSurvey> =
+        walk.segments.iter().map(|reader| survey_of(reader, SegmentState::Spare)).collect();
+    let mut first = 1;
+    for passed in walk.passed.iter() {
+        segments[passed.segment].state = SegmentState::Used { first, last: passed.last };
+        first = passed.last + 1;
+    }
+    segments
+}
+
+fn survey_of(reader: &SegmentReader, state: SegmentState) -> SegmentSurvey {
+    let header = reader.header;
+    SegmentSurvey {
+        file: reader.name().to_owned(),
+        state,
+        sequence: header.sequence,
+        uses: header.uses,
+        segment_bytes: header.segment_bytes,
+        block_bytes: header.block_bytes,
+    }
+}
+
+fn not_read(file: String, state: SegmentState) -> SegmentSurvey {
+    SegmentSurvey { file, state, sequence: 0, uses: 0, segment_bytes: 0, block_bytes: 0 }
+}
