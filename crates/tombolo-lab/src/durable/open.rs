@@ -5,12 +5,14 @@
 //!   value_log::recover ──records──► [a queue each] ──► ReplayPart of every thread
 //!                                                           │ finish
 //!                                    MemoryStore::from_replay ◄──┘
+//!                                                │
+//!   value_log::recover ◄── the store stands ─────┘   only now the log is cut and goes on
 //! ```
 //!
 //! The calling thread reads and verifies the log, the others replay it: each has some of the tables
 //! and passes over the rest. With one thread all of it happens on the calling one. Not here: what is
 //! verified of the rows, settings of a run. Invariant: nothing in the directory changes unless the
-//! log could be read to its end.
+//! log could be read to its end and the store stands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -87,9 +89,11 @@ pub struct Recovery {
     pub record_bytes: u64,
     /// Where the log ended, if anything behind it was cut off.
     pub cut: Option<Cut>,
+    /// Records of rows that were replayed.
+    pub row_images: u64,
     /// Wall-clock time of reading and replaying, in seconds.
     pub replay_s: f64,
-    /// The same with rebuilding free lists and indexes.
+    /// The same with rebuilding free lists and indexes, and with cutting the log.
     pub wall_s: f64,
     /// Processor time of all of it.
     pub cpu_s: f64,
@@ -138,31 +142,17 @@ pub fn open(
     let (wall_ns, cpu) = (clock.now_ns(), clock.process_cpu());
     let seconds = |ns: u64| ns as f64 / 1e9;
     progress.begin("recovering");
-    let mut replayer = Replayer::new(options);
+    let mut replayer = Replayer::new(options, clock);
     let recovered = {
         let RecoverOptions { first, .. } = RecoverOptions::default();
         let how = RecoverOptions { first, accept_loss: options.accept_loss };
-        let mut told = |now: value_log::Progress| {
-            let part = now.bytes as f64 / now.bytes_max.max(1) as f64;
-            let transactions = report::quantity(now.transactions as f64);
-            progress.part(part, &format!("{transactions} transactions"));
-        };
+        let mut told = |now| tell(now, progress);
         value_log::recover(disk, options.log, how, &mut replayer, &mut told)
     };
-    let record_bytes = replayer.record_bytes;
-    let finished = replayer.finish();
-    let replay_s = seconds(clock.now_ns() - wall_ns);
     progress.end();
-    let recovered = match (recovered, &finished) {
-        // The thread that refused records knows why.
-        (Err(LogFailure::Replay { group, .. }), Err(what)) => {
-            return Err(LogFailure::Replay { group, what: what.clone() });
-        }
-        (recovered, _) => recovered?,
-    };
+    let recovered = recovered?;
     let last_group = recovered.writer.newest();
-    let failed = |what| LogFailure::Replay { group: last_group, what };
-    let store = Logged::from_replay(options.limits, finished.map_err(failed)?).map_err(failed)?;
+    let Replayed { store, row_images, record_bytes, replayed_ns } = replayer.replayed();
     let recovery = Recovery {
         epoch: recovered.writer.epoch(),
         groups: recovered.groups,
@@ -171,11 +161,19 @@ pub fn open(
         transactions: recovered.transactions,
         record_bytes,
         cut: recovered.cut,
-        replay_s,
+        row_images,
+        replay_s: seconds(replayed_ns - wall_ns),
         wall_s: seconds(clock.now_ns() - wall_ns),
         cpu_s: clock.process_cpu().saturating_sub(cpu).as_secs_f64(),
     };
     Ok(Opened { store, writer: recovered.writer, recovery })
+}
+
+/// Tells a person how far recovery is.
+pub(super) fn tell(now: value_log::Progress, progress: &mut dyn Progress) {
+    let part = now.bytes as f64 / now.bytes_max.max(1) as f64;
+    let transactions = report::quantity(now.transactions as f64);
+    progress.part(part, &format!("{transactions} transactions"));
 }
 
 /// Opens the database in `directory`.
@@ -201,10 +199,25 @@ pub fn open_directory(
     })
 }
 
-/// Hands records on to whoever replays them.
-struct Replayer {
-    workers: Workers,
+/// Hands records on to whoever replays them, and makes the store before anything is written.
+pub(super) struct Replayer<'c> {
+    limits: Limits,
+    clock: &'c dyn Clock,
+    workers: Option<Workers>,
     record_bytes: u64,
+    newest: GroupNumber,
+    replayed: Option<Replayed>,
+}
+
+/// What replaying a whole log made.
+pub(super) struct Replayed {
+    pub(super) store: Logged,
+    /// Records of rows.
+    pub(super) row_images: u64,
+    /// Bytes of all records.
+    pub(super) record_bytes: u64,
+    /// When the last of them was handed on.
+    pub(super) replayed_ns: u64,
 }
 
 enum Workers {
@@ -252,8 +265,24 @@ impl Worker {
     }
 }
 
-impl Replayer {
-    fn new(options: &OpenOptions) -> Self {
+impl Workers {
+    /// Rebuilds what follows from the rows.
+    fn finish(self) -> Result<Vec<RebuiltPart>, String> {
+        match self {
+            Self::Here(part) => Ok(vec![part.finish()?]),
+            Self::Threads { parts, mut chunk } => {
+                let handed_on = hand_on(&parts, &mut chunk);
+                // All are waited for, so that none outlives the call; the first failure counts.
+                let rebuilt: Vec<_> = parts.into_iter().map(Worker::finish).collect();
+                let rebuilt = rebuilt.into_iter().collect::<Result<Vec<_>, String>>()?;
+                handed_on.map(|()| rebuilt)
+            }
+        }
+    }
+}
+
+impl<'c> Replayer<'c> {
+    pub(super) fn new(options: &OpenOptions, clock: &'c dyn Clock) -> Self {
         let OpenOptions { limits, threads, .. } = *options;
         let workers = match threads {
             0 | 1 => Workers::Here(Box::new(ReplayPart::new(0, 1, limits))),
@@ -262,21 +291,23 @@ impl Replayer {
                 chunk: Vec::with_capacity(CHUNK_BYTES),
             },
         };
-        Self { workers, record_bytes: 0 }
+        let workers = Some(workers);
+        Self { limits, clock, workers, record_bytes: 0, newest: 0, replayed: None }
     }
 
-    /// Rebuilds what follows from the rows.
-    fn finish(self) -> Result<Vec<RebuiltPart>, String> {
-        match self.workers {
-            Workers::Here(part) => Ok(vec![part.finish()?]),
-            Workers::Threads { parts, mut chunk } => {
-                let handed_on = hand_on(&parts, &mut chunk);
-                // All are waited for, so that none outlives the call; the first failure counts.
-                let rebuilt: Vec<_> = parts.into_iter().map(Worker::finish).collect();
-                let rebuilt = rebuilt.into_iter().collect::<Result<Vec<_>, String>>()?;
-                handed_on.map(|()| rebuilt)
-            }
-        }
+    /// What a log made that was read to its end.
+    ///
+    /// # Panics
+    /// When it was not.
+    pub(super) fn replayed(self) -> Replayed {
+        self.replayed.expect("a log that was opened was replayed to its end")
+    }
+
+    /// The store, and how many records of rows were replayed.
+    fn rebuild(&mut self) -> Result<(Logged, u64), String> {
+        let parts = self.workers.take().map_or(Ok(Vec::new()), Workers::finish)?;
+        let row_images = parts.iter().map(RebuiltPart::applied).sum();
+        Ok((Logged::from_replay(self.limits, parts)?, row_images))
     }
 }
 
@@ -291,15 +322,27 @@ fn hand_on(parts: &[Worker], chunk: &mut Vec<u8>) -> Result<(), String> {
     if taken { Ok(()) } else { Err("its records were refused".to_owned()) }
 }
 
-impl Replay for Replayer {
+impl Replay for Replayer<'_> {
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
         self.record_bytes += records.len() as u64;
-        match &mut self.workers {
-            Workers::Here(part) => part.replay(group, records),
-            Workers::Threads { parts, chunk } => {
+        self.newest = group;
+        let handed_on = match &mut self.workers {
+            None => return Err("records behind the end of a log".to_owned()),
+            Some(Workers::Here(part)) => return part.replay(group, records),
+            Some(Workers::Threads { parts, chunk }) => {
                 chunk.extend_from_slice(records);
                 if chunk.len() < CHUNK_BYTES { Ok(()) } else { hand_on(parts, chunk) }
             }
-        }
+        };
+        // The thread that refused records knows why.
+        handed_on.or_else(|refused| self.rebuild().and(Err(refused)))
+    }
+
+    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+        let replayed_ns = self.clock.now_ns();
+        let (store, row_images) = self.rebuild().map_err(|what| (self.newest, what))?;
+        let record_bytes = self.record_bytes;
+        self.replayed = Some(Replayed { store, row_images, record_bytes, replayed_ns });
+        Ok(())
     }
 }
