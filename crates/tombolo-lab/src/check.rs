@@ -1,13 +1,14 @@
 //! `check`: every condition and structure of a database in a directory is verified.
 //!
-//! A directory holds a dump or the files of a paged store. A dump is loaded again: rows come back
+//! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows come back
 //! through the store's dynamic path, so types, ranges and unique keys are verified on the way; then
 //! come the twelve conditions, the indexes and the slabs. Files are opened as they are
-//! (`check/saved.rs`), and never written. Tampering breaks one condition in the loaded or opened
+//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks one condition in the loaded or opened
 //! copy, to prove that its check, and no other, notices.
 //!
 //! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
 
+mod logged;
 mod saved;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::path::Path;
 use tombolo_storage::error::Error;
 
 use crate::dump::StateHash;
-use crate::dump_files::DumpReader;
+use crate::dump_files::{DumpDirectory, DumpReader};
 use crate::failure::Failure;
 use crate::instance::{self, Instance, Verification};
 use crate::progress::Progress;
@@ -34,12 +35,24 @@ pub struct Checked {
     pub verification: Verification,
     /// The hash of all rows, as they were before tampering; none where they cannot all be read.
     pub state_hash: Option<StateHash>,
+    /// What is worth knowing and no damage.
+    pub notice: Option<String>,
     tampered: Option<String>,
     /// What helps where something is wrong.
     remedy: &'static str,
 }
 
 impl Checked {
+    fn new(
+        verification: Verification,
+        state_hash: Option<StateHash>,
+        tamper: Option<&str>,
+        remedy: &'static str,
+    ) -> Self {
+        let tampered = tamper.map(str::to_owned);
+        Self { verification, state_hash, notice: None, tampered, remedy }
+    }
+
     /// Why this is a failure, if it is one.
     pub fn failure(&self) -> Option<Failure> {
         let failed: Vec<&str> = self
@@ -89,17 +102,21 @@ impl Rows for Watched<'_> {
 }
 
 /// Verifies the database in `directory`, having broken the condition `tamper` in the loaded copy
-/// first, if one is named.
+/// first, if one is named. The rows as they were before go to `dump`.
 ///
 /// # Errors
 /// When there is no database, it cannot be read as one, or the condition cannot be broken.
 pub fn check(
     directory: &Path,
     tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     if saved::is_saved(directory) {
-        return saved::check(directory, tamper, progress);
+        return saved::check(directory, tamper, dump, progress);
+    }
+    if logged::is_logged(directory) {
+        return logged::check(directory, tamper, dump, progress);
     }
     let tables = schema::tables(Mix::Standard);
     let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
@@ -112,25 +129,22 @@ pub fn check(
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;
     let remedy = "dump the database again, or report it";
-    verify(&mut *instance, tamper, remedy, progress)
+    verify(&mut *instance, tamper, dump, remedy, progress)
 }
 
 /// Verifies what was loaded or opened.
 fn verify(
     instance: &mut dyn Instance,
     tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
     remedy: &'static str,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    let failed = |error: TpccError| match error {
-        TpccError::NoSuchCheck(_) | TpccError::NothingToTamper(_) => {
-            Failure::usage(format!("--tamper: {error}"))
-        }
-        TpccError::Schema(_) => Failure::usage(error.to_string()),
-        error => Failure::check(error.to_string()),
-    };
     progress.begin("verifying");
-    let hash = instance.state_hash();
+    let hash = match dump {
+        Some(dump) => Ok(dump.write(instance)?),
+        None => instance.state_hash(),
+    };
     if let Some(check) = tamper {
         instance.tamper(check).map_err(failed)?;
     }
@@ -143,7 +157,18 @@ fn verify(
         Err(_) if !verification.consistent() => None,
         Err(error) => return Err(failed(error)),
     };
-    Ok(Checked { verification, state_hash, tampered: tamper.map(str::to_owned), remedy })
+    Ok(Checked::new(verification, state_hash, tamper, remedy))
+}
+
+/// Whose fault it is that a check cannot be made.
+fn failed(error: TpccError) -> Failure {
+    match error {
+        TpccError::NoSuchCheck(_) | TpccError::NothingToTamper(_) => {
+            Failure::usage(format!("--tamper: {error}"))
+        }
+        TpccError::Schema(_) => Failure::usage(error.to_string()),
+        error => Failure::check(error.to_string()),
+    }
 }
 
 fn refused(directory: &Path, error: &RestoreError) -> Failure {

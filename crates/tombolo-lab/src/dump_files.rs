@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::dump::{DumpError, StateHash};
 use crate::failure::Failure;
-use crate::instance::Instance;
+use crate::instance::{Instance, OpenTable};
 use crate::restore::Rows;
 
 /// The file of `table`.
@@ -54,12 +54,23 @@ impl DumpDirectory {
     /// # Errors
     /// When one cannot be written.
     pub fn write(&self, instance: &mut dyn Instance) -> Result<StateHash, Failure> {
+        self.write_with(|open| instance.dump(open))
+    }
+
+    /// Writes what `dump` dumps.
+    ///
+    /// # Errors
+    /// When a table cannot be written.
+    pub fn write_with(
+        &self,
+        dump: impl FnOnce(OpenTable<'_>) -> Result<StateHash, DumpError>,
+    ) -> Result<StateHash, Failure> {
         let mut open = |table: &str| -> io::Result<Box<dyn Write>> {
             let path = self.path.join(file_name(table));
             let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
             Ok(Box::new(BufWriter::new(file)))
         };
-        instance.dump(&mut open).map_err(|error| match error {
+        dump(&mut open).map_err(|error| match error {
             DumpError::Write { table, error } => Failure::environment(format!(
                 "{} cannot be written: {}: free space or give --dump another directory",
                 self.path.join(file_name(&table)).display(),

@@ -12,6 +12,7 @@ use tombolo_storage::paged::store::OpenError;
 use tombolo_storage::profile::PROFILES;
 
 use super::{Checked, verify};
+use crate::dump_files::DumpDirectory;
 use crate::failure::Failure;
 use crate::host;
 use crate::instance::{self, Finding, Instance, NoDatabase, Options, Verification};
@@ -37,12 +38,13 @@ pub(super) fn is_saved(directory: &Path) -> bool {
 pub(super) fn check(
     directory: &Path,
     tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     let opened = open(directory)?;
     match opened {
         Ok(mut instance) => {
-            let mut checked = verify(&mut *instance, tamper, REMEDY, progress)?;
+            let mut checked = verify(&mut *instance, tamper, dump, REMEDY, progress)?;
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
             in_file.for_each(|finding| finding.file = Some(pages.clone()));
@@ -51,7 +53,7 @@ pub(super) fn check(
         Err(finding) => {
             let checks = vec![(finding.check.clone(), false)];
             let verification = Verification { checks, damage: vec![finding] };
-            Ok(Checked { verification, state_hash: None, tampered: None, remedy: REMEDY })
+            Ok(Checked::new(verification, None, None, REMEDY))
         }
     }
 }

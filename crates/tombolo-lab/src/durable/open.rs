@@ -87,6 +87,8 @@ pub struct Recovery {
     pub transactions: u64,
     /// Bytes of their records.
     pub record_bytes: u64,
+    /// Bytes of groups, with headers and what fills blocks up.
+    pub log_bytes: u64,
     /// Where the log ended, if anything behind it was cut off.
     pub cut: Option<Cut>,
     /// Records of rows that were replayed.
@@ -143,10 +145,14 @@ pub fn open(
     let seconds = |ns: u64| ns as f64 / 1e9;
     progress.begin("recovering");
     let mut replayer = Replayer::new(options, clock);
+    let mut log_bytes = 0;
     let recovered = {
         let RecoverOptions { first, .. } = RecoverOptions::default();
         let how = RecoverOptions { first, accept_loss: options.accept_loss };
-        let mut told = |now| tell(now, progress);
+        let mut told = |now: value_log::Progress| {
+            log_bytes = now.bytes;
+            tell(now, progress);
+        };
         value_log::recover(disk, options.log, how, &mut replayer, &mut told)
     };
     progress.end();
@@ -160,6 +166,7 @@ pub fn open(
         last_group: last_group - 1,
         transactions: recovered.transactions,
         record_bytes,
+        log_bytes,
         cut: recovered.cut,
         row_images,
         replay_s: seconds(replayed_ns - wall_ns),

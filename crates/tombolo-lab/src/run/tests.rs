@@ -170,7 +170,7 @@ fn files_are_kept_where_it_was_said() {
     assert_eq!(outcome.failure(), None);
     assert!(outcome.log.flushes > 0 && outcome.flushes.len() >= outcome.log.flushes);
     assert_eq!(outcome.place.as_ref().map(|place| &place.path), Some(&data));
-    let checked = check::check(&data, None, &mut ()).unwrap();
+    let checked = check::check(&data, None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
     let given = [("profile", "conventional"), durability, data_flag];

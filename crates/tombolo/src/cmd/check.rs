@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let tamper = arguments.tamper.as_deref();
-    let checked = check::check(&arguments.directory, tamper, &mut Bar::default())?;
+    let checked = check::check(&arguments.directory, tamper, None, &mut Bar::default())?;
     let result = CheckResult::new(
         Header::new("check", BUILD, &settings, &Host::read()),
         arguments.directory.display().to_string(),

@@ -1,0 +1,118 @@
+//! `inspect`: what is in the files of a directory with a value log: segments, groups, transactions,
+//! records of every table. Nothing is changed, and no store is made of it.
+//!
+//! Not here: whether the rows make sense (`check.rs`).
+
+use std::path::Path;
+
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::value_log::{
+    self, GroupNumber, LogFailure, Record, Replay, Survey, Transactions, definition,
+};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// How many records a table has in the log, by what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableRecords {
+    /// The table's name.
+    pub table: String,
+    /// Rows made.
+    pub inserted: u64,
+    /// Changes of a row's bytes.
+    pub updated: u64,
+    /// Rows deleted.
+    pub deleted: u64,
+    /// Values of variable length.
+    pub values_set: u64,
+    /// Bytes of rows and values in them.
+    pub bytes: u64,
+}
+
+/// What a log holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Its files and groups.
+    pub log: Survey,
+    /// Records by table, in the order of the schema.
+    pub tables: Vec<TableRecords>,
+    /// Bytes of records.
+    pub record_bytes: u64,
+}
+
+/// Counts records.
+#[derive(Default)]
+struct Counts {
+    tables: Vec<TableRecords>,
+    record_bytes: u64,
+}
+
+impl Counts {
+    fn count(&mut self, record: Record<'_>) -> Result<(), String> {
+        let (table, bytes) = match record {
+            Record::TableCreated { definition: bytes } => {
+                let table = definition::decode(bytes).ok_or("a table's definition is not one")?;
+                let table = table.name.into_owned();
+                self.tables.push(TableRecords { table, ..TableRecords::default() });
+                return Ok(());
+            }
+            Record::Updated { table, bytes, .. } => (table, bytes),
+            Record::Inserted { table, fixed, .. } => (table, fixed),
+            Record::Deleted { table, .. } => (table, &[][..]),
+            Record::ValueSet { table, value, .. } => (table, value),
+        };
+        let counts = self.tables.get_mut(table as usize);
+        let counts = counts.ok_or_else(|| format!("a record of table {table}, which is none"))?;
+        counts.bytes += bytes.len() as u64;
+        *match record {
+            Record::Inserted { .. } => &mut counts.inserted,
+            Record::Updated { .. } => &mut counts.updated,
+            Record::Deleted { .. } => &mut counts.deleted,
+            Record::ValueSet { .. } | Record::TableCreated { .. } => &mut counts.values_set,
+        } += 1;
+        Ok(())
+    }
+}
+
+impl Replay for Counts {
+    fn replay(&mut self, _: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.record_bytes += records.len() as u64;
+        for transaction in Transactions::new(records) {
+            for record in transaction.map_err(|error| error.to_string())? {
+                self.count(record.map_err(|error| error.to_string())?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks into `directory`.
+///
+/// # Errors
+/// Usage when no log lies there; environment when it is in use, of another version, holds what is no
+/// record, or cannot be read. Damage is part of what is found.
+pub fn inspect(directory: &Path, progress: &mut dyn Progress) -> Result<Inspection, Failure> {
+    let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+    progress.begin("reading the log");
+    let mut counts = Counts::default();
+    let log = value_log::survey(&disk, &mut counts, &mut |now| {
+        progress.part(now.bytes as f64 / now.bytes_max.max(1) as f64, "");
+    });
+    progress.end();
+    let log = log.map_err(|failure| refused(directory, &failure))?;
+    let Counts { tables, record_bytes } = counts;
+    Ok(Inspection { log, tables, record_bytes })
+}
+
+/// Why a directory's log cannot be read.
+pub(crate) fn refused(directory: &Path, failure: &LogFailure) -> Failure {
+    let path = directory.display();
+    match failure {
+        LogFailure::NoLog => Failure::usage(format!(
+            "directory {path} holds no database of profile memory: give the one that run --data \
+             made"
+        )),
+        failure => Failure::environment(failure.to_string()),
+    }
+}

@@ -1,0 +1,35 @@
+//! `recover`: a directory with a value log is opened, brought to order and closed again; how that
+//! went.
+//!
+//! Not here: how (`durable/open.rs`, storage), what is printed.
+
+use std::path::Path;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::threads;
+
+use crate::durable::{self, OpenOptions, Recovery};
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// Recovers the database in `directory`.
+///
+/// # Errors
+/// Usage when no database with a log lies there; environment when it is in use, of another version,
+/// full, damaged and the loss is not accepted, or cannot be read. Nothing was changed then.
+pub fn recover(
+    directory: &Path,
+    accept_loss: bool,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Recovery, Failure> {
+    let options = OpenOptions { accept_loss, ..options() };
+    let mut opened = durable::open_directory(directory, &options, clock, progress)?;
+    opened.writer.seal().map_err(|failure| Failure::environment(failure.to_string()))?;
+    Ok(opened.recovery)
+}
+
+/// What a directory is opened with by those who only look after it.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { threads: threads::available(), ..OpenOptions::default() }
+}
