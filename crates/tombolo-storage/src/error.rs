@@ -73,6 +73,9 @@ pub enum Error {
         /// The most that is allowed, in bytes.
         bytes_max: u64,
     },
+    /// A transaction wrote that was not called as a registered procedure, though the log holds
+    /// commands; it can only be aborted.
+    NoCommand,
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
     /// An earlier failure left the store in an unknown state; every later call is refused.
@@ -143,6 +146,10 @@ impl fmt::Display for Error {
             Self::LogTooLong { bytes_max } => write!(
                 f,
                 "the transaction logs more than {bytes_max} bytes: do its work in several"
+            ),
+            Self::NoCommand => f.write_str(
+                "the database's log holds commands, but no registered procedure was named for \
+                 this transaction: call it as one, or use log = value",
             ),
             Self::NoUndo => write!(
                 f,

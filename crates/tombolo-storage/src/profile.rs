@@ -15,6 +15,7 @@ mod switch;
 pub use paged::*;
 pub use switch::*;
 
+use crate::command_log::CommandLog;
 use crate::latch::Latching;
 use crate::lock::Locking;
 use crate::log::Logging;
@@ -59,6 +60,15 @@ impl MemoryProfile for MemoryLogged {
     const NAME: &'static str = Memory::NAME;
     type Undo = Copies;
     type Log = ValueLog;
+}
+
+/// [`Memory`] with the command log: the same on the command line, told apart by `--log`.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryCommandLogged;
+impl MemoryProfile for MemoryCommandLogged {
+    const NAME: &'static str = Memory::NAME;
+    type Undo = Copies;
+    type Log = CommandLog;
 }
 
 /// The components a paged store is built of.

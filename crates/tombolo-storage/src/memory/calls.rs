@@ -71,8 +71,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if let State::Poisoned(reason) = self.state {
             return Err(Error::Poisoned { reason });
         }
-        if let Some(bytes_max) = self.log.excess() {
-            return Err(Error::LogTooLong { bytes_max: bytes_max as u64 });
+        if let Some(refusal) = self.log.refusal() {
+            return Err(refusal);
         }
         let (tables, values) = (&mut self.tables, &mut self.values);
         self.undo.finish(|change| Self::give_back(tables, values, change));

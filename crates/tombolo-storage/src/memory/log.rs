@@ -1,12 +1,16 @@
 //! The place where durability attaches: what a memory store tells of every change.
 //!
 //! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
-//! (TPK-8) in a buffer that the owner takes once per batch. Calls come in execution order, after the
+//! (TPK-8) in a buffer that the owner takes once per batch;
+//! [`CommandLog`](crate::command_log::CommandLog) gathers commands. Calls come in execution order, after the
 //! change, and are inlined.
 //!
 //! Not here: what a record looks like (`value_log/record.rs`), groups and files
 //! (`value_log/writer.rs`).
 
+use crate::command_log::ProcedureNumber;
+use crate::command_log::record::VALUES_BYTES_MAX;
+use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
 use crate::schema::TableDef;
 use crate::value_log::definition;
@@ -31,8 +35,27 @@ pub trait Log: Default + 'static {
     fn created(&mut self, table: u32, row: u32, fixed: &[u8]);
     /// A row was deleted.
     fn deleted(&mut self, table: u32, row: u32);
-    /// The most bytes the open transaction may log, if it has logged more: it must not commit.
-    fn excess(&self) -> Option<usize>;
+    /// A procedure got a number. Only a log of commands keeps that.
+    fn procedure_defined(&mut self, number: ProcedureNumber, version: u32, name: &str) {
+        let _ = (number, version, name);
+    }
+    /// The next transaction is `procedure`, with the arguments that `encode` writes into at most
+    /// `bytes_max` bytes; it answers how many they are. Only a log of commands calls it.
+    ///
+    /// # Errors
+    /// `LogTooLong`.
+    #[inline(always)]
+    fn command(
+        &mut self,
+        procedure: ProcedureNumber,
+        bytes_max: usize,
+        encode: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<()> {
+        let _ = (procedure, bytes_max, encode);
+        Ok(())
+    }
+    /// Why the open transaction must not commit, if it must not.
+    fn refusal(&self) -> Option<Error>;
     /// The transaction's changes stand.
     fn committed(&mut self);
     /// The transaction's changes were taken back.
@@ -62,7 +85,7 @@ impl Log for NoLog {
     #[inline(always)]
     fn deleted(&mut self, _: u32, _: u32) {}
     #[inline(always)]
-    fn excess(&self) -> Option<usize> {
+    fn refusal(&self) -> Option<Error> {
         None
     }
     #[inline(always)]
@@ -123,9 +146,10 @@ impl Log for ValueLog {
     }
 
     #[inline(always)]
-    fn excess(&self) -> Option<usize> {
+    fn refusal(&self) -> Option<Error> {
         let bytes_max = self.transaction_bytes_max;
-        if self.records.open_bytes() > bytes_max { Some(bytes_max) } else { None }
+        let is_long = self.records.open_bytes() > bytes_max;
+        if is_long { Some(Error::LogTooLong { bytes_max: bytes_max as u64 }) } else { None }
     }
 
     #[inline(always)]
@@ -149,7 +173,7 @@ impl Log for ValueLog {
     }
 
     fn set_transaction_bytes_max(&mut self, bytes: usize) {
-        // The length of a transaction is kept in 32 bits.
-        self.transaction_bytes_max = bytes.min(u32::MAX as usize);
+        // The length of a transaction is kept in 30 bits, in a command log too.
+        self.transaction_bytes_max = bytes.min(VALUES_BYTES_MAX);
     }
 }

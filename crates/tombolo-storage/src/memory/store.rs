@@ -23,6 +23,7 @@ use super::region::RegionError;
 use super::slab::Slab;
 use super::undo::{Change, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
+use crate::command_log::ProcedureNumber;
 use crate::error::{Error, Result};
 use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
@@ -162,6 +163,55 @@ impl<P: MemoryProfile> MemoryStore<P> {
             State::Reading | State::Writing => panic!("the log is taken between transactions"),
         }
         self.log.take(into);
+    }
+
+    /// Says that the next transaction is `procedure`, with the arguments that `encode` writes into
+    /// at most `bytes_max` bytes; it answers how many they are. Needed where the log holds commands
+    /// ([`MemoryCommandLogged`](crate::profile::MemoryCommandLogged)); elsewhere nothing happens.
+    ///
+    /// # Errors
+    /// `LogTooLong`.
+    ///
+    /// # Panics
+    /// When `encode` answers more than `bytes_max`.
+    #[inline(always)]
+    pub fn command(
+        &mut self,
+        procedure: ProcedureNumber,
+        bytes_max: usize,
+        encode: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<()> {
+        debug_assert_ne!(self.state, State::Writing, "a command is named before it runs");
+        self.log.command(procedure, bytes_max, encode)
+    }
+
+    /// Says in the log, if it holds commands, what `number` stands for from now on.
+    ///
+    /// # Panics
+    /// When the name has no byte or more than 255.
+    pub fn define_procedure(&mut self, number: ProcedureNumber, version: u32, name: &str) {
+        self.log.procedure_defined(number, version, name);
+    }
+
+    /// The same rows and indexes with other components: what was loaded with one log goes on with
+    /// another. From here on, the same commands put new rows into the same slots as in a store that
+    /// was replayed up to here.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    ///
+    /// # Panics
+    /// Within a transaction, or when what was logged has not been taken.
+    pub fn with_profile<Q: MemoryProfile>(self) -> Result<MemoryStore<Q>> {
+        if let State::Poisoned(reason) = self.state {
+            return Err(Error::Poisoned { reason });
+        }
+        assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
+        assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
+        let Self { mut tables, indexes, values, schema, limits, .. } = self;
+        tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
+        let empty = MemoryStore::new(limits);
+        Ok(MemoryStore { tables, indexes, values, schema, ..empty })
     }
 
     /// How many bytes [`MemoryStore::take_log`] would take.

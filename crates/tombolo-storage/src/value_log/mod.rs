@@ -36,4 +36,4 @@ pub use writer::{LOCK_FILE, LogWriter};
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests;
+pub(crate) mod tests;

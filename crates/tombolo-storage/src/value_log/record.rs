@@ -250,6 +250,18 @@ impl RecordWriter {
         self.bytes.resize(end.next_power_of_two().max(64 << 10), 0);
     }
 
+    /// Lets `fill` write into the next `bytes_max` bytes; it answers how many it wrote.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, bytes_max: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
+        let (at, end) = (self.at, self.at + bytes_max);
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+        let written = fill(&mut self.bytes[at..end]);
+        assert!(written <= bytes_max, "more bytes were written than there was room for");
+        self.at = at + written;
+    }
+
     /// Bytes of the open transaction's records.
     #[inline(always)]
     pub(crate) fn open_bytes(&self) -> usize {
@@ -260,11 +272,16 @@ impl RecordWriter {
     #[inline(always)]
     pub(crate) fn commit(&mut self) {
         let length = self.open_bytes();
-        if length == 0 {
-            return;
+        if length > 0 {
+            self.commit_as(0);
         }
-        self.bytes[self.mark..self.mark + LENGTH_BYTES]
-            .copy_from_slice(&(length as u32).to_le_bytes());
+    }
+
+    /// The same, whether there are records or not; `word` is joined with their length.
+    #[inline(always)]
+    pub(crate) fn commit_as(&mut self, word: u32) {
+        let word = word | self.open_bytes() as u32;
+        self.bytes[self.mark..self.mark + LENGTH_BYTES].copy_from_slice(&word.to_le_bytes());
         self.transactions += 1;
         self.mark = self.at;
         self.at += LENGTH_BYTES;
@@ -334,6 +351,11 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Those in `bytes`, which begin at `at` of what errors count from.
+    pub(crate) const fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { rest: bytes, at }
+    }
+
     fn decode(&self) -> Option<(Record<'a>, &'a [u8])> {
         let (word, rest) = self.rest.split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(*word);

@@ -27,7 +27,7 @@ use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
-use crate::value_log::{GroupNumber, Record, Replay, Transactions, definition};
+use crate::value_log::{GroupNumber, Record, Records, Replay, Transactions, definition};
 
 /// Rows of some of the tables of a log, as far as it was replayed.
 #[derive(Debug)]
@@ -81,14 +81,23 @@ impl ReplayPart {
     /// What is wrong with a record, or that there is no memory, in words.
     pub fn apply(&mut self, transactions: &[u8]) -> Result<(), String> {
         for records in Transactions::new(transactions) {
-            let records = records.map_err(|error| error.to_string())?;
-            // The rows are asked for together, so that memory is waited for once and not for each.
-            for record in records.clone().flatten() {
-                self.prefetch(record);
-            }
-            for record in records {
-                self.apply_record(record.map_err(|error| error.to_string())?)?;
-            }
+            self.apply_transaction(records.map_err(|error| error.to_string())?)?;
+        }
+        Ok(())
+    }
+
+    /// Replays the records of one transaction, as [`ReplayPart::apply`] does.
+    ///
+    /// # Errors
+    /// As [`ReplayPart::apply`].
+    #[inline]
+    pub fn apply_transaction(&mut self, records: Records<'_>) -> Result<(), String> {
+        // The rows are asked for together, so that memory is waited for once and not for each.
+        for record in records.clone().flatten() {
+            self.prefetch(record);
+        }
+        for record in records {
+            self.apply_record(record.map_err(|error| error.to_string())?)?;
         }
         Ok(())
     }
@@ -337,4 +346,4 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests;
+pub(crate) mod tests;

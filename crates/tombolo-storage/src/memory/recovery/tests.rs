@@ -49,7 +49,7 @@ fn table(name: &'static str, indexes: [&'static str; 5]) -> TableDef {
     }
 }
 
-fn tables() -> [TableDef; 3] {
+pub(crate) fn tables() -> [TableDef; 3] {
     let plain = TableDef {
         name: "plain".into(),
         columns: vec![column("n", SqlType::BigInt, None)],
@@ -76,7 +76,7 @@ fn logged() -> Logged {
 }
 
 /// All rows as text, with the slots they lie in.
-fn rows(store: &mut Logged) -> Vec<String> {
+pub(crate) fn rows<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Vec<String> {
     let mut lines = Vec::new();
     for position in 0..store.schema().tables.len() {
         let table = DynamicTable::new(store.schema(), position);
@@ -117,7 +117,12 @@ fn work(store: &mut Logged, random: &mut Random, transactions: usize) {
     }
 }
 
-fn change(store: &mut Logged, table: &DynamicTable, random: &mut Random) {
+/// One change of a random row, or none where it would be a duplicate.
+pub(crate) fn change<P: MemoryProfile>(
+    store: &mut MemoryStore<P>,
+    table: &DynamicTable,
+    random: &mut Random,
+) {
     let mut text = |length| "tombolo ".repeat(1 + random.below(length) as usize / 8);
     let (name, note, blob) = (text(32), text(300), text(3_000));
     let id = random.below(300) as i64;

@@ -36,7 +36,7 @@ struct State {
 
 /// See the module's head. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CrashDisk(Arc<Mutex<State>>);
+pub(crate) struct CrashDisk(Arc<Mutex<State>>);
 
 fn error(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
     DiskError::new(operation, name, None, &kind.into())
@@ -44,17 +44,17 @@ fn error(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
 
 impl CrashDisk {
     /// Lets every call but the next `calls` fail.
-    pub(super) fn fail_after(&self, calls: Option<u64>) {
+    pub(crate) fn fail_after(&self, calls: Option<u64>) {
         self.0.lock().calls_left = calls;
     }
 
     /// Calls made so far.
-    pub(super) fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.0.lock().calls
     }
 
     /// What is found after the end of the process: everything, but nothing more of it is durable.
-    pub(super) fn kill(&self) -> Self {
+    pub(crate) fn kill(&self) -> Self {
         let copy = |files: &BTreeMap<String, Shared>| -> BTreeMap<String, Shared> {
             let unlocked = |content: &Shared| {
                 let content = Content { locked: false, ..content.lock().clone() };
@@ -74,7 +74,7 @@ impl CrashDisk {
     }
 
     /// What is found when the power is back.
-    pub(super) fn crash(&self, random: &mut Random) -> Self {
+    pub(crate) fn crash(&self, random: &mut Random) -> Self {
         let state = self.0.lock();
         let mut files = BTreeMap::new();
         let gone = state.durable_files.iter().filter(|(name, _)| !state.files.contains_key(*name));

@@ -2,7 +2,7 @@
 //!
 //! Here: what the tests share.
 
-mod crash_disk;
+pub(crate) mod crash_disk;
 mod damage;
 mod model;
 mod space;
