@@ -31,6 +31,7 @@
 //! (`clock`, `threads`, `rng`) are the only ways to time, concurrency and chance.
 
 pub mod clock;
+pub mod command_log;
 pub mod pipeline;
 pub mod procedure;
 pub mod rng;
