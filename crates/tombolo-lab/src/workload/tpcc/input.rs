@@ -88,6 +88,22 @@ impl NewOrderInput {
         &self.line_array[..usize::from(self.line_count)]
     }
 
+    /// An order of these lines.
+    ///
+    /// # Panics
+    /// When there are more than 15.
+    pub(super) fn of_lines(
+        entry_d: i64,
+        w_id: i32,
+        d_id: i16,
+        c_id: i32,
+        lines: &[LineInput],
+    ) -> Self {
+        let mut line_array = [LineInput::default(); ORDER_LINES_MAX as usize];
+        line_array[..lines.len()].copy_from_slice(lines);
+        Self { entry_d, w_id, c_id, d_id, line_count: lines.len() as u8, line_array }
+    }
+
     /// Replaces the item of the line at `place`.
     #[cfg(test)]
     pub(super) fn set_item(&mut self, place: usize, i_id: i32) {

@@ -3,13 +3,14 @@
 //!
 //! # Map
 //! [`rows`] names the nine tables' columns; [`load`] generates the initial database; [`input`]
-//! generates transaction inputs; [`nurand`] is the specification's skewed random number with its
-//! constants of a run; [`text`] holds and generates the strings.
+//! generates transaction inputs, [`arguments`] makes bytes of them; [`nurand`] is the specification's
+//! skewed random number with its constants of a run; [`text`] holds and generates the strings.
 //!
 //! # Invariants
 //! Every value that ends in a row is a function of the seed and of a transaction's input: nothing
 //! here reads a clock, and all randomness comes from the seeded door `tombolo_engine::rng`.
 
+pub mod arguments;
 pub mod checks;
 pub mod error;
 pub mod fill;
