@@ -68,8 +68,10 @@ pub fn recover(
     let found = value_log::recover(disk, settings, options, &mut again, progress)?;
     let value_log::Recovered { writer, groups, cut, .. } = found;
     let commands = again.commands;
-    let (mut store, defined) =
-        again.finish().map_err(|what| LogFailure::Replay { group: writer.newest(), what })?;
+    let Again { state: State::Running(store), defined, .. } = again else {
+        return Err(LogFailure::Replay { group: again.group, what: NO_STORE.to_owned() });
+    };
+    let mut store = *store;
     let numbers = procedures.define_rest(&mut store, &defined)?;
     Ok(Recovered { store, writer, numbers, groups, commands, cut })
 }
@@ -92,7 +94,8 @@ struct Again<'p> {
     /// By number: the position among the registered, and the procedure once it was called.
     defined: Vec<usize>,
     bound: Vec<Option<Box<dyn Run>>>,
-    /// The procedure at hand.
+    /// The group and the procedure at hand.
+    group: GroupNumber,
     current: usize,
     commands: u64,
     /// Takes what the store logs meanwhile.
@@ -107,6 +110,7 @@ impl<'p> Again<'p> {
             state: State::Loading(Box::new(ReplayPart::new(0, 1, limits))),
             defined: Vec::new(),
             bound: Vec::new(),
+            group: 0,
             current: 0,
             commands: 0,
             waste: LogBuffer::new(),
@@ -225,22 +229,19 @@ impl<'p> Again<'p> {
              procedure was registered under that name and version"
         ))
     }
-
-    fn finish(mut self) -> Result<(CommandStore, Vec<usize>), String> {
-        self.begin_running()?;
-        match self.state {
-            State::Running(store) => Ok((*store, self.defined)),
-            _ => Err(NO_STORE.to_owned()),
-        }
-    }
 }
 
 impl Replay for Again<'_> {
-    fn replay(&mut self, _: GroupNumber, records: &[u8]) -> Result<(), String> {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.group = group;
         // Once per group: what panics is the procedure at hand.
         match catch_unwind(AssertUnwindSafe(|| self.run_group(records))) {
             Ok(ran) => ran,
             Err(panic) => Err(self.differs(&format!("panics: {}", panic_message(&*panic)))),
         }
+    }
+    /// A log without commands becomes a store here, before anything is cut off.
+    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+        self.begin_running().map_err(|what| (self.group, what))
     }
 }

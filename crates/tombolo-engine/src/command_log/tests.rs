@@ -137,6 +137,7 @@ impl Procedure for Moody {
 
 const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Command,
+    salt: 77,
     segment_bytes: 64 << 10,
     block_bytes: 4096,
     segments_ahead: 1,

@@ -21,6 +21,7 @@ type Commanded = MemoryStore<MemoryCommandLogged>;
 
 const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Command,
+    salt: 0x5eed_5a17,
     segment_bytes: 64 << 10,
     block_bytes: 512,
     segments_ahead: 1,
