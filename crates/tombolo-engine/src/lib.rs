@@ -10,7 +10,8 @@
 //!    reserves room in the log for a batch before its first transaction runs. It may let the
 //!    executor find the rows of several transactions ahead ([`pipeline::Executor::locate`]).
 //! 4. [`pipeline::Executor::execute`] runs the batch: each request is a transaction of its own.
-//!    [`procedure::Procedure::call`] is given the store and the input.
+//!    [`procedure::Procedure::call`] is given the store and the input; where the log holds commands,
+//!    [`command_log::call`] names the procedure first.
 //! 5. [`transaction::execute`] begins a transaction on the store and opens its reading phase.
 //! 6. The procedure looks keys up and pins rows ([`transaction::Reading`]); it may abort, which
 //!    undoes nothing.

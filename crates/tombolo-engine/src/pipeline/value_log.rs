@@ -1,4 +1,5 @@
-//! The value log as the pipeline's log: storage's `LogWriter` behind [`GroupLog`].
+//! The value log as the pipeline's log: storage's `LogWriter` behind [`GroupLog`]. A log of commands
+//! is the same one with other records, which nothing here reads.
 //!
 //! Room: a batch is charged what it may take on disk however it is grouped, and only what lies in
 //! segments that are ready counts as room, so that an executed batch always finds some. Segments
@@ -28,7 +29,7 @@ impl Records for LogBuffer {
     }
 }
 
-/// A value log that takes groups.
+/// A value log, or one of commands, that takes groups.
 #[derive(Debug)]
 pub struct ValueLogGroups {
     writer: LogWriter,
