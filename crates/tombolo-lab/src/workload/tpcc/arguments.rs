@@ -6,10 +6,12 @@
 //!
 //! | input | bytes |
 //! |---|---|
-//! | New Order | time; warehouse; customer; district; 1 byte: lines, +16 if all are supplied at home; then each line |
-//! | line | 16 × item + quantity, or + 15 and what the quantity is more than 15; its warehouse, if not all are at home |
-//! | Payment | time; amount; warehouse; district; 1 byte: +1 not at home, +2 by name; the customer's warehouse and district, if not at home; customer |
-//! | Order Status | warehouse; district; 1 byte: +2 by name; customer |
+//! | New Order | time; warehouse; customer; district; shape; then each line |
+//! | shape | 1 byte: lines, +16 if all are supplied at home |
+//! | line | 16 × item + quantity, or + 15 and how much more it is; its warehouse, if not all are at home |
+//! | Payment | time; amount; warehouse; district; flags; if +1, the customer's warehouse and district; customer |
+//! | Order Status | warehouse; district; flags; customer |
+//! | flags | 1 byte: +1 not at home, +2 customer by name |
 //! | Delivery | time; warehouse; carrier |
 //! | Stock Level | warehouse; district; threshold |
 //! | customer | number; or 1 byte of length and the last name |
