@@ -223,12 +223,12 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     fn waits_for_room(&mut self, room_until: u64) -> bool {
         let Some(log) = &self.log else { return false };
         let log_bytes = self.executor.log_bytes_max(&self.calls[self.done].request);
-        if log_bytes > log.group_bytes_max || self.shared.room_is_all() {
+        if log_bytes > log.group_bytes_max || self.shared.room_is_all(log.charged) {
             return false;
         }
         self.shared.set_starving();
         // The last look: who made room before it was asked does not wake this stage.
-        self.is_fed = self.shared.room_until() > room_until || self.shared.room_is_all();
+        self.is_fed = self.shared.room_until() > room_until || self.shared.room_is_all(log.charged);
         log.queue.wake();
         true
     }

@@ -389,7 +389,10 @@ impl<A, B: Records> Logging<A, B> {
     fn publish_room(&mut self) {
         let room = unreserved(&mut *self.parts.log);
         let room_until = self.charged.saturating_add(room.bytes);
-        self.parts.shared.set_room(room, self.charged);
+        // What waits for a full log to take it gives nothing back.
+        let is_stalled = self.stalled_until_ns.is_some();
+        let accounted = if is_stalled { u64::MAX } else { self.charged };
+        self.parts.shared.set_room(room, self.charged, accounted);
         if room_until > self.room_until || room.is_all {
             self.feed();
         }

@@ -19,6 +19,8 @@ pub(super) struct Shared<A> {
     room_until: AtomicU64,
     /// Whether that is all the room there will be before somebody makes some.
     room_is_all: AtomicBool,
+    /// Up to which charge the room that was told of is what was really left.
+    room_accounted: AtomicU64,
     /// Whether the execution stage waits for room.
     is_starving: AtomicBool,
     poison: OnceLock<Arc<str>>,
@@ -32,6 +34,7 @@ impl<A> Shared<A> {
             durable: AtomicU64::new(0),
             room_until: AtomicU64::new(room.bytes),
             room_is_all: AtomicBool::new(room.is_all),
+            room_accounted: AtomicU64::new(0),
             is_starving: AtomicBool::new(false),
             poison: OnceLock::new(),
             callers: Callers::new(),
@@ -53,14 +56,20 @@ impl<A> Shared<A> {
         self.room_until.load(Ordering::SeqCst) // see `set_starving`
     }
 
-    pub(super) fn set_room(&self, room: Room, charged: u64) {
+    /// `accounted` is the charge up to which `room` says what is really left: behind it lies what
+    /// was promised and not written yet, of which most comes back.
+    pub(super) fn set_room(&self, room: Room, charged: u64, accounted: u64) {
         self.room_is_all.store(room.is_all, Ordering::SeqCst);
+        self.room_accounted.store(accounted, Ordering::SeqCst);
         self.room_until.store(charged.saturating_add(room.bytes), Ordering::SeqCst);
     }
 
-    /// Whether there is no use in waiting for more room.
-    pub(super) fn room_is_all(&self) -> bool {
-        self.room_is_all.load(Ordering::SeqCst)
+    /// Whether there is no use in waiting for more room, when this much was charged.
+    pub(super) fn room_is_all(&self, charged: u64) -> bool {
+        // In this order, the opposite of `set_room`'s: what is said of the room is then no older
+        // than what was accounted for.
+        self.room_accounted.load(Ordering::SeqCst) >= charged
+            && self.room_is_all.load(Ordering::SeqCst)
     }
 
     /// The execution stage is about to wait for room, unless it finds some in a last look after

@@ -62,6 +62,20 @@ fn a_batch_is_executed_as_far_as_there_is_room() {
     assert_eq!(replies, expected);
 }
 
+/// Charged one by one, three writes do not fit; written together, two leave room for the third.
+#[test]
+fn room_that_comes_back_is_waited_for() {
+    let mut world = world(2);
+    world.log.with(|medium| medium.room = room(3) - OVERHEAD);
+    world.step(Logging);
+    for tag in 1..=3 {
+        world.submit(tag, Ask::Add(7, 1), Group);
+        world.execute();
+    }
+    world.settle();
+    assert_eq!(world.replies(), [durable(1, 1), durable(2, 2), durable(3, 3)]);
+}
+
 #[test]
 fn writing_resumes_when_there_is_room() {
     let mut world = world(1);
