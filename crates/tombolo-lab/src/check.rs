@@ -1,10 +1,10 @@
 //! `check`: every condition and structure of a database in a directory is verified.
 //!
-//! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows come back
-//! through the store's dynamic path, so types, ranges and unique keys are verified on the way; then
-//! come the twelve conditions, the indexes and the slabs. Files are opened as they are
-//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks one condition in the loaded or opened
-//! copy, to prove that its check, and no other, notices.
+//! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows
+//! come back through the store's dynamic path, so types, ranges and unique keys are verified on the
+//! way; then come the twelve conditions, the indexes and the slabs. Files are opened as they are
+//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks
+//! one condition in the loaded or opened copy, to prove that its check, and no other, notices.
 //!
 //! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
 

@@ -11,7 +11,8 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: use run, check, settings, compare, demo, dissect, paper, report",
+        "there is no command serve: use run, check, inspect, recover, settings, compare, demo, dissect, \
+         paper, report",
     );
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
@@ -20,6 +21,11 @@ fn commands_and_flags_that_do_not_exist() {
     refused("run tpcc again", 2, "has no argument again");
     refused("run", 2, "tombolo run needs");
     refused("check", 2, "tombolo check needs");
+    refused("recover", 2, "tombolo recover needs");
+    refused("inspect", 2, "tombolo inspect needs");
+    refused("recover no-such-directory", 2, "no-such-directory");
+    refused("inspect src", 2, "holds no database of profile memory");
+    refused("recover src", 2, "holds no database of profile memory");
     refused("compare tpcc", 2, "tombolo compare needs");
     refused("run tpcc --warehouses", 2, "see tombolo run --help");
     refused("run tpcc --json=yes", 2, "see tombolo run --help");

@@ -9,6 +9,7 @@ pub mod check;
 pub mod demo;
 pub mod dissection;
 pub mod html;
+pub mod recovery;
 pub mod run;
 pub mod terminal;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tombolo_engine::settings::Setting;
 use tombolo_lab::check;
+use tombolo_lab::dump_files::DumpDirectory;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::check::CheckResult;
@@ -12,7 +13,7 @@ use tombolo_lab::report::{Header, terminal};
 use super::BUILD;
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// A check has none of its own.
 #[derive(Clone, Debug)]
@@ -27,7 +28,8 @@ Examples:
   tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/
   tombolo check dump/
   tombolo check dump/ --tamper c05      must fail, and only in c05
-  tombolo run tpcc --profile conventional --data data/ --transactions 10k && tombolo check data/";
+  tombolo run tpcc --profile conventional --data data/ --transactions 10k && tombolo check data/
+  tombolo check data/ --dump rows/      write its rows as text too";
 
 /// Verify a database that run --dump or run --data wrote; the directory is never changed
 #[derive(Debug, clap::Args)]
@@ -38,6 +40,9 @@ pub(super) struct Arguments {
     /// Break this condition (c01 to c12) in a copy first: exactly that check must fail
     #[arg(long, value_name = "CHECK")]
     tamper: Option<String>,
+    /// Write all rows into this directory, as TABLE.copy
+    #[arg(long, value_name = "DIR")]
+    dump: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<NoSettings>,
 }
@@ -45,7 +50,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let tamper = arguments.tamper.as_deref();
-    let checked = check::check(&arguments.directory, tamper, None, &mut Bar::default())?;
+    let dump = arguments.dump.clone().map(|path| DumpDirectory::create(path, "--dump"));
+    let dump = dump.transpose()?;
+    let checked = check::check(&arguments.directory, tamper, dump.as_ref(), &mut Bar::default())?;
+    if let Some(notice) = &checked.notice {
+        output::complain(&format!("notice: {notice}"));
+    }
     let result = CheckResult::new(
         Header::new("check", BUILD, &settings, &Host::read()),
         arguments.directory.display().to_string(),

@@ -8,7 +8,9 @@ mod compare;
 mod count;
 mod demo;
 mod dissect;
+mod inspect;
 mod paper;
+mod recover;
 mod report;
 mod run;
 mod settings;
@@ -40,6 +42,8 @@ pub(crate) struct Cli {
 enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
+    Inspect(inspect::Arguments),
+    Recover(recover::Arguments),
     Settings(settings::Arguments),
     Compare(compare::Arguments),
     Demo(demo::Arguments),
@@ -55,6 +59,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
         Command::Settings(arguments) => settings::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

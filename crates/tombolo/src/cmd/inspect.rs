@@ -1,0 +1,44 @@
+//! `tombolo inspect`: what is in the files of a directory.
+
+use std::path::PathBuf;
+
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::inspect;
+use tombolo_lab::report::Header;
+use tombolo_lab::report::recovery::InspectResult;
+
+use super::BUILD;
+use super::check::NoSettings;
+use crate::bar::Bar;
+use crate::flags::Flags;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo inspect data/            segments, groups, transactions, records of every table
+  tombolo inspect data/ --json     the same for scripts";
+
+/// Show what is in the files of a database that run --data wrote with profile memory
+///
+/// Nothing is changed; damage is shown with file, offset and group. What the rows mean is verified by
+/// tombolo check.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The database's directory
+    directory: PathBuf,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.flags.settings()?;
+    let found = inspect::inspect(&arguments.directory, &mut Bar::default())?;
+    let header = Header::new("inspect", BUILD, &settings, &Host::read());
+    let directory = arguments.directory.display().to_string();
+    let result = InspectResult::new(header, directory, &found);
+    Output::new(arguments.flags.json).result(&result, InspectResult::text)?;
+    let damage = result.damage.first();
+    damage.map_or(Ok(()), |damage| Err(Failure::check(damage.what.clone())))
+}
