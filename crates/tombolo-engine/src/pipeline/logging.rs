@@ -428,7 +428,9 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
             return Step::IdleUntil(Some(until_ns));
         }
         let is_large = self.group.bytes >= self.group_bytes_max;
-        let is_due = is_large || !is_open || self.group.is_due(now_ns, &self.parts.policy);
+        // Nothing more comes while the execution stage waits for what a flush gives back.
+        let is_full = is_large || self.parts.shared.is_starving();
+        let is_due = is_full || !is_open || self.group.is_due(now_ns, &self.parts.policy);
         if !self.group.is_empty() && is_due {
             self.flush(is_open);
             self.publish_room();

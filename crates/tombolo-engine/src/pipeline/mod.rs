@@ -72,8 +72,9 @@ pub use value_log::ValueLogGroups;
 pub enum Step {
     /// Work; there may be more.
     Progress,
-    /// Nothing: there is no work before something arrives or this time, on the clock of the
-    /// steps, has come.
+    /// No work is left: there is none before something arrives or this time, on the clock of the
+    /// steps, has come. What the stage had held back it may have handed on in this step, and then
+    /// it has woken whoever waits for that.
     IdleUntil(Option<u64>),
     /// Nothing, and there never will be: the pipeline is closed and this stage is empty.
     Ended,

@@ -79,6 +79,11 @@ impl<A> Shared<A> {
         self.is_starving.store(true, Ordering::SeqCst);
     }
 
+    /// Whether the execution stage waits for room.
+    pub(super) fn is_starving(&self) -> bool {
+        self.is_starving.load(Ordering::SeqCst)
+    }
+
     /// Whether the execution stage waited for room; whoever asks wakes it.
     pub(super) fn take_starving(&self) -> bool {
         self.is_starving.load(Ordering::SeqCst) && self.is_starving.swap(false, Ordering::SeqCst)

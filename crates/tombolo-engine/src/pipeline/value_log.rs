@@ -7,7 +7,9 @@
 //!
 //! Not here: groups, segments, recovery (storage `value_log/`).
 
-use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter, NoRoom, Preparer, Space};
+use tombolo_storage::value_log::{
+    GroupNumber, LogBuffer, LogFailure, LogWriter, NoRoom, Preparer, Space,
+};
 
 use super::log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 
@@ -42,6 +44,22 @@ impl ValueLogGroups {
     pub fn new(writer: LogWriter) -> Self {
         let (space, preparer) = (writer.space(), writer.preparer());
         Self { writer, space, preparer }
+    }
+
+    /// The newest group written, durable or not.
+    pub fn newest(&self) -> GroupNumber {
+        self.writer.newest()
+    }
+
+    /// The newest group known to be durable.
+    pub fn durable(&self) -> GroupNumber {
+        self.writer.durable()
+    }
+
+    /// Gives segments back that hold no group from this one on; says how many. Nobody may ask for
+    /// an older group again.
+    pub fn release_before(&mut self, group: GroupNumber) -> usize {
+        self.writer.release_before(group)
     }
 
     /// The log, once the pipeline has given it back.
@@ -88,7 +106,10 @@ impl GroupLog for ValueLogGroups {
     }
 
     fn group_bytes_max(&self) -> u64 {
-        GROUP_BYTES_MAX
+        // What never fits into the segments kept ready is too large; the log is not full then. One
+        // batch's overhead is kept for a seal.
+        let room = self.space.ahead_bytes().saturating_sub(self.cost().per_batch);
+        GROUP_BYTES_MAX.min(self.cost().fitting(room)).max(1)
     }
 
     fn cost(&self) -> Cost {

@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// The most bytes on the disk that groups with `bytes` bytes of records take together.
+    /// The most bytes on the disk that groups with `bytes` bytes of records, or fewer, take together.
     fn cost(&self, bytes: u64) -> u64 {
         let header = HEADER_BYTES as u64;
         let block = self.block_bytes.load(Ordering::Relaxed);
@@ -79,9 +79,10 @@ impl Shared {
             // One group, and the end of a segment that has no room for it.
             return 2 * (bytes + header).next_multiple_of(block);
         }
-        // A run of groups fills every segment it crosses but the first and the last.
+        // A run of groups fills every segment it crosses but the first and the last. If fewer bytes
+        // are written in the end, they may be the longest single group.
         let groups = 2 + bytes / (self.capacity - header);
-        (bytes + groups * header).next_multiple_of(block)
+        (bytes + groups * header).next_multiple_of(block).max(2 * self.capacity)
     }
 
     /// Counts the room for groups in `segment` from `at` on as available.
@@ -235,6 +236,12 @@ impl Space {
     /// header, what fills the last block up, and the end of a segment that had no room for them.
     pub fn cost_bytes(&self, bytes: u64) -> u64 {
         self.0.cost(bytes)
+    }
+
+    /// Bytes on the disk that the segments kept ready have for groups: what can be had in any case,
+    /// wherever in its segment the newest group ends.
+    pub fn ahead_bytes(&self) -> u64 {
+        self.0.capacity.saturating_mul(self.0.settings.segments_ahead as u64)
     }
 
     /// Bytes on the disk that are neither used nor promised.

@@ -91,6 +91,24 @@ fn writing_resumes_when_there_is_room() {
     assert_eq!(world.replies(), [durable(3, 2)]);
 }
 
+/// Four batches are charged one by one and take less together: the fifth waits for that, and the
+/// sixth for nothing.
+#[test]
+fn what_a_flush_gives_back_is_waited_for() {
+    let mut world = world(4);
+    for tag in 1..=6 {
+        world.submit(tag, Ask::Add(7, 1), Group);
+        world.execute();
+    }
+    assert_eq!(world.step(Execution), Step::IdleUntil(None));
+    assert_eq!(world.replies(), []);
+    world.settle();
+    let mut replies = world.replies();
+    replies.sort_by_key(|reply| reply.0);
+    let durable = (1..=5).map(|tag| durable(tag, tag));
+    assert_eq!(replies, durable.chain([(6, FULL)]).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_transaction_no_group_holds_is_refused() {
     let mut world = World::new(options());
@@ -218,7 +236,8 @@ fn a_thread_that_waits_for_room_is_woken() {
             builder.log(Box::new(log.clone())).start(Arc::new(crate::clock::SystemClock::new()));
         let mut caller = pipeline.caller(1);
         for n in 1..200 {
-            log.with(|medium| medium.making = 16 + OVERHEAD);
+            // For the call, and for a seal: a slow machine is idle long enough for one.
+            log.with(|medium| medium.making = 16 + 2 * OVERHEAD);
             assert_eq!(caller.call(Ask::Add(7, 1), Group), Reply::Durable(Ok(n)));
         }
     }

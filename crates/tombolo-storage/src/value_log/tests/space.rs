@@ -31,6 +31,25 @@ fn a_full_disk_refuses_before_anything_is_written() {
     assert_eq!(again.cut, None);
 }
 
+/// Longer than one segment was promised, and then it was less: one group, and the end of a segment
+/// that had no room for it.
+#[test]
+fn a_promise_is_enough_for_less() {
+    let capacity = SETTINGS.segment_bytes - 8192;
+    for filled in [400, 2_000, 5_000] {
+        for bytes in (500..capacity - 64).step_by(300) {
+            let disk = MemDisk::new();
+            let settings = LogSettings { segments_ahead: 3, ..SETTINGS };
+            let mut writer = LogWriter::create(Arc::new(disk), settings).unwrap();
+            while writer.preparer().prepare().unwrap() {}
+            writer.append_group(&[&vec![1; filled]], 1, None).unwrap();
+            let reservation = writer.space().reserve(capacity + 1).unwrap();
+            let records = vec![2; bytes as usize];
+            writer.append_group(&[&records], 1, Some(reservation)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_limit_refuses_until_segments_are_released() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
