@@ -42,11 +42,13 @@ pub enum FaultKind {
     ReadFailed,
     /// A read ended early once.
     ReadShort,
+    /// One bit was flipped in a copy of what was just recovered, to see what comes of it.
+    RotRehearsed,
 }
 
 impl FaultKind {
     /// All of them, in the order they are reported.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Crash,
         Self::CrashInRecovery,
         Self::SectorLost,
@@ -64,6 +66,7 @@ impl FaultKind {
         Self::Rot,
         Self::ReadFailed,
         Self::ReadShort,
+        Self::RotRehearsed,
     ];
 
     /// Its name in reports.
@@ -86,6 +89,7 @@ impl FaultKind {
             Self::Rot => "rot",
             Self::ReadFailed => "read-failed",
             Self::ReadShort => "read-short",
+            Self::RotRehearsed => "rot-rehearsed",
         }
     }
 
@@ -112,7 +116,13 @@ impl FaultCounts {
 
     /// Whether the medium broke a promise.
     pub fn any_broken_promise(&self) -> bool {
-        FaultKind::ALL.into_iter().any(|kind| kind.breaks_promise() && self.of(kind) > 0)
+        self.broke_promise_since(&Self::default())
+    }
+
+    /// Whether the medium broke a promise after these counts were `before`.
+    pub fn broke_promise_since(&self, before: &Self) -> bool {
+        let more = |kind: FaultKind| self.of(kind) > before.of(kind);
+        FaultKind::ALL.into_iter().any(|kind| kind.breaks_promise() && more(kind))
     }
 
     /// Adds another's counts to these.

@@ -34,6 +34,10 @@ use crate::fault::{FaultCounts, FaultKind, Faults, Survival, one_in};
 use crate::trace::{Trace, number_of};
 use content::{Arrival, Content};
 
+/// What somebody keeps elsewhere of a log, as a checkpoint would: groups by the number of the last
+/// one of their run, oldest first. Safe from every fault.
+pub type Archive = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
+
 /// What every call fails with once the machine has stopped.
 pub const CRASH: &str = "the simulated machine has stopped";
 
@@ -42,6 +46,7 @@ pub const CRASH: &str = "the simulated machine has stopped";
 pub struct FaultyDisk {
     state: Arc<Mutex<State>>,
     clock: SimClock,
+    archive: Archive,
 }
 
 #[derive(Clone, Debug)]
@@ -83,13 +88,26 @@ impl FaultyDisk {
             files: Vec::new(),
             capacity_bytes: None,
         };
-        Self { state: Arc::new(Mutex::new(state)), clock }
+        Self { state: Arc::new(Mutex::new(state)), clock, archive: Archive::default() }
     }
 
-    /// Another disk with the same bytes, faults and future.
+    /// Another disk with the same bytes, faults, future, and archive.
     pub fn copy(&self) -> Self {
-        let state = self.state.lock().clone();
-        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone() }
+        let (state, archive) = (self.state.lock().clone(), self.archive.clone());
+        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone(), archive }
+    }
+
+    /// What is kept elsewhere of what lies here.
+    pub fn archive(&self) -> Archive {
+        self.archive.clone()
+    }
+
+    /// Flips a bit of the medium and starts the machine again; says in which file, and where.
+    pub fn rot_now(&self) -> Option<(String, u64)> {
+        self.restart();
+        let place = self.state.lock().rot();
+        self.restart();
+        place
     }
 
     /// Lets the machine stop when `steps` more steps were taken; `None` calls it off.
@@ -105,6 +123,11 @@ impl FaultyDisk {
     /// Stops the machine between two steps.
     pub fn crash_now(&self) {
         self.state.lock().crashed = true;
+    }
+
+    /// Whether there is a file of this name.
+    pub fn holds(&self, name: &str) -> bool {
+        self.state.lock().entries.contains_key(name)
     }
 
     /// How many steps were taken so far.
@@ -130,6 +153,11 @@ impl FaultyDisk {
     /// Lets all files together be at most `bytes` long; `None` lifts the limit.
     pub fn set_capacity_bytes(&self, bytes: Option<u64>) {
         self.state.lock().capacity_bytes = bytes;
+    }
+
+    /// Whether all files together may not be longer than some limit.
+    pub fn is_limited(&self) -> bool {
+        self.state.lock().capacity_bytes.is_some()
     }
 
     /// The length of all files together.
@@ -174,6 +202,7 @@ impl FaultyDisk {
         state.durable_entries.clear();
         state.unsynced_entries.clear();
         state.generation += 1;
+        self.archive.lock().clear();
     }
 
     fn wait(&self, operation: Operation) {
@@ -352,11 +381,11 @@ impl State {
         Ok(())
     }
 
-    /// Flips one bit of the medium, half of the time one that was written to.
-    fn rot(&mut self) {
+    /// Flips one bit of the medium, half of the time one that was written to; says where.
+    fn rot(&mut self) -> Option<(String, u64)> {
         let total: usize = self.entries.values().map(|&file| self.files[file].medium_bytes()).sum();
         let mut at = self.rng.below(total.max(1) as u64) as usize;
-        for &file in self.entries.values() {
+        for (name, &file) in &self.entries {
             let bytes = self.files[file].medium_bytes();
             if at >= bytes {
                 at -= bytes;
@@ -368,8 +397,9 @@ impl State {
             let bit = self.rng.below(8) as u32;
             self.files[file].flip(at, bit);
             self.counts.add(FaultKind::Rot);
-            return;
+            return Some((name.clone(), at as u64));
         }
+        None
     }
 }
 

@@ -46,6 +46,8 @@ pub enum Rule {
     AcknowledgedIsDurable,
     /// Recovering the same files again gives the same state.
     RecoveryRepeats,
+    /// A flipped bit in a log that is durable and vouched for costs no row without a refusal.
+    RotIsNoticed,
     /// A store that came back has no damage.
     SoundStore,
     /// Nothing is refused unless the medium broke a promise; then the place is named.
@@ -64,6 +66,7 @@ impl Rule {
             Self::Prefix => "prefix",
             Self::AcknowledgedIsDurable => "acknowledged-is-durable",
             Self::RecoveryRepeats => "recovery-repeats",
+            Self::RotIsNoticed => "rot-is-noticed",
             Self::SoundStore => "sound-store",
             Self::JustRefusal => "just-refusal",
             Self::Progress => "progress",

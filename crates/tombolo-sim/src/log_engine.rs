@@ -16,7 +16,8 @@ use tombolo_storage::value_log::{LogWriter, Reservation};
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
-use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::releases::Releases;
 use crate::swarm::Swarm;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
@@ -237,6 +238,7 @@ impl<S: Subject> LogEngine<S> {
 #[derive(Debug)]
 pub struct Groups<R: Recording> {
     writer: LogWriter,
+    releases: Releases,
     recording: R,
     /// What was taken from the recording and is not written.
     unwritten: R::Buffer,
@@ -252,9 +254,9 @@ impl<R: Recording> Subject for Groups<R> {
         swarm: &Swarm,
         accept_loss: bool,
     ) -> Result<(Self, StoreOf<R>), Refused> {
-        let (writer, store) = R::recover(disk, swarm, accept_loss)?;
-        let (recording, unwritten) = (R::default(), R::Buffer::default());
-        Ok((Self { writer, recording, unwritten, reservation: None, syncs: 0 }, store))
+        let (OpenLog { writer, releases }, store) = R::recover(disk, swarm, accept_loss)?;
+        let (recording, unwritten, reservation) = (R::default(), R::Buffer::default(), None);
+        Ok((Self { writer, releases, recording, unwritten, reservation, syncs: 0 }, store))
     }
 
     fn ran(&mut self, step: &Step) {
@@ -294,7 +296,8 @@ impl<R: Recording> Subject for Groups<R> {
         let (head, tail) = bytes.split_at(bytes.len() / 2);
         let transactions = self.unwritten.transactions();
         match self.writer.append_group(&[head, tail], transactions, reservation) {
-            Ok(_) => {
+            Ok(number) => {
+                self.releases.keep(number, &[bytes]);
                 self.unwritten.clear();
                 Ok(())
             }
@@ -309,7 +312,11 @@ impl<R: Recording> Subject for Groups<R> {
             0 => self.writer.seal(),
             _ => self.writer.sync(),
         };
-        synced.map(drop).map_err(|failure| LogRefusal::Failed(failure.to_string()))
+        let durable = synced.map_err(|failure| LogRefusal::Failed(failure.to_string()))?;
+        if let Some(first) = self.releases.synced(durable) {
+            self.writer.release_before(first);
+        }
+        Ok(())
     }
 }
 

@@ -13,7 +13,8 @@
 //! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
 //! counts like any other answer.
 //!
-//! Not here: the stages (engine `pipeline/`), what is in the log (`recording.rs`).
+//! Not here: the stages (engine `pipeline/`), which of them is stepped (`stages.rs`), what is in the
+//! log (`recording.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,22 +22,22 @@ use std::sync::Arc;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
     Batch, Builder, Caller, Durability, Executor, Failure, GroupPolicy, Load, NotSubmitted,
-    Options, Pipeline, Refusal, Reply, Spread, Stage, StageKind, Step as StageStep, ValueLogGroups,
+    Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
 };
-use tombolo_engine::rng::Rng;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
-use tombolo_storage::value_log::LogWriter;
 
-use crate::clock::{self, Meanwhile, SimClock};
+use crate::clock;
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
-use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::releases::releasing;
+use crate::stages::{Journal, Others, Stages};
 use crate::swarm::Swarm;
-use crate::trace::{Trace, number_of};
+use crate::trace::number_of;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition, outcome};
@@ -44,26 +45,8 @@ use crate::world::{Engine, Refused, World};
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
-    writer: LogWriter,
+    log: OpenLog,
     store: StoreOf<R>,
-}
-
-/// What the executor and the world share.
-#[derive(Debug, Default)]
-struct Journal {
-    /// What ran, in order, and was not judged yet.
-    ran: Vec<(Request, Result<Outcome, String>)>,
-    /// What began and has not ended; if it is still here later, it panicked.
-    running: Option<Request>,
-}
-
-impl Journal {
-    /// What began and never ended has panicked.
-    fn settle(&mut self) {
-        if let Some(request) = self.running.take() {
-            self.ran.push((request, Ok(Outcome::Panicked)));
-        }
-    }
 }
 
 /// Runs requests on a store.
@@ -111,8 +94,8 @@ where
     StoreOf<R>: Send,
 {
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
-        let (writer, store) = R::recover(disk, swarm, accept_loss)?;
-        Ok(Self { writer, store })
+        let (log, store) = R::recover(disk, swarm, accept_loss)?;
+        Ok(Self { log, store })
     }
 
     fn contents(&mut self) -> Result<State, String> {
@@ -133,121 +116,18 @@ where
     }
 }
 
-/// The stages of a pipeline, as the world steps them.
-struct Stages {
-    /// By number; one that is being stepped or has ended is `None`.
-    stages: Vec<Option<Box<dyn Stage>>>,
-    /// When each wants to be called again; `None`: now.
-    idle: Vec<Option<Option<u64>>>,
-    ended: usize,
-    journal: Arc<Mutex<Journal>>,
-    clock: SimClock,
-    trace: Trace,
-    /// Chances of what happens while a stage waits.
-    rng: Rng,
-}
-
-impl Stages {
-    fn new(stages: Vec<Box<dyn Stage>>, world: &mut World, journal: Arc<Mutex<Journal>>) -> Self {
-        Self {
-            idle: vec![None; stages.len()],
-            stages: stages.into_iter().map(Some).collect(),
-            ended: 0,
-            journal,
-            clock: world.clock.clone(),
-            trace: world.trace.clone(),
-            rng: Rng::from_seed(world.rng.next_u64()),
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended == self.stages.len()
-    }
-
-    fn wake(&mut self) {
-        self.idle.fill(None);
-    }
-
-    /// Takes out one of the stages that may have work and that `may` be stepped.
-    fn take_ready(
-        &mut self,
-        rng: &mut Rng,
-        may: impl Fn(StageKind) -> bool,
-    ) -> Option<(usize, Box<dyn Stage>)> {
-        let now = self.clock.now_ns();
-        let is_due = |idle: Option<Option<u64>>| match idle {
-            None => true,
-            Some(until) => until.is_some_and(|until| until <= now),
-        };
-        let is_there = |n: usize| self.stages[n].as_ref().is_some_and(|stage| may(stage.kind()));
-        let is_ready = |n: &usize| is_there(*n) && is_due(self.idle[*n]);
-        let ready = (0..self.stages.len()).filter(is_ready);
-        let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
-        let n = ready.clone().nth(chosen)?;
-        self.stages[n].take().map(|stage| (n, stage))
-    }
-
-    /// Puts a stage back that has made `step`.
-    fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
-        let (kind, now) = (stage.kind(), self.clock.now_ns());
-        self.trace.event(&[number_of("step"), n as u64, now], || format!(" {kind}: {step:?}"));
-        self.clock.advance(200 + self.rng.below(1_000));
-        if kind == StageKind::Execution {
-            self.journal.lock().settle();
-        }
-        match step {
-            StageStep::IdleUntil(until) => {
-                self.stages[n] = Some(stage);
-                self.idle[n] = Some(until);
-                return;
-            }
-            StageStep::Progress => self.stages[n] = Some(stage),
-            StageStep::Ended => {
-                stage.retire();
-                self.ended += 1;
-            }
-        }
-        self.wake();
-    }
-
-    /// The next moment at which a stage wants to be called.
-    fn next_ns(&self) -> Option<u64> {
-        let idle = self.stages.iter().zip(&self.idle).filter(|(stage, _)| stage.is_some());
-        idle.filter_map(|(_, idle)| idle.flatten()).min()
-    }
-}
-
-/// Whether a stage of this kind asks nothing of the disk. One that does may have to wait for what
-/// the stage that waits already holds.
-fn never_waits(kind: StageKind) -> bool {
-    matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)
-}
-
-/// The stages that work while one waits for the disk.
-struct Others(Arc<Mutex<Stages>>);
-
-impl Meanwhile for Others {
-    fn run_until(&mut self, until_ns: u64) {
-        let mut stages = self.0.lock();
-        while stages.clock.now_ns() < until_ns {
-            let mut rng = stages.rng.clone();
-            let taken = stages.take_ready(&mut rng, never_waits);
-            stages.rng = rng;
-            let Some((n, mut stage)) = taken else { return };
-            let now = stages.clock.now_ns();
-            drop(stages);
-            let step = stage.step(now);
-            stages = self.0.lock();
-            stages.put_back(n, stage, step);
-        }
-    }
-}
-
 /// What a request that was submitted has come to.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     place: usize,
     outcome: Outcome,
+}
+
+/// A call that was taken in.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    durability: Durability,
+    only_reads: bool,
 }
 
 /// One life of a pipeline.
@@ -264,13 +144,25 @@ where
     /// What ran in this life, by tag.
     ran: BTreeMap<u64, Ran>,
     /// What was submitted and not answered, by tag.
-    open: BTreeMap<u64, Durability>,
+    open: BTreeMap<u64, Open>,
     submitted: u64,
     refused: u64,
     is_poisoned: bool,
     /// Whether all stages were idle twice in a row.
     looked_twice: bool,
+    /// When a call was taken in or answered last.
+    news_ns: u64,
+    /// Writes that were refused for want of room since there was room again.
+    refused_with_room: u64,
 }
+
+/// The longest time, on the simulated clock, in which no call is taken in and none is answered
+/// though some are under way: many times what the slowest disk needs for a flush.
+const SILENCE_NS_MAX: u64 = 4_000_000_000;
+
+/// Writes that may be refused for want of room after there is some: those that were waiting, and
+/// those that come before the room stage has tried again.
+const REFUSED_WITH_ROOM_MAX: u64 = 100;
 
 fn tag_of(request: &Request) -> u64 {
     (request.number as u64) << 8 | request.client as u64
@@ -299,7 +191,7 @@ where
     StoreOf<R>: Send,
 {
     fn begin(engine: PipelineEngine<R>, world: &mut World) -> Result<Self, Violation> {
-        let PipelineEngine { writer, mut store } = engine;
+        let PipelineEngine { log, mut store } = engine;
         let mut recording = R::default();
         while store.schema().tables.len() < TABLES {
             let table = definition(store.schema().tables.len());
@@ -313,8 +205,7 @@ where
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let journal = Arc::default();
         let executor = SimExecutor { store, handles, recording, journal: Arc::clone(&journal) };
-        let log = Box::new(ValueLogGroups::new(writer));
-        let mut builder = Builder::new(executor, options(&world.swarm)).log(log);
+        let mut builder = Builder::new(executor, options(&world.swarm)).log(releasing(log));
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Request| Ok(()));
         }
@@ -333,6 +224,8 @@ where
             refused: 0,
             is_poisoned: false,
             looked_twice: false,
+            news_ns: world.clock.now_ns(),
+            refused_with_room: 0,
         })
     }
 
@@ -348,6 +241,10 @@ where
                 if after_failure == 0 {
                     return Ok(());
                 }
+            }
+            if world.clock.now_ns() > self.news_ns + SILENCE_NS_MAX && !self.open.is_empty() {
+                let what = format!("{} calls wait and nothing comes of it", self.open.len());
+                return Err(Violation::new(Rule::Progress, what));
             }
             let may_submit = self.submitted < until && !self.is_poisoned;
             if may_submit && one_in(&mut world.rng, 3) {
@@ -377,14 +274,15 @@ where
             1 => Durability::Sync,
             _ => Durability::Group,
         };
-        let tag = tag_of(&request);
+        let (tag, only_reads) = (tag_of(&request), request.work.only_reads());
         match self.callers[client].try_submit(request, tag, durability) {
             Ok(()) => {
                 world.trace.event(&[number_of("submit"), tag], || {
                     format!("submit {tag:#x}, {durability:?}")
                 });
                 self.submitted += 1;
-                self.open.insert(tag, durability);
+                self.news_ns = world.clock.now_ns();
+                self.open.insert(tag, Open { durability, only_reads });
                 self.wake();
             }
             Err(NotSubmitted::Full(request)) => self.unsent[client] = Some(request),
@@ -489,7 +387,8 @@ where
         let wrong = |what: &str| {
             Err(Violation::new(Rule::RightAnswer, format!("call {tag:#x}, {text}: {what}")))
         };
-        let Some(durability) = self.open.remove(&tag) else { return wrong("answered twice") };
+        let Some(open) = self.open.remove(&tag) else { return wrong("answered twice") };
+        self.news_ns = world.clock.now_ns();
         let ran = self.ran.get(&tag).copied();
         let (outcome, is_durable) = match reply {
             Reply::Refused(refusal) => {
@@ -500,12 +399,8 @@ where
                         Ok(())
                     }
                     _ if ran.is_some() => wrong("it was refused, but ran"),
-                    Refusal::LogFull => {
-                        if one_in(&mut world.rng, 8) || self.refused > 50 {
-                            world.disk.set_capacity_bytes(None);
-                        }
-                        Ok(())
-                    }
+                    Refusal::LogFull if open.only_reads => wrong("it needs no room"),
+                    Refusal::LogFull => self.judge_full(world),
                     _ => wrong("a refusal without cause"),
                 };
             }
@@ -519,8 +414,24 @@ where
         }
         if is_durable {
             world.history.acknowledge(ran.place);
-        } else if durability != Durability::Async {
+        } else if open.durability != Durability::Async {
             return wrong("it was to wait for the log");
+        }
+        Ok(())
+    }
+
+    /// A write was refused for want of room: in the end somebody makes some, and then no more are.
+    fn judge_full(&mut self, world: &mut World) -> Result<(), Violation> {
+        if world.disk.is_limited() {
+            if one_in(&mut world.rng, 8) || self.refused > 50 {
+                world.disk.set_capacity_bytes(None);
+            }
+            return Ok(());
+        }
+        self.refused_with_room += 1;
+        if self.refused_with_room > REFUSED_WITH_ROOM_MAX {
+            let what = "writes are refused for want of room, and there is room";
+            return Err(Violation::new(Rule::Progress, what));
         }
         Ok(())
     }

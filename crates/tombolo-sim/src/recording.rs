@@ -19,6 +19,7 @@ use tombolo_storage::value_log::{
 
 use crate::faulty_disk::FaultyDisk;
 use crate::history::Step;
+use crate::releases::Releases;
 use crate::swarm::Swarm;
 use crate::workload::command;
 use crate::workload::store::{Handles, definition};
@@ -57,7 +58,16 @@ pub trait Recording: Default + Send + 'static {
         disk: &FaultyDisk,
         swarm: &Swarm,
         accept_loss: bool,
-    ) -> Result<(LogWriter, StoreOf<Self>), Refused>;
+    ) -> Result<(OpenLog, StoreOf<Self>), Refused>;
+}
+
+/// A log that was opened.
+#[derive(Debug)]
+pub struct OpenLog {
+    /// Goes on with it.
+    pub writer: LogWriter,
+    /// What may be released of it.
+    pub releases: Releases,
 }
 
 /// Commands as bytes.
@@ -114,11 +124,11 @@ impl Recording for Commands {
         disk: &FaultyDisk,
         swarm: &Swarm,
         accept_loss: bool,
-    ) -> Result<(LogWriter, StoreOf<Self>), Refused> {
+    ) -> Result<(OpenLog, StoreOf<Self>), Refused> {
         let mut again = Again { store: MemoryStore::new(LIMITS), handles: None };
         let mut replay = |_, records: &[u8]| again.run(records);
-        let writer = open_log(disk, swarm, accept_loss, &mut replay)?;
-        Ok((writer, again.store))
+        let log = open_log(disk, swarm, accept_loss, &mut replay)?;
+        Ok((log, again.store))
     }
 }
 
@@ -144,17 +154,17 @@ impl Recording for Values {
         disk: &FaultyDisk,
         swarm: &Swarm,
         accept_loss: bool,
-    ) -> Result<(LogWriter, StoreOf<Self>), Refused> {
+    ) -> Result<(OpenLog, StoreOf<Self>), Refused> {
         let count = swarm.replay_parts;
         let mut parts: Vec<_> =
             (0..count).map(|part| ReplayPart::new(part, count, LIMITS)).collect();
         let mut replay =
             |_, records: &[u8]| parts.iter_mut().try_for_each(|part| part.apply(records));
-        let writer = open_log(disk, swarm, accept_loss, &mut replay)?;
-        let unsound = |message| Refused { message, place: None };
+        let log = open_log(disk, swarm, accept_loss, &mut replay)?;
+        let unsound = |message| Refused { message, is_failed_call: false, place: None };
         let parts = parts.into_iter().map(ReplayPart::finish).collect::<Result<_, _>>();
         let store = MemoryStore::from_replay(LIMITS, parts.map_err(unsound)?);
-        Ok((writer, store.map_err(unsound)?))
+        Ok((log, store.map_err(unsound)?))
     }
 }
 
@@ -191,35 +201,47 @@ fn settings(swarm: &Swarm) -> LogSettings {
         kind: LogKind::Value,
         segment_bytes: swarm.segment_bytes,
         block_bytes: 512,
-        segments_ahead: 1,
+        // What is ready holds a transaction at its largest and what blocks of 4,096 bytes waste.
+        segments_ahead: (8 * TRANSACTION_BYTES_MAX).div_ceil(swarm.segment_bytes - (8 << 10))
+            as usize,
         log_bytes_max: u64::MAX,
         direct: true,
         salt: swarm.salt,
     }
 }
 
-/// Opens the log, or makes one.
+/// Opens the log, or makes one. What the archive holds is replayed from there.
 fn open_log(
     disk: &FaultyDisk,
     swarm: &Swarm,
     accept_loss: bool,
     replay: &mut dyn Replay,
-) -> Result<LogWriter, Refused> {
+) -> Result<OpenLog, Refused> {
     let door: Arc<dyn Disk> = Arc::new(disk.clone());
-    let options = RecoverOptions { accept_loss, ..RecoverOptions::default() };
-    let recovered = recover(door.clone(), settings(swarm), options, replay, &mut |_| {});
+    let mut releases = Releases::new(disk, swarm);
+    let first = releases.replay(replay).map_err(|failure| refused(&failure))? + 1;
+    let options = RecoverOptions { first, accept_loss };
+    let mut keeping = |number, records: &[u8]| {
+        releases.keep(number, &[records]);
+        replay.replay(number, records)
+    };
+    let recovered = recover(door.clone(), settings(swarm), options, &mut keeping, &mut |_| {});
     let opened = match recovered {
-        Err(LogFailure::NoLog) => LogWriter::create(door, settings(swarm)),
+        Err(LogFailure::NoLog) if first == 1 => LogWriter::create(door, settings(swarm)),
         recovered => recovered.map(|recovered| recovered.writer),
     };
-    opened.map_err(|failure| refused(&failure))
+    let writer = opened.map_err(|failure| refused(&failure))?;
+    Ok(OpenLog { writer, releases })
 }
 
 /// What a refusal says, and where the damage is if it says that.
 fn refused(failure: &LogFailure) -> Refused {
     let place = match failure {
         LogFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
+        // Its oldest groups are in the archive.
+        LogFailure::NoLog => Some((".".to_owned(), 0)),
         _ => None,
     };
-    Refused { message: failure.to_string(), place }
+    let is_failed_call = matches!(failure, LogFailure::Disk(_));
+    Refused { message: failure.to_string(), is_failed_call, place }
 }

@@ -26,6 +26,10 @@ pub struct Swarm {
     pub process_ends: u32,
     /// Recoveries that are first tried on a copy of the disk: one in this many.
     pub rehearsals: u32,
+    /// Recoveries after which a copy with a flipped bit is recovered, too: one in this many.
+    pub rot_rehearsals: u32,
+    /// Syncs after which groups that a checkpoint holds are released: one in this many.
+    pub releases: u32,
     /// Lives on a disk that is nearly full: one in this many.
     pub full_lives: u32,
     /// Clients.
@@ -82,6 +86,8 @@ impl Swarm {
             nested_crashes_max: pick(rng, &[0, 0, 1, 2, 5]),
             process_ends: pick(rng, &[0, 0, 2, 4]),
             rehearsals: pick(rng, &[2, 6]),
+            rot_rehearsals: maybe(rng, 3, &[2, 4]),
+            releases: maybe(rng, 3, &[2, 6, 20]),
             full_lives: maybe(rng, 4, &[2, 4]),
             clients: 1 + rng.below(6) as i32,
             open_requests_max: pick(rng, &[1, 2, 8]),
@@ -96,7 +102,7 @@ impl Swarm {
             has_pipeline: one_in(rng, 2),
             syncs: pick(rng, &[1, 2, 3, 8]),
             panics: one_in(rng, 4),
-            segment_bytes: pick(rng, &[32 << 10, 48 << 10, 64 << 10]),
+            segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
         }
     }

@@ -34,6 +34,8 @@ const LIVES_MAX: u64 = 40;
 pub struct Refused {
     /// What it said.
     pub message: String,
+    /// Whether it said that a call to the disk had failed.
+    pub is_failed_call: bool,
     /// The file it named, if any, and where in it.
     pub place: Option<(String, u64)>,
 }
@@ -96,9 +98,15 @@ pub struct World {
     crashes: u64,
     lives: u64,
     recovery_crashes: u64,
+    rot_rehearsals: u64,
     given_up: u64,
     /// Whether the machine was started anew, so that what is on the disk is certain.
     is_settled: bool,
+    /// What had struck when the machine was started last: all of it can be seen since then.
+    at_restart: FaultCounts,
+    /// What had struck before the last recovery that could see all of it: what that one found is
+    /// intact, whatever the medium did before.
+    verified: FaultCounts,
 }
 
 /// What became of one seed.
@@ -149,8 +157,11 @@ impl World {
             crashes: 0,
             lives: 0,
             recovery_crashes: 0,
+            rot_rehearsals: 0,
             given_up: 0,
             is_settled: true,
+            at_restart: FaultCounts::default(),
+            verified: FaultCounts::default(),
         }
     }
 
@@ -160,6 +171,7 @@ impl World {
         let mut faults = self.disk.counts();
         (0..self.crashes).for_each(|_| faults.add(FaultKind::Crash));
         (0..self.recovery_crashes).for_each(|_| faults.add(FaultKind::CrashInRecovery));
+        (0..self.rot_rehearsals).for_each(|_| faults.add(FaultKind::RotRehearsed));
         SeedResult {
             seed,
             violation,
@@ -212,9 +224,15 @@ impl World {
         1 + if self.lives <= HARD_LIVES_MAX { drawn } else { left }
     }
 
-    /// Whether the medium broke a promise so far.
+    /// Whether the medium broke a promise that no recovery has come to terms with.
     pub fn has_broken_promises(&self) -> bool {
-        self.disk.counts().any_broken_promise()
+        self.disk.counts().broke_promise_since(&self.verified)
+    }
+
+    /// The machine starts again.
+    fn restart(&mut self) {
+        self.disk.restart();
+        self.at_restart = self.disk.counts();
     }
 
     fn plan_life(&mut self) {
@@ -241,7 +259,7 @@ impl World {
             return self.disk.restart_process();
         }
         self.crashes += 1;
-        self.disk.restart();
+        self.restart();
     }
 
     /// Starts an engine, through crashes, failures and refusals, and judges what came back.
@@ -262,14 +280,18 @@ impl World {
             if self.disk.has_crashed() {
                 self.recovery_crashes += 1;
                 crashes_left = crashes_left.saturating_sub(1);
-                self.disk.restart();
+                self.restart();
                 continue;
             }
             self.disk.crash_after(None);
             match started {
                 Ok(mut engine) => {
+                    let hash = self.judge(&mut engine, rehearsed)?;
+                    if !self.disk.counts().broke_promise_since(&self.at_restart) {
+                        self.verified = self.at_restart;
+                        self.rehearse_rot::<E>(hash)?;
+                    }
                     self.disk.set_faults(self.swarm.faults);
-                    self.judge(&mut engine, rehearsed)?;
                     return Ok(engine);
                 }
                 Err(refused) => {
@@ -304,11 +326,37 @@ impl World {
         engine.contents().ok().map(|state| state.hash())
     }
 
+    /// What becomes of a copy with one flipped bit of what was just recovered, all of which is
+    /// durable and vouched for: the same rows, or a refusal that names a place.
+    fn rehearse_rot<E: Engine>(&mut self, hash: u64) -> Result<(), Violation> {
+        if !one_in(&mut self.rng, self.swarm.rot_rehearsals) {
+            return Ok(());
+        }
+        let copy = self.disk.copy();
+        copy.set_faults(patient(self.swarm.faults));
+        let Some((file, offset)) = copy.rot_now() else { return Ok(()) };
+        self.rot_rehearsals += 1;
+        let violation = |what: String| {
+            let what = format!("with a bit of {file} flipped at {offset}, {what}");
+            Err(Violation::new(Rule::RotIsNoticed, what))
+        };
+        match E::start(&copy, &self.swarm, false) {
+            Ok(mut engine) => match engine.contents() {
+                Ok(state) if state.hash() == hash => Ok(()),
+                Ok(_) => violation("other rows came back and nothing was said".to_string()),
+                Err(what) => violation(what),
+            },
+            Err(Refused { place: Some((named, _)), .. }) if copy.holds(&named) => Ok(()),
+            Err(refused) => violation(format!("no place was named: {}", refused.message)),
+        }
+    }
+
+    /// Judges what came back; its hash.
     fn judge<E: Engine>(
         &mut self,
         engine: &mut E,
         rehearsed: Option<u64>,
-    ) -> Result<(), Violation> {
+    ) -> Result<u64, Violation> {
         let state = engine.contents().map_err(|what| Violation::new(Rule::SoundStore, what))?;
         let broken = self.has_broken_promises();
         let place = self.history.recovered(&state, broken)?;
@@ -324,7 +372,7 @@ impl World {
                 let what = format!("recovery of a copy of the disk did not stop at step {place}");
                 Err(Violation::new(Rule::RecoveryRepeats, what))
             }
-            _ => Ok(()),
+            _ => Ok(state.hash()),
         }
     }
 
@@ -336,12 +384,13 @@ impl World {
         accepted_loss: bool,
     ) -> Result<Next, Violation> {
         let counts = self.disk.counts();
-        let Refused { message, place } = refused;
+        let Refused { message, is_failed_call, place } = refused;
         self.trace
             .event(&[number_of("refused"), number_of(message)], || format!("refused: {message}"));
         use FaultKind::{ReadFailed, ReadShort, SyncFailed, WriteFailed};
         let failed = |kind: &FaultKind| counts.of(*kind) > before.of(*kind);
-        if [ReadFailed, ReadShort, SyncFailed, WriteFailed].iter().any(failed) {
+        // A failed call excuses what says that a call failed, and nothing else.
+        if *is_failed_call && [ReadFailed, ReadShort, SyncFailed, WriteFailed].iter().any(failed) {
             return Ok(Next::TryAgain);
         }
         if !self.has_broken_promises() {

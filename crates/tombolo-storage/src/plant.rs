@@ -28,6 +28,8 @@ pub enum Plant {
     EpochNotRaised,
     /// Value log: a group's checksum covers its header only.
     ChecksumOfHeader,
+    /// Value log: a segment is given back though its last group is still needed.
+    SegmentReleasedEarly,
     /// Value log: the records of an aborted transaction stay in the buffer.
     AbortedRecordsKept,
     /// Value log: an update of more than eight bytes logs the first eight only.
@@ -56,6 +58,8 @@ pub enum Plant {
     StaleEpochAccepted,
     /// Recovery: a torn tail is skipped but not cut on the disk.
     TailNotCut,
+    /// Recovery: what was cut off stays where a segment begins.
+    CutNotWiped,
     /// Recovery: damage anywhere is taken for a torn tail.
     DamageTakenForTail,
     /// Recovery: deletes are not replayed.
@@ -64,7 +68,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -73,6 +77,7 @@ impl Plant {
         Self::WatermarkAhead,
         Self::EpochNotRaised,
         Self::ChecksumOfHeader,
+        Self::SegmentReleasedEarly,
         Self::AbortedRecordsKept,
         Self::UpdateCutShort,
         Self::VariableNotLogged,
@@ -87,6 +92,7 @@ impl Plant {
         Self::WrongRedoStart,
         Self::StaleEpochAccepted,
         Self::TailNotCut,
+        Self::CutNotWiped,
         Self::DamageTakenForTail,
         Self::DeletesNotReplayed,
     ];
@@ -109,6 +115,9 @@ impl Plant {
             Self::EpochNotRaised => ("epoch-not-raised", "a restart keeps the old epoch"),
             Self::ChecksumOfHeader => {
                 ("checksum-of-header", "a group's checksum covers its header only")
+            }
+            Self::SegmentReleasedEarly => {
+                ("segment-released-early", "a segment is given back whose last group is needed")
             }
             Self::AbortedRecordsKept => {
                 ("aborted-records-kept", "an aborted transaction's records stay in the log")
@@ -148,6 +157,9 @@ impl Plant {
                 ("stale-epoch-accepted", "recovery accepts an earlier epoch's group at the tail")
             }
             Self::TailNotCut => ("tail-not-cut", "recovery leaves a torn tail on the disk"),
+            Self::CutNotWiped => {
+                ("cut-not-wiped", "recovery leaves cut-off groups at the beginning of segments")
+            }
             Self::DamageTakenForTail => {
                 ("damage-taken-for-tail", "recovery takes any damage for a torn tail")
             }

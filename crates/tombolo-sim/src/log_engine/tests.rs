@@ -118,11 +118,13 @@ impl Subject for Toy {
     ) -> Result<(Self, MemoryStore<Memory>), Refused> {
         let refused = |error: DiskError| Refused {
             message: error.to_string(),
+            is_failed_call: true,
             place: error.offset().map(|offset| (error.file().to_owned(), offset)),
         };
         let (toy, steps) = Toy::open(disk).map_err(refused)?;
         if has(Bug::RefusesWithoutCause) && toy.entries == 5 {
-            return Err(Refused { message: "five entries".to_string(), place: None });
+            let message = "five entries".to_string();
+            return Err(Refused { message, is_failed_call: false, place: None });
         }
         let mut store = MemoryStore::new(Limits { structure_bytes_max: 1 << 20 });
         let mut handles = None;
@@ -133,7 +135,8 @@ impl Subject for Toy {
                 }
                 Step::Request(request) => {
                     if handles.is_none() {
-                        let unsound = |message| Refused { message, place: None };
+                        let unsound =
+                            |message| Refused { message, is_failed_call: false, place: None };
                         let resolved = Handles::of(store.schema());
                         handles = Some(resolved.map_err(|error| unsound(error.to_string()))?);
                     }
@@ -198,7 +201,9 @@ fn run(seed: u64, bug: Bug) -> SeedResult {
     hide_planned_panics();
     BUG.set(bug);
     STEPS.take();
-    World::new(seed, false).run::<LogEngine<Toy>>(seed)
+    let mut world = World::new(seed, false);
+    world.swarm.rot_rehearsals = 0; // the toy takes damage for its end
+    world.run::<LogEngine<Toy>>(seed)
 }
 
 /// The rule that catches `bug`, and the seed that did.

@@ -539,7 +539,10 @@ fn open_segments(
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }
             None => {
-                if position > end.segment && reader.begins_with_group()? {
+                if position > end.segment
+                    && reader.begins_with_group()?
+                    && !plant::is(Plant::CutNotWiped)
+                {
                     let first_end = FIRST_GROUP_OFFSET + reader.header.block_bytes;
                     segment.wipe(FIRST_GROUP_OFFSET, first_end)?;
                 }

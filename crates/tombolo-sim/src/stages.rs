@@ -1,0 +1,149 @@
+//! The stages of a pipeline as the world steps them: any that may have work, one after the other,
+//! and others while one waits for the disk, as if each had a thread.
+//!
+//! Not here: who submits calls and what their replies must say (`pipeline_engine.rs`).
+
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{Stage, StageKind, Step as StageStep};
+use tombolo_engine::rng::Rng;
+use tombolo_storage::sync::Mutex;
+
+use crate::clock::{Meanwhile, SimClock};
+use crate::trace::{Trace, number_of};
+use crate::workload::model::Outcome;
+use crate::workload::request::Request;
+use crate::world::World;
+
+/// What the executor and the world share.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// What ran, in order, and was not judged yet.
+    pub(crate) ran: Vec<(Request, Result<Outcome, String>)>,
+    /// What began and has not ended; if it is still here later, it panicked.
+    pub(crate) running: Option<Request>,
+}
+
+impl Journal {
+    /// What began and never ended has panicked.
+    pub(crate) fn settle(&mut self) {
+        if let Some(request) = self.running.take() {
+            self.ran.push((request, Ok(Outcome::Panicked)));
+        }
+    }
+}
+
+/// The stages of a pipeline, as the world steps them.
+pub(crate) struct Stages {
+    /// By number; one that is being stepped or has ended is `None`.
+    stages: Vec<Option<Box<dyn Stage>>>,
+    /// When each wants to be called again; `None`: now.
+    idle: Vec<Option<Option<u64>>>,
+    ended: usize,
+    journal: Arc<Mutex<Journal>>,
+    clock: SimClock,
+    trace: Trace,
+    /// Chances of what happens while a stage waits.
+    rng: Rng,
+}
+
+impl Stages {
+    pub(crate) fn new(
+        stages: Vec<Box<dyn Stage>>,
+        world: &mut World,
+        journal: Arc<Mutex<Journal>>,
+    ) -> Self {
+        Self {
+            idle: vec![None; stages.len()],
+            stages: stages.into_iter().map(Some).collect(),
+            ended: 0,
+            journal,
+            clock: world.clock.clone(),
+            trace: world.trace.clone(),
+            rng: Rng::from_seed(world.rng.next_u64()),
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended == self.stages.len()
+    }
+
+    pub(crate) fn wake(&mut self) {
+        self.idle.fill(None);
+    }
+
+    /// Takes out one of the stages that may have work and that `may` be stepped.
+    pub(crate) fn take_ready(
+        &mut self,
+        rng: &mut Rng,
+        may: impl Fn(StageKind) -> bool,
+    ) -> Option<(usize, Box<dyn Stage>)> {
+        let now = self.clock.now_ns();
+        let is_due = |idle: Option<Option<u64>>| match idle {
+            None => true,
+            Some(until) => until.is_some_and(|until| until <= now),
+        };
+        let is_there = |n: usize| self.stages[n].as_ref().is_some_and(|stage| may(stage.kind()));
+        let is_ready = |n: &usize| is_there(*n) && is_due(self.idle[*n]);
+        let ready = (0..self.stages.len()).filter(is_ready);
+        let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
+        let n = ready.clone().nth(chosen)?;
+        self.stages[n].take().map(|stage| (n, stage))
+    }
+
+    /// Puts a stage back that has made `step`.
+    pub(crate) fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
+        let (kind, now) = (stage.kind(), self.clock.now_ns());
+        self.trace.event(&[number_of("step"), n as u64, now], || format!(" {kind}: {step:?}"));
+        self.clock.advance(200 + self.rng.below(1_000));
+        if kind == StageKind::Execution {
+            self.journal.lock().settle();
+        }
+        match step {
+            StageStep::IdleUntil(until) => {
+                self.stages[n] = Some(stage);
+                self.idle[n] = Some(until);
+                return;
+            }
+            StageStep::Progress => self.stages[n] = Some(stage),
+            StageStep::Ended => {
+                stage.retire();
+                self.ended += 1;
+            }
+        }
+        self.wake();
+    }
+
+    /// The next moment at which a stage wants to be called.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        let idle = self.stages.iter().zip(&self.idle).filter(|(stage, _)| stage.is_some());
+        idle.filter_map(|(_, idle)| idle.flatten()).min()
+    }
+}
+
+/// Whether a stage of this kind asks nothing of the disk. One that does may have to wait for what
+/// the stage that waits already holds.
+pub(crate) fn never_waits(kind: StageKind) -> bool {
+    matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)
+}
+
+/// The stages that work while one waits for the disk.
+pub(crate) struct Others(pub(crate) Arc<Mutex<Stages>>);
+
+impl Meanwhile for Others {
+    fn run_until(&mut self, until_ns: u64) {
+        let mut stages = self.0.lock();
+        while stages.clock.now_ns() < until_ns {
+            let mut rng = stages.rng.clone();
+            let taken = stages.take_ready(&mut rng, never_waits);
+            stages.rng = rng;
+            let Some((n, mut stage)) = taken else { return };
+            let now = stages.clock.now_ns();
+            drop(stages);
+            let step = stage.step(now);
+            stages = self.0.lock();
+            stages.put_back(n, stage, step);
+        }
+    }
+}
