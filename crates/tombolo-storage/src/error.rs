@@ -76,6 +76,14 @@ pub enum Error {
     /// A transaction wrote that was not called as a registered procedure, though the log holds
     /// commands; it can only be aborted.
     NoCommand,
+    /// A snapshot was asked of a store that keeps no undo information.
+    NoSnapshots,
+    /// The snapshot was ended: what transactions changed since it was opened took more memory than
+    /// snapshots may.
+    SnapshotEnded {
+        /// How much that is, in bytes.
+        bytes_max: u64,
+    },
     /// An abort after the first write was asked of a store that keeps no undo information.
     NoUndo,
     /// An earlier failure left the store in an unknown state; every later call is refused.
@@ -150,6 +158,15 @@ impl fmt::Display for Error {
             Self::NoCommand => f.write_str(
                 "the database's log holds commands, but no registered procedure was named for \
                  this transaction: call it as one, or use log = value",
+            ),
+            Self::NoSnapshots => f.write_str(
+                "this profile keeps no undo information, hence no snapshots: use profile memory",
+            ),
+            Self::SnapshotEnded { bytes_max } => write!(
+                f,
+                "the snapshot was ended: changes since it was opened need more than the \
+                 {bytes_max} bytes for snapshots, or than the memory budget has left; raise the \
+                 bound, or read at a quieter time"
             ),
             Self::NoUndo => write!(
                 f,

@@ -32,8 +32,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let no_space = |_| SchemaError::new(&table.name, "no address space for the table");
         let mut schema = self.schema.clone();
         let position = schema.add(table.clone())?;
-        let rows = Rows::new(&table, &self.limits).map_err(no_space)?;
-        let index = |def| RowIndex::new(position, &table, def, &self.limits);
+        let rows = Rows::new(&table, &self.allowance()).map_err(no_space)?;
+        let index = |def| RowIndex::new(position, &table, def, &self.allowance());
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);
         self.tables.push(rows);
@@ -73,6 +73,10 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         }
         if let Some(refusal) = self.log.refusal() {
             return Err(refusal);
+        }
+        // The one branch that snapshots cost a transaction while there are none.
+        if Self::UNDO && self.snapshots.are_open() {
+            self.snapshots.keep(&self.tables, &self.values, &self.undo);
         }
         let (tables, values) = (&mut self.tables, &mut self.values);
         self.undo.finish(|change| Self::give_back(tables, values, change));
@@ -280,7 +284,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             offset: start as u32,
             bytes: (end - start) as u32,
         };
-        self.undo.note_image(note, &bytes[start..end]);
+        if self.undo.note_image(note, &bytes[start..end]).is_err() {
+            return Err(self.refuse_last());
+        }
         change(&mut RowMut::new(bytes, fields));
         self.log.updated(table.position() as u32, slot, start, &bytes[start..end]);
         Ok(())
@@ -308,15 +314,19 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let size = table.row_size();
         let slab = &mut self.tables[table.position()].slab;
         let Ok((slot, bytes)) = slab.allocate_zeroed(size) else { return Err(self.no_space()) };
+        let position = table.position() as u32;
+        if self.undo.note(Change::Created { table: position, row: slot }).is_err() {
+            return Err(self.refuse_last());
+        }
         fill(&mut RowMut::new(bytes, Fields::whole(size)));
-        self.log.created(table.position() as u32, slot, bytes);
-        self.undo.note(Change::Created { table: table.position() as u32, row: slot });
+        self.log.created(position, slot, bytes);
         Ok(Self::row_id(slot))
     }
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
         let slot = self.live_slot(table, row)?;
+        self.room_for_notes(1, 0)?;
         let position = table.position() as u32;
         if !self.tables[table.position()].slab.retire(slot) {
             return Err(Error::NoSuchRow { table: position });
@@ -324,7 +334,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         self.log.deleted(position, slot);
         let change = Change::Deleted { table: position, row: slot };
         if Self::UNDO {
-            self.undo.note(change);
+            self.undo.note_in_room(change);
         } else {
             Self::give_back(&mut self.tables, &mut self.values, change);
         }
@@ -345,7 +355,10 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             if let Err(error) = self.indexes[position].insert_packed(key, slot) {
                 return Err(self.insert_error(position, error));
             }
-            self.undo.note(Change::InsertedPacked { index: position as u32, row: slot, key });
+            let change = Change::InsertedPacked { index: position as u32, row: slot, key };
+            if self.undo.note(change).is_err() {
+                return Err(self.refuse_last());
+            }
             return Ok(());
         }
         if !self.normalise(index, key) {
@@ -393,15 +406,20 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let (position, slot) = (index.position(), Self::slot(row));
         if Self::is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(false) };
+            self.room_for_notes(1, 0)?;
             let entries = &mut self.indexes[position];
             if entries.find_packed(key) != Some(slot) {
                 return Ok(false);
             }
             entries.remove_packed(key);
-            self.undo.note(Change::RemovedPacked { index: position as u32, row: slot, key });
+            let change = Change::RemovedPacked { index: position as u32, row: slot, key };
+            self.undo.note_in_room(change);
             return Ok(true);
         }
-        Ok(self.normalise(index, key) && self.remove_normalised(position, slot))
+        if !self.normalise(index, key) {
+            return Ok(false);
+        }
+        self.remove_normalised(position, slot)
     }
 
     #[cold]

@@ -57,6 +57,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     /// Inserts an entry with the normalised key `self.key`.
     pub(super) fn insert_normalised(&mut self, position: usize, slot: u32) -> Result<()> {
+        self.room_for_notes(1, self.key.len() + size_of::<u32>())?;
         let inserted = match &self.indexes[position].entries {
             Entries::BytesHash(_) => match self.find_normalised(position) {
                 Some(other) => Err(InsertError::Duplicate(other)),
@@ -72,13 +73,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
         let bytes = self.key.len() as u32;
         let change = Change::InsertedBytes { index: position as u32, row: slot, bytes };
-        self.undo.note_image(change, &self.key);
+        self.undo.note_image_in_room(change, &self.key);
         Ok(())
     }
 
     /// Removes the entry of the row in `slot` with the normalised key `self.key`; says whether
     /// there was one.
-    pub(super) fn remove_normalised(&mut self, position: usize, slot: u32) -> bool {
+    pub(super) fn remove_normalised(&mut self, position: usize, slot: u32) -> Result<bool> {
+        self.room_for_notes(1, self.key.len() + size_of::<u32>())?;
         let removed = match &mut self.indexes[position].entries {
             Entries::BytesHash(table) => table.remove_pair(hash_bytes(&self.key), slot),
             _ => self.indexes[position].remove_bytes(&mut self.key, slot),
@@ -86,9 +88,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if removed {
             let bytes = self.key.len() as u32;
             let change = Change::RemovedBytes { index: position as u32, row: slot, bytes };
-            self.undo.note_image(change, &self.key);
+            self.undo.note_image_in_room(change, &self.key);
         }
-        removed
+        Ok(removed)
     }
 
     /// Verifies slabs, trees and tables, and that indexes and rows agree.
@@ -103,6 +105,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
         if let Err(what) = self.values.check() {
             found("slabs", format!("variable-length values: {what}"));
+        }
+        for what in self.snapshots.check() {
+            found("slabs", format!("snapshots: {what}"));
         }
         for index in &self.indexes {
             let name = Dynamic::name(&index.shape);

@@ -19,6 +19,7 @@
 
 use super::btree::nodes::{Nodes, Plain};
 use super::btree::{ABSENT, InsertError, LOCK_STEP};
+use super::budget::Allowance;
 use super::region::RegionError;
 use super::slab::NO_SLOT;
 
@@ -108,16 +109,16 @@ pub struct HashTable {
 }
 
 impl HashTable {
-    /// An empty table whose buckets, and whose overflow buckets, may each take `limit_bytes` of
-    /// memory.
+    /// An empty table whose buckets, and whose overflow buckets, may each take so much memory.
     ///
     /// # Errors
     /// When there is no memory for the first bucket or no address space.
-    pub fn new(limit_bytes: usize) -> Result<HashTable, RegionError> {
-        let mut home: Nodes<Bucket> = Nodes::new(limit_bytes)?;
+    pub fn new(allowance: impl Into<Allowance>) -> Result<HashTable, RegionError> {
+        let allowance = allowance.into();
+        let mut home: Nodes<Bucket> = Nodes::new(allowance.clone())?;
         let first = home.allocate()?;
         *home.get_mut(first) = EMPTY;
-        Ok(HashTable { home, overflow: Nodes::new(limit_bytes)?, buckets: 1, mask: 0, len: 0 })
+        Ok(HashTable { home, overflow: Nodes::new(allowance)?, buckets: 1, mask: 0, len: 0 })
     }
 
     /// How many entries there are.

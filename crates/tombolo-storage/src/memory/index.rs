@@ -11,8 +11,8 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::Limits;
 use super::btree::{ByteTree, InsertError, IntegerTree, Position};
+use super::budget::Allowance;
 use super::hash::HashTable;
 use super::region::RegionError;
 use crate::key::{IndexShape, KEY_BYTES_MAX, packed_bits};
@@ -55,17 +55,19 @@ impl RowIndex {
         table: usize,
         table_def: &TableDef,
         def: &IndexDef,
-        limits: &Limits,
+        allowance: &Allowance,
     ) -> Result<Self, RegionError> {
         let shape = IndexShape::of(table_def, def);
-        let limit = limits.structure_bytes_max;
+        let allowance = allowance.clone();
         // A key that is not unique carries its row's slot, and then no longer packs.
         let packs = packed_bits(&shape.parts).is_some() && def.unique;
         let entries = match (def.kind, packs) {
-            (IndexKind::Tree, true) => Entries::Packed(IntegerTree::new(limit)?),
-            (IndexKind::Tree, false) => Entries::Bytes(ByteTree::new(STORED_KEY_BYTES_MAX, limit)?),
-            (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(limit)?),
-            (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(limit)?),
+            (IndexKind::Tree, true) => Entries::Packed(IntegerTree::new(allowance)?),
+            (IndexKind::Tree, false) => {
+                Entries::Bytes(ByteTree::new(STORED_KEY_BYTES_MAX, allowance)?)
+            }
+            (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(allowance)?),
+            (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(allowance)?),
         };
         Ok(Self {
             entries,

@@ -2,6 +2,7 @@
 
 #[expect(unsafe_code, reason = "nodes lie in raw slots and are searched with vector instructions")]
 pub mod btree;
+pub mod budget;
 #[expect(
     unsafe_code,
     reason = "buckets lie in raw slots and are searched with vector instructions"
@@ -11,6 +12,7 @@ pub mod hash;
 pub mod region;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]
 pub mod slab;
+pub mod snapshot;
 #[cfg(test)]
 pub(crate) mod test_random;
 pub mod variable;
@@ -23,6 +25,7 @@ pub mod recovery;
 pub mod store;
 pub mod undo;
 
+pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 
 /// How much memory a store may take.

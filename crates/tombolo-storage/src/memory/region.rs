@@ -14,13 +14,17 @@
 //!
 //! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable
 //! and read as zero until they are written; bytes above are inaccessible; `committed_bytes <=
-//! limit_bytes`, but for what was committed while the limit was lifted.
+//! limit_bytes`, but for what was committed while the limit was lifted; what is committed is taken
+//! from the budget.
 //!
 //! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone,
 //! cache and TLB misses are the bottleneck.
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::budget::{Allowance, Budget, OverBudget};
 
 /// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room
 /// for two thousand.
@@ -59,6 +63,11 @@ pub enum RegionError {
         /// `errno`.
         errno: i32,
     },
+    /// The budget the region takes its bytes from is used up.
+    OverBudget {
+        /// The budget's bound.
+        bytes_max: u64,
+    },
     /// The region may not grow any further.
     Limit {
         /// The limit it has reached.
@@ -74,6 +83,9 @@ impl fmt::Display for RegionError {
             }
             RegionError::Commit { bytes, errno } => {
                 write!(f, "cannot commit memory up to {bytes} bytes (errno {errno})")
+            }
+            RegionError::OverBudget { bytes_max } => {
+                write!(f, "memory budget of {bytes_max} bytes used up")
             }
             RegionError::Limit { limit_bytes } => {
                 write!(f, "memory limit of {limit_bytes} bytes reached")
@@ -92,6 +104,7 @@ pub struct Region {
     limit_bytes: usize,
     is_limit_lifted: bool,
     committed_bytes: usize,
+    budget: Option<Arc<Budget>>,
 }
 
 // SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to
@@ -100,14 +113,16 @@ unsafe impl Send for Region {}
 
 impl Region {
     /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing
-    /// tighter is known); commits nothing.
+    /// tighter is known); commits nothing. What is committed later is taken from the allowance's
+    /// budget, if it has one, and given back when the region goes.
     ///
     /// When the system refuses that much, a 64th is tried, and so on: [`Region::limit_bytes`] tells
     /// what was granted.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
-    pub fn reserve(limit_bytes: usize) -> Result<Region, RegionError> {
+    pub fn reserve(allowance: impl Into<Allowance>) -> Result<Region, RegionError> {
+        let Allowance { limit_bytes, budget } = allowance.into();
         let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, RESERVATION_BYTES), PAGE_BYTES);
         let lifted_bytes = limit_bytes.saturating_mul(LIFTED).min(RESERVATION_BYTES);
         let mut reserved_bytes = round_up(lifted_bytes, HUGE_PAGE_BYTES);
@@ -121,6 +136,7 @@ impl Region {
                         limit_bytes,
                         is_limit_lifted: false,
                         committed_bytes: 0,
+                        budget,
                     });
                 }
                 Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
@@ -151,7 +167,8 @@ impl Region {
         if self.is_limit_lifted { self.reserved_bytes } else { self.limit_bytes }
     }
 
-    /// Lets the region grow beyond its limit, up to four times of it, or no longer. An aborted
+    /// Lets the region grow beyond its limit, up to four times of it, and beyond its budget, or no
+    /// longer. An aborted
     /// transaction has to be undone even where its undoing takes memory.
     pub fn lift_limit(&mut self, is_lifted: bool) {
         self.is_limit_lifted = is_lifted;
@@ -163,8 +180,8 @@ impl Region {
     /// there.
     ///
     /// # Errors
-    /// [`RegionError::Limit`] beyond the limit, [`RegionError::Commit`] when the system has no
-    /// memory left. The region is unchanged.
+    /// [`RegionError::Limit`] beyond the limit, [`RegionError::OverBudget`] when the budget has not
+    /// so much left, [`RegionError::Commit`] when the system has no memory. The region is unchanged.
     pub fn commit(&mut self, bytes: usize) -> Result<(), RegionError> {
         if bytes <= self.committed_bytes {
             return Ok(());
@@ -173,11 +190,40 @@ impl Region {
             return Err(RegionError::Limit { limit_bytes: self.limit_bytes() });
         }
         let from = self.committed_bytes;
-        let to = self.next_committed(bytes);
-        self.make_writable(from, to).map_err(|errno| RegionError::Commit { bytes: to, errno })?;
+        let to = self.take_up_to(bytes)?;
+        if let Err(errno) = self.make_writable(from, to) {
+            self.give((to - from) as u64);
+            return Err(RegionError::Commit { bytes: to, errno });
+        }
         self.committed_bytes = to;
         assert!(bytes <= self.committed_bytes && self.committed_bytes <= self.limit_bytes());
         Ok(())
+    }
+
+    /// Takes what growing to `bytes` costs from the budget; how far that reaches. Near the budget's
+    /// end it is no further than asked for.
+    fn take_up_to(&self, bytes: usize) -> Result<usize, RegionError> {
+        let to = self.next_committed(bytes);
+        let Some(budget) = &self.budget else { return Ok(to) };
+        let of = |to: usize| (to - self.committed_bytes) as u64;
+        if self.is_limit_lifted {
+            budget.take_anyway(of(to));
+            return Ok(to);
+        }
+        if budget.take(of(to)).is_ok() {
+            return Ok(to);
+        }
+        let least = round_up(bytes, PAGE_BYTES).min(self.limit_bytes());
+        match budget.take(of(least)) {
+            Ok(()) => Ok(least),
+            Err(OverBudget { bytes_max }) => Err(RegionError::OverBudget { bytes_max }),
+        }
+    }
+
+    fn give(&self, bytes: u64) {
+        if let Some(budget) = &self.budget {
+            budget.give(bytes);
+        }
     }
 
     /// The size to grow to when `bytes` are needed: see the module's head for the policy.
@@ -241,6 +287,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        self.give(self.committed_bytes as u64);
         // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of
         // the region.
         let result = unsafe { libc::munmap(self.base().cast(), self.reserved_bytes) };

@@ -20,6 +20,7 @@
 //! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in
 //! DB′).
 
+use super::budget::Allowance;
 use super::region::{Region, RegionError};
 
 /// Whether the checks that are too dear for every access are compiled in.
@@ -46,8 +47,8 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take `limit_bytes`
-    /// of memory. Commits nothing yet.
+    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take so much memory.
+    /// Commits nothing yet.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] when the system refuses the address space.
@@ -55,12 +56,12 @@ impl Slab {
     /// # Panics
     /// When the slot size is not allowed; it comes from a layout computed by the store, not from a
     /// user.
-    pub fn new(slot_bytes: usize, limit_bytes: usize) -> Result<Slab, RegionError> {
+    pub fn new(slot_bytes: usize, allowance: impl Into<Allowance>) -> Result<Slab, RegionError> {
         assert!(
             slot_bytes >= SLOT_BYTES_MIN && slot_bytes.is_multiple_of(8),
             "slot size {slot_bytes}"
         );
-        let region = Region::reserve(limit_bytes)?;
+        let region = Region::reserve(allowance)?;
         Ok(Slab {
             region,
             slot_bytes,
@@ -278,6 +279,12 @@ impl Slab {
     #[inline]
     pub fn is_live(&self, id: u32) -> bool {
         self.live.get(id as usize / 64).is_some_and(|word| word & (1 << (id % 64)) != 0)
+    }
+
+    /// Which of the 64 slots from `64 * word` on are live: bit by bit.
+    #[inline]
+    pub fn live_word(&self, word: u32) -> u64 {
+        self.live.get(word as usize).copied().unwrap_or(0)
     }
 
     /// The ids of all live slots, ascending.

@@ -13,15 +13,18 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::Limits;
 use super::btree::{InsertError, RunError};
+use super::budget::{Allowance, Budget};
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::Log;
 use super::region::RegionError;
 use super::slab::Slab;
-use super::undo::{Change, Undo};
+use super::snapshot::Snapshots;
+use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::command_log::ProcedureNumber;
 use crate::error::{Error, Result};
@@ -79,6 +82,10 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) undo: P::Undo,
     pub(super) log: P::Log,
     pub(super) limits: Limits,
+    /// What all structures together may take.
+    pub(super) budget: Arc<Budget>,
+    /// What is kept so that long readers see rows as they were.
+    pub(super) snapshots: Snapshots,
     /// Normalised keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
@@ -117,15 +124,21 @@ fn slot_bytes(row_bytes: usize) -> usize {
 impl<P: MemoryProfile> MemoryStore<P> {
     /// An empty store.
     pub fn new(limits: Limits) -> Self {
+        let budget = Budget::new(u64::MAX);
+        let allowance = Allowance::new(limits.structure_bytes_max, &budget);
+        let mut undo = P::Undo::default();
+        undo.take_from(&budget);
         Self {
             tables: Vec::new(),
             indexes: Vec::new(),
-            values: SizeClasses::new(limits.structure_bytes_max),
+            values: SizeClasses::new(allowance),
             schema: Schema::default(),
             state: State::Idle,
-            undo: P::Undo::default(),
+            undo,
             log: P::Log::default(),
             limits,
+            snapshots: Snapshots::new(&budget),
+            budget,
             key: Vec::new(),
             end_key: Vec::new(),
             not_sync: PhantomData,
@@ -147,6 +160,24 @@ impl<P: MemoryProfile> MemoryStore<P> {
             reserved = reserved.and_then(|()| index.reserve(rows));
         }
         reserved.map_err(|_| self.no_space())
+    }
+
+    /// Sets how many bytes the store may take at most: rows, index entries, variable-length values,
+    /// undo notes and the images kept for snapshots together; no bound unless it is set. A
+    /// transaction that would take more is refused with `NoSpace`. What is held above the bound
+    /// stays, and deleted rows make room for others of their table.
+    pub fn set_memory_bytes_max(&mut self, bytes: u64) {
+        self.budget.set_bytes_max(bytes);
+    }
+
+    /// How many bytes the store holds of those it may take.
+    pub fn memory_bytes(&self) -> u64 {
+        self.budget.held_bytes()
+    }
+
+    /// What a new structure may take.
+    pub(super) fn allowance(&self) -> Allowance {
+        Allowance::new(self.limits.structure_bytes_max, &self.budget)
     }
 
     /// Puts what the transactions ended since the last call have logged into `into`, which must be
@@ -280,6 +311,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         keys: &[u64],
         slots: &[u32],
     ) -> Result<()> {
+        self.room_for_notes(keys.len(), 0)?;
         let Entries::Packed(tree) = &mut self.indexes[position].entries else {
             unreachable!("runs go into trees of packed keys")
         };
@@ -287,7 +319,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return Err(self.insert_error(position, error));
         }
         for (&key, &row) in keys.iter().zip(slots) {
-            self.undo.note(Change::InsertedPacked { index: position as u32, row, key });
+            let change = Change::InsertedPacked { index: position as u32, row, key };
+            self.undo.note_in_room(change);
         }
         Ok(())
     }
@@ -320,7 +353,29 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
-        Error::NoSpace { held_bytes: self.committed_bytes() }
+        Error::NoSpace { held_bytes: self.memory_bytes() }
+    }
+
+    /// Takes back the change just noted, for whose note there was no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse_last(&mut self) -> Error {
+        let mut image = Vec::new();
+        if let Some(change) = self.undo.pop(&mut image)
+            && self.take_back(change, &image).is_err()
+        {
+            return self.not_undone();
+        }
+        self.no_space()
+    }
+
+    /// Makes room for so many notes and bytes of images.
+    #[inline(always)]
+    pub(super) fn room_for_notes(&mut self, changes: usize, bytes: usize) -> Result<()> {
+        match self.undo.make_room(changes, bytes) {
+            Ok(()) => Ok(()),
+            Err(Full) => Err(self.no_space()),
+        }
     }
 
     #[cold]
@@ -358,41 +413,42 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub(super) fn roll_back(&mut self) -> Result<()> {
         let mut image = Vec::new();
         while let Some(change) = self.undo.pop(&mut image) {
-            let restored = match change {
-                Change::Updated { table, row, offset, .. } => {
-                    let slot = self.tables[table as usize].slab.slot_mut(row);
-                    slot[offset as usize..offset as usize + image.len()].copy_from_slice(&image);
-                    Ok(())
-                }
-                Change::Created { table, row } => {
-                    self.tables[table as usize].slab.free(row);
-                    Ok(())
-                }
-                Change::Deleted { table, row } => {
-                    self.tables[table as usize].slab.revive(row);
-                    Ok(())
-                }
-                Change::ValueStored { handle } => {
-                    self.values.free(Handle::from_bits(handle));
-                    Ok(())
-                }
-                Change::ValueReplaced { .. } => Ok(()),
-                Change::InsertedPacked { index, key, .. } => {
-                    self.indexes[index as usize].remove_packed(key);
-                    Ok(())
-                }
-                Change::RemovedPacked { index, row, key } => {
-                    self.indexes[index as usize].put_back(|index| index.insert_packed(key, row))
-                }
-                Change::InsertedBytes { index, row, .. } => self.remove_note(index, &image, row),
-                Change::RemovedBytes { index, row, .. } => self.indexes[index as usize]
-                    .put_back(|index| Self::insert_note(index, &image, row)),
-            };
-            if restored.is_err() {
-                self.poison(
-                    "an aborted transaction could not be undone: no memory for an index entry",
-                );
-                return Err(Error::NoSpace { held_bytes: 0 });
+            if self.take_back(change, &image).is_err() {
+                return Err(self.not_undone());
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn not_undone(&mut self) -> Error {
+        let reason = "an aborted transaction could not be undone: no memory for an index entry";
+        self.poison(reason);
+        Error::Poisoned { reason }
+    }
+
+    /// Takes one change back.
+    fn take_back(&mut self, change: Change, image: &[u8]) -> Result<(), InsertError> {
+        match change {
+            Change::Updated { table, row, offset, .. } => {
+                let slot = self.tables[table as usize].slab.slot_mut(row);
+                slot[offset as usize..offset as usize + image.len()].copy_from_slice(image);
+            }
+            Change::Created { table, row } => self.tables[table as usize].slab.free(row),
+            Change::Deleted { table, row } => self.tables[table as usize].slab.revive(row),
+            Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
+            Change::ValueReplaced { .. } => {}
+            Change::InsertedPacked { index, key, .. } => {
+                self.indexes[index as usize].remove_packed(key);
+            }
+            Change::RemovedPacked { index, row, key } => {
+                let index = &mut self.indexes[index as usize];
+                return index.put_back(|index| index.insert_packed(key, row));
+            }
+            Change::InsertedBytes { index, row, .. } => return self.remove_note(index, image, row),
+            Change::RemovedBytes { index, row, .. } => {
+                let index = &mut self.indexes[index as usize];
+                return index.put_back(|index| Self::insert_note(index, image, row));
             }
         }
         Ok(())
@@ -427,6 +483,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Error::OutOfRange { column: 0 });
         }
+        self.room_for_notes(3, HANDLE_BYTES)?;
         let Ok(new) = self.values.put(value) else { return Err(self.no_space()) };
         let position = table as u32;
         let bytes = &mut self.tables[table].slab.slot_mut(slot)[offset..offset + HANDLE_BYTES];
@@ -437,12 +494,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
             offset: offset as u32,
             bytes: HANDLE_BYTES as u32,
         };
-        self.undo.note(Change::ValueStored { handle: new.to_bits() });
-        self.undo.note_image(updated, bytes);
+        self.undo.note_in_room(Change::ValueStored { handle: new.to_bits() });
+        self.undo.note_image_in_room(updated, bytes);
         bytes.copy_from_slice(&new.to_bits().to_le_bytes());
         self.log.variable_set(position, slot, offset, value);
         if P::Undo::KEEPS {
-            self.undo.note(Change::ValueReplaced { handle: old.to_bits() });
+            self.undo.note_in_room(Change::ValueReplaced { handle: old.to_bits() });
         } else {
             self.values.free(old);
         }
@@ -452,10 +509,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
 impl Rows {
     /// The empty rows of a table.
-    pub(super) fn new(table: &TableDef, limits: &Limits) -> Result<Self, RegionError> {
+    pub(super) fn new(table: &TableDef, allowance: &Allowance) -> Result<Self, RegionError> {
         let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
         Ok(Self {
-            slab: Slab::new(slot_bytes(table.row_size()), limits.structure_bytes_max)?,
+            slab: Slab::new(slot_bytes(table.row_size()), allowance.clone())?,
             row_bytes: table.row_size(),
             raw_row_bytes: table.raw_row_bytes(),
             variable_offsets: (0..table.columns.len())

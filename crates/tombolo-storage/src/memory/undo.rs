@@ -4,10 +4,17 @@
 //! [`Copies`] keeps, per change, the bytes an update was about to overwrite (the named fields, not
 //! the whole row), or the fact that a row or index entry was made or removed. What a transaction
 //! deletes is only retired until commit, so taking a deletion back needs no memory. The two buffers
-//! grow to the largest transaction seen and are reused; a committed transaction allocates nothing
-//! here.
+//! are reused, so that a committed transaction allocates nothing here; what one of more than a
+//! megabyte of notes made them grow is given back at its end. What is beyond that megabyte is taken
+//! from the store's budget — the megabyte itself is not, so that a transaction that deletes finds
+//! room when nothing is left —; a note beyond the budget is kept, but says that the transaction must
+//! not go on.
 //!
 //! Not here: applying the changes backwards, which needs the store (`store.rs`, `roll_back`).
+
+use std::sync::Arc;
+
+use super::budget::Budget;
 
 /// One change, as its reversal needs it. Rows and handles are those of the memory store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +93,49 @@ pub enum Change {
     },
 }
 
+/// The memory budget has no room for another note. The note was taken nevertheless, so that it can
+/// be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
 /// What is kept to take changes back.
 pub trait Undo: Default + 'static {
     /// Whether anything is.
     const KEEPS: bool;
+    /// Takes the memory of notes from `budget` from now on.
+    fn take_from(&mut self, budget: &Arc<Budget>);
     /// Notes a change that has no image.
-    fn note(&mut self, change: Change);
+    ///
+    /// # Errors
+    /// [`Full`]: the change is noted, and the transaction must not go on.
+    fn note(&mut self, change: Change) -> Result<(), Full>;
     /// Notes a change together with its image.
-    fn note_image(&mut self, change: Change, image: &[u8]);
+    ///
+    /// # Errors
+    /// As [`Undo::note`].
+    fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full>;
+    /// Makes room for so many changes and bytes of images.
+    ///
+    /// # Errors
+    /// [`Full`]: there is none.
+    fn make_room(&mut self, changes: usize, bytes: usize) -> Result<(), Full>;
+    /// Notes a change for which room was made.
+    #[inline(always)]
+    fn note_in_room(&mut self, change: Change) {
+        let noted = self.note(change);
+        debug_assert!(noted.is_ok(), "room was made for the note");
+    }
+    /// Notes a change and its image, for which room was made.
+    #[inline(always)]
+    fn note_image_in_room(&mut self, change: Change, image: &[u8]) {
+        let noted = self.note_image(change, image);
+        debug_assert!(noted.is_ok(), "room was made for the note");
+    }
     /// Removes and returns the newest change; its image, if it has one, is appended to `image`,
     /// which is cleared first.
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change>;
+    /// The changes of the open transaction, in their order, and their images behind each other.
+    fn notes(&self) -> (&[Change], &[u8]);
     /// What commit still has to give back: deleted rows and replaced values. Forgets everything
     /// else.
     fn finish(&mut self, give_back: impl FnMut(Change));
@@ -108,12 +147,24 @@ pub struct NoUndo;
 
 impl Undo for NoUndo {
     const KEEPS: bool = false;
+    fn take_from(&mut self, _: &Arc<Budget>) {}
     #[inline(always)]
-    fn note(&mut self, _: Change) {}
+    fn note(&mut self, _: Change) -> Result<(), Full> {
+        Ok(())
+    }
     #[inline(always)]
-    fn note_image(&mut self, _: Change, _: &[u8]) {}
+    fn note_image(&mut self, _: Change, _: &[u8]) -> Result<(), Full> {
+        Ok(())
+    }
+    #[inline(always)]
+    fn make_room(&mut self, _: usize, _: usize) -> Result<(), Full> {
+        Ok(())
+    }
     fn pop(&mut self, _: &mut Vec<u8>) -> Option<Change> {
         None
+    }
+    fn notes(&self) -> (&[Change], &[u8]) {
+        (&[], &[])
     }
     #[inline(always)]
     fn finish(&mut self, _: impl FnMut(Change)) {}
@@ -124,25 +175,131 @@ impl Undo for NoUndo {
 pub struct Copies {
     changes: Vec<Change>,
     images: Vec<u8>,
-    /// Whether a change in the list waits for commit to give something back.
+    /// Whether a change in the list waits for commit to give something back, or the buffers
+    /// themselves are to be given back.
     deferred: bool,
+    budget: Option<Arc<Budget>>,
+    /// What the buffers were charged: what they hold beyond [`KEPT_BYTES`].
+    charged_bytes: u64,
+}
+
+/// What the buffers may hold uncounted, and keep when a transaction ends, in bytes; what they grew
+/// beyond it is given back.
+const KEPT_BYTES: u64 = 1 << 20;
+
+/// The step in which buffers grow once the budget is used up: the transaction has to end, and its
+/// notes must not be lost.
+const LAST_BYTES: usize = 4 << 10;
+
+impl Copies {
+    /// Makes room for so many changes and bytes; where the budget refuses that, for no more than
+    /// them.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, changes: usize, bytes: usize) -> Result<(), Full> {
+        let more = |len: usize, capacity: usize, wanted: usize| match len + wanted > capacity {
+            true => (len + wanted).max(2 * capacity).max(64) - len,
+            false => 0,
+        };
+        let more_changes = more(self.changes.len(), self.changes.capacity(), changes);
+        let more_bytes = more(self.images.len(), self.images.capacity(), bytes);
+        let of_changes = (self.changes.len() + more_changes) * size_of::<Change>();
+        let grown = of_changes.max(self.changes.capacity() * size_of::<Change>())
+            + (self.images.len() + more_bytes).max(self.images.capacity());
+        let cost = (grown as u64).saturating_sub(KEPT_BYTES + self.charged_bytes);
+        let taken = self.budget.as_ref().map_or(Ok(()), |budget| budget.take(cost));
+        if taken.is_ok() {
+            self.changes.reserve_exact(more_changes);
+            self.images.reserve_exact(more_bytes);
+        } else {
+            self.changes.reserve_exact(changes.max(LAST_BYTES / size_of::<Change>()));
+            self.images.reserve_exact(bytes.max(LAST_BYTES));
+        }
+        self.charged_bytes += if taken.is_ok() { cost } else { 0 };
+        self.settle();
+        self.deferred |= self.charged_bytes > 0;
+        taken.map_err(|_| Full)
+    }
+
+    fn held_bytes(&self) -> u64 {
+        (self.changes.capacity() * size_of::<Change>() + self.images.capacity()) as u64
+    }
+
+    /// Charges what the buffers hold, whatever was charged before.
+    fn settle(&mut self) {
+        let due_bytes = self.held_bytes().saturating_sub(KEPT_BYTES);
+        if let Some(budget) = &self.budget {
+            match due_bytes.checked_sub(self.charged_bytes) {
+                Some(more) => budget.take_anyway(more),
+                None => budget.give(self.charged_bytes - due_bytes),
+            }
+        }
+        self.charged_bytes = due_bytes;
+    }
+
+    /// Forgets all notes, and gives back what the buffers need for one large transaction only.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        self.changes.clear();
+        self.images.clear();
+        if self.charged_bytes > 0 {
+            self.changes.shrink_to(KEPT_BYTES as usize / 2 / size_of::<Change>());
+            self.images.shrink_to(KEPT_BYTES as usize / 2);
+            self.settle();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_grown(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
+        let grown = self.grow(1, image.len());
+        self.images.extend_from_slice(image);
+        self.changes.push(change);
+        grown
+    }
 }
 
 impl Undo for Copies {
     const KEEPS: bool = true;
 
-    #[inline(always)]
-    fn note(&mut self, change: Change) {
-        if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
-            self.deferred = true;
-        }
-        self.changes.push(change);
+    fn take_from(&mut self, budget: &Arc<Budget>) {
+        assert_eq!(self.charged_bytes, 0, "notes are taken from one budget");
+        self.budget = Some(budget.clone());
     }
 
     #[inline(always)]
-    fn note_image(&mut self, change: Change, image: &[u8]) {
+    fn note(&mut self, change: Change) -> Result<(), Full> {
+        if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
+            self.deferred = true;
+        }
+        if self.changes.len() == self.changes.capacity() {
+            return self.note_grown(change, &[]);
+        }
+        self.changes.push(change);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
+        if image.len() > self.images.capacity() - self.images.len()
+            || self.changes.len() == self.changes.capacity()
+        {
+            return self.note_grown(change, image);
+        }
         self.images.extend_from_slice(image);
         self.changes.push(change);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn make_room(&mut self, changes: usize, bytes: usize) -> Result<(), Full> {
+        if bytes > self.images.capacity() - self.images.len()
+            || changes > self.changes.capacity() - self.changes.len()
+        {
+            return self.grow(changes, bytes);
+        }
+        Ok(())
     }
 
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change> {
@@ -157,8 +314,13 @@ impl Undo for Copies {
         if self.changes.is_empty() {
             assert!(self.images.is_empty(), "an undo image belongs to no change");
             self.deferred = false;
+            self.shrink();
         }
         Some(change)
+    }
+
+    fn notes(&self) -> (&[Change], &[u8]) {
+        (&self.changes, &self.images)
     }
 
     #[inline(always)]
@@ -170,6 +332,7 @@ impl Undo for Copies {
                     give_back(*change);
                 }
             }
+            self.shrink();
         }
         self.changes.clear();
         self.images.clear();

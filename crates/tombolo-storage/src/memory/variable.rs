@@ -12,6 +12,7 @@
 //!
 //! Implements the "variable part lives in a slot of its own" of the memory store's rows.
 
+use super::budget::Allowance;
 use super::region::RegionError;
 use super::slab::Slab;
 use crate::types::TEXT_BYTES_MAX;
@@ -84,13 +85,13 @@ impl Handle {
 #[derive(Debug)]
 pub struct SizeClasses {
     slabs: [Option<Slab>; CLASSES],
-    limit_bytes: usize,
+    allowance: Allowance,
 }
 
 impl SizeClasses {
-    /// Without strings, and without memory. Each class may take `limit_bytes`.
-    pub fn new(limit_bytes: usize) -> SizeClasses {
-        SizeClasses { slabs: [const { None }; CLASSES], limit_bytes }
+    /// Without strings, and without memory. Each class may take so much.
+    pub fn new(allowance: impl Into<Allowance>) -> SizeClasses {
+        SizeClasses { slabs: [const { None }; CLASSES], allowance: allowance.into() }
     }
 
     /// Keeps a copy of `value`.
@@ -108,7 +109,7 @@ impl SizeClasses {
         let class = class_of(value.len());
         let slab = match &mut self.slabs[class] {
             Some(slab) => slab,
-            vacant => vacant.insert(Slab::new(slot_bytes(class), self.limit_bytes)?),
+            vacant => vacant.insert(Slab::new(slot_bytes(class), self.allowance.clone())?),
         };
         let slot = slab.allocate()?;
         slab.slot_mut(slot)[..value.len()].copy_from_slice(value);

@@ -15,6 +15,7 @@
 //! Invariants: keys ascend and lie within the separators around their leaf; all leaves are equally
 //! deep; no leaf but the root is empty; every node in the slab is reached once.
 
+use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::super::slab::Slab;
 use super::byte_node::{ByteNode, KEY_BYTES_MAX, Sequence, common_len, node_bytes};
@@ -74,17 +75,20 @@ fn copy<'a>(node: &ByteNode, buffer: &'a mut [u64]) -> &'a ByteNode {
 
 impl ByteTree {
     /// An empty tree for keys of up to `key_bytes_max` (at most [`KEY_BYTES_MAX`]) that may take
-    /// `limit_bytes` of memory.
+    /// so much memory.
     ///
     /// # Errors
     /// When there is no memory for the root or no address space.
     ///
     /// # Panics
     /// When `key_bytes_max` is above [`KEY_BYTES_MAX`].
-    pub fn new(key_bytes_max: usize, limit_bytes: usize) -> Result<ByteTree, RegionError> {
+    pub fn new(
+        key_bytes_max: usize,
+        allowance: impl Into<Allowance>,
+    ) -> Result<ByteTree, RegionError> {
         assert!(key_bytes_max <= KEY_BYTES_MAX, "keys of {key_bytes_max} bytes");
         let bytes = node_bytes(key_bytes_max);
-        let mut slab = Slab::new(bytes, limit_bytes)?;
+        let mut slab = Slab::new(bytes, allowance)?;
         let root = slab.allocate()?;
         ByteNode::of_mut(slab.slot_mut(root)).start(0);
         Ok(ByteTree { slab, root, levels: 0, len: 0, key_bytes_max, scratch: Scratch::new(bytes) })

@@ -19,6 +19,7 @@
 //!
 //! Implements LG-S1 (hand-coded search on integer keys) and the tree of LG-S11.
 
+use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::hints::{LeafHint, LeafHints};
 use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf, NO_GUESS};
@@ -44,13 +45,14 @@ pub struct IntegerTree {
 }
 
 impl IntegerTree {
-    /// An empty tree whose leaves, and whose inner nodes, may each take `limit_bytes` of memory.
+    /// An empty tree whose leaves, and whose inner nodes, may each take so much memory.
     ///
     /// # Errors
     /// When there is no memory for the root or no address space.
-    pub fn new(limit_bytes: usize) -> Result<IntegerTree, RegionError> {
-        let mut leaves: Nodes<Leaf> = Nodes::new(limit_bytes)?;
-        let inners = Nodes::new(limit_bytes)?;
+    pub fn new(allowance: impl Into<Allowance>) -> Result<IntegerTree, RegionError> {
+        let allowance = allowance.into();
+        let mut leaves: Nodes<Leaf> = Nodes::new(allowance.clone())?;
+        let inners = Nodes::new(allowance)?;
         let root = leaves.allocate()?;
         leaves.get_mut(root).clear();
         let hints = LeafHints::default();

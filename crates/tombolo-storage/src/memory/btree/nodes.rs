@@ -6,6 +6,7 @@
 //!
 //! Not here: what a node holds. A node just allocated holds what its slot held before.
 
+use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::super::slab::{Slab, VERIFY, prefetch};
 use std::marker::PhantomData;
@@ -25,8 +26,8 @@ pub(in crate::memory) struct Nodes<T: Plain> {
 }
 
 impl<T: Plain> Nodes<T> {
-    pub(in crate::memory) fn new(limit_bytes: usize) -> Result<Self, RegionError> {
-        Ok(Nodes { slab: Slab::new(size_of::<T>(), limit_bytes)?, holds: PhantomData })
+    pub(in crate::memory) fn new(allowance: Allowance) -> Result<Self, RegionError> {
+        Ok(Nodes { slab: Slab::new(size_of::<T>(), allowance)?, holds: PhantomData })
     }
 
     pub(in crate::memory) fn allocate(&mut self) -> Result<u32, RegionError> {

@@ -19,7 +19,10 @@
 
 mod indexes;
 
+use std::sync::Arc;
+
 use super::Limits;
+use super::budget::{Allowance, Budget};
 use super::index::RowIndex;
 use super::region::RegionError;
 use super::store::{MemoryStore, Rows};
@@ -34,7 +37,8 @@ use crate::value_log::{GroupNumber, Record, Records, Replay, Transactions, defin
 pub struct ReplayPart {
     part: usize,
     parts: usize,
-    limits: Limits,
+    allowance: Allowance,
+    budget: Arc<Budget>,
     schema: Schema,
     /// By position in the schema; those of other parts are `None`.
     tables: Vec<Option<ReplayTable>>,
@@ -52,6 +56,7 @@ struct ReplayTable {
 #[derive(Debug)]
 pub struct RebuiltPart {
     parts: usize,
+    budget: Arc<Budget>,
     schema: Schema,
     tables: Vec<Option<(ReplayTable, Vec<RowIndex>)>>,
     applied: u64,
@@ -72,7 +77,10 @@ impl ReplayPart {
     pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
         assert!(part < parts, "part {part} of {parts}");
         let (schema, tables) = (Schema::default(), Vec::new());
-        Self { part, parts, limits, schema, tables, handles: Vec::new(), applied: 0 }
+        // What the log holds was within the bounds once: nothing is refused here.
+        let budget = Budget::new(u64::MAX);
+        let allowance = Allowance::new(limits.structure_bytes_max, &budget);
+        Self { part, parts, allowance, budget, schema, tables, handles: Vec::new(), applied: 0 }
     }
 
     /// Replays whole transactions; records of other parts' tables are passed over.
@@ -160,8 +168,8 @@ impl ReplayPart {
     }
 
     fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
-        let values = SizeClasses::new(self.limits.structure_bytes_max);
-        Ok(ReplayTable { rows: Rows::new(table, &self.limits)?, values })
+        let values = SizeClasses::new(self.allowance.clone());
+        Ok(ReplayTable { rows: Rows::new(table, &self.allowance)?, values })
     }
 
     /// Rebuilds free lists and indexes.
@@ -169,7 +177,7 @@ impl ReplayPart {
     /// # Errors
     /// That there is no memory, or that the rows do not fit the schema, in words.
     pub fn finish(self) -> Result<RebuiltPart, String> {
-        let Self { parts, limits, schema, tables, applied, .. } = self;
+        let Self { parts, allowance, budget, schema, tables, applied, .. } = self;
         let mut rebuilt = Vec::new();
         for (position, table) in tables.into_iter().enumerate() {
             let Some(mut table) = table else {
@@ -180,13 +188,13 @@ impl ReplayPart {
             let def = &schema.tables[position];
             let mut indexes = Vec::new();
             for index in &def.indexes {
-                let empty = RowIndex::new(position, def, index, &limits).map_err(no_memory)?;
+                let empty = RowIndex::new(position, def, index, &allowance).map_err(no_memory)?;
                 let built = indexes::build(empty, def, &table.rows, &table.values);
                 indexes.push(built.map_err(|what| format!("index {}: {what}", index.name))?);
             }
             rebuilt.push(Some((table, indexes)));
         }
-        Ok(RebuiltPart { parts, schema, tables: rebuilt, applied })
+        Ok(RebuiltPart { parts, budget, schema, tables: rebuilt, applied })
     }
 }
 
@@ -330,6 +338,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let mut tables: Vec<_> = store.schema.tables.iter().map(|_| None).collect();
         for part in parts {
             assert_eq!(part.schema, store.schema, "the parts are of different logs");
+            store.budget.adopt(&part.budget);
             for (place, table) in tables.iter_mut().zip(part.tables) {
                 *place = place.take().or(table);
             }
