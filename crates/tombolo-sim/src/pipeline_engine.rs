@@ -176,6 +176,7 @@ fn options(swarm: &Swarm) -> Options {
         queue_max: Load { transactions: swarm.queue_max, bytes: 1 << 20 },
         batch_transactions_max: swarm.batch_max as usize,
         locate_ahead: 0,
+        slice_ns_max: 200_000,
         group: GroupPolicy {
             transactions: swarm.transactions_per_group,
             time_ns: swarm.time_per_group_ns,

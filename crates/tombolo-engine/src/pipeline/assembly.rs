@@ -13,13 +13,15 @@ use tombolo_storage::sync::{AtomicU64, Mutex};
 
 use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
-use super::execution::{Cut, Execution, ToLog};
+use super::execution::{self, Cut, Execution, ToLog};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
 use super::log::{GroupLog, Room};
 use super::logging::{FlushObserver, LogBatch, Logging, Parts, unreserved};
+use super::long::{LONG_WORKS_MAX, LongCall, LongIntake, LongWorks};
 use super::options::{Options, Spread};
 use super::output::{Outbox, Output, Parcel};
+use super::overrun::{Overrun, Overruns, Watch};
 use super::pool::Pool;
 use super::queue::{Load, Queue};
 use super::room::MakingRoom;
@@ -140,10 +142,11 @@ impl<E: Executor> Builder<E> {
         let cut = Cut {
             batch_transactions_max: self.options.batch_transactions_max.max(1),
             locate_ahead: self.options.locate_ahead,
+            slice_ns_max: self.options.slice_ns_max,
         };
         let place = places.of(StageKind::Execution, 0);
         match self.log {
-            None => stages.push((place, wires.execution::<false>(self.executor, None, cut))),
+            None => stages.push((place, wires.execution::<false>(self.executor, None, cut, clock))),
             Some(mut log) => {
                 let maker = log.room_maker();
                 let room_place = places.of(StageKind::Room, 0);
@@ -153,7 +156,10 @@ impl<E: Executor> Builder<E> {
                     log.group_bytes_max(),
                     log.cost(),
                 );
-                stages.push((place, wires.execution::<true>(self.executor, Some(to_log), cut)));
+                stages.push((
+                    place,
+                    wires.execution::<true>(self.executor, Some(to_log), cut, clock),
+                ));
                 let logging = Logging::new(Parts {
                     queue: wires.log_queue.clone(),
                     log,
@@ -252,6 +258,9 @@ struct Wires<E: Executor> {
     intakes: Vec<Arc<Queue<Call<E::Request>>>>,
     input_queue: Arc<Queue<Call<E::Request>>>,
     log_queue: Arc<Queue<LogBatch<E::Answer, E::Records>>>,
+    /// Where long work is put in, beside calls.
+    long_queue: Arc<Queue<LongCall<E>>>,
+    overruns: Overruns,
     outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
     parcels: Arc<Pool<Parcel<E::Answer>>>,
     buffers: Arc<Pool<E::Records>>,
@@ -280,6 +289,12 @@ impl<E: Executor> Wires<E> {
                 places.signal(Logging, 0),
                 places.signals(&[Execution, Room]),
             )),
+            long_queue: Arc::new(Queue::new(
+                Load { transactions: LONG_WORKS_MAX, bytes: 0 },
+                places.signal(Execution, 0),
+                Vec::new(),
+            )),
+            overruns: Overruns::default(),
             outputs: (0..places.outputs).map(output).collect(),
             parcels: Arc::new(Pool::new()),
             buffers: Arc::new(Pool::new()),
@@ -297,16 +312,27 @@ impl<E: Executor> Wires<E> {
         executor: E,
         to_log: Option<ToLog<E::Answer, E::Records>>,
         cut: Cut,
+        clock: &Arc<dyn Clock>,
     ) -> Box<dyn Stage> {
-        Box::new(Execution::<E, LOGGED>::new(
-            executor,
-            self.input_queue.clone(),
-            to_log,
-            self.outbox(),
+        let slice_ns_max = cut.slice_ns_max;
+        let long = LongWorks::new(
+            self.long_queue.clone(),
+            clock.clone(),
+            slice_ns_max,
             self.shared.clone(),
+        );
+        Box::new(Execution::<E, LOGGED>::new(execution::Parts {
+            executor,
+            input: self.input_queue.clone(),
+            log: to_log,
+            outbox: self.outbox(),
+            shared: self.shared.clone(),
             cut,
-            self.retired_executor.clone(),
-        ))
+            long,
+            watch: Watch::new(slice_ns_max, self.overruns.clone()),
+            clock: clock.clone(),
+            retired: self.retired_executor.clone(),
+        }))
     }
 }
 
@@ -352,6 +378,18 @@ impl<E: Executor> Pipeline<E> {
         Caller::new(self.register(mailbox.clone()), mailbox, in_flight_max)
     }
 
+    /// Where long work is put in: reads that take longer than a transaction may (`long.rs`).
+    pub fn long(&self) -> LongIntake<E> {
+        let (queue, shared) = (self.wires.long_queue.clone(), self.wires.shared.clone());
+        LongIntake { queue, shared }
+    }
+
+    /// The requests that were seen to hold the execution thread for longer than `slice_us_max`, by
+    /// name.
+    pub fn overruns(&self) -> Vec<Overrun> {
+        self.wires.overruns.lock().clone()
+    }
+
     /// The stages that run on the callers' own thread, once, where the settings say
     /// `callers`: whoever takes them calls [`StageLoop::turn`] between submitting and fetching, and
     /// after [`Pipeline::shut`] until they have ended.
@@ -387,6 +425,7 @@ impl<E: Executor> Pipeline<E> {
     /// Lets nothing more in. What is under way is answered.
     pub fn shut(&self) {
         self.wires.intakes.iter().for_each(|intake| intake.close());
+        self.wires.long_queue.close();
     }
 
     /// Lets nothing more in, waits until everything is answered and the log is sealed, and gives
@@ -416,9 +455,11 @@ impl<E: Executor> Pipeline<E> {
         let mut intakes = self.wires.intakes.clone();
         intakes.push(self.wires.input_queue.clone());
         let (log_queue, outputs) = (self.wires.log_queue.clone(), self.wires.outputs.clone());
+        let long_queue = self.wires.long_queue.clone();
         Arc::new(move |kind, message| {
             let reason = shared.set_poison(&format!("the {kind} stage panicked: {message}"));
             intakes.iter().for_each(|intake| intake.close());
+            long_queue.close();
             log_queue.close();
             outputs.iter().for_each(|output| output.close());
             shared.callers.broken(&reason);

@@ -284,9 +284,9 @@ impl<A: Send> Sink<A> for Mailbox<A> {
 /// A caller that fetches its replies: one call at a time, or many under way.
 #[derive(Debug)]
 pub struct Caller<R, A> {
-    submitter: Submitter<R, A>,
+    pub(super) submitter: Submitter<R, A>,
     mailbox: Arc<Mailbox<A>>,
-    in_flight: usize,
+    pub(super) in_flight: usize,
     in_flight_max: usize,
     /// Replies that came while `call` waited for its own.
     early: Vec<Tagged<A>>,

@@ -10,6 +10,8 @@
 //! tells of them earlier: a reply waits for the log position that existed when its transaction ran,
 //! whether it wrote or only read (TPK-E3).
 //!
+//! Between two batches one slice of long work runs, if there is any (`long.rs`).
+//!
 //! Not here: what a transaction does (`executor.rs`), when the log is flushed (`logging.rs`).
 //! Invariants: batches reach the log queue in the order they ran; a transaction runs only if what
 //! it may log has room; after poison none runs.
@@ -20,16 +22,19 @@ use std::sync::Arc;
 use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::Mutex;
 
-use super::call::{Call, Refusal, Reply, panic_message};
+use super::call::{Answered, Call, Durability, Refusal, Reply, panic_message};
 use super::executor::{Batch, Executor, Logged, Replies};
 use super::log::{Cost, Records};
 use super::logging::LogBatch;
+use super::long::{Finished, LongWorks};
 use super::output::{Outbox, Parcel};
+use super::overrun::Watch;
 use super::pool::Pool;
 use super::queue::{Load, NotPut, Queue};
 use super::shared::Shared;
 use super::statistics::add;
 use super::{Stage, StageKind, Step};
+use crate::clock::Clock;
 
 /// How the execution stage cuts its work.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,8 @@ pub(super) struct Cut {
     pub(super) batch_transactions_max: usize,
     /// Transactions whose rows are located together before they run; 0: none.
     pub(super) locate_ahead: usize,
+    /// How long a slice of long work may take, and a transaction before it is reported.
+    pub(super) slice_ns_max: u64,
 }
 
 /// The execution stage's way to the log.
@@ -91,6 +98,11 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     outbox: Outbox<E::Answer>,
     shared: Arc<Shared<E::Answer>>,
     cut: Cut,
+    long: LongWorks<E>,
+    /// Long works that are over and not answered yet; empty between steps.
+    finished: Vec<Finished<E::Answer>>,
+    watch: Watch,
+    clock: Arc<dyn Clock>,
     /// What was drained, and how much of it has run.
     calls: Vec<Call<E::Request>>,
     done: usize,
@@ -102,19 +114,42 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     retired: Arc<Mutex<Option<E>>>,
 }
 
+/// What an execution stage is made of.
+pub(super) struct Parts<E: Executor> {
+    pub(super) executor: E,
+    pub(super) input: Arc<Queue<Call<E::Request>>>,
+    pub(super) log: Option<ToLog<E::Answer, E::Records>>,
+    pub(super) outbox: Outbox<E::Answer>,
+    pub(super) shared: Arc<Shared<E::Answer>>,
+    pub(super) cut: Cut,
+    pub(super) long: LongWorks<E>,
+    pub(super) watch: Watch,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) retired: Arc<Mutex<Option<E>>>,
+}
+
 impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
-    pub(super) fn new(
-        executor: E,
-        input: Arc<Queue<Call<E::Request>>>,
-        log: Option<ToLog<E::Answer, E::Records>>,
-        outbox: Outbox<E::Answer>,
-        shared: Arc<Shared<E::Answer>>,
-        cut: Cut,
-        retired: Arc<Mutex<Option<E>>>,
-    ) -> Self {
+    pub(super) fn new(parts: Parts<E>) -> Self {
+        let Parts { executor, input, log, outbox, shared, cut, long, watch, clock, retired } =
+            parts;
         assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
-        let (calls, done, has_begun, is_fed) = (Vec::new(), 0, false, false);
-        Self { executor, input, log, outbox, shared, cut, calls, done, has_begun, is_fed, retired }
+        Self {
+            executor,
+            input,
+            log,
+            outbox,
+            shared,
+            cut,
+            long,
+            finished: Vec::new(),
+            watch,
+            clock,
+            calls: Vec::new(),
+            done: 0,
+            has_begun: false,
+            is_fed: false,
+            retired,
+        }
     }
 
     /// Runs the next batch, or the beginning of it.
@@ -149,7 +184,11 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
                 // Hints only: what a panic keeps from being found is found when it is needed.
                 let _ = catch_unwind(AssertUnwindSafe(|| executor.locate(calls)));
             }
-            run_calls(executor, calls, replies);
+            if self.watch.is_close() {
+                run_watched(executor, calls, replies, &mut self.watch, &*self.clock);
+            } else {
+                run_calls(executor, calls, replies);
+            }
             self.done = window_end;
         }
     }
@@ -292,6 +331,92 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         early
     }
 
+    /// The log's position behind everything that ran.
+    fn position(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.position)
+    }
+
+    /// Takes in long work that has arrived, between two transactions.
+    fn begin_long(&mut self, now_ns: u64) {
+        let position = self.position();
+        self.long.begin(&mut self.executor, position, &mut self.finished);
+        self.answer_long(now_ns);
+    }
+
+    /// Runs a slice of long work, if there is any; says whether there was.
+    fn run_slice(&mut self, now_ns: u64) -> bool {
+        if !self.long.are_active() {
+            return false;
+        }
+        if let Some(finished) = self.long.run_slice(&mut self.executor) {
+            self.finished.push(finished);
+            self.answer_long(now_ns);
+        }
+        true
+    }
+
+    /// Answers the long works that are over: at once, or when what they read is durable.
+    fn answer_long(&mut self, now_ns: u64) {
+        if self.finished.is_empty() {
+            return;
+        }
+        let (mut early, mut waiting) = (self.outbox.parcels.take(), self.outbox.parcels.take());
+        let (durable, mut wants_sync) = (self.shared.durable(), false);
+        for finished in std::mem::take(&mut self.finished) {
+            let (caller, tag, durability) = (finished.caller, finished.tag, finished.durability);
+            let is_durable = finished.position <= durable;
+            let mut waits = false;
+            let reply = finished.reply(|outcome| match durability {
+                _ if !LOGGED => Reply::Volatile(outcome),
+                Durability::Async if !is_durable => Reply::PreCommitted(outcome),
+                _ => {
+                    waits = !is_durable;
+                    Reply::Durable(outcome)
+                }
+            });
+            wants_sync |= waits && durability == Durability::Sync;
+            if waits { &mut waiting } else { &mut early }.push(Answered { caller, tag, reply });
+        }
+        self.outbox.post(early);
+        self.hold_answers(waiting, wants_sync, now_ns);
+    }
+
+    /// Puts answers that wait for what was logged so far where the logging stage will get them.
+    fn hold_answers(&mut self, answers: Parcel<E::Answer>, wants_sync: bool, now_ns: u64) {
+        match &mut self.log {
+            Some(log) if !answers.is_empty() => match &mut log.held {
+                Some(held) => {
+                    held.answers.extend(answers);
+                    held.wants_sync |= wants_sync;
+                }
+                held => {
+                    *held = Some(LogBatch {
+                        records: log.buffers.take(),
+                        answers,
+                        transactions: 0,
+                        position: log.position,
+                        charge: 0,
+                        wants_sync,
+                        executed_ns: now_ns,
+                    });
+                }
+            },
+            _ => self.outbox.parcels.give(answers),
+        }
+    }
+
+    /// Runs the next batch, if calls wait; says whether any of them ran.
+    fn run_calls_waiting(&mut self, now_ns: u64) -> bool {
+        if self.done == self.calls.len() {
+            return false;
+        }
+        let done_before = self.done;
+        self.run_batch(now_ns);
+        let transactions = (self.done - done_before) as u64;
+        self.watch.batch(transactions, self.clock.now_ns().saturating_sub(now_ns), &self.shared);
+        transactions > 0
+    }
+
     /// Nothing more comes and nothing is left.
     fn end(&self) -> Step {
         match &self.log {
@@ -339,6 +464,28 @@ fn run_calls<E: Executor>(
     }
 }
 
+/// Runs `calls` one by one, each with a look at the clock, after an overrun.
+#[cold]
+fn run_watched<E: Executor>(
+    executor: &mut E,
+    calls: &mut [Call<E::Request>],
+    replies: &mut Replies<E::Answer>,
+    watch: &mut Watch,
+    clock: &dyn Clock,
+) {
+    let mut start_ns = clock.now_ns();
+    let mut calls = calls.chunks_mut(1);
+    while watch.is_close() {
+        let Some(call) = calls.next() else { return };
+        let name = executor.name_of(&call[0].request);
+        run_calls(executor, call, replies);
+        let ns = clock.now_ns().saturating_sub(start_ns);
+        start_ns += ns;
+        watch.transaction(name, ns);
+    }
+    calls.for_each(|call| run_calls(executor, call, replies));
+}
+
 impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
     fn kind(&self) -> StageKind {
         StageKind::Execution
@@ -351,18 +498,21 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
         if !self.hand_on() {
             return Step::IdleUntil(None);
         }
+        self.begin_long(now_ns);
         if self.done == self.calls.len() {
             self.calls.clear();
             self.done = 0;
-            let is_open = self.input.drain(&mut self.calls);
-            if self.calls.is_empty() {
-                return if is_open { Step::IdleUntil(None) } else { self.end() };
+            let is_open = self.input.drain(&mut self.calls) || self.long.are_open();
+            if self.calls.is_empty() && !self.long.are_active() {
+                // What was refused just now has to leave first.
+                let is_over = !is_open && self.hand_on();
+                return if is_over { self.end() } else { Step::IdleUntil(None) };
             }
         }
-        let done_before = self.done;
-        self.run_batch(now_ns);
+        let has_run = self.run_calls_waiting(now_ns);
+        let has_sliced = self.run_slice(now_ns);
         self.hand_on();
-        match self.done > done_before {
+        match has_run || has_sliced {
             true => Step::Progress,
             false if std::mem::take(&mut self.is_fed) => Step::Progress,
             false => Step::IdleUntil(None), // until the logging stage has room

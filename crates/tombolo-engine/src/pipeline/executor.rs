@@ -4,7 +4,8 @@
 //! library, the simulator. One call per batch, so an executor may be erased (`Box<dyn Executor>`)
 //! at no cost per transaction.
 //!
-//! Not here: queues, threads, the log's file. Contract: each request is one transaction, run with
+//! Not here: queues, threads, the log's file, work that takes longer than a transaction may
+//! (`long.rs`). Contract: each request is one transaction, run with
 //! [`crate::transaction::execute`], so that a panic inside it is undone, and answered right after
 //! it ended, before the next begins.
 
@@ -43,6 +44,13 @@ pub trait Executor: Send + 'static {
         LOG_BYTES_PER_CALL
     }
 
+    /// What a request is called where somebody is told that it held the execution thread for too
+    /// long: the procedure's name. Not called otherwise.
+    fn name_of(&self, request: &Self::Request) -> &'static str {
+        let _ = request;
+        "a request"
+    }
+
     /// Hands out what the store has logged since the last time, by swapping its buffer with `into`,
     /// which is empty. Not called in a pipeline without a log.
     fn take_log(&mut self, into: &mut Self::Records) {
@@ -70,6 +78,10 @@ where
 
     fn log_bytes_max(&self, request: &R) -> u64 {
         (**self).log_bytes_max(request)
+    }
+
+    fn name_of(&self, request: &R) -> &'static str {
+        (**self).name_of(request)
     }
 
     fn take_log(&mut self, into: &mut B) {

@@ -20,13 +20,14 @@
 //! | `executor.rs` | what is executed: the trait a workload implements |
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
+//! | `long.rs`, `overrun.rs` | long work in slices between batches; procedures that take too long |
 //! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
 //! | `value_log.rs` | the value log behind that trait |
 //! | `assembly.rs` | wiring, starting, closing |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
 //!
-//! Not here: the checkpoint stage, long work in slices, limits of a single transaction.
+//! Not here: the checkpoint stage, limits of a single transaction.
 //!
 //! Invariants: one reply per call that was taken in; no reply says `Durable` before what its
 //! transaction wrote and read is on disk; after a failure of the log nothing is acknowledged; no
@@ -43,8 +44,10 @@ mod executor;
 mod input;
 mod log;
 mod logging;
+mod long;
 mod options;
 mod output;
+mod overrun;
 mod pool;
 mod queue;
 mod room;
@@ -61,7 +64,9 @@ pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
 pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 pub use logging::{FlushObserver, GroupPolicy};
+pub use long::{CANCELLED, LONG_WORKS_MAX, LongHandle, LongIntake, LongWork, NotTaken, Sliced};
 pub use options::{Options, Spread};
+pub use overrun::Overrun;
 pub use queue::{Load, NotPut, Queue};
 pub use signal::Signal;
 pub use statistics::{Busy, Flush, Statistics};

@@ -35,6 +35,9 @@ pub struct Options {
     pub batch_transactions_max: usize,
     /// Transactions whose rows are located together before they run; 0: none.
     pub locate_ahead: usize,
+    /// The longest a slice of long work may hold the execution thread, in nanoseconds; procedures
+    /// that take longer are reported.
+    pub slice_ns_max: u64,
     /// When groups are flushed.
     pub group: GroupPolicy,
     /// How long an idle thread looks for work before it sleeps, in nanoseconds.
@@ -78,6 +81,7 @@ impl Options {
             },
             batch_transactions_max: count(&settings::BATCH_TRANSACTIONS_MAX),
             locate_ahead: count(&settings::LOCATE_AHEAD),
+            slice_ns_max: settings.count(&settings::SLICE_US_MAX) * 1_000,
             group: GroupPolicy {
                 transactions: settings
                     .number(&settings::TRANSACTIONS_PER_GROUP)

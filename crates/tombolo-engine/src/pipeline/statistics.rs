@@ -24,6 +24,13 @@ pub(super) struct Counters {
     pub(super) flush_ns: AtomicU64,
     pub(super) flush_ns_max: AtomicU64,
     pub(super) replies: AtomicU64,
+    pub(super) slices: AtomicU64,
+    pub(super) slices_late: AtomicU64,
+    pub(super) slice_ns: AtomicU64,
+    pub(super) slice_ns_max: AtomicU64,
+    pub(super) long_works: AtomicU64,
+    pub(super) overruns: AtomicU64,
+    pub(super) overrun_ns_max: AtomicU64,
     pub(super) busy_ns: [AtomicU64; 4],
 }
 
@@ -92,6 +99,21 @@ pub struct Statistics {
     pub flush_ns_max: u64,
     /// Replies handed to callers.
     pub replies: u64,
+    /// Slices of long work that ran.
+    pub slices: u64,
+    /// Those of them that took longer than `slice_us_max`.
+    pub slices_late: u64,
+    /// Time spent in slices, in nanoseconds.
+    pub slice_ns: u64,
+    /// The longest slice, in nanoseconds.
+    pub slice_ns_max: u64,
+    /// Long works that are over, whatever became of them.
+    pub long_works: u64,
+    /// Batches that took longer than their transactions' mean explains by more than
+    /// `slice_us_max`: in each of them a procedure ran for too long.
+    pub overruns: u64,
+    /// The longest of those batches, in nanoseconds.
+    pub overrun_ns_max: u64,
     /// How long each kind of stage has worked.
     pub busy: Busy,
     /// What waits for execution.
@@ -127,6 +149,13 @@ impl Statistics {
             flush_ns: get(&counters.flush_ns),
             flush_ns_max: get(&counters.flush_ns_max),
             replies: get(&counters.replies),
+            slices: get(&counters.slices),
+            slices_late: get(&counters.slices_late),
+            slice_ns: get(&counters.slice_ns),
+            slice_ns_max: get(&counters.slice_ns_max),
+            long_works: get(&counters.long_works),
+            overruns: get(&counters.overruns),
+            overrun_ns_max: get(&counters.overrun_ns_max),
             busy: Busy {
                 input_ns: get(&counters.busy_ns[0]),
                 execution_ns: get(&counters.busy_ns[1]),

@@ -194,6 +194,14 @@ pub static LOCATE_AHEAD: Setting = setting(
     "transactions whose rows are located together before they run; 0: each when it runs",
 )
 .of("transactions");
+/// How long one piece of work may hold the execution thread.
+pub static SLICE_US_MAX: Setting = setting(
+    "slice_us_max",
+    Kind::Count(4, 1_000_000),
+    Default::Is("200"),
+    "the longest slice of a long read between transactions; procedures above it are reported",
+)
+.of("microseconds");
 /// The group's size.
 pub static TRANSACTIONS_PER_GROUP: Setting = setting(
     "transactions_per_group",
@@ -381,6 +389,7 @@ pub static ALL: &[&Setting] = &[
     &QUEUE_BYTES_MAX,
     &BATCH_TRANSACTIONS_MAX,
     &LOCATE_AHEAD,
+    &SLICE_US_MAX,
     &TRANSACTIONS_PER_GROUP,
     &TIME_PER_GROUP,
     &ASYNC_LOSS_MS_MAX,

@@ -3,6 +3,7 @@
 mod durability;
 mod flow;
 mod full;
+mod long;
 mod threads;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,375 @@
+//! Long work in slices: scans, aggregates, dumps beside transactions, which they hardly hold up.
+//!
+//! ```text
+//!   submit ─► [long queue] ─► begin ─► slice ─► slice ─► … ─► end ─► answer
+//!                        (between two    (one between two
+//!                         batches)        batches, in turn)
+//! ```
+//!
+//! A [`LongWork`] begins between two transactions; one that reads opens a snapshot of the store
+//! then, so that all its slices see that moment. From then on the execution stage runs one slice of
+//! one work between two batches; several works take turns. A slice is told how many rows it may
+//! look at. That number follows from what the rows before cost, by two looks at the clock a slice,
+//! and aims at a quarter of `slice_us_max`, so that dearer rows do not make a slice too long.
+//!
+//! The answer tells of what was committed before the work began: it leaves when the log is durable
+//! up to the position of that moment (TPK-E3), whatever was logged since.
+//!
+//! Not here: what is read (the work), how rows stay as they were (the store's snapshots). Contract:
+//! a work changes nothing; it takes no longer per row than its size explains. Invariants: a work
+//! that began is ended once, also when it fails, panics, is cancelled or the pipeline is poisoned;
+//! a work that was taken in is answered once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tombolo_storage::sync::{AtomicBool, Ordering};
+
+use super::call::{CallerId, Durability, Failure, Outcome, Refusal, Reply, panic_message};
+use super::callers::{Caller, NotSubmitted, Submitter};
+use super::executor::Executor;
+use super::queue::{Load, NotPut, Queue};
+use super::shared::Shared;
+use super::statistics::{add, get};
+use crate::clock::Clock;
+use crate::transaction::Stop;
+
+/// Long works that wait or run at once, at most; more are refused as a full queue.
+pub const LONG_WORKS_MAX: u64 = 64;
+
+/// Rows of a work's first slice.
+const FIRST_ROWS: usize = 64;
+
+/// Rows of a slice at most: the number must stay a number.
+const ROWS_MAX: usize = 1 << 20;
+
+/// Which part of `slice_us_max` a slice aims at.
+const AIM: u64 = 4;
+
+/// What a slice of long work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sliced<A> {
+    /// There is more to do.
+    More {
+        /// How many rows it has looked at: what the next slice's size follows from.
+        rows: usize,
+    },
+    /// That was all.
+    Done(A),
+}
+
+/// Work that takes long, cut into slices. See the module's head.
+pub trait LongWork<E: Executor>: Send {
+    /// Called once, between two transactions, before the first slice: opens the snapshot.
+    ///
+    /// # Errors
+    /// Why there is nothing to be done; nothing more is called then.
+    fn begin(&mut self, executor: &mut E) -> Result<(), Stop>;
+
+    /// Works on at most `rows_max` rows.
+    ///
+    /// # Errors
+    /// Why there is no answer; only [`LongWork::end`] is called then.
+    fn slice(&mut self, executor: &mut E, rows_max: usize) -> Result<Sliced<E::Answer>, Stop>;
+
+    /// Called once, after the last slice, whatever it was: closes the snapshot.
+    fn end(&mut self, executor: &mut E);
+}
+
+impl<E: Executor> fmt::Debug for dyn LongWork<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LongWork")
+    }
+}
+
+/// The other end of long work under way. Dropping it changes nothing.
+#[derive(Clone, Debug)]
+pub struct LongHandle {
+    is_cancelled: Arc<AtomicBool>,
+}
+
+/// Why cancelled work has no answer.
+pub const CANCELLED: &str = "the work was cancelled";
+
+impl LongHandle {
+    /// Ends the work before its next slice; it is answered with an abort that says [`CANCELLED`],
+    /// unless its answer is on its way already.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed); // nothing is handed over by it
+    }
+}
+
+/// Long work on its way in.
+pub(super) struct LongCall<E: Executor> {
+    work: Box<dyn LongWork<E>>,
+    caller: CallerId,
+    tag: u64,
+    durability: Durability,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl<E: Executor> fmt::Debug for LongCall<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LongCall").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+/// Where long work is put in; see [`super::Pipeline::long`].
+#[derive(Debug)]
+pub struct LongIntake<E: Executor> {
+    pub(super) queue: Arc<Queue<LongCall<E>>>,
+    pub(super) shared: Arc<Shared<E::Answer>>,
+}
+
+impl<E: Executor> Clone for LongIntake<E> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone(), shared: self.shared.clone() }
+    }
+}
+
+/// What [`LongIntake::submit`] gives back of work it did not take.
+pub type NotTaken<E> = NotSubmitted<Box<dyn LongWork<E>>>;
+
+impl<E: Executor> LongIntake<E> {
+    /// Puts long work in; its answer goes to the submitter's sink under `tag`.
+    ///
+    /// # Errors
+    /// The work, when too many wait already ([`LONG_WORKS_MAX`]) or nothing is taken any more.
+    pub fn submit(
+        &self,
+        submitter: &Submitter<E::Request, E::Answer>,
+        work: Box<dyn LongWork<E>>,
+        tag: u64,
+        durability: Durability,
+    ) -> Result<LongHandle, NotTaken<E>> {
+        let refusal = || match self.shared.poison() {
+            Some(reason) => Refusal::Poisoned(reason.clone()),
+            None => Refusal::Closed,
+        };
+        if self.shared.poison().is_some() {
+            return Err(NotSubmitted::Refused(work, refusal()));
+        }
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let handle = LongHandle { is_cancelled: is_cancelled.clone() };
+        let call = LongCall { work, caller: submitter.id, tag, durability, is_cancelled };
+        match self.queue.try_put(call, Load { transactions: 1, bytes: 0 }) {
+            Ok(()) => Ok(handle),
+            Err(NotPut::Full(call)) => Err(NotSubmitted::Full(call.work)),
+            Err(NotPut::Closed(call)) => Err(NotSubmitted::Refused(call.work, refusal())),
+        }
+    }
+
+    /// Puts long work in for a caller that fetches its replies; it counts as one under way.
+    ///
+    /// # Errors
+    /// As [`LongIntake::submit`].
+    pub fn submit_by(
+        &self,
+        caller: &mut Caller<E::Request, E::Answer>,
+        work: Box<dyn LongWork<E>>,
+        tag: u64,
+        durability: Durability,
+    ) -> Result<LongHandle, NotTaken<E>> {
+        let handle = self.submit(&caller.submitter, work, tag, durability)?;
+        caller.in_flight += 1;
+        Ok(handle)
+    }
+}
+
+/// Long work that began.
+struct Active<E: Executor> {
+    call: LongCall<E>,
+    /// The log's position when it began.
+    position: u64,
+    /// Rows of its next slice.
+    rows_max: usize,
+}
+
+/// Long work that is over.
+pub(super) struct Finished<A> {
+    pub(super) caller: CallerId,
+    pub(super) tag: u64,
+    pub(super) durability: Durability,
+    /// What must be durable before the outcome leaves.
+    pub(super) position: u64,
+    pub(super) outcome: Result<Outcome<A>, Refusal>,
+}
+
+impl<A> Finished<A> {
+    /// The outcome as this reply, or the refusal.
+    pub(super) fn reply(self, reply: impl FnOnce(Outcome<A>) -> Reply<A>) -> Reply<A> {
+        self.outcome.map_or_else(Reply::Refused, reply)
+    }
+}
+
+/// The long works of an execution stage.
+pub(super) struct LongWorks<E: Executor> {
+    queue: Arc<Queue<LongCall<E>>>,
+    arrived: Vec<LongCall<E>>,
+    /// In the order of their turns.
+    active: VecDeque<Active<E>>,
+    is_open: bool,
+    clock: Arc<dyn Clock>,
+    slice_ns_max: u64,
+    shared: Arc<Shared<E::Answer>>,
+}
+
+impl<E: Executor> LongWorks<E> {
+    pub(super) fn new(
+        queue: Arc<Queue<LongCall<E>>>,
+        clock: Arc<dyn Clock>,
+        slice_ns_max: u64,
+        shared: Arc<Shared<E::Answer>>,
+    ) -> Self {
+        let (arrived, active) = (Vec::new(), VecDeque::new());
+        Self { queue, arrived, active, is_open: true, clock, slice_ns_max, shared }
+    }
+
+    /// Whether there is something to run.
+    pub(super) fn are_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Whether more may come.
+    pub(super) fn are_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Begins what has arrived; what failed at once is put into `finished`. `position` is the log's
+    /// position now.
+    pub(super) fn begin(
+        &mut self,
+        executor: &mut E,
+        position: u64,
+        finished: &mut Vec<Finished<E::Answer>>,
+    ) {
+        // No more at once than a snapshot each is worth.
+        if self.active.len() as u64 >= LONG_WORKS_MAX {
+            return;
+        }
+        self.is_open = self.queue.drain(&mut self.arrived);
+        for mut call in self.arrived.drain(..) {
+            let work = &mut call.work;
+            let begun = match self.shared.poison() {
+                Some(reason) => Err(Err(Refusal::Poisoned(reason.clone()))),
+                None => match catch_unwind(AssertUnwindSafe(|| work.begin(executor))) {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(stop)) => Err(Ok(Failure::Stopped(stop))),
+                    Err(panic) => Err(Ok(Failure::Panicked(panic_message(&*panic)))),
+                },
+            };
+            match begun {
+                Ok(()) => self.active.push_back(Active { call, position, rows_max: FIRST_ROWS }),
+                Err(failure) => {
+                    let LongCall { caller, tag, durability, .. } = call;
+                    let outcome = match failure {
+                        Ok(failure) => Ok(Err(failure)),
+                        Err(refusal) => Err(refusal),
+                    };
+                    finished.push(Finished { caller, tag, durability, position, outcome });
+                }
+            }
+        }
+    }
+
+    /// Runs a slice of the work whose turn it is.
+    pub(super) fn run_slice(&mut self, executor: &mut E) -> Option<Finished<E::Answer>> {
+        let mut active = self.active.pop_front()?;
+        if let Some(reason) = self.shared.poison() {
+            let refusal = Refusal::Poisoned(reason.clone());
+            return Some(self.finish(active, executor, Err(refusal)));
+        }
+        if active.call.is_cancelled.load(Ordering::Relaxed) {
+            let failure = Failure::Stopped(Stop::Abort(CANCELLED));
+            return Some(self.finish(active, executor, Ok(Err(failure))));
+        }
+        let (work, rows_max) = (&mut active.call.work, active.rows_max);
+        let start_ns = self.clock.now_ns();
+        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice(executor, rows_max)));
+        let slice_ns = self.clock.now_ns().saturating_sub(start_ns);
+        self.count(slice_ns);
+        let outcome = match sliced {
+            Ok(Ok(Sliced::More { rows })) => {
+                active.rows_max = next_rows(rows_max, rows, slice_ns, self.slice_ns_max / AIM);
+                self.active.push_back(active);
+                return None;
+            }
+            Ok(Ok(Sliced::Done(answer))) => Ok(answer),
+            Ok(Err(stop)) => Err(Failure::Stopped(stop)),
+            Err(panic) => Err(Failure::Panicked(panic_message(&*panic))),
+        };
+        Some(self.finish(active, executor, Ok(outcome)))
+    }
+
+    fn count(&self, slice_ns: u64) {
+        let counters = &self.shared.counters;
+        add(&counters.slices, 1);
+        add(&counters.slice_ns, slice_ns);
+        // The execution stage is the only one that writes them.
+        counters.slice_ns_max.store(get(&counters.slice_ns_max).max(slice_ns), Ordering::Relaxed);
+        add(&counters.slices_late, u64::from(slice_ns > self.slice_ns_max));
+    }
+
+    /// Ends a work.
+    fn finish(
+        &mut self,
+        active: Active<E>,
+        executor: &mut E,
+        outcome: Result<Outcome<E::Answer>, Refusal>,
+    ) -> Finished<E::Answer> {
+        let Active { call, position, .. } = active;
+        let LongCall { mut work, caller, tag, durability, .. } = call;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            work.end(executor);
+            drop(work);
+        }));
+        let outcome = match ended {
+            Ok(()) => outcome,
+            Err(panic) => Ok(Err(Failure::Panicked(panic_message(&*panic)))),
+        };
+        add(&self.shared.counters.long_works, 1);
+        Finished { caller, tag, durability, position, outcome }
+    }
+}
+
+/// How many rows the next slice may look at, after one of `rows_max` looked at `rows` in `ns`: what
+/// `aim_ns` is enough for, but not more than twice or less than half of it, as one slice may have
+/// been an exception.
+fn next_rows(rows_max: usize, rows: usize, ns: u64, aim_ns: u64) -> usize {
+    if rows == 0 {
+        return rows_max;
+    }
+    let fitting = rows as u128 * u128::from(aim_ns.max(1)) / u128::from(ns.max(1));
+    let fitting = usize::try_from(fitting).unwrap_or(ROWS_MAX);
+    fitting.clamp((rows_max / 2).max(1), (rows_max * 2).min(ROWS_MAX))
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_grow_and_shrink_towards_their_aim() {
+        let rate_ns = |row_ns: u64| {
+            let (mut rows, mut longest) = (FIRST_ROWS, 0);
+            for _ in 0..40 {
+                longest = longest.max(rows as u64 * row_ns);
+                rows = next_rows(rows, rows, rows as u64 * row_ns, 50_000);
+            }
+            (rows as u64 * row_ns, longest)
+        };
+        for row_ns in [3, 50, 700] {
+            let (last, longest) = rate_ns(row_ns);
+            assert!((40_000..=50_000).contains(&last) && longest <= 50_000, "{row_ns}: {longest}");
+        }
+        assert_eq!(next_rows(64, 64, 1_000_000_000, 50_000), 32);
+        assert_eq!(next_rows(1, 1, 1_000_000_000, 50_000), 1);
+        assert_eq!(next_rows(ROWS_MAX, ROWS_MAX, 1, 50_000), ROWS_MAX);
+        assert_eq!(next_rows(100, 0, 1, 50_000), 100);
+        // A slice that ended early says what its rows cost, not that slices are too short.
+        assert_eq!(next_rows(1_000, 10, 1_000, 50_000), 500);
+    }
+}
