@@ -10,7 +10,7 @@
 //! then, so that all its slices see that moment. From then on the execution stage runs one slice of
 //! one work between two batches; several works take turns. A slice is told how many rows it may
 //! look at. That number follows from what the rows before cost, by two looks at the clock a slice,
-//! and aims at a quarter of `slice_us_max`, so that dearer rows do not make a slice too long.
+//! and aims at an eighth of `slice_us_max`, so that dearer rows do not make a slice too long.
 //!
 //! The answer tells of what was committed before the work began: it leaves when the log is durable
 //! up to the position of that moment (TPK-E3), whatever was logged since.
@@ -46,7 +46,7 @@ const FIRST_ROWS: usize = 64;
 const ROWS_MAX: usize = 1 << 20;
 
 /// Which part of `slice_us_max` a slice aims at.
-const AIM: u64 = 4;
+const AIM: u64 = 8;
 
 /// What a slice of long work came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -114,19 +114,28 @@ pub struct Allowance {
     pub limit_bytes: usize,
     /// Where the bytes come from, if they are counted.
     pub budget: Option<Arc<Budget>>,
+    /// Whether memory is taken in small steps and small pages: for what grows while transactions
+    /// wait and does not stay, where the stall of a step matters more than the speed of access.
+    pub is_gradual: bool,
 }
 
 impl Allowance {
     /// So many bytes for each region, taken from `budget`.
     pub fn new(limit_bytes: usize, budget: &Arc<Budget>) -> Self {
-        Self { limit_bytes, budget: Some(budget.clone()) }
+        Self { limit_bytes, budget: Some(budget.clone()), is_gradual: false }
+    }
+
+    /// The same in small steps.
+    #[must_use]
+    pub fn gradual(self) -> Self {
+        Self { is_gradual: true, ..self }
     }
 }
 
 impl From<usize> for Allowance {
     /// So many bytes for each region, which nobody counts.
     fn from(limit_bytes: usize) -> Self {
-        Self { limit_bytes, budget: None }
+        Self { limit_bytes, budget: None, is_gradual: false }
     }
 }
 

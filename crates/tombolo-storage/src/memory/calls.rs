@@ -314,11 +314,11 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let size = table.row_size();
         let slab = &mut self.tables[table.position()].slab;
         let Ok((slot, bytes)) = slab.allocate_zeroed(size) else { return Err(self.no_space()) };
+        fill(&mut RowMut::new(bytes, Fields::whole(size)));
         let position = table.position() as u32;
         if self.undo.note(Change::Created { table: position, row: slot }).is_err() {
             return Err(self.refuse_last());
         }
-        fill(&mut RowMut::new(bytes, Fields::whole(size)));
         self.log.created(position, slot, bytes);
         Ok(Self::row_id(slot))
     }

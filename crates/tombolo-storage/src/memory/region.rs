@@ -4,7 +4,8 @@
 //! The base address never moves, so whatever lives in a region is found by `base + id * size`, and
 //! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
 //! touched at once, so that the first write of a transaction to a fresh page takes no page fault.
-//! Up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
+//! Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`). Others:
+//! up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
 //! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
 //! the stall of the one insert that grows the region and the memory committed but unused.
 //!
@@ -44,6 +45,9 @@ const REFUSED_DIVISOR: usize = 64;
 
 const PAGE_BYTES: usize = 4 << 10;
 const FIRST_STEP_BYTES: usize = 16 << 10;
+
+/// The step of a region that grows gradually: some microseconds.
+const GRADUAL_STEP_BYTES: usize = 32 << 10;
 
 /// Why a region could not be made or could not grow. The operating system's error number is kept
 /// for the message.
@@ -105,6 +109,7 @@ pub struct Region {
     is_limit_lifted: bool,
     committed_bytes: usize,
     budget: Option<Arc<Budget>>,
+    is_gradual: bool,
 }
 
 // SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to
@@ -122,7 +127,7 @@ impl Region {
     /// # Errors
     /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
     pub fn reserve(allowance: impl Into<Allowance>) -> Result<Region, RegionError> {
-        let Allowance { limit_bytes, budget } = allowance.into();
+        let Allowance { limit_bytes, budget, is_gradual } = allowance.into();
         let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, RESERVATION_BYTES), PAGE_BYTES);
         let lifted_bytes = limit_bytes.saturating_mul(LIFTED).min(RESERVATION_BYTES);
         let mut reserved_bytes = round_up(lifted_bytes, HUGE_PAGE_BYTES);
@@ -137,6 +142,7 @@ impl Region {
                         is_limit_lifted: false,
                         committed_bytes: 0,
                         budget,
+                        is_gradual,
                     });
                 }
                 Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
@@ -228,6 +234,9 @@ impl Region {
 
     /// The size to grow to when `bytes` are needed: see the module's head for the policy.
     fn next_committed(&self, bytes: usize) -> usize {
+        if self.is_gradual {
+            return round_up(bytes, GRADUAL_STEP_BYTES).min(self.limit_bytes());
+        }
         let small_step = (self.committed_bytes / 4).max(FIRST_STEP_BYTES);
         let wanted = if self.committed_bytes < HUGE_PAGE_BYTES {
             round_up(bytes.max(self.committed_bytes + small_step), PAGE_BYTES)
@@ -249,6 +258,7 @@ impl Region {
         }
         let huge_from = from / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let huge_bytes = to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES - huge_from;
+        let huge_bytes = if self.is_gradual { 0 } else { huge_bytes };
         if huge_bytes > 0 {
             // Advice only: where the kernel has no huge pages the small ones serve.
             self.advise(huge_from, huge_bytes, libc::MADV_HUGEPAGE).ok();

@@ -282,12 +282,14 @@ impl Undo for Copies {
 
     #[inline(always)]
     fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
-        if image.len() > self.images.capacity() - self.images.len()
-            || self.changes.len() == self.changes.capacity()
-        {
+        // Each check stands where the vector would make the same one, so that there is but one.
+        if image.len() > self.images.capacity() - self.images.len() {
             return self.note_grown(change, image);
         }
         self.images.extend_from_slice(image);
+        if self.changes.len() == self.changes.capacity() {
+            return self.note_grown(change, &[]);
+        }
         self.changes.push(change);
         Ok(())
     }

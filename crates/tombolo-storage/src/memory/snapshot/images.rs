@@ -97,7 +97,7 @@ fn directory_bytes(pages: usize) -> u64 {
 
 impl TableImages {
     fn new(used: u32, row_bytes: usize, budget: &Arc<Budget>) -> Result<Self, RegionError> {
-        let allowance = || Allowance::new(RESERVATION_BYTES, budget);
+        let allowance = || Allowance::new(RESERVATION_BYTES, budget).gradual();
         let slot_bytes = row_bytes.next_multiple_of(8).max(16);
         let (pages, images) =
             (Slab::new(PAGE_BYTES, allowance())?, Slab::new(slot_bytes, allowance())?);
@@ -207,7 +207,8 @@ impl Snapshots {
     pub(super) fn open(&mut self, used: impl Iterator<Item = u32>) -> u64 {
         let number = self.first_number + self.layers.len() as u64;
         let tables = used.map(|used| TableThen { used, images: None }).collect();
-        let values = SizeClasses::new(Allowance::new(RESERVATION_BYTES, &self.budget));
+        let allowance = Allowance::new(RESERVATION_BYTES, &self.budget).gradual();
+        let values = SizeClasses::new(allowance);
         self.layers.push_back(Layer { is_open: true, tables, values });
         number
     }
