@@ -123,21 +123,8 @@ impl<E: Executor> Builder<E> {
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let wires = Wires::<E>::new(self.options.queue_max, room, &places);
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
-        let mut prepare = self.prepare;
-        let inputs_left = Arc::new(AtomicU64::new(inputs as u64));
-        for (n, intake) in wires.intakes.iter().enumerate().take(inputs) {
-            let Some(make) = &mut prepare else { unreachable!("input stages prepare requests") };
-            let input = Input {
-                intake: intake.clone(),
-                input_queue: wires.input_queue.clone(),
-                prepare: make(),
-                request_bytes: self.request_bytes,
-                outbox: wires.outbox(),
-                shared: wires.shared.clone(),
-                inputs_left: inputs_left.clone(),
-                ready: Vec::new(),
-            };
-            stages.push((places.of(StageKind::Input, n), Box::new(input)));
+        if let Some(make) = &mut self.prepare {
+            stages.extend(wires.inputs(make, inputs, self.request_bytes, &places));
         }
         let cut = Cut {
             batch_transactions_max: self.options.batch_transactions_max.max(1),
@@ -301,6 +288,32 @@ impl<E: Executor> Wires<E> {
             retired_executor: Arc::default(),
             retired_log: Arc::default(),
         }
+    }
+
+    /// The input stages, each on its thread.
+    fn inputs(
+        &self,
+        make: &mut MakePrepare<E::Request>,
+        inputs: usize,
+        request_bytes: fn(&E::Request) -> usize,
+        places: &Places,
+    ) -> Vec<(usize, Box<dyn Stage>)> {
+        let inputs_left = Arc::new(AtomicU64::new(inputs as u64));
+        let intakes = self.intakes.iter().enumerate().take(inputs);
+        let stages = intakes.map(|(n, intake)| {
+            let input: Box<dyn Stage> = Box::new(Input {
+                intake: intake.clone(),
+                input_queue: self.input_queue.clone(),
+                prepare: make(),
+                request_bytes,
+                outbox: self.outbox(),
+                shared: self.shared.clone(),
+                inputs_left: inputs_left.clone(),
+                ready: Vec::new(),
+            });
+            (places.of(StageKind::Input, n), input)
+        });
+        stages.collect()
     }
 
     fn outbox(&self) -> Outbox<E::Answer> {
