@@ -235,7 +235,7 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     let bytes = estimate::bytes(warehouses, plan.mix, transactions, transactions);
     // No table or index holds half of everything, and each reserves address space, of which
     // valgrind has little.
-    let limits = Limits { structure_bytes_max: bytes as usize / 2 };
+    let limits = Limits { structure_bytes_max: bytes as usize / 2, ..Limits::default() };
     let mut options = plan.options().within(limits);
     options.paged.log.durability = Durability::None;
     let transactions = transactions + UNCOUNTED as u64;

@@ -29,7 +29,11 @@ use crate::world::Refused;
 pub const TRANSACTION_BYTES_MAX: u64 = 6 << 10;
 
 /// Stores are tiny: a seed makes dozens.
-const LIMITS: Limits = Limits { structure_bytes_max: 1 << 20 };
+const LIMITS: Limits = Limits {
+    structure_bytes_max: 1 << 20,
+    memory_bytes_max: u64::MAX,
+    snapshot_bytes_max: 1 << 20,
+};
 
 /// A store whose log is `R`'s.
 pub type StoreOf<R> = MemoryStore<<R as Recording>::Profile>;

@@ -42,7 +42,7 @@ fn run<S: Store>(seed: u64, store: S) -> Counts {
 }
 
 fn memory_store<P: MemoryProfile>(structure_bytes_max: usize) -> MemoryStore<P> {
-    MemoryStore::new(Limits { structure_bytes_max })
+    MemoryStore::new(Limits { structure_bytes_max, ..Limits::default() })
 }
 
 /// A paged store in memory, with fewer frames than pages where it has frames.

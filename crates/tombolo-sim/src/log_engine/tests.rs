@@ -126,7 +126,8 @@ impl Subject for Toy {
             let message = "five entries".to_string();
             return Err(Refused { message, is_failed_call: false, place: None });
         }
-        let mut store = MemoryStore::new(Limits { structure_bytes_max: 1 << 20 });
+        let mut store =
+            MemoryStore::new(Limits { structure_bytes_max: 1 << 20, ..Limits::default() });
         let mut handles = None;
         for step in steps {
             match step {

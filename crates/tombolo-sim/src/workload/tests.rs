@@ -12,7 +12,8 @@ use super::request::{Request, Text, Work};
 use super::store::{Handles, contents, definition, hide_planned_panics, outcome};
 
 fn opened() -> (MemoryStore<Memory>, Handles, State) {
-    let mut store = MemoryStore::<Memory>::new(Limits { structure_bytes_max: 1 << 20 });
+    let mut store =
+        MemoryStore::<Memory>::new(Limits { structure_bytes_max: 1 << 20, ..Limits::default() });
     let mut state = State::default();
     for table in 0..TABLES {
         store.create_table(definition(table)).unwrap();

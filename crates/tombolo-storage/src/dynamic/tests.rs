@@ -31,7 +31,7 @@ crate::index! { struct ById = "by_id" on Everything (ID: Integer) unique Tree; }
 crate::index! { struct ByNote = "by_note" on Everything (NOTE: Text) multiple Tree; }
 
 fn store() -> (MemoryStore<Memory>, DynamicTable) {
-    let mut store = MemoryStore::new(Limits { structure_bytes_max: 16 << 20 });
+    let mut store = MemoryStore::new(Limits { structure_bytes_max: 16 << 20, ..Limits::default() });
     store.create_table(TableDef::of::<Everything>().with::<ById>().with::<ByNote>()).unwrap();
     let table = DynamicTable::new(store.schema(), 0);
     store.begin().unwrap();

@@ -33,11 +33,20 @@ pub use store::{MemoryRow, MemoryStore};
 pub struct Limits {
     /// Most bytes of address space for the rows of one table or the nodes of one index.
     pub structure_bytes_max: usize,
+    /// Most bytes for everything the store takes; see [`MemoryStore::set_memory_bytes_max`].
+    pub memory_bytes_max: u64,
+    /// Most bytes of these for what snapshots keep; see [`MemoryStore::set_snapshot_bytes_max`].
+    pub snapshot_bytes_max: u64,
 }
 
 impl Default for Limits {
-    /// What a region reserves by itself: address space only, memory is taken as rows arrive.
+    /// What a region reserves by itself: address space only, memory is taken as rows arrive. No
+    /// bound on all structures together.
     fn default() -> Self {
-        Self { structure_bytes_max: region::RESERVATION_BYTES }
+        Self {
+            structure_bytes_max: region::RESERVATION_BYTES,
+            memory_bytes_max: u64::MAX,
+            snapshot_bytes_max: snapshot::SNAPSHOT_BYTES_MAX,
+        }
     }
 }

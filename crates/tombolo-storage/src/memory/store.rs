@@ -124,7 +124,7 @@ fn slot_bytes(row_bytes: usize) -> usize {
 impl<P: MemoryProfile> MemoryStore<P> {
     /// An empty store.
     pub fn new(limits: Limits) -> Self {
-        let budget = Budget::new(u64::MAX);
+        let budget = Budget::new(limits.memory_bytes_max);
         let allowance = Allowance::new(limits.structure_bytes_max, &budget);
         let mut undo = P::Undo::default();
         undo.take_from(&budget);
@@ -137,7 +137,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             undo,
             log: P::Log::default(),
             limits,
-            snapshots: Snapshots::new(&budget),
+            snapshots: Snapshots::new(&budget, limits.snapshot_bytes_max),
             budget,
             key: Vec::new(),
             end_key: Vec::new(),
@@ -163,7 +163,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Sets how many bytes the store may take at most: rows, index entries, variable-length values,
-    /// undo notes and the images kept for snapshots together; no bound unless it is set. A
+    /// undo notes and the images kept for snapshots together, in place of its limits' number. A
     /// transaction that would take more is refused with `NoSpace`. What is held above the bound
     /// stays, and deleted rows make room for others of their table.
     pub fn set_memory_bytes_max(&mut self, bytes: u64) {

@@ -33,7 +33,7 @@ use super::super::slab::Slab;
 use super::super::store::Rows;
 use super::super::undo::{Change, Undo};
 use super::super::variable::{HANDLE_BYTES, Handle, SizeClasses};
-use super::{SNAPSHOT_BYTES_MAX, WORD};
+use super::WORD;
 use crate::error::{Error, Result};
 
 const ENTRY_BYTES: usize = size_of::<u32>();
@@ -187,9 +187,9 @@ impl Layer {
 }
 
 impl Snapshots {
-    /// None, and what they will keep is taken from a budget within `budget`.
-    pub(in crate::memory) fn new(budget: &Arc<Budget>) -> Self {
-        let budget = budget.child(SNAPSHOT_BYTES_MAX);
+    /// None, and what they will keep is taken from `budget`, up to `bytes_max` of it.
+    pub(in crate::memory) fn new(budget: &Arc<Budget>, bytes_max: u64) -> Self {
+        let budget = budget.child(bytes_max);
         Self { layers: VecDeque::new(), first_number: 0, budget, commits: 0, imaged: Vec::new() }
     }
 

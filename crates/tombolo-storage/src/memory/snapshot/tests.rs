@@ -34,7 +34,7 @@ fn table(name: &'static str, has_text: bool) -> TableDef {
 type Rows = BTreeMap<(usize, u64), String>;
 
 fn store<P: MemoryProfile>() -> (MemoryStore<P>, Vec<DynamicTable>) {
-    let mut store = MemoryStore::new(Limits { structure_bytes_max: 64 << 20 });
+    let mut store = MemoryStore::new(Limits { structure_bytes_max: 64 << 20, ..Limits::default() });
     store.create_table(table("plain", false)).unwrap();
     store.create_table(table("texts", true)).unwrap();
     let tables = (0..2).map(|at| DynamicTable::new(store.schema(), at)).collect();
