@@ -400,7 +400,8 @@ where
     let json = format!(
         "{{\"command\":\"scan_under_load\",\"accounts\":{},\"row_bytes\":{},\"load_tps\":{},\
          \"pause_ms\":{},\"durable\":{},\"slice_us_max\":{},\"cores\":{},\
-         \"latency_us_without\":{},\"latency_us_with\":{},\"p99_ratio\":{:.2},\"p99_us_by_scan\":{p99_by_scan:?},\"scans\":{},\
+         \"latency_us_without\":{},\"latency_us_with\":{},\"p99_ratio\":{:.2},\
+         \"p99_us_by_scan\":{p99_by_scan:?},\"scans\":{},\
          \"scan_s\":{:?},\"sum_expected\":{expected},\"one_state\":{one_state},\"slices\":{},\
          \"slices_late\":{},\"slice_us_mean\":{:.1},\"slice_us_longest\":{:.1},\
          \"overruns\":{},\"overrun_us_longest\":{:.1},\"overruns_named\":\"{overruns:?}\"}}",
