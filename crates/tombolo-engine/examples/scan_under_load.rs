@@ -7,12 +7,12 @@
 //!     [any setting=value]…
 //! ```
 //!
-//! Accounts of 100 bytes, transfers between two random ones. Calls are due at a fixed rate, whether
-//! or not earlier ones are answered, and a latency counts from the moment a call was due: whoever is
-//! held up is not left out. Scans come with pauses between them; a call counts as one beside a scan
-//! if it was under way while one ran. A scan adds up all balances in slices on a snapshot. With a fresh DIRECTORY all
-//! is logged there and answers are durable. Prints one line of JSON; exits with an error when a scan
-//! saw a sum that never was.
+//! Accounts of about 100 bytes, transfers between two random ones. Calls are due at a fixed rate,
+//! whether or not earlier ones are answered, and a latency counts from the moment a call was due:
+//! whoever is held up is not left out. Scans come with pauses between them; a call counts as one
+//! beside a scan if it was under way while one ran. A scan adds up all balances in slices on a
+//! snapshot. With a fresh DIRECTORY all is logged there and answers are durable. Prints one line of
+//! JSON; exits with an error when a scan saw a sum that never was.
 
 use std::path::Path;
 use std::sync::Arc;
