@@ -25,7 +25,8 @@ use super::hints::{LeafHint, LeafHints};
 use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf, NO_GUESS};
 use super::nodes::Nodes;
 use super::path::{HEIGHT_MAX, Path};
-use super::search::bias;
+use super::runs::Runs;
+use super::search::{bias, unbias};
 use super::trend::Trend;
 use super::{ABSENT, InsertError, LOCK_STEP, RunError};
 
@@ -40,6 +41,7 @@ pub struct IntegerTree {
     pub(super) levels: usize,
     pub(super) len: usize,
     hints: LeafHints,
+    runs: Runs,
     /// Whether the leaf that was split last held keys without gaps: then places are guessed.
     is_gapless: bool,
 }
@@ -55,8 +57,8 @@ impl IntegerTree {
         let inners = Nodes::new(allowance)?;
         let root = leaves.allocate()?;
         leaves.get_mut(root).clear();
-        let hints = LeafHints::default();
-        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints, is_gapless: false })
+        let (hints, runs) = (LeafHints::default(), Runs::default());
+        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints, runs, is_gapless: false })
     }
 
     /// How many keys there are.
@@ -78,7 +80,10 @@ impl IntegerTree {
 
     /// Memory taken from the system.
     pub fn committed_bytes(&self) -> usize {
-        self.leaves.committed_bytes() + self.inners.committed_bytes() + self.hints.committed_bytes()
+        self.leaves.committed_bytes()
+            + self.inners.committed_bytes()
+            + self.hints.committed_bytes()
+            + self.runs.committed_bytes()
     }
 
     /// Lets the tree take more memory than its limit, or no longer (see `Region::lift_limit`).
@@ -106,9 +111,24 @@ impl IntegerTree {
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u32> {
+        match self.find_in_runs(key) {
+            Some(value) => Some(value),
+            None => self.find_from_root(key),
+        }
+    }
+
+    #[inline]
+    fn find_from_root(&self, key: u64) -> Option<u32> {
         let key = bias(key);
         let (id, guess) = self.way_down(key);
         self.leaves.get(id).find(guess, key)
+    }
+
+    /// The value of a key that lies where its run says.
+    #[inline(always)]
+    pub(super) fn find_in_runs(&self, key: u64) -> Option<u32> {
+        let (id, at) = self.runs.find(key)?;
+        self.leaves.peek(id).find_at(at, bias(key))
     }
 
     /// The leaf for `key`, and where in it the key may lie.
@@ -146,8 +166,8 @@ impl IntegerTree {
     /// Asks for what a look-up of `key` will wait for: its place in its leaf. Costs the way there.
     #[inline]
     pub fn prefetch_get(&self, key: u64) {
-        let (id, guess) = self.way_down(bias(key));
-        self.prefetch_leaf(id, guess);
+        let (id, at) = self.runs.find(key).unwrap_or_else(|| self.way_down(bias(key)));
+        self.prefetch_leaf(id, at);
     }
 
     /// Asks for the leaf that `key` will be inserted into. Costs the way there, unless it belongs
@@ -172,7 +192,52 @@ impl IntegerTree {
     pub fn get_many(&self, keys: &[u64], found: &mut [u32]) {
         assert_eq!(keys.len(), found.len());
         for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
-            self.get_group(keys, found);
+            if self.runs.is_empty() {
+                self.get_group(keys, found);
+            } else {
+                self.get_group_in_runs(keys, found);
+            }
+        }
+    }
+
+    /// The same, by the runs where they know the keys.
+    fn get_group_in_runs(&self, keys: &[u64], found: &mut [u32]) {
+        let mut places = [NO_GUESS; LOCK_STEP];
+        for ((&key, id), place) in keys.iter().zip(found.iter_mut()).zip(&mut places) {
+            if let Some((leaf, at)) = self.runs.find(key) {
+                (*id, *place) = (leaf, at);
+                self.prefetch_leaf(leaf, at);
+            }
+        }
+        let mut missing = 0;
+        for (i, ((&key, id), &at)) in keys.iter().zip(found.iter_mut()).zip(&places).enumerate() {
+            let value = match at {
+                NO_GUESS => None,
+                at => self.leaves.peek(*id).find_at(at, bias(key)),
+            };
+            match value {
+                Some(value) => *id = value,
+                None => missing |= 1 << i,
+            }
+        }
+        if missing != 0 {
+            self.get_missing(keys, found, missing);
+        }
+    }
+
+    /// Looks up those of `keys` whose bits are set in `missing`.
+    #[inline(never)]
+    fn get_missing(&self, keys: &[u64], found: &mut [u32], missing: u32) {
+        let places = (0..keys.len()).filter(|place| missing & (1 << place) != 0);
+        let (mut missing_keys, mut values) = ([0; LOCK_STEP], [ABSENT; LOCK_STEP]);
+        let mut count = 0;
+        for place in places.clone() {
+            missing_keys[count] = keys[place];
+            count += 1;
+        }
+        self.get_group(&missing_keys[..count], &mut values[..count]);
+        for (place, value) in places.zip(values) {
+            found[place] = value;
         }
     }
 
@@ -304,6 +369,10 @@ impl IntegerTree {
         self.is_gapless = left_leaf.is_gapless();
         let at = left_leaf.rank(key);
         let separator = left_leaf.split(right_leaf, at, key, value, trend);
+        if self.is_gapless && left_leaf.is_full() && at == LEAF_KEYS {
+            let first = unbias(left_leaf.keys[0]);
+            self.runs.remember(first, left, self.leaves.len());
+        }
         if trend == Trend::Ascending {
             self.remember(path, left, separator, right, key);
         }

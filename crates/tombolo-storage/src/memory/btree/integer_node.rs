@@ -130,6 +130,12 @@ impl Leaf {
         self.value_at(self.rank(key), key)
     }
 
+    /// The value of `key`, if it lies at position `at`. The key is none that equals the padding.
+    #[inline(always)]
+    pub(super) fn find_at(&self, at: usize, key: i64) -> Option<u32> {
+        (at < LEAF_KEYS && self.keys[at] == key).then(|| self.values[at])
+    }
+
     /// Offsets of what [`Leaf::find`] reads where `guess` is right; `None` where it is none.
     #[inline(always)]
     pub(super) fn offsets(guess: usize) -> Option<[usize; 2]> {
@@ -256,6 +262,7 @@ impl Leaf {
         right.version = right.version.wrapping_add(1);
         if total <= LEAF_KEYS {
             self.fill(&keys[..total], &values[..total]);
+            right.clear(); // it will be freed, and whoever still knows it shall find nothing there
             return None;
         }
         let left_count = total / 2;

@@ -344,3 +344,61 @@ fn guessed_places_are_verified() {
         pair.tree.check().unwrap();
     }
 }
+
+/// How many of `keys` the tree finds without a descent.
+fn found_in_runs(pair: &Pair, keys: &[u64]) -> usize {
+    keys.iter().filter(|&&key| pair.tree.find_in_runs(key).is_some()).count()
+}
+
+#[test]
+fn runs_lead_to_their_keys_and_are_verified() {
+    // Districts of customers and warehouses of stock: a run each, gaps between them.
+    for (run, stride) in [(1_000, 1 << 12), (7_777, 1 << 13), (10_000, 1 << 14)] {
+        let mut pair = Pair::new(run);
+        let firsts = (1..=20_000 / run).map(|group| group * stride + 1);
+        let keys: Vec<u64> = firsts.flat_map(|first| first..first + run).collect();
+        for keys in keys.chunks(1_000) {
+            assert!(pair.insert_run(keys));
+        }
+        let hits = found_in_runs(&pair, &keys);
+        assert!(hits * 100 > keys.len() * 98, "{hits} of {} in runs of {run}", keys.len());
+        find_all(&pair, &keys);
+        // Whole leaves go, from their last key, so that their first ones stay where the run says
+        // until the leaf is freed; others lose some of their keys.
+        for (i, &key) in keys.iter().enumerate().rev() {
+            if i % 1_000 < 300 || i % 3 == 0 {
+                pair.remove(key);
+            }
+        }
+        find_all(&pair, &keys);
+        // What was freed holds other keys now.
+        for key in (0..6_000).map(|key| key * 7) {
+            pair.insert(key);
+        }
+        find_all(&pair, &keys);
+        pair.check(30 * stride);
+        let left: Vec<u64> = pair.model.keys().copied().collect();
+        for key in left {
+            pair.remove(key);
+        }
+        find_all(&pair, &keys);
+        pair.tree.check().unwrap();
+    }
+}
+
+#[test]
+fn keys_that_a_freed_leaf_could_show_are_found_as_all_others() {
+    let mut pair = Pair::new(7);
+    let keys: Vec<u64> = (u64::MAX - 5_000..=u64::MAX).collect();
+    for first in [0, u64::from(u32::MAX) << 32] {
+        let keys: Vec<u64> = (first..first + 5_000).collect();
+        assert!(pair.insert_run(&keys));
+    }
+    assert!(pair.insert_run(&keys));
+    assert_eq!(found_in_runs(&pair, &keys), 0);
+    for &key in &keys {
+        pair.remove(key);
+    }
+    find_all(&pair, &keys);
+    pair.tree.check().unwrap();
+}

@@ -31,6 +31,7 @@ mod integer_scan;
 mod integer_tests;
 pub(super) mod nodes;
 mod path;
+mod runs;
 mod search;
 mod shift;
 mod trend;
