@@ -243,7 +243,8 @@ fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs),
     if instance::can_be_saved(&plan.profile) {
         options.paged.structure_bytes_max = options.paged.pool_bytes; // its pages are one structure
     }
-    let instance = saved::database(plan, options, threads, &mut ())?;
+    let mut instance = saved::database(plan, options, threads, &mut ())?;
+    instance.set_locate_ahead(plan.locate_ahead);
     Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))
 }
 

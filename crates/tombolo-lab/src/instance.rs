@@ -103,6 +103,10 @@ pub trait Instance {
     /// How often a transaction that gave way to others is tried again; 1,000 times unless told.
     fn set_retries_max(&mut self, retries: u64);
 
+    /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs
+    /// on a store that gains by it; none unless told.
+    fn set_locate_ahead(&mut self, transactions: usize);
+
     /// Runs one transaction per input on the first session.
     ///
     /// # Errors

@@ -216,6 +216,7 @@ fn load(
     progress.end();
     loaded.map_err(|error| Failure::environment(error.to_string()))?;
     instance.set_retries_max(plan.retries_max);
+    instance.set_locate_ahead(plan.locate_ahead);
     instance.open_sessions(plan.threads)?;
     Ok((instance, (wall_s, cpu_s)))
 }

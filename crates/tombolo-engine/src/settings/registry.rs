@@ -190,8 +190,8 @@ pub static BATCH_TRANSACTIONS_MAX: Setting = setting(
 pub static LOCATE_AHEAD: Setting = setting(
     "locate_ahead",
     Kind::Count(0, 4_096),
-    Default::Is("0"),
-    "transactions whose rows are located together before they run; 0: each when it runs",
+    Default::Is("8"),
+    "transactions whose rows are located before they run, while others do; 0: each when it runs",
 )
 .of("transactions");
 /// How long one piece of work may hold the execution thread.

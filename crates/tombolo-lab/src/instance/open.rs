@@ -58,6 +58,7 @@ impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     const CHECKS: StoreChecks = StoreChecks::IN_MEMORY;
     const ALL_FIVE: bool = true;
     const SHARED: bool = false;
+    const LOOKS_AHEAD: bool = true;
 
     fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
         store.reserve(table, rows)
@@ -88,6 +89,7 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     };
     const ALL_FIVE: bool = all_on(&P::SWITCHES);
     const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];
+    const LOOKS_AHEAD: bool = false;
 
     fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
         Ok(()) // the pool is as large from the beginning as it will ever be

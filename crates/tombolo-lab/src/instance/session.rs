@@ -1,6 +1,6 @@
 //! Executing inputs: on one session, or on several at once, each on a thread of its own.
 //!
-//! Sessions share one array of inputs and each takes the next when it is free. A transaction that
+//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`). Sessions share one array of inputs and each takes the next when it is free. A transaction that
 //! gave way to another is tried again at once, and counts as aborted each time; one that always
 //! gives way ends the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
 
@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::procedure::Ahead;
 use tombolo_engine::threads;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -83,6 +84,41 @@ const fn reason(error: Error) -> &'static str {
     }
 }
 
+/// What to do with inputs that come later, and how many of them are looked at.
+pub(super) struct Look<L> {
+    /// 0: none.
+    pub(super) ahead: usize,
+    pub(super) locate: L,
+}
+
+/// Calls `execute` with the position of each of `inputs`, the input, and what `look` works on. An
+/// input is looked at twice before: for its keys when it is `ahead` inputs away, for its rows half
+/// way from there.
+///
+/// # Errors
+/// The first of `execute`, after which nothing more is executed.
+#[inline(always)]
+pub(super) fn look_ahead<S>(
+    session: &mut S,
+    inputs: &[Input],
+    look: &Look<impl Fn(&S, &Input, Ahead)>,
+    mut execute: impl FnMut(&mut S, usize, &Input) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    if look.ahead == 0 {
+        return inputs.iter().enumerate().try_for_each(|(at, input)| execute(session, at, input));
+    }
+    for (at, input) in inputs.iter().enumerate() {
+        if let Some(later) = inputs.get(at + look.ahead) {
+            (look.locate)(session, later, Ahead::Keys);
+        }
+        if let Some(later) = inputs.get(at + look.ahead.div_ceil(2)) {
+            (look.locate)(session, later, Ahead::Rows);
+        }
+        execute(session, at, input)?;
+    }
+    Ok(())
+}
+
 /// Inputs that several threads take from.
 struct Inputs<'a> {
     inputs: &'a [Input],
@@ -111,27 +147,27 @@ struct Done {
     outcome: Result<(), Stop>,
 }
 
-/// Executes `inputs` one after the other on this thread, and notes when each was over if `ends` has
-/// room for it.
+/// Executes `inputs` one after the other on this thread, looking ahead, and notes when each was over
+/// if `ends` has room for it.
 ///
 /// # Errors
 /// What the store failed with.
-pub(super) fn execute_alone(
+pub(super) fn execute_alone<S>(
+    session: &mut S,
     inputs: &[Input],
     clock: &dyn Clock,
-    tally: &mut Tally,
     ends: Option<&mut [u64]>,
-    mut call: impl FnMut(&Input, &mut Tally) -> Result<(), Stop>,
+    look: &Look<impl Fn(&S, &Input, Ahead)>,
+    mut call: impl FnMut(&mut S, &Input) -> Result<(), Stop>,
 ) -> Result<Executed, Stop> {
     let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
     match ends {
-        None => inputs.iter().try_for_each(|input| call(input, tally))?,
-        Some(ends) => {
-            for (input, end) in inputs.iter().zip(ends) {
-                call(input, tally)?;
-                *end = clock.now_ns();
-            }
-        }
+        None => look_ahead(session, inputs, look, |session, _, input| call(session, input))?,
+        Some(ends) => look_ahead(session, inputs, look, |session, at, input| {
+            call(session, input)?;
+            ends[at] = clock.now_ns();
+            Ok(())
+        })?,
     }
     let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
     Ok(Executed { engine_cpu, work: WorkDone::take() })
@@ -203,6 +239,50 @@ mod tests {
         let expected = [("deadlock", 2), ("lock_timeout", 1), ("invalid_item", 1)];
         assert_eq!(tally.reasons, expected);
         assert_eq!((tally.total().aborted, tally.retried, tally.done()), (4, 3, 1));
+    }
+
+    #[test]
+    fn inputs_are_looked_at_twice_before_they_run_and_in_order() {
+        let (inputs, clock) = (inputs(50), SystemClock::new());
+        let position = |input: &Input| inputs.iter().position(|other| std::ptr::eq(other, input));
+        for (ahead, rows) in [(0, 0), (1, 1), (2, 1), (5, 3), (8, 4), (200, 100)] {
+            let looks = std::cell::RefCell::new(Vec::new());
+            let look = Look {
+                ahead,
+                locate: |done: &usize, input: &Input, ahead: Ahead| {
+                    looks.borrow_mut().push((ahead, position(input).unwrap() - *done));
+                },
+            };
+            let mut done = 0;
+            execute_alone(&mut done, &inputs, &clock, None, &look, |done, input| {
+                assert_eq!(position(input), Some(*done));
+                *done += 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(done, 50);
+            let looks = looks.into_inner();
+            for (step, distance) in [(Ahead::Keys, ahead), (Ahead::Rows, rows)] {
+                let of_step: Vec<_> = looks.iter().filter(|look| look.0 == step).collect();
+                assert!(of_step.iter().all(|look| look.1 == distance), "{ahead}: {of_step:?}");
+                let expected = if ahead == 0 { 0 } else { 50usize.saturating_sub(distance) };
+                assert_eq!(of_step.len(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_a_lone_session() {
+        let (inputs, clock) = (inputs(50), SystemClock::new());
+        let look = Look { ahead: 4, locate: |_: &usize, _: &Input, _| () };
+        let (mut done, mut ends) = (0, vec![0; 50]);
+        let outcome =
+            execute_alone(&mut done, &inputs, &clock, Some(&mut ends), &look, |done, _| {
+                *done += 1;
+                if *done == 10 { Err(Stop::Error(Error::NoUndo)) } else { Ok(()) }
+            });
+        assert!(outcome.is_err() && done == 10);
+        assert!(ends[..9].iter().all(|&end| end > 0) && ends[9..].iter().all(|&end| end == 0));
     }
 
     #[test]

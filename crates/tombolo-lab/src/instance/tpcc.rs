@@ -10,13 +10,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage};
 
 use super::erased::{Erased, Handles};
-use super::session::{execute, execute_alone, execute_on_all};
+use super::session::{Look, execute, execute_alone, execute_on_all, look_ahead};
 use super::verify::{StoreChecks, Verification, verify};
 use super::{Executed, Instance, OpenTable};
 use crate::counters::CounterError;
@@ -46,6 +47,9 @@ pub(super) trait Kind<S>: 'static {
     const ALL_FIVE: bool;
     /// Whether several sessions can be open.
     const SHARED: bool;
+
+    /// Whether it gains anything by being asked for what later transactions need.
+    const LOOKS_AHEAD: bool;
 
     /// Takes memory for rows of the table at a position.
     ///
@@ -87,6 +91,8 @@ pub(super) struct Tpcc<S, K> {
     /// Bound once there are tables.
     bound: Option<Bound>,
     retries_max: u64,
+    /// Inputs that are looked ahead at.
+    locate_ahead: usize,
     kind: PhantomData<K>,
 }
 
@@ -111,7 +117,13 @@ fn call<S: Store, K: Kind<S>>(bound: &Bound, store: &mut S, input: &Input) -> Re
     }
 }
 
-/// The same on the store with probes, where there are any: elsewhere calls are told apart by
+/// Asks for what the transaction of `input` will wait for. Compiled once per store, as [`call`].
+#[inline(never)]
+fn locate<S: Store>(bound: &Bound, store: &S, input: &Input, ahead: Ahead) {
+    bound.transactions.locate(store, input, ahead);
+}
+
+/// The same as [`call`] on the store with probes, where there are any: elsewhere calls are told apart by
 /// callgrind only, which needs none.
 #[inline(never)]
 fn call_metered<S: Store, K: Kind<S>>(
@@ -136,7 +148,8 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
     /// A database on `store`, which is its first session.
     pub(super) fn new(store: S) -> Self {
         let (metered, others) = (Metered::new(store), Vec::new());
-        Self { metered, others, bound: None, retries_max: RETRIES, kind: PhantomData }
+        let (bound, retries_max, locate_ahead) = (None, RETRIES, 0);
+        Self { metered, others, bound, retries_max, locate_ahead, kind: PhantomData }
     }
 
     fn bind_mix(&mut self, mix: Mix) -> Result<(), tombolo_storage::error::SchemaError> {
@@ -146,7 +159,13 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
         Ok(())
     }
 
-    /// Executes on all sessions.
+    /// Inputs that are looked ahead at, where that can gain anything.
+    fn ahead(&self) -> usize {
+        if K::LOOKS_AHEAD { self.locate_ahead } else { 0 }
+    }
+
+    /// Executes on all sessions; a lone one looks ahead, unless each transaction is timed: then it
+    /// is as if none waited behind it.
     fn on_all(
         &mut self,
         inputs: &[Input],
@@ -157,8 +176,11 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let retries_max = self.retries_max;
         if !K::SHARED || self.others.is_empty() {
+            let ahead = if ends.is_none() { self.ahead() } else { 0 };
+            let look =
+                Look { ahead, locate: |store: &S, input: &_, a| locate(bound, store, input, a) };
             let store = &mut self.metered.store;
-            return execute_alone(inputs, clock, tally, ends, |input, tally| {
+            return execute_alone(store, inputs, clock, ends, &look, |store, input| {
                 execute(input, retries_max, tally, || call::<S, K>(bound, store, input))
             });
         }
@@ -169,13 +191,18 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
     }
 
     /// Runs a group with its transactions announced to the meter, on the store with probes or on
-    /// the one without.
+    /// the one without. A transaction is looked at right before it runs, so that what looking ahead
+    /// costs is in its count and in no other's.
     fn run_metered(&mut self, group: &Group, probes: bool) -> Result<(), CounterError> {
         let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
         let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };
         self.metered.meter.only(Some(group.kind));
+        let ahead = if self.ahead() > 0 { &[Ahead::Keys, Ahead::Rows][..] } else { &[] };
         for input in &group.inputs {
             self.metered.meter.transaction_begin(kind_of(input));
+            for &ahead in ahead {
+                locate(bound, &self.metered.store, input, ahead);
+            }
             let answer = if probes {
                 call_metered::<S, K>(bound, &mut self.metered, input)
             } else {
@@ -263,13 +290,20 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
         self.retries_max = retries;
     }
 
+    fn set_locate_ahead(&mut self, transactions: usize) {
+        self.locate_ahead = transactions;
+    }
+
     fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
-        let store = &mut self.metered.store;
-        for input in inputs {
-            execute(input, self.retries_max, tally, || call::<S, K>(bound, store, input))?;
-        }
-        Ok(())
+        let look = Look {
+            ahead: self.ahead(),
+            locate: |store: &S, input: &_, ahead| locate(bound, store, input, ahead),
+        };
+        let retries_max = self.retries_max;
+        look_ahead(&mut self.metered.store, inputs, &look, |store, _, input| {
+            execute(input, retries_max, tally, || call::<S, K>(bound, store, input))
+        })
     }
 
     fn run_on_all(

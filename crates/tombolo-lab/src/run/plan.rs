@@ -52,6 +52,8 @@ pub struct Plan {
     pub threads: usize,
     /// How often a transaction that gave way is tried again.
     pub retries_max: u64,
+    /// Transactions that are looked ahead at.
+    pub locate_ahead: usize,
     /// Bytes of the buffer pool, where it was said.
     pub pool_bytes: Option<u64>,
     /// Bytes of the log's buffer.
@@ -120,6 +122,7 @@ impl Plan {
             keep_fresh: true,
             threads: threads as usize,
             retries_max: settings.count(&settings::RETRIES_MAX),
+            locate_ahead: count(&settings::LOCATE_AHEAD),
             pool_bytes: settings.number(&settings::POOL_BYTES),
             log_buffer_bytes: count(&settings::LOG_BUFFER_BYTES),
             locks: lock_settings(settings),
@@ -158,6 +161,7 @@ impl Plan {
             ("mix", mix_name(self.mix).to_owned()),
             ("seed", self.seed.to_string()),
             ("counted", self.counted.to_string()),
+            ("locate-ahead", self.locate_ahead.to_string()),
         ];
         let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
         let flags = flags.into_iter().chain(saved);

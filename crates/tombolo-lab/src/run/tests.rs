@@ -26,7 +26,7 @@ fn settings_become_a_plan() {
     assert_eq!((plan.mix, plan.bound, plan.callers), (Mix::Paper, Bound::Transactions(5_000), 20));
     assert_eq!(
         plan.count_arguments().join(" "),
-        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000"
+        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000 --locate-ahead 8"
     );
 }
 
@@ -138,6 +138,29 @@ fn profiles_leave_the_same_state() {
     threads::ordered_parallel(&profiles, 2, work, |(profile, found, hash)| {
         assert_eq!((found, hash), (tally.clone(), state), "{profile}");
     });
+}
+
+/// What is asked for ahead may be gone or elsewhere when its transaction runs: orders are delivered
+/// meanwhile, leaves split.
+#[test]
+fn looking_ahead_changes_no_state() {
+    for profile in ["bare", "memory"] {
+        let after = |ahead: usize| {
+            let given = [("mix", "standard"), ("profile", profile), ("warehouses", "1")];
+            let plan = plan(&given).unwrap();
+            let mut instance = instance::create(profile, &plan.options()).unwrap();
+            instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
+            instance.set_locate_ahead(ahead);
+            let (inputs, mut tally) = (plan.inputs().take(4_000), Tally::default());
+            instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
+            assert!(instance.verify().unwrap().consistent(), "{ahead}");
+            (tally, instance.state_hash().unwrap())
+        };
+        let expected = after(0);
+        for ahead in [1, 8, 3_000] {
+            assert_eq!(after(ahead), expected, "{profile}, {ahead}");
+        }
+    }
 }
 
 #[test]

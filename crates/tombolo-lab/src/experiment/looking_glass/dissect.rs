@@ -127,6 +127,8 @@ impl DissectPlan {
             (&settings::DURABILITY, "none"),
             (&settings::COUNTER, "none"),
             (&settings::DATA, ""),
+            // Only a rung without pages gains by it, and no rung has it for its name.
+            (&settings::LOCATE_AHEAD, "0"),
         ];
         for (setting, value) in own {
             settings.set(setting.name, value, Source::Flag)?;

@@ -12,8 +12,11 @@
 //! Where the order will be entered is asked for as soon as its number is known. Rows that will be
 //! changed are looked up for update; New Order and Payment reach customer, district and warehouse in
 //! the same order, so that they do not wait for each other in a circle.
+//!
+//! Nothing is asked for ahead (`Procedure::locate`): its own misses already hide behind each other.
+//! Asking for stocks and customer one to four transactions ahead gained nothing (0 to + 3 % time).
 
-use tombolo_engine::procedure::{Ahead, Procedure};
+use tombolo_engine::procedure::Procedure;
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::{Fields, RowId};
@@ -119,27 +122,6 @@ impl Procedure for NewOrder {
             item_key: resolve_index(schema)?,
             stock_key: resolve_index(schema)?,
         })
-    }
-
-    /// The customer and the stocks.
-    #[inline(always)]
-    fn locate<S: Store>(&self, store: &S, input: &NewOrderInput, ahead: Ahead) {
-        let customer = (input.w_id, input.d_id, input.c_id);
-        let stocks = input.lines().iter().map(|line| (line.supply_w_id, line.i_id));
-        match ahead {
-            Ahead::Keys => {
-                store.prefetch_lookup(&self.customer_key, customer);
-                stocks.for_each(|key| store.prefetch_lookup(&self.stock_key, key));
-            }
-            Ahead::Rows => {
-                let account = Customer::ACCOUNT;
-                store.prefetch_found(&self.customer_key, customer, &self.customer, account);
-                let (key, table) = (&self.stock_key, &self.stock);
-                for stock in stocks {
-                    store.prefetch_found(key, stock, table, Stock::ORDERED);
-                }
-            }
-        }
     }
 
     #[inline]
