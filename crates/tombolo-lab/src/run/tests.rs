@@ -144,22 +144,20 @@ fn profiles_leave_the_same_state() {
 /// meanwhile, leaves split.
 #[test]
 fn looking_ahead_changes_no_state() {
-    for profile in ["bare", "memory"] {
-        let after = |ahead: usize| {
-            let given = [("mix", "standard"), ("profile", profile), ("warehouses", "1")];
-            let plan = plan(&given).unwrap();
-            let mut instance = instance::create(profile, &plan.options()).unwrap();
-            instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
-            instance.set_locate_ahead(ahead);
-            let (inputs, mut tally) = (plan.inputs().take(4_000), Tally::default());
-            instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
-            assert!(instance.verify().unwrap().consistent(), "{ahead}");
-            (tally, instance.state_hash().unwrap())
-        };
-        let expected = after(0);
-        for ahead in [1, 8, 3_000] {
-            assert_eq!(after(ahead), expected, "{profile}, {ahead}");
-        }
+    let after = |ahead: usize| {
+        let given = [("mix", "standard"), ("profile", "bare"), ("warehouses", "1")];
+        let plan = plan(&given).unwrap();
+        let mut instance = instance::create("bare", &plan.options()).unwrap();
+        instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
+        instance.set_locate_ahead(ahead);
+        let (inputs, mut tally) = (plan.inputs().take(1_500), Tally::default());
+        instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
+        (tally, instance.state_hash().unwrap())
+    };
+    let expected = after(0);
+    assert_eq!(expected.0.done(), 1_500);
+    for ahead in [8, 1_000] {
+        assert_eq!(after(ahead), expected, "{ahead}");
     }
 }
 
