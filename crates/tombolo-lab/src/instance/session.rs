@@ -1,8 +1,9 @@
 //! Executing inputs: on one session, or on several at once, each on a thread of its own.
 //!
-//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`). Sessions share one array of inputs and each takes the next when it is free. A transaction that
-//! gave way to another is tried again at once, and counts as aborted each time; one that always
-//! gives way ends the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
+//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`). Several
+//! share one array of inputs and each takes the next when it is free. A transaction that gave way to
+//! another is tried again at once, and counts as aborted each time; one that always gives way ends
+//! the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tombolo_engine::settings::{COUNTED, MIX, PROFILE, SEED, Setting, WAREHOUSES};
+use tombolo_engine::settings::{COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting, WAREHOUSES};
 use tombolo_lab::counting;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::run::Plan;
@@ -14,7 +14,7 @@ use crate::flags::{Flags, Scope};
 pub(super) struct CountSettings;
 
 impl Scope for CountSettings {
-    const SETTINGS: &'static [&'static Setting] = &[&PROFILE, &WAREHOUSES, &MIX, &SEED, &COUNTED];
+    const SETTINGS: &'static [&'static Setting] = &[&PROFILE, &WAREHOUSES, &MIX, &SEED, &COUNTED, &LOCATE_AHEAD];
 }
 
 /// Count the transactions of a mix, as a process under callgrind
