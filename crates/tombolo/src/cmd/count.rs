@@ -14,7 +14,8 @@ use crate::flags::{Flags, Scope};
 pub(super) struct CountSettings;
 
 impl Scope for CountSettings {
-    const SETTINGS: &'static [&'static Setting] = &[&PROFILE, &WAREHOUSES, &MIX, &SEED, &COUNTED, &LOCATE_AHEAD];
+    const SETTINGS: &'static [&'static Setting] =
+        &[&PROFILE, &WAREHOUSES, &MIX, &SEED, &COUNTED, &LOCATE_AHEAD];
 }
 
 /// Count the transactions of a mix, as a process under callgrind
