@@ -190,7 +190,7 @@ pub static BATCH_TRANSACTIONS_MAX: Setting = setting(
 pub static LOCATE_AHEAD: Setting = setting(
     "locate_ahead",
     Kind::Count(0, 4_096),
-    Default::Is("8"),
+    Default::Is("0"),
     "transactions whose rows are located before they run, while others do; 0: each when it runs",
 )
 .of("transactions");

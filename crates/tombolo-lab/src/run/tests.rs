@@ -26,7 +26,7 @@ fn settings_become_a_plan() {
     assert_eq!((plan.mix, plan.bound, plan.callers), (Mix::Paper, Bound::Transactions(5_000), 20));
     assert_eq!(
         plan.count_arguments().join(" "),
-        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000 --locate-ahead 8"
+        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000 --locate-ahead 0"
     );
 }
 
