@@ -59,6 +59,13 @@ pub static DATA: Setting = setting(
     "the directory of the database, empty or new; a run in memory has none",
 )
 .not_identifying();
+/// What the log of a memory database holds.
+pub static LOG: Setting = setting(
+    "log",
+    Kind::Choice(&["value", "command"]),
+    Default::Is("value"),
+    "what a new memory database logs: changed rows, or the calls that changed them",
+);
 /// Engines side by side.
 pub static ISLANDS: Setting = setting(
     "islands",
@@ -372,6 +379,7 @@ pub static ALL: &[&Setting] = &[
     &PROFILE,
     &DURABILITY,
     &DATA,
+    &LOG,
     &ISLANDS,
     &THREADS,
     &RETRIES_MAX,

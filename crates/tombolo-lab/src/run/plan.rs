@@ -7,12 +7,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tombolo_engine::command_log;
 use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
 use tombolo_storage::paged::store::PagedSettings;
 use tombolo_storage::profile::{PROFILES, ProfileInfo};
+use tombolo_storage::value_log::LogKind;
 
 use super::place::{self, Place};
 use crate::counting::Counter;
@@ -371,6 +373,11 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
             "profile {} {why}: use --threads {} instead of {threads}",
             info.name, info.threads_max
         )));
+    }
+    if command_log::log_kind(settings) == LogKind::Command {
+        return Err(Failure::usage(
+            "a run writes a log of values so far: leave --log command out (the library has it)",
+        ));
     }
     let islands = settings.count(&settings::ISLANDS);
     if islands > 1 {

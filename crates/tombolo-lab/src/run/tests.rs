@@ -39,6 +39,7 @@ fn what_does_not_exist_is_refused_with_the_reason() {
     };
     refused(&[("durability", "group")], "profile memory has no log on disk");
     refused(&[("threads", "2")], "no locks and no latches");
+    refused(&[("log", "command")], "leave --log command out");
     refused(&[("profile", "no-locking"), ("threads", "2")], "has no locks, so it runs on one");
     refused(&[("profile", "alone-latching"), ("threads", "2")], "has no latches, so it runs");
     refused(&[("profile", "no-latching"), ("threads", "2")], "no locks and no latches");
