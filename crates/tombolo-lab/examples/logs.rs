@@ -8,7 +8,9 @@
 //! One thread does all, in one loop, so that execution (the store and what it logs) and logging
 //! (checksum, write, sync) can be told apart by the thread's processor time. A database is loaded,
 //! closed, opened (`recovery_of_load`), runs, is closed, opened again (`recovery`): what the
-//! transactions add to recovery is the difference. Both kinds take turns within a round. Exits with
+//! transactions add to recovery is the difference; on a busy machine only the least of several rounds
+//! says something, and the loaded rows are the same bytes in both logs. Both kinds take turns within a
+//! round. Exits with
 //! an error when a state hash is not what it was, or differs between the logs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it found")]
