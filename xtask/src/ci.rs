@@ -29,7 +29,7 @@ enum Action {
     Tidy,
 }
 
-static STEPS: [Step; 11] = [
+static STEPS: [Step; 12] = [
     Step { name: "fmt", shows: "the code has the one format", action: Action::Call(fmt) },
     Step { name: "tidy", shows: "the rules no compiler knows hold", action: Action::Tidy },
     Step {
@@ -58,6 +58,11 @@ static STEPS: [Step; 11] = [
         name: "commands",
         shows: "the command line does what it says",
         action: Action::Call(commands),
+    },
+    Step {
+        name: "kills",
+        shows: "100 processes killed, starved or spoilt lose nothing they answered",
+        action: Action::Call(kills),
     },
     Step {
         name: "sim",
@@ -109,6 +114,12 @@ fn doctest(_: &Path) -> Option<Invocation> {
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package| package == "tombolo");
     (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
+}
+
+/// The command as it is shipped, killed.
+fn kills(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo").is_dir();
+    is_there.then(|| Invocation::cargo("xtask kills"))
 }
 
 /// By its own name, so that a person who repeats it types the same.

@@ -3,7 +3,7 @@
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
 //! address sanitizer, `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the
-//! engine in simulated worlds. The only scripts beside this
+//! engine in simulated worlds, `cargo xtask kills` kills real processes. The only scripts beside this
 //! program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it
 //! must share no code with what it verifies.
 //!
@@ -15,6 +15,7 @@
 mod asan;
 mod ci;
 mod invocation;
+mod kills;
 mod look;
 mod loom;
 mod needs;
@@ -38,6 +39,8 @@ Usage: cargo xtask COMMAND
   sim [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
   sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
+  kills [--count N] [--seed S] [--threads N] [--program TOMBOLO] [--out FILE]
+                        real processes killed, starved, spoilt; what they answered must be there (100 of them)
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 
@@ -97,6 +100,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
         ["sim", rest @ ..] => sim::run(root, rest),
+        ["kills", rest @ ..] => kills::run(root, rest),
         ["look", page] => look::run(root, page),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

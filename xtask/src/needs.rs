@@ -16,7 +16,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 2] = [
+const NEEDS: [Need; 3] = [
     Need {
         program: "valgrind",
         package: "valgrind",
@@ -26,6 +26,11 @@ const NEEDS: [Need; 2] = [
         program: "python3",
         package: "python3",
         why: "verify_dump.py, the independent verification",
+    },
+    Need {
+        program: "strace",
+        package: "strace",
+        why: "processes killed at chosen system calls (cargo xtask kills)",
     },
 ];
 

@@ -1,0 +1,179 @@
+//! Directories of profile memory after a crash: recovered, inspected, verified, refused where damaged.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use common::{Ended, line};
+use serde_json::Value;
+
+/// The only object on standard output.
+fn object(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// A directory after a small durable run, and the run's result; made once.
+fn ran() -> &'static (PathBuf, Value) {
+    static RAN: OnceLock<(PathBuf, Value)> = OnceLock::new();
+    RAN.get_or_init(|| {
+        let directory = scratch("ran");
+        let run = format!(
+            "run tpcc --warehouses 1 --transactions 1k --durability group --data {} --volatile-ok \
+             --log-segment-bytes 8MB --json",
+            directory.display()
+        );
+        let ended = line(&run);
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let result = object(&ended);
+        (directory, result)
+    })
+}
+
+/// A path that nothing is at.
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recovery-{name}"));
+    let _ = fs::remove_dir_all(&path);
+    path
+}
+
+/// The directory of the run, copied.
+fn copy(name: &str) -> PathBuf {
+    let to = scratch(name);
+    fs::create_dir_all(&to).expect("a test's files can be read and written");
+    for entry in fs::read_dir(&ran().0).expect("a test's files can be read and written") {
+        let entry = entry.expect("a test's files can be read and written");
+        fs::copy(entry.path(), to.join(entry.file_name()))
+            .expect("a test's files can be read and written");
+    }
+    to
+}
+
+/// All files and what is in them.
+fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(directory)
+        .expect("a test's files can be read and written")
+        .map(|entry| entry.expect("a test's files can be read and written").path());
+    let mut files: Vec<_> = entries
+        .map(|path| (path.clone(), fs::read(path).expect("a test's files can be read and written")))
+        .collect();
+    files.sort();
+    files
+}
+
+fn call(words: &str, directory: &Path) -> Ended {
+    line(&format!("{words} {} --json", directory.display()))
+}
+
+/// Changes a byte in the middle of group `group`'s segment, behind its headers.
+fn spoil(directory: &Path, file: &str, offset: usize) {
+    let path = directory.join(file);
+    let mut bytes = fs::read(&path).expect("a test's files can be read and written");
+    bytes[offset] ^= 0x20;
+    fs::write(path, bytes).expect("a test's files can be read and written");
+}
+
+#[test]
+fn a_closed_directory_recovers_as_it_was() {
+    let directory = copy("closed");
+    let before = files(&directory);
+    let ended = call("check", &directory);
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    let checked = object(&ended);
+    assert_eq!(checked["state_hash"], ran().1["state_hash"]);
+    for check in ["log", "c01", "c12", "indexes", "slabs"] {
+        assert_eq!(checked["checks"][check], true, "{check}");
+    }
+    assert!(files(&directory) == before, "a check changes nothing");
+    for round in 0..2 {
+        let ended = call("recover", &directory);
+        assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+        let result = object(&ended);
+        assert_eq!(result["clean"], true, "round {round}");
+        for (field, value) in [("image_bytes", 0), ("torn_bytes", 0), ("lost_groups", 0)] {
+            assert_eq!(result[field], value, "{field}");
+        }
+        for field in ["log_bytes", "row_images", "replay_cpu_s", "wall_s", "last_group"] {
+            assert!(result[field].as_f64().unwrap() > 0.0, "{field}");
+        }
+    }
+    assert_eq!(object(&call("check", &directory))["state_hash"], ran().1["state_hash"]);
+}
+
+#[test]
+fn what_is_in_the_files_is_shown() {
+    let (directory, _) = ran();
+    let before = files(directory);
+    let shown = object(&call("inspect", directory));
+    assert!(files(directory) == before, "nothing is changed");
+    assert_eq!(shown["torn_bytes"], 0);
+    assert!(shown["format_version"].as_u64().unwrap() > 0);
+    let segments = shown["segments"].as_array().unwrap();
+    assert!(segments.len() > 2 && segments[0]["file"] == "log-000001", "{segments:?}");
+    assert_eq!((&segments[0]["state"], &segments[0]["first_group"]), (&"used".into(), &1.into()));
+    let tables = shown["tables"].as_array().unwrap();
+    let of = |table: &str| tables.iter().find(|of| of["table"] == table).unwrap();
+    assert_eq!(of("item")["inserted"], 100_000);
+    assert!(of("stock")["updated"].as_u64().unwrap() > 1_000);
+    let text = line(&format!("inspect {}", directory.display()));
+    assert!(text.stdout.contains("log-000001") && text.stdout.contains("ends with a whole group"));
+}
+
+#[test]
+fn damage_is_refused_and_its_loss_accepted_only_when_told_to() {
+    let directory = copy("damaged");
+    spoil(&directory, "log-000002", 100_000);
+    let before = files(&directory);
+    let refused = call("recover", &directory);
+    assert_eq!((refused.status, refused.stdout.as_str()), (3, ""), "{refused:?}");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    for part in ["log-000002", "at offset", "group", "accept the loss"] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    let checked = call("check", &directory);
+    let found = object(&checked);
+    assert_eq!((checked.status, &found["checks"]["log"]), (1, &false.into()), "{checked:?}");
+    assert!(found["damage"][0]["file"].as_str().unwrap().ends_with("log-000002"));
+    assert!(found["damage"][0]["offset"].is_u64());
+    let shown = call("inspect", &directory);
+    assert_eq!((shown.status, object(&shown)["damage"].as_array().unwrap().len()), (1, 1));
+    assert!(files(&directory) == before, "nothing was changed so far");
+    let accepted = call("recover --accept-loss", &directory);
+    assert_eq!(accepted.status, 0, "{accepted:?}");
+    assert!(accepted.stderr.contains("are lost, as --accept-loss says"), "{accepted:?}");
+    let result = object(&accepted);
+    assert_eq!(result["clean"], false);
+    assert!(result["lost_groups"].as_u64().unwrap() > 0);
+    assert!(result["lost_transactions"].as_u64().unwrap() > 0);
+    let again = call("recover", &directory);
+    assert_eq!((again.status, &object(&again)["clean"]), (0, &true.into()), "{again:?}");
+}
+
+#[test]
+fn a_torn_tail_is_cut_with_a_notice() {
+    let directory = copy("torn");
+    // What a crash leaves: the newest group's beginning, and the groups behind it missing. The run
+    // was closed, so its last two groups go: nobody else vouches for the one before.
+    let shown = object(&call("inspect", &directory));
+    let segments = shown["segments"].as_array().unwrap();
+    let last = segments.iter().rfind(|segment| segment["state"] == "used").unwrap();
+    let path = directory.join(last["file"].as_str().unwrap());
+    let mut bytes = fs::read(&path).unwrap();
+    let blocks = bytes.len() / 4096;
+    let heads = (2..blocks).filter(|block| bytes[block * 4096..].starts_with(b"tgrp"));
+    let newest: Vec<usize> = heads.collect();
+    let keep = newest[newest.len() - 3] * 4096 + 70;
+    bytes[keep..].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    let checked = call("check", &directory);
+    assert_eq!(checked.status, 0, "{checked:?}");
+    assert!(checked.stderr.contains("notice: the log ends in"), "{checked:?}");
+    let ended = call("recover", &directory);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(ended.stderr.contains("they were cut off"), "{ended:?}");
+    let result = object(&ended);
+    assert_eq!((&result["clean"], &result["lost_groups"]), (&false.into(), &0.into()));
+    assert!(result["torn_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(object(&call("recover", &directory))["clean"], true, "told once");
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask kills`: real processes, killed; what they had answered must be there afterwards.
+//!
+//! A database is loaded once. A *chain* works on a copy of it, case after case: `tombolo run --resume` is killed
+//! at some time or at some system call, also while it recovers; its disk fails or fills up, its memory is short;
+//! at the end of a chain bytes of its files are spoilt. After each case `tombolo check` reads the directory, and
+//! every call that was answered must be in the table `client_seq`, and every condition must hold. So a directory
+//! lives through many crashes, as it would with people. Chains run side by side, one for each core.
+//!
+//! Cases follow from the seed; what a process has done when the kill strikes does not, so a failure may need
+//! several runs to show again. Its directory is kept.
+//!
+//! What it does not do: crash the machine or the disk. That is the simulator's part (`cargo xtask sim`).
+
+mod case;
+mod chain;
+mod process;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Failure;
+use crate::ci::Stopwatch;
+use crate::invocation::Invocation;
+use crate::needs;
+
+use chain::{CASES_PER_CHAIN, Chain, World};
+use summary::Summary;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Options {
+    count: usize,
+    seed: u64,
+    /// Only this chain, to repeat a failure.
+    chain: Option<usize>,
+    threads: usize,
+    /// The command to be killed; built if none is named.
+    program: Option<PathBuf>,
+    /// Where the summary goes besides standard output.
+    out: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { count: 100, seed: 1, chain: None, threads, program: None, out: None }
+    }
+}
+
+fn options(words: &[&str]) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    let mut rest = words.iter();
+    while let Some(&flag) = rest.next() {
+        let value = rest.next().copied();
+        let value = value.ok_or_else(|| Failure::usage(format!("kills: {flag} needs a value")))?;
+        let number = || {
+            let wrong = |_| Failure::usage(format!("kills: {flag} {value}: expected a number"));
+            value.replace('_', "").parse::<u64>().map_err(wrong)
+        };
+        match flag {
+            "--count" => options.count = number()? as usize,
+            "--seed" => options.seed = number()?,
+            "--chain" => options.chain = Some(number()? as usize),
+            "--threads" => options.threads = (number()? as usize).max(1),
+            "--program" => options.program = Some(value.into()),
+            "--out" => options.out = Some(value.into()),
+            _ => {
+                return Err(Failure::usage(format!(
+                    "kills: no option {flag}; there are --count --seed --chain --threads --program --out"
+                )));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// Kills `tombolo` as `words` say.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
+    let options = options(words)?;
+    if !needs::on_path("strace") {
+        return Err(Failure::machine("kills: strace is missing; `cargo xtask test` installs it"));
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build(root, &target)?,
+    };
+    let clock = Stopwatch::start();
+    let world = World::prepare(program, target.join("kills"), options.seed)?;
+    let chains: Vec<usize> = match options.chain {
+        Some(chain) => vec![chain],
+        None => (0..options.count.div_ceil(CASES_PER_CHAIN)).collect(),
+    };
+    let summary = Mutex::new(Summary::default());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.min(chains.len()) {
+            scope.spawn(|| {
+                while let Some(&number) = chains.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let cases = (options.count - (number * CASES_PER_CHAIN).min(options.count))
+                        .clamp(1, CASES_PER_CHAIN);
+                    Chain::new(&world, number).run(cases, &|case| {
+                        summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(case);
+                    });
+                }
+            });
+        }
+    });
+    let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    world.end(summary.failures() == 0);
+    let line = summary.json(options.seed, clock.elapsed().as_secs_f64());
+    println!("{line}");
+    if let Some(path) = &options.out {
+        std::fs::write(path, format!("{line}\n"))
+            .map_err(|error| Failure::machine(format!("kills: {}: {error}", path.display())))?;
+    }
+    match summary.failures() {
+        0 => Ok(()),
+        failures => Err(Failure::check(format!("kills: {failures} cases failed; see above"))),
+    }
+}
+
+/// Builds the command as it is shipped; its path.
+fn build(root: &Path, target: &Path) -> Result<PathBuf, Failure> {
+    let call = Invocation::cargo("build --release --quiet -p tombolo");
+    match call.run(root) {
+        Ok(outcome) if outcome.success => Ok(target.join("release").join("tombolo")),
+        Ok(_) => Err(Failure::check(format!("kills: `{call}` failed"))),
+        Err(message) => Err(Failure::machine(message)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, options};
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(options(&[]).unwrap(), Options::default());
+        let read = options(&["--count", "1_000", "--seed", "7", "--chain", "3", "--out", "x.json"]);
+        let read = read.unwrap();
+        assert_eq!((read.count, read.seed, read.chain), (1_000, 7, Some(3)));
+        for bad in [&["--count"][..], &["--count", "x"], &["--frob", "1"], &["7"]] {
+            assert_eq!(options(bad).unwrap_err().status, 2, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A chain: one directory that lives through case after case, and what must hold after each.
+//!
+//! What must hold: `tombolo check` can read the directory, all its checks are true, and for each client the
+//! table `client_seq` names a call not older than the last one that was answered. Which calls were answered
+//! is in the files that `run --acks` wrote; a line without an end was never finished and counts for nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::case::{self, Kind};
+use super::process::{Ended, Running, sleep};
+use super::summary::CaseEnd;
+use crate::Failure;
+use crate::ci::Stopwatch;
+
+/// Cases that one directory lives through; the last spoils its files.
+pub(super) const CASES_PER_CHAIN: usize = 10;
+/// Callers of a run: few, so that logs grow little while a kill is waited for.
+const CLIENTS: &str = "8";
+/// A command that takes longer hangs.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What all chains share.
+pub(super) struct World {
+    program: PathBuf,
+    /// Everything is in here.
+    folder: PathBuf,
+    pub(super) seed: u64,
+}
+
+impl World {
+    /// Loads the database that every chain begins with.
+    pub(super) fn prepare(program: PathBuf, folder: PathBuf, seed: u64) -> Result<Self, Failure> {
+        let machine = |what: String| Failure::machine(format!("kills: {what}"));
+        let path = folder.display();
+        // What an earlier call kept is gone now.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
+        let world = Self { program, folder, seed };
+        let words = world.run_words(&world.base(), &world.base_acks(), seed);
+        let load = ["--warehouses", "1", "--transactions", "100"].map(str::to_owned);
+        let ended = world.call(&[words, load.to_vec()].concat(), &world.folder);
+        match ended {
+            Ok(ended) if ended.succeeded() => Ok(world),
+            Ok(ended) => Err(machine(format!("loading ended with {}", ended.brief()))),
+            Err(what) => Err(machine(what)),
+        }
+    }
+
+    fn base(&self) -> PathBuf {
+        self.folder.join("base")
+    }
+
+    fn base_acks(&self) -> PathBuf {
+        self.folder.join("base-acks")
+    }
+
+    /// Takes what is not needed any more away.
+    pub(super) fn end(&self, all: bool) {
+        let gone = if all { self.folder.clone() } else { self.base() };
+        // What stays is in nobody's way.
+        let _ = std::fs::remove_dir_all(gone);
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The words of a run on `data`; how long it takes and whether it resumes is the caller's.
+    pub(super) fn run_words(&self, data: &Path, acks: &Path, seed: u64) -> Vec<String> {
+        let (data, acks) = (data.display().to_string(), acks.display().to_string());
+        let seed = seed.to_string();
+        let words = [
+            "run",
+            "tpcc",
+            "--profile",
+            "memory",
+            "--durability",
+            "group",
+            "--data",
+            &data,
+            "--acks",
+            &acks,
+            "--clients",
+            CLIENTS,
+            "--latency-transactions",
+            "100",
+            "--seed",
+            &seed,
+            "--log-segment-bytes",
+            "8MB",
+            "--mix",
+            "standard",
+            "--json",
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// Runs the command to its end.
+    pub(super) fn call(&self, words: &[String], scratch: &Path) -> Result<Ended, String> {
+        Running::start(&self.program, words, scratch)?.finish(PATIENCE)
+    }
+}
+
+/// A chain at work.
+pub(super) struct Chain<'w> {
+    pub(super) world: &'w World,
+    pub(super) number: usize,
+    /// Its files are in here.
+    pub(super) folder: PathBuf,
+    /// How often a run was started.
+    runs: u32,
+    /// The last call of each client that was answered.
+    answered: BTreeMap<u64, u64>,
+}
+
+impl<'w> Chain<'w> {
+    pub(super) fn new(world: &'w World, number: usize) -> Self {
+        let folder = world.folder.join(format!("chain-{number}"));
+        Self { world, number, folder, runs: 0, answered: BTreeMap::new() }
+    }
+
+    /// The database's directory.
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// Runs cases until one fails; `tell` hears of each.
+    pub(super) fn run(mut self, cases: usize, tell: &dyn Fn(&CaseEnd)) {
+        let mut outcome = self.begin();
+        for at in 0..cases {
+            let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
+            let before = self.acknowledged();
+            let done = outcome.and_then(|()| case::run(&mut self, kind, at));
+            let (struck, failure) = match done {
+                Ok(struck) => (struck, None),
+                Err(what) => (true, Some(what)),
+            };
+            if let Some(what) = &failure {
+                self.report(kind, at, what);
+            }
+            let acknowledged = self.acknowledged() - before;
+            tell(&CaseEnd { kind: kind.name(), struck, acknowledged, failure: failure.clone() });
+            if failure.is_some() {
+                return;
+            }
+            outcome = Ok(());
+        }
+        // A chain that held is not looked at any more.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        std::fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
+        copy(&self.world.base(), &self.data())?;
+        self.answers_of(&self.world.base_acks());
+        Ok(())
+    }
+
+    fn report(&self, kind: Kind, at: usize, what: &str) {
+        let World { seed, .. } = self.world;
+        eprintln!(
+            "xtask: kills: {} failed: {what}\n  again: cargo xtask kills --seed {seed} --chain {} --count {} \
+             # case {at}; its files are in {}",
+            kind.name(),
+            self.number,
+            (self.number + 1) * CASES_PER_CHAIN,
+            self.folder.display()
+        );
+    }
+
+    /// How many calls were answered so far.
+    fn acknowledged(&self) -> u64 {
+        self.answered.values().sum()
+    }
+
+    /// The words of the chain's next run on `data`, and the file of its answers.
+    pub(super) fn next_run(&mut self, data: &Path) -> (Vec<String>, PathBuf) {
+        self.runs += 1;
+        let acks = self.folder.join(format!("acks-{}", self.runs));
+        let seed = self.world.seed + 1_000 * self.number as u64 + u64::from(self.runs);
+        let mut words = self.world.run_words(data, &acks, seed);
+        words.push("--resume".to_owned());
+        (words, acks)
+    }
+
+    /// Counts on the answers in `file`.
+    pub(super) fn answers_of(&mut self, file: &Path) {
+        let text = std::fs::read(file).unwrap_or_default();
+        for (client, seq) in numbers(&String::from_utf8_lossy(&text)) {
+            let last = self.answered.entry(client).or_default();
+            *last = (*last).max(seq);
+        }
+    }
+
+    /// Reads the database in `data` with `tombolo check`, which changes nothing.
+    pub(super) fn check(&self, data: &Path) -> Result<Ended, String> {
+        let rows = self.folder.join("rows");
+        let words =
+            ["check", &data.display().to_string(), "--dump", &rows.display().to_string(), "--json"];
+        let words = words.map(str::to_owned);
+        // What strace ran may still be on its way out when strace is gone.
+        let clock = Stopwatch::start();
+        loop {
+            let checked = self.world.call(&words, &self.folder)?;
+            if !checked.stderr.contains("the database is in use") || clock.elapsed() > PATIENCE {
+                return Ok(checked);
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Everything that was answered is in `data`, and nothing is half there.
+    pub(super) fn verify(&self, data: &Path) -> Result<(), String> {
+        let checked = self.check(data)?;
+        if !checked.succeeded() || !checked.stdout.contains("\"consistent\":true") {
+            return Err(format!("check ended with {}", checked.brief()));
+        }
+        let table = self.folder.join("rows").join("client_seq.copy");
+        let rows = std::fs::read_to_string(&table);
+        let rows = rows.map_err(|error| format!("{}: {error}", table.display()))?;
+        lost(&self.answered, &rows).map_or(Ok(()), Err)
+    }
+}
+
+/// The first answered call that is not in the table.
+fn lost(answered: &BTreeMap<u64, u64>, rows: &str) -> Option<String> {
+    let there: BTreeMap<u64, u64> = numbers(rows).collect();
+    let mut lost = answered.iter().filter_map(|(client, &seq)| {
+        let found = there.get(client).copied();
+        let what = match found {
+            None => "it has no row".to_owned(),
+            Some(found) if found < seq => format!("the last one there is {found}"),
+            Some(_) => return None,
+        };
+        Some(format!("call {seq} of client {client} was answered and is lost: {what}"))
+    });
+    lost.next()
+}
+
+/// Two numbers a line; a line that was not ended is none.
+fn numbers(text: &str) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().map(str::parse);
+        match (words.next(), words.next(), words.next()) {
+            (Some(Ok(client)), Some(Ok(seq)), None) => Some((client, seq)),
+            _ => None,
+        }
+    })
+}
+
+/// Copies a folder's files.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let copied = std::fs::create_dir_all(to).and_then(|()| {
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
+    });
+    copied.map_err(|error: std::io::Error| format!("cannot copy {}: {error}", from.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lost, numbers};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn only_whole_lines_count() {
+        let read: Vec<_> = numbers("1 2\n3\t4\nx 5\n6 7 8\n9 1").collect();
+        assert_eq!(read, [(1, 2), (3, 4)]);
+        assert_eq!(numbers("1 2").count(), 0);
+    }
+
+    #[test]
+    fn a_lost_call_is_named() {
+        let answered = BTreeMap::from([(0, 5), (1, 7)]);
+        assert_eq!(lost(&answered, "0\t5\n1\t9\n2\t0\n"), None);
+        let behind = lost(&answered, "0\t5\n1\t6\n").unwrap();
+        assert!(behind.contains("call 7 of client 1") && behind.contains("is 6"), "{behind}");
+        assert!(lost(&answered, "1\t7\n").unwrap().contains("no row"));
+    }
+}

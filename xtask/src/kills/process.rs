@@ -1,0 +1,166 @@
+//! A process that is started to be killed: with a process group of its own, so that nothing of it survives.
+
+use std::ffi::OsStr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::ci::Stopwatch;
+
+/// How often a process is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+#[expect(clippy::disallowed_methods, reason = "a chore waits for processes; no engine runs here")]
+pub(super) fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// How a process ended.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    /// Its exit status; none if a signal ended it.
+    pub(super) status: Option<i32>,
+    pub(super) signal: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Ended {
+    pub(super) fn succeeded(&self) -> bool {
+        self.status == Some(0)
+    }
+
+    /// Whether it ended with a clear error: one that says what to do, and no panic.
+    pub(super) fn is_clear_refusal(&self) -> bool {
+        let errors = self.stderr.lines().filter(|line| !line.contains("notice:"));
+        let errors: Vec<&str> = errors.filter(|line| !line.trim().is_empty()).collect();
+        matches!(self.status, Some(1..=3))
+            && matches!(errors.as_slice(), [line] if line.starts_with("tombolo: "))
+            && !self.stderr.contains("internal error")
+    }
+
+    /// For messages: how it ended and what it said last.
+    pub(super) fn brief(&self) -> String {
+        let how = match (self.status, self.signal) {
+            (Some(status), _) => format!("status {status}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "an unknown end".to_owned(),
+        };
+        let said: String = self.stderr.trim().chars().take(400).collect();
+        if said.is_empty() { how } else { format!("{how}: {said}") }
+    }
+}
+
+/// A process under way.
+pub(super) struct Running {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    /// Starts a program; what it says goes to files in `scratch`.
+    pub(super) fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        scratch: &Path,
+    ) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("cannot run {}: {error}", program.display());
+        let (out, err) = (scratch.join("stdout"), scratch.join("stderr"));
+        let file = |path: &Path| {
+            let mut options = std::fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true).open(path).map_err(failed)
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0).env_remove("RUST_BACKTRACE");
+        command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&err)?);
+        Ok(Self { child: command.spawn().map_err(failed)?, out, err })
+    }
+
+    /// Kills it with everything it has started; it notices nothing.
+    pub(super) fn kill(&mut self) {
+        if self.ended() {
+            return; // its number may be another's by now
+        }
+        // The group first: what strace runs would go on without it.
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.child.kill();
+    }
+
+    /// Whether it has ended.
+    pub(super) fn ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    /// Waits until it has ended or `until` says so, at most for `time`; whether `until` did.
+    pub(super) fn wait_until(&mut self, time: Duration, mut until: impl FnMut() -> bool) -> bool {
+        let clock = Stopwatch::start();
+        while clock.elapsed() < time && !self.ended() {
+            if until() {
+                return true;
+            }
+            sleep(LOOK);
+        }
+        false
+    }
+
+    /// Waits for its end, for `time` at most, then kills it.
+    pub(super) fn finish(mut self, time: Duration) -> Result<Ended, String> {
+        self.wait_until(time, || false);
+        if !self.ended() {
+            self.kill();
+        }
+        let status: ExitStatus = self.child.wait().map_err(|error| error.to_string())?;
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let (stdout, stderr) = (read(&self.out), read(&self.err));
+        Ok(Ended { status: status.code(), signal: status.signal(), stdout, stderr })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, Running};
+    use crate::ci::Stopwatch;
+    use crate::tidy::scratch::Scratch;
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn a_killed_process_takes_its_children_along() {
+        let scratch = Scratch::new(&[("x", "")]);
+        let words = ["-c", "sleep 60 & echo begun; wait"];
+        let mut running = Running::start(Path::new("sh"), &words, scratch.root()).unwrap();
+        let out = scratch.root().join("stdout");
+        let begun = || std::fs::read_to_string(&out).is_ok_and(|text| !text.is_empty());
+        assert!(running.wait_until(Duration::from_secs(20), begun));
+        running.kill();
+        let clock = Stopwatch::start();
+        let ended = running.finish(Duration::from_secs(20)).unwrap();
+        assert_eq!((ended.signal, ended.stdout.as_str()), (Some(9), "begun\n"));
+        assert!(clock.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_a_status() {
+        let ended = |status, stderr: &str| Ended {
+            status,
+            signal: None,
+            stdout: String::new(),
+            stderr: stderr.to_owned(),
+        };
+        assert!(ended(Some(3), "tombolo: disk full: free space\n").is_clear_refusal());
+        assert!(ended(Some(3), "tombolo: notice: cut\ntombolo: full\n").is_clear_refusal());
+        for unclear in [
+            ended(Some(0), "tombolo: x\n"),
+            ended(None, "tombolo: x\n"),
+            ended(Some(101), "tombolo: x\n"),
+            ended(Some(3), ""),
+            ended(Some(3), "memory allocation of 7 bytes failed\n"),
+            ended(Some(1), "tombolo: internal error: x\n"),
+        ] {
+            assert!(!unclear.is_clear_refusal(), "{unclear:?}");
+        }
+    }
+}
