@@ -88,11 +88,12 @@ fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(
         })?;
         entries.push((key, slot));
     }
-    if !entries.is_sorted() {
-        entries.sort_unstable();
-    }
     match &mut index.entries {
         Entries::Packed(tree) => {
+            // By the key alone, which is half the work: two equal ones are an error either way.
+            if !entries.is_sorted_by_key(|&(key, _)| key) {
+                entries.sort_unstable_by_key(|&(key, _)| key);
+            }
             let (mut keys, mut slots) = (Vec::with_capacity(RUN), Vec::with_capacity(RUN));
             for run in entries.chunks(RUN) {
                 keys.clear();

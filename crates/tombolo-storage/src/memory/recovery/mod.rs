@@ -70,7 +70,7 @@ impl RebuiltPart {
 }
 
 impl ReplayPart {
-    /// Part `part` of `parts`: the tables whose position, divided by `parts`, leaves `part`.
+    /// Part `part` of `parts`: some of the tables; each is in one part.
     ///
     /// # Panics
     /// When there is no such part.
@@ -158,7 +158,8 @@ impl ReplayPart {
             return Ok(());
         }
         let position = self.schema.add(table).map_err(|error| error.to_string())?;
-        let is_own = position % self.parts == self.part;
+        // Not every second table: in TPC-C that puts 80 % of the work into one of two parts, this half.
+        let is_own = (position ^ position >> 1) % self.parts == self.part;
         let table = match is_own {
             true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
             false => None,
