@@ -166,6 +166,16 @@ impl Throughput {
         self.tally.done()
     }
 
+    /// How many transactions are left, at most; none when the pass is over.
+    pub(crate) fn rest(&self, bound: Bound) -> Option<u64> {
+        let rest = match bound {
+            Bound::Transactions(wanted) => wanted - self.done(),
+            Bound::Time(wanted) if self.wall >= wanted => 0,
+            Bound::Time(_) => u64::MAX,
+        };
+        (rest > 0).then_some(rest)
+    }
+
     /// Committed transactions per second of processor time.
     pub fn per_cpu_second(&self) -> f64 {
         per_second(self.tally.total().committed, self.engine_cpu)
@@ -246,15 +256,8 @@ impl<'a> Driver<'a> {
         let mut found = Throughput::default();
         let mut batch = Vec::with_capacity(self.batch);
         loop {
-            let rest = match bound {
-                Bound::Transactions(wanted) => wanted - found.done(),
-                Bound::Time(wanted) if found.wall >= wanted => 0,
-                Bound::Time(_) => u64::MAX,
-            };
-            if rest == 0 {
-                return Ok(found);
-            }
-            self.verify_memory(&found)?;
+            let Some(rest) = found.rest(bound) else { return Ok(found) };
+            verify_memory(self.memory_limit, &found)?;
             self.make(&mut batch, rest.min(self.batch as u64) as usize);
             let before = self.clock.thread_cpu();
             self.take_memory(instance, &batch)?;
@@ -308,24 +311,6 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Ends a run before the system would end the process.
-    fn verify_memory(&self, found: &Throughput) -> Result<(), Failure> {
-        let resident = host::resident_bytes();
-        let used_up = match self.memory_limit {
-            Some(limit) => resident > limit,
-            None => host::available_bytes() < RESERVE_BYTES,
-        };
-        if !used_up {
-            return Ok(());
-        }
-        Err(Failure::environment(format!(
-            "memory is used up after {} transactions ({} MB taken): give fewer --seconds or \
-             --transactions, or a higher --memory-limit",
-            found.done(),
-            resident >> 20
-        )))
-    }
-
     /// The latency pass: up to `count` further transactions, `callers` under way at a time; it ends
     /// earlier after about `limit`, if there is one.
     ///
@@ -359,6 +344,27 @@ impl<'a> Driver<'a> {
         }
         Ok(latencies)
     }
+}
+
+/// Ends a run before the system would end the process.
+///
+/// # Errors
+/// When what may be taken is used up.
+pub(crate) fn verify_memory(limit: Option<u64>, found: &Throughput) -> Result<(), Failure> {
+    let resident = host::resident_bytes();
+    let used_up = match limit {
+        Some(limit) => resident > limit,
+        None => host::available_bytes() < RESERVE_BYTES,
+    };
+    if !used_up {
+        return Ok(());
+    }
+    Err(Failure::environment(format!(
+        "memory is used up after {} transactions ({} MB taken): give fewer --seconds or \
+         --transactions, or a higher --memory-limit",
+        found.done(),
+        resident >> 20
+    )))
 }
 
 /// Adds the latencies of `inputs`, which ended at `ends`, to those of their kinds.

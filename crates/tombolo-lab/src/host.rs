@@ -5,8 +5,10 @@
 //! tighter than the machine, the limit is the machine. Not here: clocks (the engine's door) and the
 //! topology of caches.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use tombolo_engine::threads;
@@ -54,6 +56,22 @@ pub fn resident_bytes() -> u64 {
 /// does not say.
 pub fn disk_bytes() -> Option<u64> {
     field(&text("/proc/self/io"), "write_bytes")?.parse().ok()
+}
+
+/// Processor time, user and system, that each thread of this process has used, by name; those of
+/// one name together. Nothing where the kernel does not say.
+pub fn threads_cpu() -> BTreeMap<String, Duration> {
+    let mut cpu: BTreeMap<String, Duration> = BTreeMap::new();
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return cpu };
+    for path in threads.flatten().map(|thread| thread.path()) {
+        let ran = text(path.join("schedstat"));
+        let ran = ran.split(' ').next().and_then(|ns| ns.parse().ok());
+        let name = text(path.join("comm")).trim_end().to_owned();
+        if let Some(ns) = ran {
+            *cpu.entry(name).or_default() += Duration::from_nanos(ns);
+        }
+    }
+    cpu
 }
 
 /// The contents of a small file of the system; empty when it is not there.

@@ -8,6 +8,7 @@
 //! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes
 //! (the command).
 
+mod piped;
 mod place;
 mod plan;
 mod timed_disk;
@@ -19,6 +20,7 @@ use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::store::Usage;
 
+pub use piped::PipelineOutcome;
 pub use place::Place;
 pub use plan::{Plan, make_effective, mix_name, verify_memory};
 
@@ -73,6 +75,8 @@ pub struct Outcome {
     pub cycles: Vec<GroupCost>,
     /// What the user should know besides.
     pub notes: Vec<String>,
+    /// What the pipeline did, where there is one.
+    pub pipeline: Option<PipelineOutcome>,
 }
 
 impl Outcome {
@@ -108,6 +112,9 @@ pub fn run(
     plan.verify_machine()?;
     let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let place = plan.make_place()?;
+    if plan.is_piped() {
+        return piped::run(plan, (counter, note), dump, place, progress);
+    }
     let clock = SystemClock::new();
     let disk_before = host::disk_bytes();
     let times = FlushTimes::default();
@@ -136,6 +143,7 @@ pub fn run(
         counts,
         cycles,
         notes: note.into_iter().chain(plan.notes()).collect(),
+        pipeline: None,
     })
 }
 
@@ -155,8 +163,7 @@ fn look(
         None => instance.state_hash().map_err(|error| cannot_read(&error))?,
     };
     progress.end();
-    // Threads leave the order of transactions open, and with it the rows.
-    Ok((verification, (plan.threads == 1).then(|| hash.to_string())))
+    Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
 }
 
 /// Saves a database that has files; another is only dropped.

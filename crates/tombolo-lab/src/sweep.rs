@@ -91,6 +91,16 @@ pub struct PointSummary {
     pub tps_per_cpu_s: Spread,
     /// Those per second of processor time, divided by the first point's of the same round.
     pub ratio_to_first: Spread,
+    /// Those per second, divided in the same way.
+    pub tps_ratio_to_first: Spread,
+    /// Those per second of the execution thread's processor time, divided in the same way; none
+    /// where there is no pipeline.
+    pub execution_ratio_to_first: Option<Spread>,
+}
+
+/// What is nothing has no ratio.
+fn ratio(rate: f64, first: f64) -> f64 {
+    if first == 0.0 { 0.0 } else { rate / first }
 }
 
 /// The last object of a sweep.
@@ -108,16 +118,22 @@ impl Summary {
             let figures = rounds.iter().filter_map(|round| Some(figure(round.get(at)?, &round[0])));
             Spread::of(figures.collect())
         };
+        let has_stages = |at: usize| {
+            [0, at].iter().all(|&point| results[point].tps_per_execution_cpu_s.is_some())
+        };
         let summary = |at: usize| PointSummary {
             point: results[at].point.clone().unwrap_or_default(),
             tps: of(at, &|result, _| result.tps),
             tps_per_cpu_s: of(at, &|result, _| result.tps_per_cpu_s),
             ratio_to_first: of(at, &|result, first| {
-                if first.tps_per_cpu_s == 0.0 {
-                    0.0
-                } else {
-                    result.tps_per_cpu_s / first.tps_per_cpu_s
-                }
+                ratio(result.tps_per_cpu_s, first.tps_per_cpu_s)
+            }),
+            tps_ratio_to_first: of(at, &|result, first| ratio(result.tps, first.tps)),
+            execution_ratio_to_first: has_stages(at).then(|| {
+                of(at, &|result, first| {
+                    let rate = |result: &RunResult| result.tps_per_execution_cpu_s.unwrap_or(0.0);
+                    ratio(rate(result), rate(first))
+                })
             }),
         };
         Self { summary: (0..points.min(results.len())).map(summary).collect() }

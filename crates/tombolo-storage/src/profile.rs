@@ -115,11 +115,15 @@ pub struct ProfileInfo {
 pub const THREADS_MAX: usize = 256;
 
 impl ProfileInfo {
-    const fn of_memory(name: &'static str, undo: bool) -> Self {
+    const fn of_memory(
+        name: &'static str,
+        undo: bool,
+        durability: &'static [&'static str],
+    ) -> Self {
         // S11 on means "the paged store is not bypassed", so both memory profiles have every
         // switch off.
         let switches = [false; 11];
-        Self { name, store: "memory", switches, threads_max: 1, durability: &["none"], undo }
+        Self { name, store: "memory", switches, threads_max: 1, durability, undo }
     }
 
     const fn of_paged<P: PagedProfile>(name: &'static str) -> Self {
@@ -129,11 +133,7 @@ impl ProfileInfo {
             store: "paged",
             switches: P::SWITCHES,
             threads_max: if shared { THREADS_MAX } else { 1 },
-            durability: if P::SWITCHES[1] {
-                &["group", "none", "async", "sync"]
-            } else {
-                &["none"]
-            },
+            durability: if P::SWITCHES[1] { DURABLE } else { NOT_DURABLE },
             undo: P::Log::RECORDS,
         }
     }
@@ -155,8 +155,16 @@ pub const PROFILES: &[ProfileInfo] = &{
 };
 
 /// The profiles of the memory store.
-pub const MEMORY_PROFILES: &[ProfileInfo] =
-    &[ProfileInfo::of_memory(Bare::NAME, false), ProfileInfo::of_memory(Memory::NAME, true)];
+pub const MEMORY_PROFILES: &[ProfileInfo] = &[
+    ProfileInfo::of_memory(Bare::NAME, false, NOT_DURABLE),
+    // With a log it is `MemoryLogged`.
+    ProfileInfo::of_memory(Memory::NAME, true, DURABLE),
+];
+
+/// The levels of a profile that has a log on disk.
+const DURABLE: &[&str] = &["group", "none", "async", "sync"];
+/// Those of any other.
+const NOT_DURABLE: &[&str] = &["none"];
 
 /// Expands `$each!(Profile)` once per profile of the memory store: with `for_each_paged_profile!`
 /// the one place that lists the instances generic code is compiled for.

@@ -49,7 +49,7 @@ pub static DURABILITY: Setting = setting(
     "durability",
     Kind::Choice(&["none", "async", "group", "sync"]),
     Default::Means("the most the profile can: group or none"),
-    "what a committed transaction survives; without restart yet, only a clean end",
+    "what a committed transaction survives; on pages, without restart yet, only a clean end",
 );
 /// Where a paged database lies.
 pub static DATA: Setting = setting(
@@ -249,6 +249,22 @@ pub static SPIN_US_MAX: Setting = setting(
     "how long an idle thread of the pipeline looks for work before it sleeps",
 )
 .of("microseconds");
+/// The value log's segments.
+pub static LOG_SEGMENT_BYTES: Setting = setting(
+    "log_segment_bytes",
+    Kind::Bytes(GB >> 14, GB),
+    Default::Is("64 MB"),
+    "a file of a memory store's log; made and written over before it is used",
+)
+.of("bytes");
+/// The value log's bound.
+pub static LOG_BYTES_MAX: Setting = setting(
+    "log_bytes_max",
+    Kind::Bytes(GB >> 13, GB << 20),
+    Default::Means("what the disk has room for"),
+    "all files of a memory store's log together; beyond, writes are refused",
+)
+.of("bytes");
 /// Callers.
 pub static CLIENTS: Setting = setting(
     "clients",
@@ -403,6 +419,8 @@ pub static ALL: &[&Setting] = &[
     &ASYNC_LOSS_MS_MAX,
     &SEAL_MS_MAX,
     &SPIN_US_MAX,
+    &LOG_SEGMENT_BYTES,
+    &LOG_BYTES_MAX,
     &CLIENTS,
     &IN_FLIGHT,
     &WAREHOUSES,

@@ -1,12 +1,35 @@
 //! Durable databases: a memory store with its value log in a directory.
 //!
-//! `open.rs` opens what a process left behind, whatever ended it; `survey.rs` only looks. Not here: what a log looks like
-//! (storage `value_log/`), who asks for what (`run/`, `check/`).
+//! | file | holds |
+//! |---|---|
+//! | `open.rs` | opening what a process left behind, whatever ended it |
+//! | `survey.rs` | looking at a log without changing it |
+//! | `load.rs` | the initial database, in the store and in its log |
+//! | `executor.rs` | TPC-C behind the engine's pipeline |
+//! | `clients.rs` | callers in a closed loop |
+//! | `sequences.rs`, `acks.rs` | which call of each caller is in the database, and which was answered |
+//! | `raw_flush.rs` | what the device alone takes |
+//!
+//! Not here: what a log looks like (storage `value_log/`), who asks for what (`run/`, `check/`).
 
+mod acks;
+mod clients;
+mod executor;
+mod load;
 mod open;
+mod raw_flush;
+mod sequences;
 mod survey;
 
+pub(crate) use acks::Acks;
+pub(crate) use clients::{Answers, Calling, Clients};
+pub(crate) use executor::{Answered, Database, Request};
+pub(crate) use load::load;
+pub(crate) use raw_flush::measure as measure_raw_flush;
+pub(crate) use sequences::Sequences;
+
 pub use open::{Logged, OpenOptions, Opened, Recovery, create, holds_log, open, open_directory};
+pub use raw_flush::RawFlush;
 pub use survey::{Surveyed, notice, survey};
 
 #[cfg(test)]

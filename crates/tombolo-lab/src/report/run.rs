@@ -5,14 +5,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tombolo_engine::pipeline::Busy;
 use tombolo_storage::profile::ProfileInfo;
 
 use super::{Header, rounded};
 use crate::counters::Category;
 use crate::counting::GroupCost;
 use crate::drive::{KINDS, kind_name};
+use crate::durable::Recovery;
 use crate::histogram::{Latencies, Summary};
-use crate::run::{Outcome, mix_name};
+use crate::run::{Outcome, PipelineOutcome, mix_name};
 
 /// Instructions by call category.
 pub type Calls = BTreeMap<&'static str, f64>;
@@ -57,6 +59,46 @@ pub struct Counted {
     pub calls: Calls,
 }
 
+/// What is told of one kind of stage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ByStage {
+    /// How long its steps that did something took.
+    pub busy_s: f64,
+    /// Processor time of its thread, told at the first stage of each thread; null elsewhere.
+    pub cpu_s: Option<f64>,
+}
+
+/// How a database came back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct RecoveryResult {
+    pub clean: bool,
+    pub epoch: u32,
+    pub transactions: u64,
+    pub last_group: u64,
+    pub log_bytes: u64,
+    pub torn_bytes: u64,
+    pub replay_s: f64,
+    pub wall_s: f64,
+    pub cpu_s: f64,
+}
+
+impl From<&Recovery> for RecoveryResult {
+    fn from(recovery: &Recovery) -> Self {
+        Self {
+            clean: recovery.is_clean(),
+            epoch: recovery.epoch,
+            transactions: recovery.transactions,
+            last_group: recovery.last_group,
+            log_bytes: recovery.record_bytes,
+            torn_bytes: recovery.cut.as_ref().map_or(0, |cut| cut.torn_bytes),
+            replay_s: rounded(recovery.replay_s, 6),
+            wall_s: rounded(recovery.wall_s, 6),
+            cpu_s: rounded(recovery.cpu_s, 6),
+        }
+    }
+}
+
 /// A result of `run`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
@@ -81,6 +123,8 @@ pub struct RunResult {
     pub reserve_cpu_s: f64,
     pub tps: f64,
     pub tps_per_cpu_s: f64,
+    /// By the processor time of the execution stage's thread alone, where there is a pipeline.
+    pub tps_per_execution_cpu_s: Option<f64>,
     pub latency_us: Option<Summary>,
     pub latency_transactions: u64,
     pub within_1s_percent: f64,
@@ -90,6 +134,14 @@ pub struct RunResult {
     pub flushes: u64,
     pub transactions_per_flush: Option<f64>,
     pub flush_us: Option<Summary>,
+    /// What the device alone takes to write and sync as many bytes as a flush did.
+    pub raw_flush_us: Option<Summary>,
+    pub raw_flush_bytes: Option<u64>,
+    /// The throughput in percent of what it were if every call waited for one such flush and
+    /// nothing else.
+    pub of_raw_percent: Option<f64>,
+    /// The pipeline's stages; empty where there is none.
+    pub by_stage: BTreeMap<&'static str, ByStage>,
     pub disk_bytes: Option<u64>,
     pub load_wall_s: f64,
     pub load_cpu_s: f64,
@@ -99,6 +151,9 @@ pub struct RunResult {
     pub raw_row_bytes: u64,
     pub raw_key_bytes: u64,
     pub miss_ns: Option<f64>,
+    /// How the database was opened, with `--resume`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryResult>,
     /// Null in a build without probes.
     pub work: Option<BTreeMap<&'static str, f64>>,
     pub consistent: bool,
@@ -130,6 +185,8 @@ impl RunResult {
         let mut all = Latencies::default();
         outcome.latencies.iter().for_each(|latencies| all.add(latencies));
         let seconds = |time: std::time::Duration| rounded(time.as_secs_f64(), 6);
+        let pipeline = outcome.pipeline.as_ref();
+        let raw = pipeline.and_then(|found| found.raw_flush.as_ref());
         Self {
             workload: "tpcc",
             mix: mix_name(outcome.plan.mix),
@@ -149,6 +206,7 @@ impl RunResult {
             reserve_cpu_s: seconds(outcome.throughput.reserve_cpu),
             tps: rounded(outcome.throughput.per_second(), 1),
             tps_per_cpu_s: rounded(outcome.throughput.per_cpu_second(), 1),
+            tps_per_execution_cpu_s: per_execution_cpu_s(outcome),
             latency_us: all.summary(),
             latency_transactions: all.len(),
             within_1s_percent: rounded(all.within_1s_percent(), 4),
@@ -158,6 +216,10 @@ impl RunResult {
             flushes: outcome.log.flushes,
             transactions_per_flush: per_flush(outcome),
             flush_us: outcome.flushes.summary(),
+            raw_flush_us: raw.and_then(|raw| raw.latencies.summary()),
+            raw_flush_bytes: raw.map(|raw| raw.bytes),
+            of_raw_percent: of_raw_percent(outcome),
+            by_stage: outcome.pipeline.as_ref().map(by_stage).unwrap_or_default(),
             disk_bytes: outcome.disk_bytes,
             load_wall_s: rounded(outcome.load_s.0, 6),
             load_cpu_s: rounded(outcome.load_s.1, 6),
@@ -167,6 +229,7 @@ impl RunResult {
             raw_row_bytes: outcome.usage.raw_row_bytes,
             raw_key_bytes: outcome.usage.raw_key_bytes,
             miss_ns: outcome.miss_ns.map(|ns| rounded(ns, 1)),
+            recovery: pipeline.and_then(|found| found.recovery.as_ref()).map(Into::into),
             work: work(outcome),
             consistent: outcome.verification.consistent(),
             checks: outcome.verification.checks.iter().cloned().collect(),
@@ -186,7 +249,7 @@ impl RunResult {
 
     /// The state, for people.
     pub fn state(&self) -> &str {
-        self.state_hash.as_deref().unwrap_or("open: threads decide the order of transactions")
+        self.state_hash.as_deref().unwrap_or("open: it depends on the order of threads or callers")
     }
 
     /// Memory taken per byte of rows and keys.
@@ -199,6 +262,37 @@ impl RunResult {
 fn per_flush(outcome: &Outcome) -> Option<f64> {
     let log = &outcome.log;
     (log.flushes > 0).then(|| rounded(log.commits as f64 / log.flushes as f64, 3))
+}
+
+/// The stages with the names of their threads, of which the system keeps 15 characters.
+const STAGES: [(&str, &str); 4] = [
+    ("input", "tombolo-input"),
+    ("execution", "tombolo-executi"),
+    ("logging", "tombolo-logging"),
+    ("output", "tombolo-output"),
+];
+
+fn by_stage(found: &PipelineOutcome) -> BTreeMap<&'static str, ByStage> {
+    let Busy { input_ns, execution_ns, logging_ns, output_ns } = found.busy;
+    let busy = [input_ns, execution_ns, logging_ns, output_ns];
+    let stages = STAGES.into_iter().zip(busy).map(|((name, thread), ns)| {
+        let cpu_s = found.cpu.get(thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
+        (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s })
+    });
+    stages.filter(|(_, stage)| stage.busy_s > 0.0 || stage.cpu_s.is_some()).collect()
+}
+
+fn per_execution_cpu_s(outcome: &Outcome) -> Option<f64> {
+    let found = outcome.pipeline.as_ref()?;
+    let cpu = found.cpu.get(STAGES[1].1).filter(|cpu| !cpu.is_zero())?;
+    let committed = outcome.throughput.tally.total().committed;
+    Some(rounded(committed as f64 / cpu.as_secs_f64(), 1))
+}
+
+fn of_raw_percent(outcome: &Outcome) -> Option<f64> {
+    let raw = outcome.pipeline.as_ref()?.raw_flush.as_ref()?.latencies.summary()?;
+    let calls = (outcome.plan.clients * outcome.plan.in_flight) as f64;
+    Some(rounded(100.0 * outcome.throughput.per_second() * raw.mean / 1e6 / calls, 2))
 }
 
 /// What components were asked to do per committed transaction, aborted ones' share included.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::check::CheckResult;
-use super::run::{ByTransaction, ProfileResult, RunResult};
+use super::run::{ByTransaction, ProfileResult, RecoveryResult, RunResult};
 use super::{quantity, separated, size};
 use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
@@ -163,6 +163,23 @@ pub fn run(result: &RunResult, style: Style) -> String {
     if result.log_bytes > 0 {
         say("log", &log(result));
     }
+    if let (Some(raw), Some(bytes)) = (&result.raw_flush_us, result.raw_flush_bytes) {
+        let (p50, mean) = (quantity(raw.p50), quantity(raw.mean));
+        let share = result.of_raw_percent.unwrap_or(0.0);
+        let each = style.faint(&format!(
+            "{share:.0} % of the throughput if every call waited for one such flush alone"
+        ));
+        say(
+            "device",
+            &format!("p50 {p50} µs · mean {mean} to write and sync {} {each}", size(bytes)),
+        );
+    }
+    if !result.by_stage.is_empty() {
+        say("stages", &stages(result));
+    }
+    if let Some(recovery) = &result.recovery {
+        say("opened", &opened(recovery));
+    }
     if let (Some(directory), Some(file_system)) = (&result.data_dir, &result.data_fs) {
         say("files", &format!("{directory} on {file_system}"));
     }
@@ -218,6 +235,32 @@ fn log(result: &RunResult) -> String {
         text.push_str(&format!(" in p50 {p50} µs · p99 {p99}"));
     }
     text
+}
+
+/// How much of the time each stage worked.
+fn stages(result: &RunResult) -> String {
+    let part = |seconds: f64| 100.0 * seconds / result.wall_s.max(1e-9);
+    let told = result.by_stage.iter().map(|(name, stage)| {
+        let cpu = stage
+            .cpu_s
+            .map_or_else(String::new, |cpu_s| format!(" ({:.0} % on a processor)", part(cpu_s)));
+        format!("{name} {:.0} %{cpu}", part(stage.busy_s))
+    });
+    told.collect::<Vec<_>>().join(" · ")
+}
+
+/// How a database came back.
+fn opened(recovery: &RecoveryResult) -> String {
+    let torn = match recovery.clean {
+        true => String::new(),
+        false => format!(" · a torn tail of {} was cut off", size(recovery.torn_bytes)),
+    };
+    format!(
+        "{} transactions from {} of log in {:.2} s{torn}",
+        separated(recovery.transactions),
+        size(recovery.log_bytes),
+        recovery.wall_s
+    )
 }
 
 fn by_transaction(by_name: &BTreeMap<&str, ByTransaction>, style: Style) -> String {

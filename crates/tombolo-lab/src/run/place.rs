@@ -99,6 +99,21 @@ impl Place {
         Ok(Self { path, file_system, is_fresh: given.is_none() })
     }
 
+    /// A directory that holds a database.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn existing(path: &Path) -> Result<Self, Failure> {
+        if !path.is_dir() {
+            return Err(Failure::usage(format!(
+                "{} is no directory: give --data the one of an earlier run",
+                path.display()
+            )));
+        }
+        let file_system = file_system(path);
+        Ok(Self { path: path.to_owned(), file_system, is_fresh: false })
+    }
+
     /// Removes the directory with everything in it.
     ///
     /// # Errors

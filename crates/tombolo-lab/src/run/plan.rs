@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tombolo_engine::command_log;
+use tombolo_engine::pipeline;
 use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
 use tombolo_storage::paged::store::PagedSettings;
-use tombolo_storage::profile::{PROFILES, ProfileInfo};
-use tombolo_storage::value_log::LogKind;
+use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
+use tombolo_storage::value_log::{self, LogKind};
 
 use super::place::{self, Place};
 use crate::counting::Counter;
@@ -35,6 +36,9 @@ const TIMED_TRANSACTIONS_MAX: u64 = 1_500_000;
 /// The most calls under way: their completion times are kept.
 const CALLERS_MAX: u64 = 1_000_000;
 
+/// Segments of a log are whole blocks.
+const LOG_BLOCK_BYTES: u64 = 4_096;
+
 /// What a run does, its settings read and found to fit each other.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -50,6 +54,10 @@ pub struct Plan {
     pub volatile_ok: bool,
     /// Whether a directory that the run made up stays when it is over.
     pub keep_fresh: bool,
+    /// Whether the database in `data` is opened instead of loading one.
+    pub resume: bool,
+    /// Where calls that were answered are noted.
+    pub acks: Option<PathBuf>,
     /// Threads that execute.
     pub threads: usize,
     /// How often a transaction that gave way is tried again.
@@ -68,8 +76,16 @@ pub struct Plan {
     pub mix: Mix,
     /// When the throughput pass ends.
     pub bound: Bound,
-    /// Calls under way.
+    /// Callers.
+    pub clients: usize,
+    /// Calls each of them has under way.
+    pub in_flight: usize,
+    /// Calls under way in all, at least one for each thread.
     pub callers: usize,
+    /// The pipeline's numbers, where there is one.
+    pub pipeline: pipeline::Options,
+    /// The value log's numbers, where there is one.
+    pub log: value_log::LogSettings,
     /// Transactions of the latency pass.
     pub latency_transactions: usize,
     /// Inputs made at a time.
@@ -122,6 +138,8 @@ impl Plan {
             saved: None,
             volatile_ok: false,
             keep_fresh: true,
+            resume: false,
+            acks: None,
             threads: threads as usize,
             retries_max: settings.count(&settings::RETRIES_MAX),
             locate_ahead: count(&settings::LOCATE_AHEAD),
@@ -131,7 +149,11 @@ impl Plan {
             warehouses: settings.count(&settings::WAREHOUSES) as i32,
             mix: mix_named(settings.word(&settings::MIX)),
             bound,
+            clients: clients as usize,
+            in_flight: in_flight as usize,
             callers: callers as usize,
+            pipeline: pipeline::Options::new(settings, threads::available()),
+            log: log_settings(settings)?,
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
             batch: count(&settings::BATCH),
             reserve: settings.word(&settings::RESERVE) == "yes",
@@ -217,8 +239,28 @@ impl Plan {
         self.data.is_some() || self.durability != Durability::None
     }
 
+    /// Whether its transactions go through the pipeline.
+    pub fn is_piped(&self) -> bool {
+        self.profile == Memory::NAME
+    }
+
+    /// Whether the order of transactions is that of the inputs, and with it the rows. Threads leave
+    /// it open; callers of a pipeline do not, but it is open which of them makes which call, and
+    /// where calls are numbered that is in the rows.
+    pub fn order_is_settled(&self) -> bool {
+        self.threads == 1 && (self.acks.is_none() || self.callers == 1)
+    }
+
     /// The durability, as results have it.
     pub fn durability_name(&self) -> &'static str {
+        if self.is_piped() {
+            return match self.durability {
+                Durability::None => "none",
+                Durability::Async => "async",
+                Durability::Group => "group",
+                Durability::Sync => "sync",
+            };
+        }
         match self.durability {
             Durability::None => "none",
             Durability::Async => "async, no restart",
@@ -232,6 +274,9 @@ impl Plan {
     /// # Errors
     /// As [`Place::create`].
     pub fn make_place(&self) -> Result<Option<Place>, Failure> {
+        if let Some(path) = self.data.as_ref().filter(|_| self.resume) {
+            return Place::existing(path).map(Some);
+        }
         let durable = self.durability != Durability::None;
         let create = || Place::create(self.data.as_deref(), durable, self.volatile_ok);
         self.keeps_files().then(create).transpose()
@@ -245,7 +290,7 @@ impl Plan {
         if has_disk_log && self.durability == Durability::None {
             notes.push("log kept in memory".to_owned());
         }
-        if self.durability != Durability::None {
+        if self.durability != Durability::None && !self.is_piped() {
             notes.push(
                 "there is no restart yet: only a run that ends leaves a database that opens"
                     .to_owned(),
@@ -268,6 +313,10 @@ impl Plan {
     /// With what to install, the size it would need, or what is wrong with the directory.
     pub fn verify_machine(&self) -> Result<(), Failure> {
         Counter::choose(&self.counter)?;
+        self.verify_calls()?;
+        if self.resume {
+            return Ok(());
+        }
         if self.keeps_files() {
             let durable = self.durability != Durability::None;
             place::verify(self.data.as_deref(), durable, self.volatile_ok)?;
@@ -286,6 +335,25 @@ impl Plan {
             }
         };
         verify_memory(needed, self.memory_limit)
+    }
+
+    /// Refuses what needs a log that there is not.
+    fn verify_calls(&self) -> Result<(), Failure> {
+        let is_logged = self.is_piped() && self.durability != Durability::None;
+        let refused = |flag: &str| {
+            Err(Failure::usage(format!(
+                "{flag} needs a database that comes back: use --profile {} with --durability group",
+                Memory::NAME
+            )))
+        };
+        match (self.acks.is_some(), self.resume) {
+            (true, _) if !is_logged => refused("--acks"),
+            (_, true) if !is_logged => refused("--resume"),
+            (_, true) if self.data.is_none() => {
+                Err(Failure::usage("--resume opens a database: say which with --data DIR"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -385,13 +453,33 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
             "{islands} islands cannot be deployed, this version has one: use --islands 1"
         )));
     }
-    if data_of(settings).is_some() && !instance::can_be_saved(info.name) {
+    let is_logged = info.name == Memory::NAME;
+    if data_of(settings).is_some() && is_logged && settings.word(&settings::DURABILITY) == "none" {
+        return Err(Failure::usage(
+            "without a log nothing is kept: leave --data out, or use --durability group",
+        ));
+    }
+    if data_of(settings).is_some() && !is_logged && !instance::can_be_saved(info.name) {
         return Err(Failure::usage(format!(
             "profile {} keeps no files that could be opened again: leave --data out",
             info.name
         )));
     }
     Ok(())
+}
+
+fn log_settings(settings: &Settings) -> Result<value_log::LogSettings, Failure> {
+    let segment_bytes = settings.count(&settings::LOG_SEGMENT_BYTES);
+    let log_bytes_max = settings.number(&settings::LOG_BYTES_MAX).unwrap_or(u64::MAX);
+    if log_bytes_max < 2 * segment_bytes {
+        return Err(Failure::usage(format!(
+            "a log of at most {log_bytes_max} bytes has no room for two segments of \
+             {segment_bytes}: raise --log-bytes-max or lower --log-segment-bytes"
+        )));
+    }
+    let segment_bytes = segment_bytes.next_multiple_of(LOG_BLOCK_BYTES);
+    let default = value_log::LogSettings::default();
+    Ok(value_log::LogSettings { segment_bytes, log_bytes_max, ..default })
 }
 
 fn load_threads(settings: &Settings) -> usize {

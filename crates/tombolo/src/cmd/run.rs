@@ -30,6 +30,9 @@ Examples:
   tombolo run tpcc --mix paper --profile bare --counter auto
   tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
   tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/
+  tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way
+  tombolo run tpcc --data data/ --resume                          open it again and run on
+  tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
 /// Run a workload, measure it and verify what it left
@@ -48,6 +51,13 @@ pub(super) struct Arguments {
     /// Write all rows into this directory afterwards, as TABLE.copy
     #[arg(long, value_name = "DIR")]
     dump: Option<PathBuf>,
+    /// Open the database in --data instead of loading one, and run on
+    #[arg(long)]
+    resume: bool,
+    /// Append `client seq` to this file for each call that committed, before its caller sees the
+    /// answer, and keep the table client_seq(client, seq) in the database
+    #[arg(long, value_name = "FILE")]
+    acks: Option<PathBuf>,
     /// Let files that shall survive lie where nothing does: on tmpfs
     #[arg(long)]
     volatile_ok: bool,
@@ -68,13 +78,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let plan = |settings| {
         let mut plan = Plan::new(settings)?;
         plan.volatile_ok = arguments.volatile_ok;
+        plan.resume = arguments.resume;
+        plan.acks.clone_from(&arguments.acks);
         Ok(plan)
     };
     let plans: Vec<Plan> =
         points.iter().map(|(_, settings)| plan(settings)).collect::<Result<_, Failure>>()?;
     plans.iter().try_for_each(Plan::verify_machine)?;
     let many = points.len() > 1 || rounds > 1;
-    let keeps = [("--dump", arguments.dump.is_some()), ("--data", plans[0].data.is_some())];
+    let keeps = [
+        ("--dump", arguments.dump.is_some()),
+        ("--data", plans[0].data.is_some()),
+        ("--acks", arguments.acks.is_some()),
+    ];
     if let Some((flag, _)) = keeps.iter().find(|(_, given)| many && *given) {
         return Err(Failure::usage(format!(
             "{flag} keeps the rows of one run: leave --sweep and --rounds out"

@@ -126,6 +126,25 @@ pub fn load<S: Store>(
     threads: usize,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<(), TpccError> {
+    load_parts(store, scale, threads, |_, done, of| {
+        progress(done, of);
+        Ok(())
+    })
+}
+
+/// The same; `after_part` gets the store after each part that was stored.
+///
+/// # Errors
+/// As [`load`], or what `after_part` failed with.
+///
+/// # Panics
+/// As [`load`].
+pub fn load_parts<S: Store>(
+    store: &mut S,
+    scale: Scale,
+    threads: usize,
+    mut after_part: impl FnMut(&mut S, usize, usize) -> Result<(), TpccError>,
+) -> Result<(), TpccError> {
     let warehouses = 1..=schema::WAREHOUSES_MAX;
     assert!(warehouses.contains(&scale.warehouses), "{} warehouses", scale.warehouses);
     for table in schema::tables(scale.mix) {
@@ -139,12 +158,12 @@ pub fn load<S: Store>(
     threads::ordered_parallel(&parts, threads, generate, |rows| {
         // After a refusal the remaining parts are only taken from their threads.
         if result.is_ok() {
-            result = handles.store_part(store, &rows);
             done += 1;
-            progress(done, parts.len());
+            let stored = handles.store_part(store, &rows).map_err(TpccError::from);
+            result = stored.and_then(|()| after_part(store, done, parts.len()));
         }
     });
-    Ok(result?)
+    result
 }
 
 impl Handles {

@@ -1,0 +1,292 @@
+//! The callers of a pipeline: `clients` callers, each with `in_flight` calls under way, in a closed
+//! loop.
+//!
+//! A call that is answered is followed by the caller's next at once. None of them is a thread: the
+//! calling thread makes all calls and takes all answers, many at a time. Each call takes the next
+//! input, so inputs are executed in their order, whichever caller has a call free, and the same
+//! inputs leave the same rows. Every answer is timed, from handing the call to the pipeline until its
+//! answer is taken; the clock is read once per round of calls and once per round of answers.
+//!
+//! Not here: where inputs come from, what is measured of the process.
+
+use std::time::Duration;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply};
+use tombolo_engine::threads::StageLoop;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::profile::MemoryProfile;
+
+use super::acks::Acks;
+use super::executor::{Answered, CallNumber, Database, NewRows, Request};
+use crate::drive::{Tally, stopped};
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::workload::tpcc::input::{Input, Kind};
+
+/// Calls under way where only the rows matter.
+const BULK: usize = 4_096;
+/// Time between two looks at how far a long batch is.
+const LOOK_NS: u64 = 200_000_000;
+/// How long a thread that steps stages itself sleeps at most.
+const NAP: Duration = Duration::from_millis(1);
+
+/// What was found of answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    /// How transactions ended.
+    pub(crate) tally: Tally,
+    /// How long answers took, by kind.
+    pub(crate) latencies: [Latencies; 5],
+}
+
+/// A call under way.
+#[derive(Clone, Copy)]
+struct Slot {
+    kind: Kind,
+    number: Option<CallNumber>,
+    made_ns: u64,
+}
+
+/// Callers that share one thread.
+struct Group {
+    caller: Caller<Request, Answered>,
+    durability: Durability,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    calls: Vec<Call<Request>>,
+    replies: Vec<(u64, Reply<Answered>)>,
+}
+
+/// What a batch is run with.
+struct Batch<'b> {
+    inputs: &'b [Input],
+    /// When no more calls are made.
+    until_ns: u64,
+    answers: &'b mut Answers,
+    /// Hears how many were answered.
+    progress: &'b mut dyn FnMut(usize),
+}
+
+/// The callers of one pipeline.
+pub(crate) struct Clients<'a> {
+    clock: &'a dyn Clock,
+    measured: Group,
+    bulk: Group,
+    /// The stages that run on this thread, where the settings say so.
+    own: Option<StageLoop>,
+    /// The last call of each client, where it is kept.
+    sequences: Vec<u64>,
+    acks: Option<Acks>,
+    in_flight: usize,
+}
+
+/// How callers call.
+#[derive(Debug)]
+pub(crate) struct Calling {
+    /// How many callers.
+    pub(crate) clients: usize,
+    /// Calls each has under way.
+    pub(crate) in_flight: usize,
+    /// When their answers leave.
+    pub(crate) durability: Durability,
+    /// The last call of each that is in the database, where calls are numbered.
+    pub(crate) sequences: Vec<u64>,
+    /// Where answers are told.
+    pub(crate) acks: Option<Acks>,
+}
+
+impl Group {
+    fn new(caller: Caller<Request, Answered>, calls: usize, durability: Durability) -> Self {
+        let none = Slot { kind: Kind::NewOrder, number: None, made_ns: 0 };
+        let free = (0..calls as u32).rev().collect();
+        let (calls_made, replies) = (Vec::with_capacity(calls), Vec::new());
+        Self { caller, durability, slots: vec![none; calls], free, calls: calls_made, replies }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// Makes a call for each of `inputs` for which one is free; how many.
+    fn make(
+        &mut self,
+        inputs: &[Input],
+        now_ns: u64,
+        mut number_of: impl FnMut(u32) -> Option<CallNumber>,
+    ) -> usize {
+        let count = inputs.len().min(self.free.len());
+        for input in &inputs[..count] {
+            let Some(at) = self.free.pop() else { unreachable!("there are enough") };
+            let number = number_of(at);
+            self.slots[at as usize] = Slot { kind: input.kind(), number, made_ns: now_ns };
+            let request = Request::Run { input: *input, number };
+            self.calls.push(self.caller.prepare(request, at.into(), self.durability));
+        }
+        count
+    }
+
+    /// Hands calls to the pipeline and waits for answers.
+    fn exchange(&mut self, own: &mut Option<StageLoop>) -> Result<(), Failure> {
+        let refused = |refusal: tombolo_engine::pipeline::Refusal| {
+            Failure::environment(format!("the run ended: {refusal}"))
+        };
+        if !self.calls.is_empty() {
+            self.caller.try_submit_many(&mut self.calls).map_err(refused)?;
+        }
+        match own {
+            Some(stages) => {
+                stages.turn_or_sleep(Some(NAP));
+                self.caller.take(&mut self.replies);
+                Ok(())
+            }
+            None => self.caller.wait(&mut self.replies).map_err(refused),
+        }
+    }
+}
+
+/// Why a call has no outcome that a run survives.
+fn no_outcome(failure: CallFailure, done: u64) -> Failure {
+    match failure {
+        CallFailure::Stopped(stop) => stopped(stop, done),
+        failure => Failure::check(format!("the run ended after {done} transactions: {failure}")),
+    }
+}
+
+impl<'a> Clients<'a> {
+    /// The callers of `pipeline`.
+    pub(crate) fn new<P: MemoryProfile>(
+        pipeline: &Pipeline<Database<P>>,
+        calling: Calling,
+        clock: &'a dyn Clock,
+    ) -> Self
+    where
+        Database<P>: tombolo_engine::pipeline::Executor<Request = Request, Answer = Answered>,
+    {
+        let Calling { clients, in_flight, durability, sequences, acks } = calling;
+        let calls = clients * in_flight;
+        let bulk = Group::new(pipeline.caller(BULK), BULK, Durability::Group);
+        let measured = Group::new(pipeline.caller(calls), calls, durability);
+        let own = pipeline.own_stages();
+        Self { clock, measured, bulk, own, sequences, acks, in_flight }
+    }
+
+    /// Runs a transaction for each of `inputs`, and makes no more calls after `until_ns`; all calls
+    /// are answered when it returns.
+    ///
+    /// # Errors
+    /// What the pipeline, the store or the file of answers failed with.
+    pub(crate) fn run(
+        &mut self,
+        inputs: &[Input],
+        until_ns: u64,
+        answers: &mut Answers,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<(), Failure> {
+        let Self { clock, measured, own, sequences, acks, in_flight, .. } = self;
+        let number_of = |at: u32| {
+            let client = at / *in_flight as u32;
+            let last = sequences.get_mut(client as usize)?;
+            *last += 1;
+            Some(CallNumber { client, sequence: *last })
+        };
+        let batch = Batch { inputs, until_ns, answers, progress };
+        run(*clock, measured, own, acks.as_mut(), number_of, batch)
+    }
+
+    /// Runs a transaction for each of `inputs` of which only the rows matter.
+    ///
+    /// # Errors
+    /// As [`Clients::run`].
+    pub(crate) fn run_unmeasured(&mut self, inputs: &[Input]) -> Result<(), Failure> {
+        let (answers, progress) = (&mut Answers::default(), &mut |_| ());
+        let batch = Batch { inputs, until_ns: u64::MAX, answers, progress };
+        run(self.clock, &mut self.bulk, &mut self.own, None, |_| None, batch)
+    }
+
+    /// Takes memory for the rows that `inputs` will add.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn reserve(&mut self, inputs: &[Input]) -> Result<(), Failure> {
+        let Self { bulk, own, .. } = self;
+        let request = Request::Reserve(NewRows::of(inputs));
+        bulk.calls.push(bulk.caller.prepare(request, 0, bulk.durability));
+        loop {
+            bulk.exchange(own)?;
+            if let Some((_, reply)) = bulk.replies.pop() {
+                let outcome = reply.outcome();
+                let outcome = outcome.map_err(|why| Failure::environment(why.to_string()))?;
+                return outcome.map(|_| ()).map_err(|failure| no_outcome(failure, 0));
+            }
+        }
+    }
+
+    /// Steps the stages on this thread until they have ended, after the pipeline was shut.
+    pub(crate) fn finish(self) {
+        self.own.into_iter().for_each(StageLoop::run);
+    }
+}
+
+/// Runs a batch with the callers of `group`.
+fn run(
+    clock: &dyn Clock,
+    group: &mut Group,
+    own: &mut Option<StageLoop>,
+    mut acks: Option<&mut Acks>,
+    mut number_of: impl FnMut(u32) -> Option<CallNumber>,
+    batch: Batch<'_>,
+) -> Result<(), Failure> {
+    let Batch { mut inputs, until_ns, answers, progress } = batch;
+    let (count, mut now_ns, mut looked_ns) = (inputs.len(), clock.now_ns(), 0);
+    loop {
+        if now_ns < until_ns {
+            inputs = &inputs[group.make(inputs, now_ns, &mut number_of)..];
+        } else {
+            inputs = &[];
+        }
+        if group.is_idle() {
+            return Ok(());
+        }
+        group.exchange(own)?;
+        now_ns = clock.now_ns();
+        take(group, now_ns, answers, acks.as_deref_mut())?;
+        if now_ns - looked_ns > LOOK_NS {
+            looked_ns = now_ns;
+            progress(count - inputs.len());
+        }
+    }
+}
+
+/// Takes the answers that have come.
+fn take(
+    group: &mut Group,
+    now_ns: u64,
+    answers: &mut Answers,
+    mut acks: Option<&mut Acks>,
+) -> Result<(), Failure> {
+    let Answers { tally, latencies } = answers;
+    for (at, reply) in group.replies.drain(..) {
+        let Slot { kind, number, made_ns } = group.slots[at as usize];
+        let done = || format!("the run ended after {} transactions", tally.done());
+        let outcome =
+            reply.outcome().map_err(|why| Failure::environment(format!("{}: {why}", done())))?;
+        match outcome {
+            Ok(_) => {
+                tally.committed(kind);
+                if let (Some(acks), Some(number)) = (&mut acks, number) {
+                    acks.note(number);
+                }
+            }
+            Err(CallFailure::Stopped(stop @ Stop::Abort(_))) => {
+                let done = tally.done();
+                tally.stopped(kind, stop).map_err(|stop| stopped(stop, done))?;
+            }
+            Err(failure) => return Err(no_outcome(failure, tally.done())),
+        }
+        latencies[kind as usize].record(now_ns - made_ns);
+        group.free.push(at as u32);
+    }
+    // Before any of the answers is seen: a caller's next call is proof that it saw them.
+    acks.map_or(Ok(()), Acks::write)
+}

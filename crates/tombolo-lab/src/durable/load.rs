@@ -1,0 +1,97 @@
+//! The initial database, in a store and in its log.
+//!
+//! What a part of the database logged is one group; a thread writes it while the next part is
+//! stored. Everything is durable when loading is over, by one sync: a load that is broken off
+//! leaves nothing that anybody was told of. Not here: the rows (`workload/tpcc/loader.rs`).
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use tombolo_engine::threads::Running;
+use tombolo_storage::error::Error;
+use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter};
+
+use super::Logged;
+use crate::failure::Failure;
+use crate::workload::tpcc::loader::{self, Scale};
+
+/// Buffers between the two threads.
+const BUFFERS: usize = 4;
+
+/// A thread that writes the log.
+struct Writing {
+    records: SyncSender<LogBuffer>,
+    /// Buffers to be used again.
+    empty: Receiver<LogBuffer>,
+    done: Receiver<Result<LogWriter, LogFailure>>,
+    thread: Running,
+}
+
+impl Writing {
+    fn start(mut writer: LogWriter) -> Self {
+        let (records, to_write) = sync_channel::<LogBuffer>(BUFFERS);
+        let (give_back, empty) = sync_channel(BUFFERS);
+        let (tell, done) = sync_channel(1);
+        let thread = Running::start("tombolo-load-log", move || {
+            let mut write = || {
+                for mut buffer in &to_write {
+                    writer.append_group(&[buffer.as_slice()], buffer.transactions(), None)?;
+                    buffer.clear();
+                    // A full channel has buffers enough.
+                    let _ = give_back.try_send(buffer);
+                }
+                writer.sync().map(|_| ())
+            };
+            let written = write();
+            drop(to_write); // who stores rows hears of a failure at once
+            // Nobody waits any more only when loading failed otherwise.
+            let _ = tell.send(written.map(|()| writer));
+        });
+        Self { records, empty, done, thread }
+    }
+
+    /// Hands on what the store has logged; whether it is taken.
+    fn take_from(&self, store: &mut Logged) -> bool {
+        let mut buffer = self.empty.try_recv().unwrap_or_default();
+        store.take_log(&mut buffer);
+        buffer.is_empty() || self.records.send(buffer).is_ok()
+    }
+
+    /// Waits until all is durable.
+    fn finish(self) -> Result<LogWriter, Failure> {
+        drop(self.records);
+        let done = self.done.recv();
+        self.thread.join();
+        match done {
+            Ok(written) => written.map_err(|failure| Failure::environment(failure.to_string())),
+            Err(_) => Err(Failure::check("the thread that writes the log ended early")),
+        }
+    }
+}
+
+/// Loads the database of `scale` into a store without tables, and into its log.
+///
+/// # Errors
+/// What the store or the log refused.
+pub(crate) fn load(
+    store: &mut Logged,
+    writer: LogWriter,
+    scale: Scale,
+    threads: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<LogWriter, Failure> {
+    let writing = Writing::start(writer);
+    let mut is_refused = false;
+    let loaded = loader::load_parts(store, scale, threads, |store, done, of| {
+        progress(done, of);
+        is_refused |= !writing.take_from(store);
+        match is_refused {
+            true => Err(Error::Poisoned { reason: "the log refused what was loaded" }.into()),
+            false => Ok(()),
+        }
+    });
+    let written = writing.finish();
+    match loaded {
+        Err(error) if !is_refused => Err(Failure::environment(error.to_string())),
+        _ => written,
+    }
+}

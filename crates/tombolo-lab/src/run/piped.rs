@@ -1,0 +1,488 @@
+//! A run through the pipeline: profile memory, with a log or without.
+//!
+//! Load or recover, start the pipeline, warm up, let the callers run, verify what is left. The
+//! same callers, queues and stages with `--durability none`; what is missing then is the log, so
+//! that a sweep over durability compares nothing else.
+//!
+//! Measured is only what the callers do, as in `drive.rs`: inputs are made, and memory for their
+//! rows is taken, between batches. The engine's processor time is the process's without the calling
+//! thread's. Latencies are those of all answers. A run bounded by transactions then executes as many
+//! more as one without a pipeline would time one by one, so that both leave the same rows.
+//!
+//! Not here: the callers (`durable/clients.rs`), opening (`durable/open.rs`), runs without a
+//! pipeline (`run.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::pipeline::{Builder, Busy, Executor, Flush, Pipeline, ValueLogGroups};
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::log::{Durability, LogUsage};
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::{Memory, MemoryProfile};
+use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::store::{Store, Usage, dynamic_table};
+use tombolo_storage::value_log::LogWriter;
+
+use super::{Counts, Outcome, Place, Plan, WARM_UP, mix_name};
+use crate::counters::miss;
+use crate::counting::Counter;
+use crate::drive::{self, Bound, Throughput};
+use crate::dump::state_hash;
+use crate::dump_files::DumpDirectory;
+use crate::durable::{
+    self, Acks, Answered, Answers, Calling, Clients, Database, OpenOptions, RawFlush, Recovery,
+    Request, Sequences,
+};
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::host;
+use crate::instance::{DynamicStore, Erased, Verification, verify_in_memory};
+use crate::progress::Progress;
+use crate::report;
+use crate::workload::tpcc::error::TpccError;
+use crate::workload::tpcc::input::Input;
+use crate::workload::tpcc::{loader, schema};
+
+/// Bytes in front of a group's records, about.
+const GROUP_HEADER_BYTES: u64 = 64;
+
+/// What is told of a pipeline.
+#[derive(Clone, Debug, Default)]
+pub struct PipelineOutcome {
+    /// How long the stages worked while they were measured.
+    pub busy: Busy,
+    /// Processor time of the pipeline's threads meanwhile, by the first stage on each; none where
+    /// the system does not say.
+    pub cpu: BTreeMap<String, Duration>,
+    /// What the device takes for a flush.
+    pub raw_flush: Option<RawFlush>,
+    /// How the database came back, if it was opened.
+    pub recovery: Option<Recovery>,
+}
+
+/// A database before its pipeline starts.
+struct Ready<P: MemoryProfile> {
+    store: MemoryStore<P>,
+    writer: Option<LogWriter>,
+    load_s: (f64, f64),
+    recovery: Option<Recovery>,
+}
+
+/// What flushes were like since this was last asked.
+#[derive(Clone, Debug, Default)]
+struct Flushes(Arc<Mutex<(LogUsage, Latencies)>>);
+
+impl Flushes {
+    fn note(&self, flush: Flush) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (usage, latencies) = &mut *seen;
+        usage.flushes += 1;
+        usage.commits += flush.transactions;
+        usage.bytes += flush.bytes;
+        usage.flushed_bytes += flush.bytes;
+        latencies.record(flush.ns);
+    }
+
+    fn take(&self) -> (LogUsage, Latencies) {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Runs `plan`.
+///
+/// # Errors
+/// When it cannot start or cannot finish; failed checks are part of the outcome.
+pub(super) fn run(
+    plan: &Plan,
+    counter: (Option<Counter>, Option<String>),
+    dump: Option<DumpDirectory>,
+    place: Option<Place>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
+    let clock = SystemClock::new();
+    match &place {
+        Some(place) => {
+            let ready = load_logged(plan, place, &clock, progress)?;
+            finish(plan, ready, counter, dump, Some(place.clone()), &clock, progress)
+        }
+        None => {
+            let ready = load_unlogged(plan, &clock, progress)?;
+            finish(plan, ready, counter, dump, None, &clock, progress)
+        }
+    }
+}
+
+fn load_unlogged(
+    plan: &Plan,
+    clock: &SystemClock,
+    progress: &mut dyn Progress,
+) -> Result<Ready<Memory>, Failure> {
+    let mut store = MemoryStore::new(Limits::default());
+    let load_s = timed_load(plan, clock, progress, |told| {
+        let loaded = loader::load(&mut store, plan.scale(), plan.load_threads, told);
+        loaded.map_err(|error| Failure::environment(error.to_string()))
+    })?;
+    Ok(Ready { store, writer: None, load_s, recovery: None })
+}
+
+fn load_logged(
+    plan: &Plan,
+    place: &Place,
+    clock: &SystemClock,
+    progress: &mut dyn Progress,
+) -> Result<Ready<tombolo_storage::profile::MemoryLogged>, Failure> {
+    let options =
+        OpenOptions { log: plan.log, threads: plan.load_threads, ..OpenOptions::default() };
+    if plan.resume {
+        let opened = durable::open_directory(&place.path, &options, clock, progress)?;
+        let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
+        let (writer, recovery) = (Some(opened.writer), Some(opened.recovery));
+        return Ok(Ready { store: opened.store, writer, load_s, recovery });
+    }
+    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
+    let disk = OsDisk::open(&place.path).map_err(|error| failed(&error))?;
+    let created = durable::create(Arc::new(disk), &options);
+    let (mut store, writer) = created.map_err(|error| failed(&error))?;
+    let mut loaded = None;
+    let load_s = timed_load(plan, clock, progress, |told| {
+        let threads = plan.load_threads;
+        loaded = Some(durable::load(&mut store, writer, plan.scale(), threads, told)?);
+        Ok(())
+    })?;
+    Ok(Ready { store, writer: loaded, load_s, recovery: None })
+}
+
+/// Wall-clock and processor time of loading, in seconds.
+fn timed_load(
+    plan: &Plan,
+    clock: &SystemClock,
+    progress: &mut dyn Progress,
+    load: impl FnOnce(&mut dyn FnMut(usize, usize)) -> Result<(), Failure>,
+) -> Result<(f64, f64), Failure> {
+    progress.begin(&format!("loading {} warehouses", plan.warehouses));
+    let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
+    let loaded = load(&mut |done, of| progress.part(done as f64 / of as f64, ""));
+    let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
+    let wall_s = (clock.now_ns() - wall) as f64 / 1e9;
+    progress.end();
+    loaded.map(|()| (wall_s, cpu_s))
+}
+
+/// Warehouses of a database that was opened.
+fn warehouses<S: Store>(store: &mut S) -> Result<i32, Failure> {
+    let check = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
+    let Some(position) = store.schema().table(schema::Warehouse::NAME) else {
+        return Err(Failure::usage("the database is none of tpcc: it has no table warehouse"));
+    };
+    let table = dynamic_table(store.schema(), position);
+    let mut count = 0;
+    store.begin().map_err(|error| check(&error))?;
+    let seen = store.rows(&table, |_| {
+        count += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    store.commit().map_err(|error| check(&error))?;
+    seen.map_err(|error| check(&error))?;
+    if count == 0 {
+        return Err(Failure::environment(
+            "the database has no warehouse: its load was broken off; make it again",
+        ));
+    }
+    Ok(count)
+}
+
+/// Everything from the start of the pipeline on.
+fn finish<P: MemoryProfile>(
+    plan: &Plan,
+    ready: Ready<P>,
+    (counter, note): (Option<Counter>, Option<String>),
+    dump: Option<DumpDirectory>,
+    place: Option<Place>,
+    clock: &SystemClock,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure>
+where
+    Database<P>: Executor<Request = Request, Answer = Answered>,
+{
+    let Ready { mut store, writer, load_s, recovery } = ready;
+    let mut plan = plan.clone();
+    if plan.resume {
+        plan.warehouses = warehouses(&mut store)?;
+    }
+    let usage: Usage = Store::usage(&mut store);
+    let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
+    let mut through = Through::new(&plan, clock);
+    let mut store = through.run(store, writer, place.as_ref(), progress)?;
+    let disk_bytes =
+        host::disk_bytes().zip(through.disk_before).map(|(after, before)| after - before);
+    let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
+    drop(store); // the counted databases need the memory
+    if let Some(place) = place.as_ref().filter(|place| place.is_fresh && !plan.keep_fresh) {
+        place.remove()?;
+    }
+    let (counts, cycles): Counts = super::count(&plan, counter, progress)?;
+    let Through { throughput, answers, log, flushes, mut found, .. } = through;
+    found.recovery = recovery;
+    let notes = note.into_iter().chain(plan.notes()).collect();
+    Ok(Outcome {
+        load_s,
+        usage,
+        miss_ns,
+        throughput,
+        log,
+        flushes,
+        place,
+        latencies: answers.latencies,
+        disk_bytes,
+        verification,
+        state_hash,
+        counter,
+        counts,
+        cycles,
+        notes,
+        pipeline: Some(found),
+        plan,
+    })
+}
+
+/// Verifies what the run left, and hashes and dumps it.
+fn look(
+    plan: &Plan,
+    store: &mut dyn DynamicStore,
+    dump: Option<DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<(Verification, Option<String>), Failure> {
+    progress.begin("verifying");
+    let cannot_read = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
+    let verification = verify_in_memory(store).map_err(|error| cannot_read(&error))?;
+    progress.part(0.5, "hashing");
+    let hash = match dump {
+        Some(directory) => {
+            directory.write_with(|open| crate::dump::dump(&mut Erased::new(store), open))?
+        }
+        None => state_hash(&mut Erased::new(store)).map_err(|error| cannot_read(&error))?,
+    };
+    progress.end();
+    Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
+}
+
+/// A run on its way through the pipeline, and what was found so far.
+struct Through<'a> {
+    plan: &'a Plan,
+    clock: &'a SystemClock,
+    disk_before: Option<u64>,
+    throughput: Throughput,
+    answers: Answers,
+    log: LogUsage,
+    flushes: Latencies,
+    found: PipelineOutcome,
+}
+
+impl<'a> Through<'a> {
+    fn new(plan: &'a Plan, clock: &'a SystemClock) -> Self {
+        Self {
+            plan,
+            clock,
+            disk_before: host::disk_bytes(),
+            throughput: Throughput::default(),
+            answers: Answers::default(),
+            log: LogUsage::default(),
+            flushes: Latencies::default(),
+            found: PipelineOutcome::default(),
+        }
+    }
+
+    /// Runs the plan on `store`, and gives it back.
+    fn run<P: MemoryProfile>(
+        &mut self,
+        mut store: MemoryStore<P>,
+        writer: Option<LogWriter>,
+        place: Option<&Place>,
+        progress: &mut dyn Progress,
+    ) -> Result<MemoryStore<P>, Failure>
+    where
+        Database<P>: Executor<Request = Request, Answer = Answered>,
+    {
+        let plan = self.plan;
+        let not_tpcc = |error: TpccError| {
+            Failure::usage(format!(
+                "the database cannot run the mix {}: {error}",
+                mix_name(plan.mix)
+            ))
+        };
+        let (sequences, calling) = self.calling(&mut store).map_err(|error| match error {
+            Numbering::Failed(failure) => failure,
+            Numbering::Refused(error) => not_tpcc(error),
+        })?;
+        let database = Database::new(store, plan.mix, sequences);
+        let database = database.map_err(|error| not_tpcc(error.into()))?;
+        let flushes = Flushes::default();
+        let observer = flushes.clone();
+        let builder = Builder::new(database, plan.pipeline);
+        let builder = builder.on_flush(Box::new(move |flush| observer.note(flush)));
+        let builder = match writer {
+            Some(writer) => builder.log(Box::new(ValueLogGroups::new(writer))),
+            None => builder,
+        };
+        let pipeline = builder.start(Arc::new(*self.clock));
+        let mut clients = Clients::new(&pipeline, calling, self.clock);
+        let ran = self.passes(&pipeline, &mut clients, &flushes, progress);
+        pipeline.shut();
+        clients.finish();
+        let closed = pipeline.close();
+        ran?;
+        if let Some(reason) = closed.poison {
+            return Err(Failure::environment(format!("the run ended: {reason}")));
+        }
+        let Some(database) = closed.executor else {
+            return Err(Failure::check("the execution stage broke down"));
+        };
+        self.throughput.work = database.work;
+        if let Some(place) = place
+            && self.log.flushes > 0
+        {
+            let disk = OsDisk::open(&place.path);
+            let bytes = self.log.bytes / self.log.flushes + GROUP_HEADER_BYTES;
+            // Without room for the probe's file there is no figure.
+            let raw = disk.and_then(|disk| durable::measure_raw_flush(&disk, self.clock, bytes));
+            self.found.raw_flush = raw.ok();
+        }
+        Ok(database.store)
+    }
+
+    /// How the callers call, and where their calls are numbered.
+    fn calling<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+    ) -> Result<(Option<Sequences>, Calling), Numbering> {
+        use tombolo_engine::pipeline::Durability as Leaves;
+        let plan = self.plan;
+        let durability = match plan.durability {
+            Durability::None | Durability::Group => Leaves::Group,
+            Durability::Async => Leaves::Async,
+            Durability::Sync => Leaves::Sync,
+        };
+        let (clients, in_flight) = (plan.clients, plan.in_flight);
+        let mut calling =
+            Calling { clients, in_flight, durability, sequences: Vec::new(), acks: None };
+        let Some(path) = &plan.acks else { return Ok((None, calling)) };
+        calling.acks = Some(Acks::open(path).map_err(Numbering::Failed)?);
+        let sequences = Sequences::open(store, clients as u32).map_err(Numbering::Refused)?;
+        for client in 0..clients as u32 {
+            let last = sequences.last(store, client);
+            calling.sequences.push(last.map_err(|error| Numbering::Refused(error.into()))?);
+        }
+        Ok((Some(sequences), calling))
+    }
+
+    /// Warm-up, the measured pass, and what follows it.
+    fn passes<P: MemoryProfile>(
+        &mut self,
+        pipeline: &Pipeline<Database<P>>,
+        clients: &mut Clients<'_>,
+        flushes: &Flushes,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Failure>
+    where
+        Database<P>: Executor<Request = Request, Answer = Answered>,
+    {
+        let plan = self.plan;
+        let mut inputs = plan.inputs();
+        let mut batch: Vec<Input> = inputs.by_ref().take(WARM_UP).collect();
+        clients.run_unmeasured(&batch)?;
+        flushes.take();
+        progress.begin(&format!("running {} on {}", mix_name(plan.mix), plan.profile));
+        while let Some(rest) = self.throughput.rest(plan.bound) {
+            drive::verify_memory(plan.memory_limit, &self.throughput)?;
+            batch.clear();
+            batch.extend(inputs.by_ref().take(rest.min(plan.batch as u64) as usize));
+            self.run_batch(pipeline, clients, &batch, progress)?;
+        }
+        (self.log, self.flushes) = flushes.take();
+        progress.end();
+        let further = match plan.bound {
+            Bound::Transactions(_) if plan.latency_transactions > 0 => {
+                plan.latency_transactions + plan.callers
+            }
+            _ => 0,
+        };
+        batch.clear();
+        batch.extend(inputs.take(further));
+        clients.run_unmeasured(&batch)
+    }
+
+    /// Executes one batch, or the part of it that fits the bound. Only this is measured.
+    fn run_batch<P: MemoryProfile>(
+        &mut self,
+        pipeline: &Pipeline<Database<P>>,
+        clients: &mut Clients<'_>,
+        batch: &[Input],
+        progress: &mut dyn Progress,
+    ) -> Result<(), Failure>
+    where
+        Database<P>: Executor<Request = Request, Answer = Answered>,
+    {
+        let (clock, found) = (self.clock, &mut self.throughput);
+        let process = clock.process_cpu();
+        if self.plan.reserve {
+            clients.reserve(batch)?;
+        }
+        let (busy, cpu) = (pipeline.statistics().busy, host::threads_cpu());
+        let (client, reserved) = (clock.thread_cpu(), clock.process_cpu());
+        found.reserve_cpu += reserved.saturating_sub(process);
+        let (start_ns, wall_before, done_before) = (clock.now_ns(), found.wall, found.tally.done());
+        let (until_ns, part_of): (u64, Box<dyn Fn(usize) -> f64>) = match self.plan.bound {
+            Bound::Time(time) => {
+                let left = time.saturating_sub(found.wall).as_nanos() as u64;
+                let of = move |_| {
+                    let now = clock.now_ns().saturating_sub(start_ns);
+                    (wall_before.as_secs_f64() + now as f64 / 1e9) / time.as_secs_f64()
+                };
+                (start_ns.saturating_add(left), Box::new(of))
+            }
+            Bound::Transactions(wanted) => {
+                let of = move |done| (done_before + done as u64) as f64 / wanted as f64;
+                (u64::MAX, Box::new(of))
+            }
+        };
+        let rate = report::quantity(found.per_second());
+        let ran = clients.run(batch, until_ns, &mut self.answers, &mut |done| {
+            progress.part(part_of(done).min(1.0), &format!("{rate} transactions per second"));
+        });
+        found.tally = self.answers.tally.clone();
+        found.wall += Duration::from_nanos(clock.now_ns() - start_ns);
+        let process_cpu = clock.process_cpu().saturating_sub(reserved);
+        found.process_cpu += process_cpu;
+        found.engine_cpu += process_cpu.saturating_sub(clock.thread_cpu().saturating_sub(client));
+        self.found.add(busy, pipeline.statistics().busy, &cpu, &host::threads_cpu());
+        ran
+    }
+}
+
+/// Why calls are not numbered.
+enum Numbering {
+    Failed(Failure),
+    Refused(TpccError),
+}
+
+impl PipelineOutcome {
+    fn add(
+        &mut self,
+        before: Busy,
+        after: Busy,
+        cpu_before: &BTreeMap<String, Duration>,
+        cpu_after: &BTreeMap<String, Duration>,
+    ) {
+        self.busy.input_ns += after.input_ns - before.input_ns;
+        self.busy.execution_ns += after.execution_ns - before.execution_ns;
+        self.busy.logging_ns += after.logging_ns - before.logging_ns;
+        self.busy.output_ns += after.output_ns - before.output_ns;
+        for (name, &cpu) in cpu_after {
+            let before = cpu_before.get(name).copied().unwrap_or_default();
+            *self.cpu.entry(name.clone()).or_default() += cpu.saturating_sub(before);
+        }
+    }
+}
