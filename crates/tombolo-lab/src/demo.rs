@@ -17,7 +17,9 @@ use crate::experiment::looking_glass::ladder::Ladder;
 use crate::failure::Failure;
 use crate::run::Plan;
 
-/// The directory of the database that is kept, in the demonstration's.
+/// The directory of the memory store that is kept, in the demonstration's.
+pub const MEMORY_DATABASE: &str = "memory-database";
+/// The directory of the paged store that is kept, in the demonstration's.
 pub const DATABASE: &str = "database";
 /// The results, one object a line.
 pub const RESULTS: &str = "results.jsonl";
@@ -33,19 +35,38 @@ pub struct Step {
     pub title: &'static str,
     /// Its settings, besides the defaults.
     settings: Values,
-    /// Whether its files are kept.
-    keeps_files: bool,
+    /// Where in the demonstration's directory its files are kept.
+    data: Option<&'static str>,
 }
 
 /// The runs, in order.
 pub static STEPS: &[Step] = &[
     Step {
-        title: "In memory: profile memory, the five transactions of TPC-C, one thread",
-        settings: &[("profile", "memory"), ("mix", "standard"), ("transactions", "500k")],
-        keeps_files: false,
+        title: "In memory: profile memory, the five transactions of TPC-C, 1,024 calls under way",
+        settings: &[
+            ("profile", "memory"),
+            ("mix", "standard"),
+            ("durability", "none"),
+            ("clients", "64"),
+            ("in_flight", "16"),
+            ("transactions", "500k"),
+        ],
+        data: None,
     },
     Step {
-        title: "Durable: profile conventional, each answer waits until its log is on disk, 8 threads",
+        title: "Durable: the same, and each answer waits until its log is on disk",
+        settings: &[
+            ("profile", "memory"),
+            ("mix", "standard"),
+            ("durability", "group"),
+            ("clients", "64"),
+            ("in_flight", "16"),
+            ("seconds", "4s"),
+        ],
+        data: Some(MEMORY_DATABASE),
+    },
+    Step {
+        title: "On pages: profile conventional, each answer waits until its log is on disk, 8 threads",
         settings: &[
             ("profile", "conventional"),
             ("mix", "standard"),
@@ -55,7 +76,7 @@ pub static STEPS: &[Step] = &[
             ("seconds", "8s"),
             ("latency_transactions", "5k"),
         ],
-        keeps_files: true,
+        data: Some(DATABASE),
     },
 ];
 
@@ -86,12 +107,12 @@ impl Demonstration {
     /// # Errors
     /// When a setting is wrong, or the machine cannot run it.
     pub fn new(base: &Settings, directory: &Path) -> Result<Self, Failure> {
-        let database = directory.join(DATABASE).display().to_string();
         let mut runs = Vec::new();
         for step in STEPS {
             let mut settings = with(base, step.settings)?;
-            if step.keeps_files {
-                settings = with(&settings, &[("data", &database)])?;
+            if let Some(name) = step.data {
+                let data = directory.join(name).display().to_string();
+                settings = with(&settings, &[("data", &data)])?;
             }
             let mut plan = Plan::new(&settings)?;
             // It says where its files lie, and what that is worth.
@@ -159,7 +180,7 @@ mod tests {
         let demo = Demonstration::new(&Settings::default(), parent.path()).unwrap();
         assert_eq!(demo.runs.len(), STEPS.len());
         let kept: Vec<_> = demo.runs.iter().filter_map(|(.., plan)| plan.data.clone()).collect();
-        assert_eq!(kept, [parent.path().join(DATABASE)]);
+        assert_eq!(kept, [MEMORY_DATABASE, DATABASE].map(|name| parent.path().join(name)));
         assert_eq!(demo.dissection.parent, parent.path());
         assert_eq!(demo.dissection.scope.ladder.steps().len(), 12);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing runs yet");

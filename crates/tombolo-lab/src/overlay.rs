@@ -3,7 +3,9 @@
 //! `check` opens a database on it: the directory is as it was afterwards, whatever opening, tampering
 //! and closing write. Taking a file for oneself is passed on, so that a database in use is not
 //! checked; only over a disk that nobody writes to any more can there be several at once
-//! ([`OverlayDisk::shared`]). Not here: speed; a write copies the blocks it touches.
+//! ([`OverlayDisk::shared`]). Not here: speed; a write copies the blocks it touches. Nothing is
+//! written to the device, so that a file opened directly is the same as any other, as the door
+//! allows (alignment 1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -16,7 +16,7 @@ fn commands_and_flags_that_do_not_exist() {
     );
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
-    refused("run tpcc --acks file", 2, "tombolo run has no flag --acks: ");
+    refused("run tpcc --ack file", 2, "tombolo run has no flag --ack: ");
     refused("run tpcc --warehuoses 2", 2, "did you mean --warehouses?");
     refused("run tpcc again", 2, "has no argument again");
     refused("run", 2, "tombolo run needs");
@@ -54,13 +54,20 @@ fn workloads_profiles_and_values_that_do_not_exist() {
 
 #[test]
 fn what_no_profile_can_do_yet() {
-    refused("run tpcc --durability group", 2, "profile memory has no log on disk");
+    refused("run tpcc --profile bare --durability group", 2, "profile bare has no log on disk");
+    refused("run tpcc --profile bare --durability group", 2, "use --durability none");
+    refused("run tpcc --durability none --acks file", 2, "--acks needs a database that comes back");
+    refused("run tpcc --profile conventional --resume --data d", 2, "--resume needs a database");
+    refused("run tpcc --resume", 2, "say which with --data DIR");
+    refused("run tpcc --resume --data /nowhere", 2, "/nowhere is no directory");
+    refused("run tpcc --durability none --data d", 2, "without a log nothing is kept");
+    refused("run tpcc --acks file --rounds 2", 2, "--acks keeps the rows of one run");
     refused("run tpcc --profile no-disk-log --durability sync", 2, "use --durability none");
     refused("run tpcc --threads 2", 2, "no locks and no latches");
     refused("run tpcc --threads 2 --profile no-locking", 2, "has no locks, so it runs on one");
     refused("run tpcc --threads 2 --profile alone-latching", 2, "has no latches, so it runs on");
     refused("run tpcc --threads 257 --profile conventional", 2, "sessions for 256 threads");
-    refused("run tpcc --data d", 2, "profile memory keeps no files");
+    refused("run tpcc --profile bare --data d", 2, "profile bare keeps no files");
     refused("run tpcc --profile no-page-access --data d", 2, "keeps no files that could be opened");
     refused("run tpcc --islands 2 --profile bare", 2, "use --islands 1");
     refused("run tpcc --clients 1M --in-flight 1k", 2, "calls under way");
@@ -83,7 +90,7 @@ fn what_the_machine_cannot_do() {
     refused("run tpcc --warehouses 65535", 3, "would need about");
     refused("run tpcc --warehouses 5 --memory-limit 64MB", 3, "64.0 MB are available");
     refused("run tpcc --transactions 100G --warehouses 1", 3, "would need about");
-    refused("run tpcc --warehouses 1 --dump /proc/dump", 3, "cannot be written");
+    refused("run tpcc --warehouses 1 --durability none --dump /proc/dump", 3, "cannot be written");
     refused("demo --out /proc/demo", 3, "give --out another one");
     refused("run tpcc --sweep warehouses=1,65535", 3, "would need about");
 }
@@ -104,7 +111,11 @@ fn directories_that_cannot_be_used() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if memory.is_dir() && mounts.contains(" /dev/shm ") {
         run("/dev/shm/tombolo-usage-test", 3, "is on tmpfs, which keeps nothing");
+        let default = "run tpcc --warehouses 1 --data /dev/shm/tombolo-usage-test";
+        refused(default, 3, "is on tmpfs, which keeps nothing");
     }
+    let resumed = format!("run tpcc --resume --data {}", scratch.path().display());
+    refused(&resumed, 2, "holds no database of profile memory");
     refused(&format!("check {}", scratch.path().display()), 2, "run --dump wrote");
 }
 

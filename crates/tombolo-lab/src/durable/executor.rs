@@ -22,6 +22,11 @@ use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::schema::{
     Customer, District, History, NewOrder, OrderLine, Orders, Stock, Warehouse,
 };
+use crate::workload::tpcc::transactions::delivery::DeliveryAnswer;
+use crate::workload::tpcc::transactions::new_order::NewOrderAnswer;
+use crate::workload::tpcc::transactions::order_status::OrderStatusAnswer;
+use crate::workload::tpcc::transactions::payment::PaymentAnswer;
+use crate::workload::tpcc::transactions::stock_level::StockLevelAnswer;
 use crate::workload::tpcc::transactions::{Answer, Transactions};
 
 /// A caller, and which of its calls.
@@ -84,13 +89,34 @@ pub(crate) enum Request {
     Reserve(NewRows),
 }
 
-/// What it answers.
-#[derive(Clone, Copy, Debug)]
+/// What it answers: what the procedure does, the one long answer outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// What the transaction does.
-    Ran(#[expect(dead_code, reason = "carried to its caller, which only counts it")] Answer),
+    /// Of a New Order.
+    NewOrder(NewOrderAnswer),
+    /// Of a Payment.
+    Payment(PaymentAnswer),
+    /// Of an Order Status.
+    OrderStatus(Box<OrderStatusAnswer>),
+    /// Of a Delivery.
+    Delivery(DeliveryAnswer),
+    /// Of a Stock Level.
+    StockLevel(StockLevelAnswer),
     /// The memory is there.
     Reserved,
+}
+
+impl From<Answer> for Answered {
+    #[inline]
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::NewOrder(answer) => Self::NewOrder(answer),
+            Answer::Payment(answer) => Self::Payment(answer),
+            Answer::OrderStatus(answer) => Self::OrderStatus(Box::new(answer)),
+            Answer::Delivery(answer) => Self::Delivery(answer),
+            Answer::StockLevel(answer) => Self::StockLevel(answer),
+        }
+    }
 }
 
 /// A TPC-C database.
@@ -134,7 +160,7 @@ fn call<S: Store>(
     store: &mut S,
     input: &Input,
 ) -> Result<Answered, Stop> {
-    transactions.call(store, input).map(Answered::Ran)
+    transactions.call(store, input).map(Answered::from)
 }
 
 impl<P: MemoryProfile> Executor for Database<P>

@@ -8,7 +8,7 @@ use super::canvas::Canvas;
 use super::run::RunResult;
 use super::terminal::{self, Style};
 use super::{dissection, quantity, separated, size};
-use crate::demo::{DATABASE, PAGE, RESULTS, Step};
+use crate::demo::{DATABASE, MEMORY_DATABASE, PAGE, RESULTS, Step};
 use crate::experiment::looking_glass::paper::in_order;
 use crate::experiment::looking_glass::result::Dissection;
 use crate::host::Host;
@@ -104,9 +104,13 @@ pub fn dissection(found: &Dissection, canvas: Canvas) -> String {
 
 /// Where to go from here; `program` is how the command was called.
 pub fn closing(program: &str, directory: &Path, style: Style) -> String {
-    let database = directory.join(DATABASE).display().to_string();
+    let database = |name| directory.join(name).display().to_string();
     let next = [
-        (format!("check {database}"), "verify the files it left"),
+        (
+            format!("check {}", database(MEMORY_DATABASE)),
+            "read the log it left, and verify the rows",
+        ),
+        (format!("check {}", database(DATABASE)), "verify the pages it left"),
         ("dissect tpcc --lattice --html costs.html".to_owned(), "all of it, at 5 warehouses"),
         ("paper lg/fig5".to_owned(), "the paper's figures beside ours"),
         ("run tpcc --warehouses 20 --seconds 10".to_owned(), "a larger database"),

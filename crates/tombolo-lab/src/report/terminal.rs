@@ -160,29 +160,7 @@ pub fn run(result: &RunResult, style: Style) -> String {
             if callers > 1 { format!(", {callers} calls under way") } else { String::new() };
         say("latency", &format!("{}{}", latency(summary), style.faint(&callers)));
     }
-    if result.log_bytes > 0 {
-        say("log", &log(result));
-    }
-    if let (Some(raw), Some(bytes)) = (&result.raw_flush_us, result.raw_flush_bytes) {
-        let (p50, mean) = (quantity(raw.p50), quantity(raw.mean));
-        let share = result.of_raw_percent.unwrap_or(0.0);
-        let each = style.faint(&format!(
-            "{share:.0} % of the throughput if every call waited for one such flush alone"
-        ));
-        say(
-            "device",
-            &format!("p50 {p50} µs · mean {mean} to write and sync {} {each}", size(bytes)),
-        );
-    }
-    if !result.by_stage.is_empty() {
-        say("stages", &stages(result));
-    }
-    if let Some(recovery) = &result.recovery {
-        say("opened", &opened(recovery));
-    }
-    if let (Some(directory), Some(file_system)) = (&result.data_dir, &result.data_fs) {
-        say("files", &format!("{directory} on {file_system}"));
-    }
+    durable(result, style).iter().for_each(|(name, what)| say(name, what));
     say(
         "memory",
         &format!(
@@ -235,6 +213,34 @@ fn log(result: &RunResult) -> String {
         text.push_str(&format!(" in p50 {p50} µs · p99 {p99}"));
     }
     text
+}
+
+/// Log, device, stages and files, where there are any.
+fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
+    let mut told = Vec::new();
+    if result.log_bytes > 0 {
+        told.push(("log", log(result)));
+    }
+    if let (Some(raw), Some(bytes)) = (&result.raw_flush_us, result.raw_flush_bytes) {
+        let (p50, mean, bytes) = (quantity(raw.p50), quantity(raw.mean), size(bytes));
+        let share = quantity(result.of_raw_percent.unwrap_or(0.0));
+        let meaning = format!("alone; the run is {share} % of one such flush per call");
+        let meaning = style.faint(&meaning);
+        told.push((
+            "device",
+            format!("p50 {p50} µs · mean {mean} to write and sync {bytes} {meaning}"),
+        ));
+    }
+    if !result.by_stage.is_empty() {
+        told.push(("stages", stages(result)));
+    }
+    if let Some(recovery) = &result.recovery {
+        told.push(("opened", opened(recovery)));
+    }
+    if let (Some(directory), Some(file_system)) = (&result.data_dir, &result.data_fs) {
+        told.push(("files", format!("{directory} on {file_system}")));
+    }
+    told
 }
 
 /// How much of the time each stage worked.

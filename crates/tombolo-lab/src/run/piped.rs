@@ -225,8 +225,10 @@ where
     }
     let (counts, cycles): Counts = super::count(&plan, counter, progress)?;
     let Through { throughput, answers, log, flushes, mut found, .. } = through;
+    let cut = recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
+    let cut = cut.map(|cut| durable::notice(cut, true));
+    let notes = note.into_iter().chain(cut).chain(plan.notes()).collect();
     found.recovery = recovery;
-    let notes = note.into_iter().chain(plan.notes()).collect();
     Ok(Outcome {
         load_s,
         usage,

@@ -37,7 +37,9 @@ fn what_does_not_exist_is_refused_with_the_reason() {
         assert_eq!(error.blame(), Blame::Usage);
         assert!(error.to_string().contains(expect), "{error}");
     };
-    refused(&[("durability", "group")], "profile memory has no log on disk");
+    refused(&[("profile", "bare"), ("durability", "group")], "profile bare has no log on disk");
+    refused(&[("data", "x"), ("durability", "none")], "without a log nothing is kept");
+    refused(&[("log_segment_bytes", "64MB"), ("log_bytes_max", "100MB")], "no room for two");
     refused(&[("threads", "2")], "no locks and no latches");
     refused(&[("log", "command")], "leave --log command out");
     refused(&[("profile", "no-locking"), ("threads", "2")], "has no locks, so it runs on one");
@@ -45,7 +47,7 @@ fn what_does_not_exist_is_refused_with_the_reason() {
     refused(&[("profile", "no-latching"), ("threads", "2")], "no locks and no latches");
     refused(&[("profile", "conventional"), ("threads", "257")], "sessions for 256 threads");
     refused(&[("profile", "no-disk-log"), ("durability", "sync")], "use --durability none");
-    refused(&[("data", "x")], "profile memory keeps no files");
+    refused(&[("profile", "bare"), ("data", "x")], "profile bare keeps no files");
     refused(&[("profile", "no-sessions"), ("data", "x")], "no-sessions keeps no files");
     refused(&[("islands", "2")], "use --islands 1");
     refused(&[("clients", "1M"), ("in_flight", "2")], "calls under way");
@@ -58,7 +60,10 @@ fn a_profile_is_as_durable_as_it_can_be_unless_told() {
         (plan.durability_name(), plan.keeps_files())
     };
     let conventional = ("profile", "conventional");
-    assert_eq!(of(&[]), ("none", false));
+    assert_eq!(of(&[]), ("group", true));
+    assert_eq!(of(&[("durability", "none")]), ("none", false));
+    assert_eq!(of(&[("durability", "sync")]), ("sync", true));
+    assert_eq!(of(&[("profile", "bare")]), ("none", false));
     assert_eq!(of(&[conventional]), ("group, no restart", true));
     assert_eq!(of(&[conventional, ("durability", "async")]), ("async, no restart", true));
     assert_eq!(of(&[conventional, ("durability", "none")]), ("none", false));

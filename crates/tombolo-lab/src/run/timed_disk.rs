@@ -42,15 +42,22 @@ impl<D: Disk> TimedDisk<D> {
     pub(super) fn new(disk: D, clock: SystemClock, times: FlushTimes) -> Self {
         Self { disk, clock, times }
     }
+
+    /// The file, timed if it is the log's.
+    fn timed(&self, name: &str, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        match name {
+            LOG_FILE => Box::new(TimedFile { file, clock: self.clock, times: self.times.clone() }),
+            _ => file,
+        }
+    }
 }
 
 impl<D: Disk> Disk for TimedDisk<D> {
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
-        let file = self.disk.open(name, how)?;
-        if name != LOG_FILE {
-            return Ok(file);
-        }
-        Ok(Box::new(TimedFile { file, clock: self.clock, times: self.times.clone() }))
+        self.disk.open(name, how).map(|file| self.timed(name, file))
+    }
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.disk.open_direct(name, how).map(|file| self.timed(name, file))
     }
     fn list(&self) -> Result<Vec<String>, DiskError> {
         self.disk.list()
@@ -76,6 +83,9 @@ struct TimedFile {
 impl DiskFile for TimedFile {
     fn name(&self) -> &str {
         self.file.name()
+    }
+    fn alignment(&self) -> usize {
+        self.file.alignment()
     }
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
         self.file.read_at(bytes, offset)
@@ -104,6 +114,18 @@ impl DiskFile for TimedFile {
 mod tests {
     use super::*;
     use tombolo_storage::disk::MemDisk;
+
+    #[test]
+    fn a_direct_file_stays_direct() {
+        let scratch = tempfile::tempdir().unwrap();
+        let disk = tombolo_storage::disk::OsDisk::open(scratch.path()).unwrap();
+        let alignment = disk.open_direct("other", Open::New).unwrap().alignment();
+        let disk = TimedDisk::new(disk, SystemClock::new(), FlushTimes::default());
+        for name in ["pages", LOG_FILE] {
+            assert_eq!(disk.open_direct(name, Open::New).unwrap().alignment(), alignment);
+            assert_eq!(disk.open(name, Open::Write).unwrap().alignment(), 1);
+        }
+    }
 
     #[test]
     fn only_the_log_is_timed() {

@@ -1,0 +1,124 @@
+//! Durable runs of the memory store: what they say, what they leave, that they go on.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+
+use common::{Ended, command, line, refused};
+use serde_json::Value;
+
+/// The flags of a run that a test can wait for.
+const SMALL: &str = "--warehouses 1 --mix paper --transactions 2k --latency-transactions 100";
+
+/// The only object of a command that succeeded.
+fn object(ended: &Ended) -> Value {
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+fn number(result: &Value, field: &str) -> f64 {
+    result[field].as_f64().unwrap_or_else(|| panic!("{field} is {}", result[field]))
+}
+
+#[test]
+fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, acks) = (scratch.path().join("data"), scratch.path().join("acks"));
+    let data = format!("--data {} --volatile-ok --json", data.display());
+    let run = format!("run tpcc {SMALL} --clients 4 --in-flight 4 --log-segment-bytes 16MB");
+    let durable = object(&line(&format!("{run} {data}")));
+    assert_eq!((&durable["durability"], &durable["profile"]), (&"group".into(), &"memory".into()));
+    assert_eq!((&durable["clients"], &durable["in_flight"]), (&4.into(), &4.into()));
+    assert_eq!(
+        (&durable["consistent"], &durable["latency_transactions"]),
+        (&true.into(), &2_000.into())
+    );
+    assert!(number(&durable, "flushes") >= 2_000.0 / 16.0 - 1.0, "{}", durable["flushes"]);
+    assert!((1.0..=16.0).contains(&number(&durable, "transactions_per_flush")));
+    assert!(
+        number(&durable, "log_bytes") > 2_000.0 * 300.0 && number(&durable, "disk_bytes") > 1e6
+    );
+    assert!(
+        number(&durable["raw_flush_us"], "p50") > 0.0 && number(&durable, "of_raw_percent") > 0.0
+    );
+    assert_eq!(number(&durable, "raw_flush_bytes") as u64 % 4_096, 0);
+    let stages = durable["by_stage"].as_object().unwrap();
+    for stage in ["execution", "logging", "output"] {
+        assert!(number(&stages[stage], "busy_s") > 0.0, "{stage}");
+    }
+    assert!(durable["data_fs"].is_string() && durable.get("recovery").is_none());
+    // The same transactions in memory, and without a pipeline.
+    for flags in ["--durability none", "--profile bare --clients 4 --in-flight 4"] {
+        let other =
+            object(&line(&format!("run tpcc {SMALL} --clients 4 --in-flight 4 {flags} --json")));
+        assert_eq!(other["state_hash"], durable["state_hash"], "{flags}");
+        assert_eq!((&other["disk_bytes"], &other["flushes"]), (&0.into(), &0.into()), "{flags}");
+    }
+    let resumed = format!("{run} {data} --resume --durability sync --acks {}", acks.display());
+    let resumed = object(&line(&resumed));
+    let recovery = &resumed["recovery"];
+    assert_eq!((&recovery["clean"], &recovery["epoch"]), (&true.into(), &2.into()));
+    // 2,000 to warm up, 2,000, what a run without pipeline would time, and those of the load.
+    assert!(number(recovery, "transactions") > 4_116.0, "{recovery}");
+    assert_eq!((&resumed["consistent"], &resumed["state_hash"]), (&true.into(), &Value::Null));
+    let told = fs::read_to_string(&acks).unwrap();
+    assert_eq!(told.lines().count() as f64, number(&resumed, "committed"));
+    let mut last = [0_u64; 4];
+    for line in told.lines() {
+        let (client, sequence) = line.split_once(' ').unwrap();
+        let last = &mut last[client.parse::<usize>().unwrap()];
+        let sequence: u64 = sequence.parse().unwrap();
+        assert!(sequence > *last, "{line} after {last}");
+        *last = sequence;
+    }
+    // Each caller's numbers go on where they ended.
+    let dump = scratch.path().join("rows");
+    let again =
+        format!("{run} {data} --resume --acks {} --dump {}", acks.display(), dump.display());
+    assert_eq!(object(&line(&again))["recovery"]["epoch"], 3);
+    let rows = fs::read_to_string(dump.join("client_seq.copy")).unwrap();
+    for (client, last) in last.iter().enumerate() {
+        let row = rows.lines().find(|row| row.starts_with(&format!("{client}\t"))).unwrap();
+        let sequence: u64 = row.split('\t').nth(1).unwrap().parse().unwrap();
+        assert!(sequence > *last, "{row}");
+    }
+}
+
+#[test]
+fn a_log_that_is_full_ends_a_run_with_the_reason() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data").display().to_string();
+    let flags = "--warehouses 1 --mix paper --transactions 10M --clients 64 --in-flight 16";
+    let limits = "--log-segment-bytes 4MB --log-bytes-max";
+    let run = format!("run tpcc {flags} {limits} 160MB --volatile-ok --data {data}");
+    refused(&run, 3, "the log is full, so nothing is written");
+    let ended = line(&format!("run tpcc {flags} {limits} 32MB --volatile-ok --data {data}-2"));
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stderr.contains("the log has reached its limit of"), "{ended:?}");
+    // What was answered before is there: the database opens, and reads it all.
+    let open = "run tpcc --mix paper --transactions 1 --resume --volatile-ok";
+    let opened = object(&line(&format!("{open} --data {data} --json")));
+    assert_eq!(opened["consistent"], true);
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let flags = "run tpcc --warehouses 1 --mix paper --transactions 1G --volatile-ok --data";
+    let mut run = command()
+        .args(flags.split_whitespace())
+        .arg(&data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !data.join("log-000002").exists() {
+        let _ = line("--version"); // takes a moment
+        assert!(run.try_wait().unwrap().is_none(), "the run ended");
+    }
+    refused(&format!("run tpcc --resume --data {}", data.display()), 3, "the database is in use");
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
