@@ -49,7 +49,7 @@ fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {
     }
     assert!(durable["data_fs"].is_string() && durable.get("recovery").is_none());
     // The same transactions in memory, and without a pipeline.
-    for flags in ["--durability none", "--profile bare --clients 4 --in-flight 4"] {
+    for flags in ["--durability none", "--profile bare"] {
         let other =
             object(&line(&format!("run tpcc {SMALL} --clients 4 --in-flight 4 {flags} --json")));
         assert_eq!(other["state_hash"], durable["state_hash"], "{flags}");
@@ -89,9 +89,9 @@ fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {
 fn a_log_that_is_full_ends_a_run_with_the_reason() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data").display().to_string();
-    let flags = "--warehouses 1 --mix paper --transactions 10M --clients 64 --in-flight 16";
+    let flags = "--warehouses 1 --mix paper --transactions 1M --clients 64 --in-flight 16";
     let limits = "--log-segment-bytes 4MB --log-bytes-max";
-    let run = format!("run tpcc {flags} {limits} 160MB --volatile-ok --data {data}");
+    let run = format!("run tpcc {flags} {limits} 130MB --volatile-ok --data {data}");
     refused(&run, 3, "the log is full, so nothing is written");
     let ended = line(&format!("run tpcc {flags} {limits} 32MB --volatile-ok --data {data}-2"));
     assert_eq!(ended.status, 3, "{ended:?}");
@@ -106,7 +106,7 @@ fn a_log_that_is_full_ends_a_run_with_the_reason() {
 fn a_directory_in_use_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    let flags = "run tpcc --warehouses 1 --mix paper --transactions 1G --volatile-ok --data";
+    let flags = "run tpcc --warehouses 1 --mix paper --seconds 60m --volatile-ok --data";
     let mut run = command()
         .args(flags.split_whitespace())
         .arg(&data)
