@@ -44,7 +44,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::input::Input;
-use crate::workload::tpcc::{loader, schema};
+use crate::workload::tpcc::{DISTRICTS, ORDERS, loader, schema};
 
 /// Bytes in front of a group's records, about.
 const GROUP_HEADER_BYTES: u64 = 64;
@@ -69,6 +69,8 @@ struct Ready<P: MemoryProfile> {
     writer: Option<LogWriter>,
     load_s: (f64, f64),
     recovery: Option<Recovery>,
+    /// Bytes the process had written to disks before.
+    disk_before: Option<u64>,
 }
 
 /// What flushes were like since this was last asked.
@@ -120,12 +122,12 @@ fn load_unlogged(
     clock: &SystemClock,
     progress: &mut dyn Progress,
 ) -> Result<Ready<Memory>, Failure> {
-    let mut store = MemoryStore::new(Limits::default());
+    let (mut store, disk_before) = (MemoryStore::new(Limits::default()), host::disk_bytes());
     let load_s = timed_load(plan, clock, progress, |told| {
         let loaded = loader::load(&mut store, plan.scale(), plan.load_threads, told);
         loaded.map_err(|error| Failure::environment(error.to_string()))
     })?;
-    Ok(Ready { store, writer: None, load_s, recovery: None })
+    Ok(Ready { store, writer: None, load_s, recovery: None, disk_before })
 }
 
 fn load_logged(
@@ -134,13 +136,14 @@ fn load_logged(
     clock: &SystemClock,
     progress: &mut dyn Progress,
 ) -> Result<Ready<tombolo_storage::profile::MemoryLogged>, Failure> {
+    let disk_before = host::disk_bytes();
     let options =
         OpenOptions { log: plan.log, threads: plan.load_threads, ..OpenOptions::default() };
     if plan.resume {
         let opened = durable::open_directory(&place.path, &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
         let (writer, recovery) = (Some(opened.writer), Some(opened.recovery));
-        return Ok(Ready { store: opened.store, writer, load_s, recovery });
+        return Ok(Ready { store: opened.store, writer, load_s, recovery, disk_before });
     }
     let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let disk = OsDisk::open(&place.path).map_err(|error| failed(&error))?;
@@ -152,7 +155,7 @@ fn load_logged(
         loaded = Some(durable::load(&mut store, writer, plan.scale(), threads, told)?);
         Ok(())
     })?;
-    Ok(Ready { store, writer: loaded, load_s, recovery: None })
+    Ok(Ready { store, writer: loaded, load_s, recovery: None, disk_before })
 }
 
 /// Wall-clock and processor time of loading, in seconds.
@@ -171,27 +174,38 @@ fn timed_load(
     loaded.map(|()| (wall_s, cpu_s))
 }
 
-/// Warehouses of a database that was opened.
-fn warehouses<S: Store>(store: &mut S) -> Result<i32, Failure> {
-    let check = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
-    let Some(position) = store.schema().table(schema::Warehouse::NAME) else {
-        return Err(Failure::usage("the database is none of tpcc: it has no table warehouse"));
-    };
+/// Rows of the table called `name`; none where there is no such table.
+fn count_rows<S: Store>(store: &mut S, name: &str) -> Result<u64, Failure> {
+    let Some(position) = store.schema().table(name) else { return Ok(0) };
     let table = dynamic_table(store.schema(), position);
     let mut count = 0;
-    store.begin().map_err(|error| check(&error))?;
-    let seen = store.rows(&table, |_| {
-        count += 1;
-        std::ops::ControlFlow::Continue(())
-    });
-    store.commit().map_err(|error| check(&error))?;
-    seen.map_err(|error| check(&error))?;
-    if count == 0 {
+    let mut look = || {
+        store.begin()?;
+        let seen = store.rows(&table, |_| {
+            count += 1;
+            std::ops::ControlFlow::Continue(())
+        });
+        store.commit().and(seen)
+    };
+    look().map_err(|error| Failure::check(error.to_string()))?;
+    Ok(count)
+}
+
+/// Warehouses of a database that was opened.
+///
+/// A part of the initial database is one group of the log, so it is there or not; the last part of
+/// each warehouse has orders.
+fn warehouses<S: Store>(store: &mut S) -> Result<i32, Failure> {
+    const ORDERS_EACH: u64 = DISTRICTS as u64 * ORDERS as u64;
+    let warehouses = count_rows(store, schema::Warehouse::NAME)?;
+    let orders = count_rows(store, schema::Orders::NAME)?;
+    if warehouses == 0 || orders < warehouses * ORDERS_EACH {
         return Err(Failure::environment(
-            "the database has no warehouse: its load was broken off; make it again",
+            "the database holds no whole warehouse of tpcc for each it began: loading it was \
+             broken off; make it again",
         ));
     }
-    Ok(count)
+    Ok(i32::try_from(warehouses).unwrap_or(i32::MAX))
 }
 
 /// Everything from the start of the pipeline on.
@@ -207,7 +221,7 @@ fn finish<P: MemoryProfile>(
 where
     Database<P>: Executor<Request = Request, Answer = Answered>,
 {
-    let Ready { mut store, writer, load_s, recovery } = ready;
+    let Ready { mut store, writer, load_s, recovery, disk_before } = ready;
     let mut plan = plan.clone();
     if plan.resume {
         plan.warehouses = warehouses(&mut store)?;
@@ -216,8 +230,7 @@ where
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     let mut through = Through::new(&plan, clock);
     let mut store = through.run(store, writer, place.as_ref(), progress)?;
-    let disk_bytes =
-        host::disk_bytes().zip(through.disk_before).map(|(after, before)| after - before);
+    let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
     drop(store); // the counted databases need the memory
     if let Some(place) = place.as_ref().filter(|place| place.is_fresh && !plan.keep_fresh) {
@@ -275,7 +288,6 @@ fn look(
 struct Through<'a> {
     plan: &'a Plan,
     clock: &'a SystemClock,
-    disk_before: Option<u64>,
     throughput: Throughput,
     answers: Answers,
     log: LogUsage,
@@ -288,7 +300,6 @@ impl<'a> Through<'a> {
         Self {
             plan,
             clock,
-            disk_before: host::disk_bytes(),
             throughput: Throughput::default(),
             answers: Answers::default(),
             log: LogUsage::default(),
