@@ -416,7 +416,11 @@ impl<'a> Walk<'a> {
         let behind = self.look_behind()?;
         let is_late = self.options.first > missing;
         let Some(reader) = self.segments.get_mut(self.segment) else {
-            return damage.map_or(Ok(None), Err);
+            let (file, first) = (file_name(1), self.options.first);
+            let what = format!("no segment is left, but group {first} is the first that is needed");
+            let late =
+                is_late.then_some(LogFailure::Damaged { file, offset: 0, group: missing, what });
+            return damage.or(late).map_or(Ok(None), Err);
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
         let what = match &behind.vouching {
@@ -505,7 +509,8 @@ struct Opened {
 
 /// Opens the segments for writing and makes durable what was replayed: after the end of a process
 /// alone, it may be in the system's memory only. What no group says is durable is written again,
-/// because a sync may have failed before. Segments behind the end lose the group they begin with.
+/// because a sync may have failed before. Segments that are not the log's lose the group they begin
+/// with, if a later start could be looked for there.
 fn open_segments(
     disk: &dyn Disk,
     settings: &LogSettings,
@@ -520,6 +525,8 @@ fn open_segments(
         ..Pool::default()
     };
     let (mut closed, mut current) = (Vec::new(), None);
+    // The chain may have passed by what an earlier recovery cut off: a medium that lies brings it back.
+    let start = end.passed.first().map_or(end.segment, |passed| passed.segment);
     let mut buffer = AlignedBuffer::default();
     for (position, reader) in end.segments.iter_mut().enumerate() {
         let segment = Segment::open(disk, reader.number, reader.header, settings.direct)?;
@@ -539,9 +546,7 @@ fn open_segments(
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }
             None => {
-                if position > end.segment
-                    && reader.begins_with_group()?
-                    && !plant::is(Plant::CutNotWiped)
+                if position > start && reader.begins_with_group()? && !plant::is(Plant::CutNotWiped)
                 {
                     let first_end = FIRST_GROUP_OFFSET + reader.header.block_bytes;
                     segment.wipe(FIRST_GROUP_OFFSET, first_end)?;

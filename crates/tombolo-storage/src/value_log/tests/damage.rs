@@ -256,6 +256,18 @@ fn segments_that_are_missing_short_or_spoilt_are_refused() {
     }
 }
 
+/// A log that has lost all its segments is no new one to whoever needs a later group.
+#[test]
+fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
+    let disk = MemDisk::new();
+    drop(disk.open("log-000001", Open::New).unwrap());
+    let needed = |first| recover_with(&disk, RecoverOptions { first, accept_loss: false });
+    let refused = needed(2).unwrap_err();
+    assert!(matches!(refused, LogFailure::Damaged { group: 1, .. }), "{refused}");
+    assert!(refused.to_string().contains("group 2 is the first that is needed"), "{refused}");
+    assert_eq!(needed(1).unwrap().0.writer.newest(), 1);
+}
+
 #[test]
 fn another_version_is_refused_by_name() {
     let disk = log();
