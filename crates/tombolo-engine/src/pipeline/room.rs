@@ -34,6 +34,9 @@ impl<A: Send + 'static, B: Records> Stage for MakingRoom<A, B> {
         }
         let made = self.maker.make();
         if made == Ok(false) {
+            if self.shared.is_starving() {
+                self.queue.wake(); // there is none: the logging stage lets the writes be refused
+            }
             return Step::IdleUntil(None);
         }
         if let Err(reason) = made {

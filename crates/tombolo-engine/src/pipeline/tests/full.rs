@@ -243,6 +243,22 @@ fn a_thread_that_waits_for_room_is_woken() {
     }
 }
 
+/// Nothing else happens that could wake a thread: not even a seal is due.
+#[test]
+fn a_thread_that_waits_in_vain_is_told() {
+    for spread in [Spread::One, Spread::Two, Spread::Each] {
+        let log = HandLog::new();
+        log.with(|medium| {
+            (medium.room, medium.more_to_come, medium.is_made) = (0, true, true);
+            medium.ends_making = true;
+        });
+        let builder = Builder::new(Accounts::default(), Options { spread, ..options() });
+        let pipeline = builder.log(Box::new(log)).start(Arc::new(crate::clock::SystemClock::new()));
+        let mut caller = pipeline.caller(1);
+        assert_eq!(caller.call(Ask::Add(7, 1), Group), FULL);
+    }
+}
+
 #[test]
 fn a_failure_to_make_room_reaches_those_that_wait_for_it() {
     let log = HandLog::new();

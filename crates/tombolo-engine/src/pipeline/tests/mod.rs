@@ -51,6 +51,8 @@ struct Medium {
     is_made: bool,
     making: u64,
     fail_making: Option<String>,
+    /// Whether the room stage finds that there is no more.
+    ends_making: bool,
     fail_append: Option<GroupLogError>,
     fail_sync: Option<GroupLogError>,
 }
@@ -143,6 +145,7 @@ impl RoomMaker for HandLog {
             if let Some(error) = &medium.fail_making {
                 return Err(error.clone());
             }
+            medium.more_to_come &= !medium.ends_making;
             let made = std::mem::take(&mut medium.making);
             medium.room += made;
             Ok(made > 0)
