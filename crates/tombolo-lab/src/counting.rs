@@ -189,6 +189,17 @@ impl GroupCost {
         (self.categories.iter().sum::<f64>() - self.instructions).abs() / self.instructions * 100.0
     }
 
+    /// What one transaction costs, where those of a group were counted together.
+    fn each_of(mut self, plan: &Plan) -> Self {
+        if plan.part.is_some() {
+            let share = |sum: f64| sum / instance::GROUP as f64;
+            self.transactions *= instance::GROUP as u64;
+            self.instructions = share(self.instructions);
+            self.categories = self.categories.map(share);
+        }
+        self
+    }
+
     fn native(name: &str, count: &NativeCount) -> Self {
         let per = |sum: f64| sum / count.tally.transactions.max(1) as f64;
         Self {
@@ -224,7 +235,8 @@ fn count_natively(native: Native, plan: &Plan, calls: bool) -> Result<Vec<GroupC
     let (mut instance, inputs) = load(plan, threads::available())?;
     let counts = instance.count_natively(native, &inputs, calls)?;
     let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
-    Ok(groups.map(|(group, count)| GroupCost::native(&group.name, count)).collect())
+    let cost = |(group, count): (&Group, _)| GroupCost::native(&group.name, count).each_of(plan);
+    Ok(groups.map(cost).collect())
 }
 
 /// The database and the inputs of a count.
@@ -272,7 +284,7 @@ fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
             });
         }
     }
-    Ok(groups)
+    Ok(groups.into_iter().map(|group| group.each_of(plan)).collect())
 }
 
 /// The hidden command that the counted process is started with.

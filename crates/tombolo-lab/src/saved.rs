@@ -13,6 +13,7 @@ mod log_disk;
 
 use std::any::TypeId;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::for_each_paged_profile;
@@ -27,7 +28,7 @@ pub use directory::WorkDirectory;
 use log_disk::LogDisk;
 
 use crate::failure::Failure;
-use crate::instance::{self, Instance, Options};
+use crate::instance::{self, Instance, Options, Part};
 use crate::overlay::OverlayDisk;
 use crate::progress::Progress;
 use crate::run::Plan;
@@ -71,6 +72,9 @@ pub fn same_type(profile: &str) -> &'static str {
     if let Some((name, _)) = types.iter().find(|(_, id)| Some(*id) == wanted) {
         return name;
     }
+    if let Some(part) = Part::find(profile) {
+        return part.rung();
+    }
     PROFILES.iter().find(|info| info.name == profile).map_or("", |info| info.name)
 }
 
@@ -96,7 +100,10 @@ pub fn database(
         options.disk = Box::new(OverlayDisk::shared(disk(saved)?));
         return open(plan, &options);
     }
-    let mut instance = instance::create(&plan.profile, &options)?;
+    let mut instance = match &plan.part {
+        Some((part, parent)) => instance::create_durable(*part, &options, fresh(parent))?,
+        None => instance::create(&plan.profile, &options)?,
+    };
     progress.begin(&format!("loading {} warehouses", plan.warehouses));
     let loaded = instance.load(plan.scale(), threads, &mut |done, of| {
         progress.part(done as f64 / of as f64, &plan.profile);
@@ -104,6 +111,13 @@ pub fn database(
     progress.end();
     loaded.map_err(|error| Failure::environment(error.to_string()))?;
     Ok(instance)
+}
+
+/// A name that nothing in `parent` has.
+fn fresh(parent: &Path) -> PathBuf {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    parent.join(format!("value-log-{}-{number}", std::process::id()))
 }
 
 /// The same with a log that is written to `directory`, which is on a disk and empty: only for what

@@ -116,6 +116,35 @@ fn the_papers_rows_stand_beside_ours() {
     assert_eq!(rows[0]["paper"], 640.0);
 }
 
+/// Each part of what makes the product durable costs something, and changes no row.
+#[test]
+fn the_products_parts_are_counted_in_groups_and_by_stage() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().display();
+    let found = object(&line(&format!(
+        "dissect tpcc --ladder product --warehouses 1 --transactions 600 --counted 1_200 \
+         --data {data} --json"
+    )));
+    let rungs = found["rungs"].as_array().unwrap();
+    let switches: Vec<_> = rungs.iter().map(|rung| rung["switch"].as_str().unwrap_or("")).collect();
+    assert_eq!(switches, ["", "undo", "value-log", "group-commit", "pipeline"]);
+    let payment = |rung: &Value| rung["by_transaction"]["payment"]["instructions"].as_f64();
+    if payment(&rungs[0]).is_none() {
+        return; // nothing counts on this machine
+    }
+    let costs: Vec<f64> = rungs.iter().map(|rung| payment(rung).unwrap()).collect();
+    assert!(costs.windows(2).all(|pair| pair[0] < pair[1]), "{costs:?}");
+    let by_stage = &rungs[4]["by_transaction"]["payment"]["by_stage"];
+    let stage = |name: &str| by_stage[name]["instructions"].as_f64().unwrap();
+    let sum = stage("execution") + stage("logging") + stage("output");
+    assert!((sum / costs[4] - 1.0).abs() < 0.02, "{sum} is not {}", costs[4]);
+    assert_eq!(
+        (&rungs[2]["durability"], &rungs[4]["durability"]),
+        (&"none".into(), &"group".into())
+    );
+    assert!(fs::read_dir(directory.path()).unwrap().next().is_none(), "files were left behind");
+}
+
 /// The ladder, each component alone, the lattice, the `if`, the memory store. Few transactions here;
 /// `dissect` itself compares 40,000.
 #[test]

@@ -143,7 +143,20 @@ impl<P: MemoryProfile> Database<P> {
         Ok(Self { store, transactions, sequences, work: WorkDone::default() })
     }
 
-    fn reserve(&mut self, rows: NewRows) -> Result<Answered, Stop> {
+    /// Runs one transaction.
+    ///
+    /// # Errors
+    /// How it ended otherwise than by committing.
+    #[inline]
+    pub(crate) fn call(&mut self, input: &Input) -> Result<Answered, Stop> {
+        call(&self.transactions, &mut self.store, input)
+    }
+
+    /// Takes memory for rows.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    pub(crate) fn reserve(&mut self, rows: NewRows) -> Result<Answered, Stop> {
         for (table, rows) in rows.by_table() {
             if let Some(position) = self.store.schema().table(table) {
                 self.store.reserve(position, rows)?;

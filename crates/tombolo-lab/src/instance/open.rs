@@ -5,6 +5,7 @@
 //! which settings fit a profile (`run/plan.rs`).
 
 use std::fmt;
+use std::path::PathBuf;
 
 use tombolo_storage::disk::{Disk, MemDisk};
 use tombolo_storage::error::Error;
@@ -17,6 +18,8 @@ use tombolo_storage::profile::{MemoryProfile, PROFILES, PagedProfile, Switches};
 use tombolo_storage::{for_each_memory_profile, for_each_paged_profile};
 
 use super::Instance;
+use super::durable::Durable;
+use super::part::Part;
 use super::tpcc::{Kind, Tpcc};
 use super::verify::StoreChecks;
 use crate::failure::Failure;
@@ -214,6 +217,20 @@ pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Fai
         NoDatabase::Refused(error) => Failure::environment(error.to_string()),
         error => Failure::usage(format!("profile {profile} {error}")),
     })
+}
+
+/// An empty database of profile `memory` with a part of what makes it durable, and all before it.
+/// Its log, where it goes to a disk, is in `directory`, which must not be there yet and goes with
+/// the database.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn create_durable(
+    part: Part,
+    options: &Options,
+    directory: PathBuf,
+) -> Result<Box<dyn Instance>, Failure> {
+    Ok(Box::new(Durable::create(part, options.limits, directory)?))
 }
 
 /// A database that was saved, of a profile that lays data out in the same way as the one called

@@ -21,7 +21,7 @@ use super::place::{self, Place};
 use crate::counting::Counter;
 use crate::drive::Bound;
 use crate::failure::Failure;
-use crate::instance::{self, Options};
+use crate::instance::{self, Options, Part};
 use crate::workload::tpcc::input::{Generator, Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
@@ -50,6 +50,9 @@ pub struct Plan {
     pub data: Option<PathBuf>,
     /// A directory with the database, saved, that is opened for a count instead of loading one.
     pub saved: Option<PathBuf>,
+    /// A part of what makes profile `memory` durable, with which it is measured alone, and a
+    /// directory in which its log may make one of its own.
+    pub part: Option<(Part, PathBuf)>,
     /// Whether they may go where nothing is kept.
     pub volatile_ok: bool,
     /// Whether a directory that the run made up stays when it is over.
@@ -136,6 +139,7 @@ impl Plan {
             durability,
             data: data_of(settings),
             saved: None,
+            part: None,
             volatile_ok: false,
             keep_fresh: true,
             resume: false,
@@ -188,7 +192,10 @@ impl Plan {
             ("locate-ahead", self.locate_ahead.to_string()),
         ];
         let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
-        let flags = flags.into_iter().chain(saved);
+        let part = self.part.iter().flat_map(|(part, parent)| {
+            [("part", part.rung().to_owned()), ("logs", parent.display().to_string())]
+        });
+        let flags = flags.into_iter().chain(saved).chain(part);
         flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
     }
 

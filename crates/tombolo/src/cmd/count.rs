@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tombolo_engine::settings::{COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting, WAREHOUSES};
 use tombolo_lab::counting;
 use tombolo_lab::failure::Failure;
+use tombolo_lab::instance::Part;
 use tombolo_lab::run::Plan;
 
 use crate::flags::{Flags, Scope};
@@ -24,6 +25,12 @@ pub(super) struct Arguments {
     /// Open the database saved in this directory instead of loading one
     #[arg(long, value_name = "DIR")]
     saved: Option<PathBuf>,
+    /// Profile memory with this part of what makes it durable
+    #[arg(long, value_name = "RUNG", requires = "logs")]
+    part: Option<String>,
+    /// Where its log may make a directory
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<CountSettings>,
 }
@@ -31,5 +38,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut plan = Plan::new(&arguments.flags.settings()?)?;
     plan.saved.clone_from(&arguments.saved);
+    if let (Some(rung), Some(logs)) = (&arguments.part, &arguments.logs) {
+        let unknown = || Failure::usage(format!("there is no part {rung}"));
+        plan.part = Some((Part::find(rung).ok_or_else(unknown)?, logs.clone()));
+    }
     counting::child(&plan)
 }

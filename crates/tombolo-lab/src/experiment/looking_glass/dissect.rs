@@ -21,6 +21,7 @@ use super::result::{Component, Dissection};
 use super::summary;
 use crate::counting::Counter;
 use crate::failure::Failure;
+use crate::instance::Part;
 use crate::progress::Progress;
 use crate::run::Plan;
 use crate::saved;
@@ -121,9 +122,10 @@ impl DissectPlan {
     /// # Errors
     /// When the settings do not fit the profile.
     pub(super) fn of(&self, profile: &str) -> Result<Plan, Failure> {
+        let part = Part::find(profile);
         let mut settings = self.settings.clone();
         let own = [
-            (&settings::PROFILE, profile),
+            (&settings::PROFILE, if part.is_some() { MEMORY } else { profile }),
             (&settings::DURABILITY, "none"),
             (&settings::COUNTER, "none"),
             (&settings::DATA, ""),
@@ -133,7 +135,8 @@ impl DissectPlan {
         for (setting, value) in own {
             settings.set(setting.name, value, Source::Flag)?;
         }
-        Plan::new(&settings)
+        let part = part.map(|part| (part, self.parent.clone()));
+        Ok(Plan { part, ..Plan::new(&settings)? })
     }
 
     /// The rungs.

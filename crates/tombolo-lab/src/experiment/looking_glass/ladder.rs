@@ -5,6 +5,7 @@
 
 use super::paper::{SWITCHES, Switch};
 use super::result::Component;
+use crate::instance::Part;
 
 /// The first rung of the ladders that go down.
 pub const CONVENTIONAL: &str = "conventional";
@@ -108,12 +109,18 @@ impl Ladder {
                 steps[6] = Step::turned(&SWITCHES[4], "swap-no-locking");
             }
             Self::Product => {
-                let undo = Step {
-                    switch: Some("undo"),
-                    label: Some("undo copies"),
-                    ..Step::first(MEMORY)
+                let with = |switch, label, profile| Step {
+                    switch: Some(switch),
+                    label: Some(label),
+                    ..Step::first(profile)
                 };
-                steps = vec![Step::first(BARE), undo];
+                steps = vec![
+                    Step::first(BARE),
+                    with("undo", "undo copies", MEMORY),
+                    with("value-log", "value log", Part::ValueLog.rung()),
+                    with("group-commit", "group commit", Part::GroupCommit.rung()),
+                    with("pipeline", "pipeline", Part::Pipeline.rung()),
+                ];
             }
         }
         steps

@@ -15,7 +15,7 @@ use tombolo_engine::threads;
 use tombolo_storage::log::Durability;
 
 use super::dissect::DissectPlan;
-use super::result::{Call, Cost, Speed, Transaction};
+use super::result::{Call, Cost, Speed, StageCost, Transaction};
 use crate::counters::{Category, miss};
 use crate::counting::{self, Counter, GroupCost};
 use crate::drive::{Bound, Driver, Tally, Throughput, kind_name};
@@ -86,6 +86,9 @@ impl<'p> Workbench<'p> {
         for name in plan.profiles() {
             let mut own = plan.of(name)?;
             own.saved = saved.make(&own, progress)?;
+            if let Some((_, logs)) = &mut own.part {
+                *logs = saved.directory().path().to_owned();
+            }
             subjects.push(Subject { name, plan: own });
         }
         let clock = SystemClock::new();
@@ -232,6 +235,14 @@ impl Profile {
         for group in groups {
             let error = self.sum_error_percent.unwrap_or(0.0);
             self.sum_error_percent = Some(error.max(group.sum_error_percent()));
+            if let Some((name, stage)) = group.name.split_once('.') {
+                if !name.ends_with(ABORTED) {
+                    let cost = self.costs.entry(name.to_owned()).or_default();
+                    let of_stage = StageCost { instructions: group.instructions };
+                    cost.by_stage.entry(stage.to_owned()).or_insert(of_stage);
+                }
+                continue;
+            }
             if let Some(name) = group.name.strip_suffix(ABORTED) {
                 let cost = self.costs.entry(name.to_owned()).or_default();
                 cost.aborted_instructions.get_or_insert(group.instructions);

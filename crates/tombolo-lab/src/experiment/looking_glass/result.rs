@@ -123,6 +123,17 @@ pub struct Cost {
     /// removed component's are 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub work: BTreeMap<String, f64>,
+    /// What each stage of a pipeline does of it: `execution`, `logging`, `output`. Empty without a
+    /// pipeline.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_stage: BTreeMap<String, StageCost>,
+}
+
+/// What a stage costs of one transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageCost {
+    /// Instructions, a group's shared by its transactions.
+    pub instructions: f64,
 }
 
 /// How fast a profile is.

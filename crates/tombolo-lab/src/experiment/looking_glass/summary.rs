@@ -16,6 +16,7 @@ use super::result::{
 use super::{derive, paper};
 use crate::counting::Counter;
 use crate::failure::Failure;
+use crate::instance::Part;
 use crate::report::separated;
 use crate::saved::same_type;
 
@@ -81,11 +82,12 @@ fn measured(profiles: &Profiles, name: &str) -> Result<Measured, Failure> {
     let Some(profile) = profiles.get(same_type(name)) else {
         return Err(Failure::check(format!("profile {name} was not measured: please report it")));
     };
+    let durable = Part::find(name).is_some_and(Part::is_durable);
     Ok(Measured {
         profile: name.to_owned(),
         state_hash: profile.state_hash.clone(),
         consistent: true, // or the dissection had ended with it
-        durability: "none".to_owned(),
+        durability: if durable { "group" } else { "none" }.to_owned(),
         tps: profile.speed.tps,
         ns_per_transaction: profile.speed.ns_per_transaction,
         log_in_memory: None,

@@ -23,7 +23,8 @@ fn each_type_is_measured_once() {
     assert_eq!((profiles[0], profiles[11], profiles[17]), ("conventional", "bare", "memory"));
     let all = plan(Scope { lattice: true, ..scope(Ladder::Paper) }).profiles();
     assert_eq!(all.len(), 18 + 32 - 9, "nine points of the lattice are there already");
-    assert_eq!(plan(scope(Ladder::Product)).profiles(), ["bare", "memory"]);
+    let rungs = ["bare", "memory", "memory+value-log", "memory+group-commit", "memory+pipeline"];
+    assert_eq!(plan(scope(Ladder::Product)).profiles(), rungs);
     let reversed = plan(scope(Ladder::ReverseLocks));
     assert_eq!(reversed.profiles().len(), 19, "no-locking is no rung, but the if's sibling");
 }

@@ -1,0 +1,521 @@
+//! Profile `memory` with the parts of a durable database, one more on each rung of the product's
+//! ladder: its value log in memory, the log on disk in groups, the pipeline.
+//!
+//! Transactions run in groups of [`GROUP`], which is also what is counted: what a group costs, its
+//! records handed on and made durable, shared by its transactions. Only the transactions of one
+//! kind are in a group that is counted. In the pipeline that is counted one thread steps the stages
+//! one after the other, so that what each costs can be told apart; the one that is timed has its
+//! threads. Making room in the log, which has a thread of its own, is not counted.
+//!
+//! The initial rows are not in the log: nobody opens it again. Not here: what commands run
+//! (`run/piped.rs`).
+
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::pipeline::{
+    self, Builder, Caller, Durability, GroupLog, GroupLogError, Pipeline, RoomMaker, Stage,
+    StageKind, Step, ValueLogGroups,
+};
+use tombolo_engine::settings::Settings;
+use tombolo_engine::threads;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::error::{Error, SchemaError};
+use tombolo_storage::log::LogUsage;
+use tombolo_storage::memory::Limits;
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::store::{Store, Usage};
+use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
+
+use super::erased::Erased;
+use super::part::Part;
+use super::verify::{Verification, verify_in_memory};
+use super::{Executed, Instance, OpenTable};
+use crate::counters::CounterError;
+use crate::counters::meter::{Meter, Native, NativeCount};
+use crate::counting::{CountInputs, Group, kind_of};
+use crate::drive::Tally;
+use crate::dump::{self, DumpError, StateHash};
+use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, NewRows, Request};
+use crate::failure::Failure;
+use crate::restore::{RestoreError, Rows};
+use crate::workload::tpcc::error::TpccError;
+use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::tpcc::loader::{self, Scale};
+use crate::workload::tpcc::tamper::tamper;
+
+/// Transactions that are made durable together: as many as a pipeline's batch.
+pub const GROUP: usize = 256;
+/// Callers of the pipeline, and calls that each has under way.
+const CALLERS: (usize, usize) = (64, 64);
+/// The stages that calls pass, in their order.
+const STAGES: [StageKind; 3] = [StageKind::Execution, StageKind::Logging, StageKind::Output];
+
+type Piped = Database<MemoryLogged>;
+
+/// The database, wherever it is.
+enum State {
+    /// Without tables.
+    Empty(Logged),
+    Ready(Piped),
+    /// A pipeline has it, or has lost it.
+    Away,
+}
+
+/// TPC-C on profile `memory` with a part of what makes it durable.
+#[repr(C)] // the meter is reached through one register
+pub(super) struct Durable {
+    meter: Meter,
+    state: State,
+    part: Part,
+    records: LogBuffer,
+    log: Option<Box<dyn GroupLog>>,
+    room: Option<Box<dyn RoomMaker>>,
+    usage: LogUsage,
+    directory: PathBuf,
+}
+
+const NOT_LOADED: Stop = Stop::Error(Error::Poisoned { reason: "nothing was loaded" });
+const LOG_FAILED: Stop = Stop::Error(Error::Poisoned {
+    reason: "its log failed: is the disk full, or gone? give --data another directory",
+});
+
+fn log_failed(_: GroupLogError) -> Stop {
+    LOG_FAILED
+}
+
+impl Durable {
+    /// An empty database; its log, where it goes to a disk, is made in `directory`, which is new.
+    pub(super) fn create(part: Part, limits: Limits, directory: PathBuf) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
+        let mut log: Option<Box<dyn GroupLog>> = None;
+        if part.is_durable() {
+            let disk = OsDisk::create(&directory).map_err(|error| failed(&error))?;
+            let writer = LogWriter::create(Arc::new(disk), LogSettings::default());
+            log = Some(Box::new(ValueLogGroups::new(writer.map_err(|error| failed(&error))?)));
+        }
+        let room = log.as_mut().and_then(|log| log.room_maker());
+        Ok(Self {
+            meter: Meter::default(),
+            state: State::Empty(Logged::new(limits)),
+            part,
+            records: LogBuffer::new(),
+            log,
+            room,
+            usage: LogUsage::default(),
+            directory,
+        })
+    }
+
+    fn store(&mut self) -> &mut Logged {
+        match &mut self.state {
+            State::Empty(store) => store,
+            State::Ready(database) => &mut database.store,
+            State::Away => unreachable!("a database that was lost ends the run"),
+        }
+    }
+
+    /// Takes the database for a pipeline.
+    fn take(&mut self) -> Result<Piped, Stop> {
+        match std::mem::replace(&mut self.state, State::Away) {
+            State::Ready(database) => Ok(database),
+            other => {
+                self.state = other;
+                Err(NOT_LOADED)
+            }
+        }
+    }
+
+    /// Runs a group of transactions, whatever becomes of each.
+    #[inline(never)]
+    fn run_group(
+        &mut self,
+        inputs: &[Input],
+        mut ended: impl FnMut(&Input, Result<Answered, Stop>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
+        for input in inputs {
+            ended(input, database.call(input))?;
+        }
+        database.store.take_log(&mut self.records);
+        if let Some(log) = &mut self.log {
+            let (records, transactions) = (&self.records, self.records.transactions());
+            log.append(&[records.as_slice()], transactions).map_err(log_failed)?;
+            log.sync().map_err(log_failed)?;
+            self.usage.flushes += 1;
+            self.usage.commits += transactions;
+            self.usage.bytes += records.len() as u64;
+            self.usage.flushed_bytes += records.len() as u64;
+        }
+        self.records.clear();
+        Ok(())
+    }
+
+    /// Makes room in the log for the groups that come.
+    fn make_room(&mut self) -> Result<(), Stop> {
+        let Some(room) = &mut self.room else { return Ok(()) };
+        while room.make().map_err(|_| LOG_FAILED)? {}
+        Ok(())
+    }
+
+    /// Runs all of `inputs` in groups.
+    fn run_groups(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+        for group in inputs.chunks(GROUP) {
+            self.run_group(group, |input, outcome| match outcome {
+                Ok(answer) => {
+                    black_box(&answer);
+                    tally.committed(input.kind());
+                    Ok(())
+                }
+                Err(stop) => tally.stopped(input.kind(), stop),
+            })?;
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    /// Runs all of `inputs` through a pipeline with its threads.
+    fn run_piped(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        tally: &mut Tally,
+    ) -> Result<Executed, Stop> {
+        let options = pipeline::Options::new(&Settings::default(), threads::available());
+        let builder = Builder::new(self.take()?, options);
+        let builder = builder.log(self.log.take().ok_or(LOG_FAILED)?);
+        let pipeline = builder.start(Arc::new(SystemClock::new()));
+        let (clients, in_flight) = CALLERS;
+        let durability = Durability::Group;
+        let calling = Calling { clients, in_flight, durability, sequences: Vec::new(), acks: None };
+        let mut clients = Clients::new(&pipeline, calling, clock);
+        let (process, own) = (clock.process_cpu(), clock.thread_cpu());
+        let mut answers = Answers::default();
+        let ran = clients.run(inputs, u64::MAX, &mut answers, &mut |_| ());
+        let own = clock.thread_cpu().saturating_sub(own);
+        let engine_cpu = clock.process_cpu().saturating_sub(process).saturating_sub(own);
+        pipeline.shut();
+        clients.finish();
+        self.give_back(pipeline)?;
+        tally.add(&answers.tally);
+        ran.map_err(|_| LOG_FAILED)?;
+        let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
+        Ok(Executed { engine_cpu, work: std::mem::take(&mut database.work) })
+    }
+
+    /// Takes database and log back from a pipeline whose stages have ended or will.
+    fn give_back(&mut self, pipeline: Pipeline<Piped>) -> Result<(), Stop> {
+        let closed = pipeline.close();
+        self.log = closed.log;
+        let Some(database) = closed.executor.filter(|_| closed.poison.is_none()) else {
+            return Err(LOG_FAILED);
+        };
+        self.state = State::Ready(database);
+        Ok(())
+    }
+}
+
+/// A pipeline whose stages are stepped one after the other.
+struct Stepped {
+    pipeline: Pipeline<Piped>,
+    stages: Vec<Box<dyn Stage>>,
+    caller: Caller<Request, Answered>,
+}
+
+impl Stepped {
+    fn start(database: Piped, log: Box<dyn GroupLog>) -> Self {
+        let mut options = pipeline::Options::new(&Settings::default(), 1);
+        options.group.seal_ns_max = u64::MAX; // what happens must not depend on the time
+        let builder = Builder::new(database, options).log(log);
+        let (pipeline, stages) = builder.assemble(Arc::new(SystemClock::new()));
+        let caller = pipeline.caller(GROUP);
+        Self { pipeline, stages, caller }
+    }
+
+    /// Steps a stage until it has nothing to do.
+    fn step(&mut self, kind: StageKind) {
+        for stage in self.stages.iter_mut().filter(|stage| stage.kind() == kind) {
+            while stage.step(0) == Step::Progress {}
+        }
+    }
+
+    /// Runs a group; `only` this stage is counted, or all of them.
+    fn run(
+        &mut self,
+        inputs: &[Input],
+        meter: &Meter,
+        only: Option<StageKind>,
+    ) -> Result<(), String> {
+        let request = |&input: &Input| Request::Run { input, number: None };
+        let calls = inputs.iter().zip(0..);
+        let mut calls: Vec<_> = calls
+            .map(|(input, tag)| self.caller.prepare(request(input), tag, Durability::Group))
+            .collect();
+        self.caller.try_submit_many(&mut calls).map_err(|refusal| refusal.to_string())?;
+        let kind = kind_of(&inputs[0]);
+        if only.is_none() {
+            meter.transaction_begin(kind);
+        }
+        for stage in STAGES {
+            if only == Some(stage) {
+                meter.transaction_begin(kind);
+            }
+            self.step(stage);
+            if only == Some(stage) {
+                meter.transaction_end();
+            }
+        }
+        if only.is_none() {
+            meter.transaction_end();
+        }
+        let mut replies = Vec::new();
+        self.caller.take(&mut replies);
+        self.step(StageKind::Room);
+        if replies.len() != inputs.len() {
+            return Err(format!("{} of {} calls were answered", replies.len(), inputs.len()));
+        }
+        Ok(())
+    }
+
+    /// Ends all stages.
+    fn end(self) -> Pipeline<Piped> {
+        let Self { pipeline, mut stages, .. } = self;
+        pipeline.shut();
+        while !stages.is_empty() {
+            let step = |mut stage: Box<dyn Stage>| match stage.step(0) {
+                Step::Ended => {
+                    stage.retire();
+                    None
+                }
+                Step::Progress | Step::IdleUntil(_) => Some(stage),
+            };
+            stages = stages.into_iter().filter_map(step).collect();
+        }
+        pipeline
+    }
+}
+
+/// Groups of the transactions of one kind.
+fn groups_of(group: &Group) -> Vec<Vec<Input>> {
+    let of_kind = group.inputs.iter().filter(|input| kind_of(input) == group.kind);
+    let inputs: Vec<Input> = of_kind.copied().collect();
+    inputs.chunks_exact(GROUP).map(<[Input]>::to_vec).collect()
+}
+
+/// Counting.
+impl Durable {
+    /// Runs what is counted of `group`.
+    fn count_groups(&mut self, group: &Group) -> Result<(), CounterError> {
+        let damaged =
+            |what: &dyn std::fmt::Display| CounterError::Damaged(format!("{}: {what}", group.name));
+        self.meter.only(Some(group.kind));
+        for inputs in groups_of(group) {
+            self.meter.transaction_begin(group.kind);
+            let ran = self.run_group(&inputs, |_, outcome| black_box(outcome).map(|_| ()));
+            self.meter.transaction_end();
+            ran.and_then(|()| self.make_room()).map_err(|stop| damaged(&stop))?;
+        }
+        Ok(())
+    }
+
+    /// Counts with `told` after each group of what is counted: of all transactions of a kind, and
+    /// in a pipeline of each stage besides.
+    fn count_with(
+        &mut self,
+        inputs: &CountInputs,
+        by_stage: bool,
+        mut told: impl FnMut(&Meter, &str) -> Result<(), CounterError>,
+    ) -> Result<(), CounterError> {
+        let damaged = |what: &dyn std::fmt::Display| CounterError::Damaged(what.to_string());
+        if self.part != Part::Pipeline {
+            for group in &inputs.groups {
+                self.count_groups(group)?;
+                told(&self.meter, &group.name)?;
+            }
+            return Ok(());
+        }
+        let database = self.take().map_err(|stop| damaged(&stop))?;
+        let log = self.log.take().ok_or_else(|| damaged(&LOG_FAILED))?;
+        let mut stepped = Stepped::start(database, log);
+        stepped.step(StageKind::Room);
+        for group in &inputs.groups {
+            self.meter.only(Some(group.kind));
+            let stages = STAGES.into_iter().map(Some).filter(|_| by_stage);
+            for only in std::iter::once(None).chain(stages) {
+                for inputs in groups_of(group) {
+                    stepped.run(&inputs, &self.meter, only).map_err(|what| damaged(&what))?;
+                }
+                let stage = only.map_or_else(String::new, |stage| format!(".{stage}"));
+                told(&self.meter, &format!("{}{stage}", group.name))?;
+            }
+        }
+        let pipeline = stepped.end();
+        self.give_back(pipeline).map_err(|stop| damaged(&stop))
+    }
+
+    fn run_uncounted(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+        let ran = self.run_groups(&inputs.uncounted, &mut Tally::default());
+        ran.map_err(|stop| CounterError::Damaged(stop.to_string()))
+    }
+
+    /// Makes the transactions of a database that was loaded.
+    fn make_ready(&mut self, mix: Mix) -> Result<(), SchemaError> {
+        match std::mem::replace(&mut self.state, State::Away) {
+            State::Empty(store) => self.state = State::Ready(Database::new(store, mix, None)?),
+            other => self.state = other,
+        }
+        Ok(())
+    }
+}
+
+impl Instance for Durable {
+    fn load(
+        &mut self,
+        scale: Scale,
+        threads: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), TpccError> {
+        let mut passed_over = LogBuffer::new();
+        loader::load_parts(self.store(), scale, threads, |store, done, of| {
+            store.take_log(&mut passed_over);
+            passed_over.clear();
+            progress(done, of);
+            Ok(())
+        })?;
+        Ok(self.make_ready(scale.mix)?)
+    }
+
+    fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+        crate::restore::restore_tpcc(&mut Erased::new(self.store()), rows)?;
+        let mut passed_over = LogBuffer::new();
+        self.store().take_log(&mut passed_over);
+        Ok(self.make_ready(Mix::Standard)?)
+    }
+
+    fn bind(&mut self, mix: Mix) -> Result<(), TpccError> {
+        Ok(self.make_ready(mix)?)
+    }
+
+    fn read_all(&mut self) -> Result<(), Failure> {
+        Ok(()) // it never was anywhere else
+    }
+
+    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
+        let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
+        database.reserve(NewRows::of(inputs)).map(|_| ())
+    }
+
+    fn open_sessions(&mut self, threads: usize) -> Result<(), Failure> {
+        match threads {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::usage("the profile has one session: use --threads 1")),
+        }
+    }
+
+    fn set_retries_max(&mut self, _: u64) {} // no transaction gives way to another
+
+    fn set_locate_ahead(&mut self, _: usize) {} // no rung of a ladder looks ahead
+
+    fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+        self.run_groups(inputs, tally)
+    }
+
+    fn run_on_all(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        tally: &mut Tally,
+    ) -> Result<Executed, Stop> {
+        if self.part == Part::Pipeline {
+            return self.run_piped(inputs, clock, tally);
+        }
+        let cpu = clock.thread_cpu();
+        self.run_groups(inputs, tally)?;
+        let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
+        Ok(Executed { engine_cpu, work: crate::work::WorkDone::take() })
+    }
+
+    fn run_timed(
+        &mut self,
+        inputs: &[Input],
+        clock: &dyn Clock,
+        ends: &mut [u64],
+    ) -> Result<(), Stop> {
+        // An answer leaves when its group is durable.
+        for (inputs, ends) in inputs.chunks(GROUP).zip(ends.chunks_mut(GROUP)) {
+            self.run_groups(inputs, &mut Tally::default())?;
+            ends.fill(clock.now_ns());
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+        self.run_uncounted(inputs)?;
+        self.meter.count()?;
+        self.count_with(inputs, true, |meter, name| {
+            meter.dump(name);
+            Ok(())
+        })?;
+        self.meter.stop();
+        Ok(())
+    }
+
+    fn count_natively(
+        &mut self,
+        native: Native,
+        inputs: &CountInputs,
+        _: bool,
+    ) -> Result<Vec<NativeCount>, CounterError> {
+        self.run_uncounted(inputs)?;
+        self.meter.time(native, false)?;
+        let mut counts = Vec::new();
+        self.count_with(inputs, false, |meter, _| {
+            counts.push(meter.take()?);
+            Ok(())
+        })?;
+        self.meter.stop();
+        Ok(counts)
+    }
+
+    fn verify(&mut self) -> Result<Verification, TpccError> {
+        verify_in_memory(self.store())
+    }
+
+    fn state_hash(&mut self) -> Result<StateHash, TpccError> {
+        Ok(dump::state_hash(&mut Erased::new(self.store()))?)
+    }
+
+    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
+        dump::dump(&mut Erased::new(self.store()), open)
+    }
+
+    fn tamper(&mut self, check: &str) -> Result<(), TpccError> {
+        tamper(&mut Erased::new(self.store()), check)
+    }
+
+    fn usage(&mut self) -> Usage {
+        Store::usage(self.store())
+    }
+
+    fn log_usage(&self) -> Option<LogUsage> {
+        self.part.is_durable().then_some(self.usage)
+    }
+
+    fn save(self: Box<Self>) -> Result<(), Failure> {
+        Err(Failure::usage("a rung of the ladder is not kept: use run --data"))
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        (self.log, self.room) = (None, None);
+        if self.part.is_durable() {
+            // What cannot be removed goes with the directory it is in.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
