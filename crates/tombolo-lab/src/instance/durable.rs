@@ -60,8 +60,8 @@ type Piped = Database<MemoryLogged>;
 /// The database, wherever it is.
 enum State {
     /// Without tables.
-    Empty(Logged),
-    Ready(Piped),
+    Empty(Box<Logged>),
+    Ready(Box<Piped>),
     /// A pipeline has it, or has lost it.
     Away,
 }
@@ -101,7 +101,7 @@ impl Durable {
         let room = log.as_mut().and_then(|log| log.room_maker());
         Ok(Self {
             meter: Meter::default(),
-            state: State::Empty(Logged::new(limits)),
+            state: State::Empty(Box::new(Logged::new(limits))),
             part,
             records: LogBuffer::new(),
             log,
@@ -122,7 +122,7 @@ impl Durable {
     /// Takes the database for a pipeline.
     fn take(&mut self) -> Result<Piped, Stop> {
         match std::mem::replace(&mut self.state, State::Away) {
-            State::Ready(database) => Ok(database),
+            State::Ready(database) => Ok(*database),
             other => {
                 self.state = other;
                 Err(NOT_LOADED)
@@ -214,7 +214,7 @@ impl Durable {
         let Some(database) = closed.executor.filter(|_| closed.poison.is_none()) else {
             return Err(LOG_FAILED);
         };
-        self.state = State::Ready(database);
+        self.state = State::Ready(Box::new(database));
         Ok(())
     }
 }
@@ -365,7 +365,9 @@ impl Durable {
     /// Makes the transactions of a database that was loaded.
     fn make_ready(&mut self, mix: Mix) -> Result<(), SchemaError> {
         match std::mem::replace(&mut self.state, State::Away) {
-            State::Empty(store) => self.state = State::Ready(Database::new(store, mix, None)?),
+            State::Empty(store) => {
+                self.state = State::Ready(Box::new(Database::new(*store, mix, None)?));
+            }
             other => self.state = other,
         }
         Ok(())
