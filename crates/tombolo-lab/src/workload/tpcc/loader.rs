@@ -135,10 +135,10 @@ pub fn load<S: Store>(
 /// The same; `after_part` gets the store after each part that was stored.
 ///
 /// # Errors
-/// As [`load`], or what `after_part` failed with.
+/// As [`load()`], or what `after_part` failed with.
 ///
 /// # Panics
-/// As [`load`].
+/// As [`load()`].
 pub fn load_parts<S: Store>(
     store: &mut S,
     scale: Scale,
