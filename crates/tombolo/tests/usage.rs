@@ -11,7 +11,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: use run, check, inspect, recover, settings, compare, demo, dissect, \
+        "there is no command serve: did you mean recover? use run, check, inspect, recover, settings, compare, demo, dissect, \
          paper, report",
     );
     refused("rum tpcc", 2, "did you mean run?");
