@@ -228,15 +228,17 @@ impl IntegerTree {
     /// Looks up those of `keys` whose bits are set in `missing`.
     #[inline(never)]
     fn get_missing(&self, keys: &[u64], found: &mut [u32], missing: u32) {
-        let places = (0..keys.len()).filter(|place| missing & (1 << place) != 0);
-        let (mut missing_keys, mut values) = ([0; LOCK_STEP], [ABSENT; LOCK_STEP]);
-        let mut count = 0;
-        for place in places.clone() {
-            missing_keys[count] = keys[place];
+        let (mut places, mut missing_keys) = ([0; LOCK_STEP], [0; LOCK_STEP]);
+        let (mut count, mut left) = (0, missing);
+        while left != 0 && count < LOCK_STEP {
+            let place = left.trailing_zeros() as usize;
+            (places[count], missing_keys[count]) = (place, keys[place]);
             count += 1;
+            left &= left - 1;
         }
+        let mut values = [ABSENT; LOCK_STEP];
         self.get_group(&missing_keys[..count], &mut values[..count]);
-        for (place, value) in places.zip(values) {
+        for (&place, &value) in places[..count].iter().zip(&values) {
             found[place] = value;
         }
     }
