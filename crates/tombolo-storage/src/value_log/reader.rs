@@ -149,13 +149,14 @@ impl SegmentReader {
         self.group(FIRST_GROUP_OFFSET)
     }
 
-    /// Whether the segment begins with a group of its present use, intact or not.
+    /// The number of the group of its present use that the segment begins with, intact or not.
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn begins_with_group(&mut self) -> Result<bool, DiskError> {
+    pub(super) fn begins_with(&mut self) -> Result<Option<GroupNumber>, DiskError> {
         let group = Group::decode(self.bytes(FIRST_GROUP_OFFSET, HEADER_BYTES)?);
-        Ok(group.is_some_and(|group| group.sequence == self.header.sequence))
+        let is_here = |group: &Group| group.sequence == self.header.sequence;
+        Ok(group.filter(is_here).map(|group| group.number))
     }
 
     /// Visits all groups in place from `offset` on, whatever lies between them.

@@ -190,10 +190,20 @@ pub(super) struct Walk<'a> {
     pub(super) passed: Vec<Passed>,
     /// Records that go on in the next group, and where their first group lies.
     pending: Option<Pending>,
+    /// The group that the chain ends before, and where it should be. A cut may be before that.
+    broken: Broken,
     /// The newest epoch of any group in place.
     newest_epoch: u32,
     /// The groups so far that no group so far says are durable, in their order.
     doubtful: VecDeque<Doubtful>,
+}
+
+/// Where the chain ends.
+#[derive(Clone, Copy, Default)]
+struct Broken {
+    number: GroupNumber,
+    segment: usize,
+    at: u64,
 }
 
 /// A group that was replayed and may be in the system's memory only: after a failed sync a system
@@ -287,6 +297,7 @@ impl<'a> Walk<'a> {
             transactions: 0,
             passed: Vec::new(),
             pending: None,
+            broken: Broken::default(),
             newest_epoch: 0,
             doubtful: VecDeque::new(),
         }
@@ -301,6 +312,7 @@ impl<'a> Walk<'a> {
                 break;
             }
         }
+        self.broken = self.find_broken()?;
         if let Some(pending) = self.pending.take() {
             // A run is there as a whole or not at all.
             self.segment = pending.segment;
@@ -403,6 +415,18 @@ impl<'a> Walk<'a> {
         Ok(false)
     }
 
+    /// Where the chain's next group should be: where a later segment begins with what is left of
+    /// it, else behind the last one.
+    fn find_broken(&mut self) -> Result<Broken, LogFailure> {
+        let number = self.chain.number;
+        for position in self.segment + 1..self.segments.len() {
+            if self.segments[position].begins_with()? == Some(number) {
+                return Ok(Broken { number, segment: position, at: FIRST_GROUP_OFFSET });
+            }
+        }
+        Ok(Broken { number, segment: self.segment, at: self.at })
+    }
+
     /// Lets the replay come to its end.
     pub(super) fn complete(&mut self) -> Result<(), LogFailure> {
         let done = self.replay.complete();
@@ -423,6 +447,7 @@ impl<'a> Walk<'a> {
             return damage.or(late).map_or(Ok(None), Err);
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
+        let torn_here = reader.torn_bytes(offset, self.chain.epoch)?;
         let what = match &behind.vouching {
             _ if plant::is(Plant::DamageTakenForTail) => None,
             Some((file, group)) => Some(format!(
@@ -436,16 +461,17 @@ impl<'a> Walk<'a> {
             )),
             None => None,
         };
+        let Broken { number, segment, at } = self.broken;
         let here = what.map(|what| {
-            let file = file.clone();
-            LogFailure::Damaged { file, offset, group: missing, what }
+            let file = self.segments[segment].name().to_owned();
+            LogFailure::Damaged { file, offset: at, group: number, what }
         });
         if let Some(here) = &here
             && (!self.options.accept_loss || is_late)
         {
             return Err(here.clone());
         }
-        let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
+        let torn_bytes = behind.bytes.max(torn_here);
         let damage = here.or(damage);
         if torn_bytes == 0 && damage.is_none() {
             return Ok(None);
@@ -546,7 +572,9 @@ fn open_segments(
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }
             None => {
-                if position > start && reader.begins_with_group()? && !plant::is(Plant::CutNotWiped)
+                if position > start
+                    && reader.begins_with()?.is_some()
+                    && !plant::is(Plant::CutNotWiped)
                 {
                     let first_end = FIRST_GROUP_OFFSET + reader.header.block_bytes;
                     segment.wipe(FIRST_GROUP_OFFSET, first_end)?;
