@@ -429,8 +429,7 @@ impl<'a> Walk<'a> {
 
     /// Lets the replay come to its end.
     pub(super) fn complete(&mut self) -> Result<(), LogFailure> {
-        let done = self.replay.complete();
-        done.map_err(|(group, what)| LogFailure::Replay { group, what })
+        self.replay.complete().map_err(|(group, what)| LogFailure::Replay { group, what })
     }
 
     /// Says why the chain ends where it does: `None` if there is nothing behind it. `damage` is what
@@ -447,7 +446,7 @@ impl<'a> Walk<'a> {
             return damage.or(late).map_or(Ok(None), Err);
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
-        let torn_here = reader.torn_bytes(offset, self.chain.epoch)?;
+        let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
         let what = match &behind.vouching {
             _ if plant::is(Plant::DamageTakenForTail) => None,
             Some((file, group)) => Some(format!(
@@ -471,7 +470,6 @@ impl<'a> Walk<'a> {
         {
             return Err(here.clone());
         }
-        let torn_bytes = behind.bytes.max(torn_here);
         let damage = here.or(damage);
         if torn_bytes == 0 && damage.is_none() {
             return Ok(None);
