@@ -11,8 +11,8 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: did you mean recover? use run, check, inspect, recover, settings, compare, demo, dissect, \
-         paper, report",
+        "there is no command serve: did you mean recover? use run, check, inspect, recover, settings, compare, \
+         demo, dissect, paper, report",
     );
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
