@@ -11,11 +11,11 @@
 //!
 //! [`Metered::store`]: crate::metered::Metered
 
-mod durable;
 mod erased;
 mod key;
 mod open;
 mod part;
+mod product;
 mod session;
 mod tpcc;
 mod verify;
@@ -41,13 +41,13 @@ use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 
-pub use durable::GROUP;
 pub use erased::{DynamicStore, Erased, ErasedPin};
 pub use open::{
-    NoDatabase, Options, can_be_saved, create, create_durable, has_pages, open, open_saved,
+    NoDatabase, Options, can_be_saved, create, create_product, has_pages, open, open_saved,
     runs_all_natively,
 };
 pub use part::Part;
+pub use product::GROUP;
 pub use verify::{Finding, Verification, verify_in_memory};
 
 /// Where a table's dump goes.

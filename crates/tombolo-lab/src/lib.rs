@@ -24,6 +24,7 @@ pub mod inspect;
 pub mod instance;
 pub mod metered;
 mod overlay;
+mod pass_through;
 pub mod progress;
 pub mod recover;
 pub mod report;

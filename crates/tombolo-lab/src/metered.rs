@@ -9,15 +9,13 @@
 //! field, which every probe relies on; nothing else happens between a probe and the call it
 //! announces.
 
-use std::ops::ControlFlow;
-
-use tombolo_storage::error::{Result, SchemaError};
-use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::error::Result;
+use tombolo_storage::key::IndexType;
 use tombolo_storage::row::{Fields, Row, RowId, RowMut};
-use tombolo_storage::schema::{Schema, TableDef};
-use tombolo_storage::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+use tombolo_storage::store::{Index, Store, Table, TableType};
 
 use crate::counters::meter::{Meter, call};
+use crate::pass_through::pass_through;
 
 /// A store with probes around its calls.
 #[repr(C)]
@@ -37,19 +35,9 @@ impl<S: Store> Metered<S> {
 }
 
 impl<S: Store> Store for Metered<S> {
-    type Pin<'a>
-        = S::Pin<'a>
-    where
-        Self: 'a;
-
-    const UNDO: bool = S::UNDO;
-
-    fn schema(&self) -> &Schema {
-        self.store.schema()
-    }
-
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
-        self.store.create_table(table)
+    pass_through! {
+        schema create_table phase begin_writes abort scan rows delete remove poison check usage
+        fail
     }
 
     #[inline(always)]
@@ -61,26 +49,11 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
-    fn phase(&self) -> Phase {
-        self.store.phase()
-    }
-
-    #[inline(always)]
-    fn begin_writes(&mut self) {
-        self.store.begin_writes();
-    }
-
-    #[inline(always)]
     fn commit(&mut self) -> Result<()> {
         self.meter.enter(call::Commit);
         let result = self.store.commit();
         self.meter.exit(call::Commit);
         result
-    }
-
-    #[inline(always)]
-    fn abort(&mut self) -> Result<()> {
-        self.store.abort()
     }
 
     #[inline(always)]
@@ -127,26 +100,6 @@ impl<S: Store> Store for Metered<S> {
         let result = self.store.lookup_many_for_update(index, keys, found);
         self.meter.exit(call::Lookup);
         result
-    }
-
-    #[inline(always)]
-    fn scan<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        range: Range<I::Key<'_>>,
-        order: Order,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.store.scan(index, range, order, visit)
-    }
-
-    #[inline(always)]
-    fn rows<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.store.rows(table, visit)
     }
 
     #[inline(always)]
@@ -232,11 +185,6 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
-    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        self.store.delete(table, row)
-    }
-
-    #[inline(always)]
     fn insert<I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -260,31 +208,5 @@ impl<S: Store> Store for Metered<S> {
         let result = self.store.insert_run(index, keys, rows);
         self.meter.exit(call::Insert);
         result
-    }
-
-    #[inline(always)]
-    fn remove<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        row: RowId,
-    ) -> Result<bool> {
-        self.store.remove(index, key, row)
-    }
-
-    fn poison(&mut self, reason: &'static str) {
-        self.store.poison(reason);
-    }
-
-    fn check(&mut self) -> Vec<Damage> {
-        self.store.check()
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.store.usage()
-    }
-
-    fn fail(&mut self) -> Result<()> {
-        self.store.fail()
     }
 }

@@ -101,7 +101,7 @@ pub fn database(
         return open(plan, &options);
     }
     let mut instance = match &plan.part {
-        Some((part, parent)) => instance::create_durable(*part, &options, fresh(parent))?,
+        Some((part, parent)) => instance::create_product(*part, &options, fresh(parent))?,
         None => instance::create(&plan.profile, &options)?,
     };
     progress.begin(&format!("loading {} warehouses", plan.warehouses));

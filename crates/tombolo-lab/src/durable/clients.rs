@@ -18,11 +18,12 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
-use super::executor::{Answered, CallNumber, Database, NewRows, Request};
+use super::executor::{Answered, CallNumber, Database, Request};
 use crate::drive::{Tally, stopped};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::workload::tpcc::input::{Input, Kind};
+use crate::workload::tpcc::new_rows::NewRows;
 
 /// Calls under way where only the rows matter.
 const BULK: usize = 4_096;

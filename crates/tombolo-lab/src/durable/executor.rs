@@ -19,6 +19,7 @@ use super::sequences::{self, Numbered, Sequences};
 use crate::work::WorkDone;
 use crate::workload::tpcc::DISTRICTS;
 use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::tpcc::new_rows::NewRows;
 use crate::workload::tpcc::schema::{
     Customer, District, History, NewOrder, OrderLine, Orders, Stock, Warehouse,
 };
@@ -36,42 +37,6 @@ pub(crate) struct CallNumber {
     pub(crate) client: u32,
     /// The number of its call, from 1.
     pub(crate) sequence: u64,
-}
-
-/// Rows that transactions to come will add.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NewRows {
-    orders: usize,
-    lines: usize,
-    payments: usize,
-}
-
-impl NewRows {
-    /// Those of `inputs`.
-    pub(crate) fn of(inputs: &[Input]) -> Self {
-        let mut rows = Self::default();
-        for input in inputs {
-            match input {
-                Input::NewOrder(order) => {
-                    rows.orders += 1;
-                    rows.lines += order.lines().len();
-                }
-                Input::Payment(_) => rows.payments += 1,
-                _ => {}
-            }
-        }
-        rows
-    }
-
-    /// How many there are of which table.
-    pub(crate) fn by_table(self) -> [(&'static str, usize); 4] {
-        [
-            (Orders::NAME, self.orders),
-            (NewOrder::NAME, self.orders),
-            (OrderLine::NAME, self.lines),
-            (History::NAME, self.payments),
-        ]
-    }
 }
 
 /// What is asked of a database.

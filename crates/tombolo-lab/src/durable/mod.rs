@@ -23,7 +23,7 @@ mod survey;
 
 pub(crate) use acks::Acks;
 pub(crate) use clients::{Answers, Calling, Clients};
-pub(crate) use executor::{Answered, Database, NewRows, Request};
+pub(crate) use executor::{Answered, Database, Request};
 pub(crate) use load::load;
 pub(crate) use raw_flush::measure as measure_raw_flush;
 pub(crate) use sequences::Sequences;

@@ -4,18 +4,14 @@
 //! harness that knows which calls were answered can tell whether any of them is lost. The table is
 //! there in databases that were run with `--acks` once. Not here: who was told (`acks.rs`).
 
-use std::ops::ControlFlow;
-
 use tombolo_storage::error::{Error, Result, SchemaError};
-use tombolo_storage::key::{IndexType, Range};
-use tombolo_storage::row::{Fields, Row, RowId, RowMut};
+use tombolo_storage::row::{Fields, RowId, RowMut};
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
-use tombolo_storage::store::{
-    Damage, Index, Order, Phase, Store, Table, TableType, Usage, resolve_index, resolve_table,
-};
+use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
 use tombolo_storage::{index, table};
 
 use super::executor::{CallNumber, updated};
+use crate::pass_through::pass_through;
 use crate::workload::tpcc::error::TpccError;
 
 table! {
@@ -108,27 +104,11 @@ impl<'s, S: Store> Numbered<'s, S> {
 }
 
 impl<S: Store> Store for Numbered<'_, S> {
-    type Pin<'a>
-        = S::Pin<'a>
-    where
-        Self: 'a;
-
-    const UNDO: bool = S::UNDO;
-
-    fn schema(&self) -> &Schema {
-        self.store.schema()
-    }
-    fn create_table(&mut self, table: TableDef) -> std::result::Result<(), SchemaError> {
-        self.store.create_table(table)
-    }
-    fn begin(&mut self) -> Result<()> {
-        self.store.begin()
-    }
-    fn phase(&self) -> Phase {
-        self.store.phase()
-    }
-    fn begin_writes(&mut self) {
-        self.store.begin_writes();
+    pass_through! {
+        schema create_table begin phase begin_writes abort lookup lookup_many lookup_for_update
+        lookup_many_for_update scan rows prefetch_lookup prefetch_insert prefetch
+        prefetch_found pin update set_variable create delete insert insert_run remove poison
+        check usage fail
     }
 
     /// The call's number is the last that its transaction writes.
@@ -143,136 +123,5 @@ impl<S: Store> Store for Numbered<'_, S> {
         let set = |row: &mut RowMut<'_, ClientSeq>| row.set(ClientSeq::SEQ, sequence as i64);
         self.store.update(&self.sequences.table, row, ClientSeq::CALLED, set)?;
         self.store.commit()
-    }
-
-    fn abort(&mut self) -> Result<()> {
-        self.store.abort()
-    }
-    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
-        self.store.lookup(index, key)
-    }
-    fn lookup_many<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        found: &mut [Option<RowId>],
-    ) -> Result<()> {
-        self.store.lookup_many(index, keys, found)
-    }
-    fn lookup_for_update<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-    ) -> Result<Option<RowId>> {
-        self.store.lookup_for_update(index, key)
-    }
-    fn lookup_many_for_update<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        found: &mut [Option<RowId>],
-    ) -> Result<()> {
-        self.store.lookup_many_for_update(index, keys, found)
-    }
-    fn scan<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        range: Range<I::Key<'_>>,
-        order: Order,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.store.scan(index, range, order, visit)
-    }
-    fn rows<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.store.rows(table, visit)
-    }
-    fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
-        self.store.prefetch_lookup(index, key);
-    }
-    fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
-        self.store.prefetch_insert(index, key);
-    }
-    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
-        self.store.prefetch(table, row, fields);
-    }
-    fn prefetch_found<I: IndexType, R: TableType>(
-        &self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        table: &Table<R>,
-        fields: Fields<R>,
-    ) {
-        self.store.prefetch_found(index, key, table, fields);
-    }
-    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>> {
-        self.store.pin(table, row)
-    }
-    fn update<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        row: RowId,
-        fields: Fields<R>,
-        change: impl FnOnce(&mut RowMut<'_, R>),
-    ) -> Result<()> {
-        self.store.update(table, row, fields, change)
-    }
-    fn set_variable<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        row: RowId,
-        offset: usize,
-        value: &[u8],
-    ) -> Result<()> {
-        self.store.set_variable(table, row, offset, value)
-    }
-    fn create<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        fill: impl FnOnce(&mut RowMut<'_, R>),
-    ) -> Result<RowId> {
-        self.store.create(table, fill)
-    }
-    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        self.store.delete(table, row)
-    }
-    fn insert<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        row: RowId,
-    ) -> Result<()> {
-        self.store.insert(index, key, row)
-    }
-    fn insert_run<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        rows: &[RowId],
-    ) -> Result<()> {
-        self.store.insert_run(index, keys, rows)
-    }
-    fn remove<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        row: RowId,
-    ) -> Result<bool> {
-        self.store.remove(index, key, row)
-    }
-    fn poison(&mut self, reason: &'static str) {
-        self.store.poison(reason);
-    }
-    fn check(&mut self) -> Vec<Damage> {
-        self.store.check()
-    }
-    fn usage(&mut self) -> Usage {
-        self.store.usage()
-    }
-    fn fail(&mut self) -> Result<()> {
-        self.store.fail()
     }
 }

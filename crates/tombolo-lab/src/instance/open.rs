@@ -18,8 +18,8 @@ use tombolo_storage::profile::{MemoryProfile, PROFILES, PagedProfile, Switches};
 use tombolo_storage::{for_each_memory_profile, for_each_paged_profile};
 
 use super::Instance;
-use super::durable::Durable;
 use super::part::Part;
+use super::product::Product;
 use super::tpcc::{Kind, Tpcc};
 use super::verify::StoreChecks;
 use crate::failure::Failure;
@@ -225,12 +225,12 @@ pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Fai
 ///
 /// # Errors
 /// When it cannot be made.
-pub fn create_durable(
+pub fn create_product(
     part: Part,
     options: &Options,
     directory: PathBuf,
 ) -> Result<Box<dyn Instance>, Failure> {
-    Ok(Box::new(Durable::create(part, options.limits, directory)?))
+    Ok(Box::new(Product::create(part, options.limits, directory)?))
 }
 
 /// A database that was saved, of a profile that lays data out in the same way as the one called

@@ -1,6 +1,6 @@
 //! What a durable database has besides its store: the upper rungs of the product's ladder, by name.
 //!
-//! Each has all before it. Not here: what they do (`durable.rs`).
+//! Each has all before it. Not here: what they do (`product.rs`).
 
 use std::fmt;
 

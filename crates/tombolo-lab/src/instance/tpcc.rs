@@ -13,7 +13,6 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage};
 
 use super::erased::{Erased, Handles};
@@ -31,7 +30,7 @@ use crate::restore::{RestoreError, Rows};
 use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::{self, Scale};
-use crate::workload::tpcc::schema;
+use crate::workload::tpcc::new_rows::NewRows;
 use crate::workload::tpcc::tamper::tamper;
 use crate::workload::tpcc::transactions::{Answer, Transactions};
 
@@ -251,24 +250,8 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
     }
 
     fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
-        let (mut orders, mut lines, mut payments) = (0, 0, 0);
-        for input in inputs {
-            match input {
-                Input::NewOrder(order) => {
-                    orders += 1;
-                    lines += order.lines().len();
-                }
-                Input::Payment(_) => payments += 1,
-                _ => {}
-            }
-        }
         let store = &mut self.metered.store;
-        for (table, rows) in [
-            (schema::Orders::NAME, orders),
-            (schema::NewOrder::NAME, orders),
-            (schema::OrderLine::NAME, lines),
-            (schema::History::NAME, payments),
-        ] {
+        for (table, rows) in NewRows::of(inputs).by_table() {
             if let Some(position) = store.schema().table(table) {
                 K::reserve(store, position, rows)?;
             }

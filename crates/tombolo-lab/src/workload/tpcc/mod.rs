@@ -18,6 +18,7 @@ mod handles;
 pub mod input;
 pub mod load;
 pub mod loader;
+pub(crate) mod new_rows;
 pub mod nurand;
 pub mod rows;
 pub mod schema;

@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::error::Result;
 use tombolo_storage::key::{IndexType, Range};
 use tombolo_storage::row::{Fields, Row, RowId, RowMut};
-use tombolo_storage::schema::{Schema, TableDef};
-use tombolo_storage::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+use tombolo_storage::store::{Index, Order, Store, Table, TableType};
+
+use crate::pass_through::pass_through;
 
 /// How often each call was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,39 +43,9 @@ impl<S> Counting<S> {
 }
 
 impl<S: Store> Store for Counting<S> {
-    type Pin<'a>
-        = S::Pin<'a>
-    where
-        Self: 'a;
-
-    const UNDO: bool = S::UNDO;
-
-    fn schema(&self) -> &Schema {
-        self.store.schema()
-    }
-
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
-        self.store.create_table(table)
-    }
-
-    fn begin(&mut self) -> Result<()> {
-        self.store.begin()
-    }
-
-    fn phase(&self) -> Phase {
-        self.store.phase()
-    }
-
-    fn begin_writes(&mut self) {
-        self.store.begin_writes();
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        self.store.commit()
-    }
-
-    fn abort(&mut self) -> Result<()> {
-        self.store.abort()
+    pass_through! {
+        schema create_table begin phase begin_writes commit abort rows set_variable poison
+        check usage
     }
 
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
@@ -122,14 +93,6 @@ impl<S: Store> Store for Counting<S> {
         self.store.scan(index, range, order, visit)
     }
 
-    fn rows<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.store.rows(table, visit)
-    }
-
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, S::Pin<'_>>> {
         self.count(|calls| calls.pins += 1);
         self.store.pin(table, row)
@@ -144,16 +107,6 @@ impl<S: Store> Store for Counting<S> {
     ) -> Result<()> {
         self.count(|calls| calls.updates += 1);
         self.store.update(table, row, fields, change)
-    }
-
-    fn set_variable<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        row: RowId,
-        offset: usize,
-        value: &[u8],
-    ) -> Result<()> {
-        self.store.set_variable(table, row, offset, value)
     }
 
     fn create<R: TableType>(
@@ -198,17 +151,5 @@ impl<S: Store> Store for Counting<S> {
     ) -> Result<bool> {
         self.count(|calls| calls.removes += 1);
         self.store.remove(index, key, row)
-    }
-
-    fn poison(&mut self, reason: &'static str) {
-        self.store.poison(reason);
-    }
-
-    fn check(&mut self) -> Vec<Damage> {
-        self.store.check()
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.store.usage()
     }
 }

@@ -40,12 +40,13 @@ use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::counting::{CountInputs, Group, kind_of};
 use crate::drive::Tally;
 use crate::dump::{self, DumpError, StateHash};
-use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, NewRows, Request};
+use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, Request};
 use crate::failure::Failure;
 use crate::restore::{RestoreError, Rows};
 use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::{self, Scale};
+use crate::workload::tpcc::new_rows::NewRows;
 use crate::workload::tpcc::tamper::tamper;
 
 /// Transactions that are made durable together: as many as a pipeline's batch.
@@ -68,7 +69,7 @@ enum State {
 
 /// TPC-C on profile `memory` with a part of what makes it durable.
 #[repr(C)] // the meter is reached through one register
-pub(super) struct Durable {
+pub(super) struct Product {
     meter: Meter,
     state: State,
     part: Part,
@@ -88,7 +89,7 @@ fn log_failed(_: GroupLogError) -> Stop {
     LOG_FAILED
 }
 
-impl Durable {
+impl Product {
     /// An empty database; its log, where it goes to a disk, is made in `directory`, which is new.
     pub(super) fn create(part: Part, limits: Limits, directory: PathBuf) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
@@ -307,7 +308,7 @@ fn groups_of(group: &Group) -> Vec<Vec<Input>> {
 }
 
 /// Counting.
-impl Durable {
+impl Product {
     /// Runs what is counted of `group`.
     fn count_groups(&mut self, group: &Group) -> Result<(), CounterError> {
         let damaged =
@@ -374,7 +375,7 @@ impl Durable {
     }
 }
 
-impl Instance for Durable {
+impl Instance for Product {
     fn load(
         &mut self,
         scale: Scale,
@@ -512,7 +513,7 @@ impl Instance for Durable {
     }
 }
 
-impl Drop for Durable {
+impl Drop for Product {
     fn drop(&mut self) {
         (self.log, self.room) = (None, None);
         if self.part.is_durable() {
