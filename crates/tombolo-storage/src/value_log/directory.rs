@@ -78,17 +78,17 @@ impl Directory {
         let damaged =
             |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
         match Header::read(&*file)? {
-            Found::Segment(Header { kind, .. }) if kind != settings.kind => {
+            Found::Segment { header: Header { kind, .. }, .. } if kind != settings.kind => {
                 return Err(LogFailure::OtherKind { file: name, found: kind });
             }
-            Found::Segment(header) => {
+            Found::Segment { header, copy } => {
                 let bytes = file.len()?;
                 if bytes < header.segment_bytes {
                     let what = format!("the file ends here instead of at {}", header.segment_bytes);
                     return Ok(Err(damaged(bytes, what)));
                 }
                 let file = open_blocks(disk, number, Open::Read, header, settings.direct)?;
-                self.segments.push(SegmentReader::new(file, number, header));
+                self.segments.push(SegmentReader::new(file, number, header, copy));
             }
             Found::OtherVersion(found) => {
                 return Err(LogFailure::OtherVersion { file: name, found });

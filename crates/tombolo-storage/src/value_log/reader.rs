@@ -8,9 +8,9 @@
 
 use super::aligned::AlignedBuffer;
 use super::group::{Group, HEADER_BYTES, is_intact};
-use super::segment::{FIRST_GROUP_OFFSET, Header};
+use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{BLOCK_BYTES_MAX, GroupNumber};
-use crate::disk::{DiskError, DiskFile};
+use crate::disk::{Disk, DiskError, DiskFile};
 use crate::plant::{self, Plant};
 
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -21,6 +21,8 @@ pub(super) struct SegmentReader {
     file: Box<dyn DiskFile>,
     pub(super) number: u64,
     pub(super) header: Header,
+    /// Which copy of the header that is.
+    copy: usize,
     /// Bytes `start..end` of the file.
     window: AlignedBuffer,
     start: u64,
@@ -69,9 +71,21 @@ impl Chain {
 }
 
 impl SegmentReader {
-    /// Reads `file`, which has this number and header.
-    pub(super) fn new(file: Box<dyn DiskFile>, number: u64, header: Header) -> Self {
-        Self { file, number, header, window: AlignedBuffer::default(), start: 0, end: 0 }
+    /// Reads `file`, which has this number and header, found in `copy`.
+    pub(super) fn new(file: Box<dyn DiskFile>, number: u64, header: Header, copy: usize) -> Self {
+        Self { file, number, header, copy, window: AlignedBuffer::default(), start: 0, end: 0 }
+    }
+
+    /// The segment, to be written to.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn open_for_writing(
+        &self,
+        disk: &dyn Disk,
+        direct: bool,
+    ) -> Result<Segment, DiskError> {
+        Segment::open(disk, self.number, self.header, self.copy, direct)
     }
 
     /// The file's name, for messages.

@@ -553,7 +553,7 @@ fn open_segments(
     let start = end.passed.first().map_or(end.segment, |passed| passed.segment);
     let mut buffer = AlignedBuffer::default();
     for (position, reader) in end.segments.iter_mut().enumerate() {
-        let segment = Segment::open(disk, reader.number, reader.header, settings.direct)?;
+        let segment = reader.open_for_writing(disk, settings.direct)?;
         let passed = end.passed.iter().find(|passed| passed.segment == position);
         for group in end.doubtful.iter().filter(|group| group.segment == position) {
             let bytes = buffer.first(group.bytes);
@@ -565,7 +565,7 @@ fn open_segments(
         }
         let is_current = position == end.segment;
         match passed {
-            _ if is_current && !reader.ends_at(end.at) => current = Some(segment),
+            _ if is_current && !reader.ends_at(end.at) => current = Some(segment.confirmed()?),
             Some(&Passed { last, runs_on, .. }) => {
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }

@@ -21,7 +21,8 @@
 //! | 48 | 4 | uses: 1 for a new file, whose unwritten blocks are zero |
 //!
 //! One copy is written and synced, then the other, so one is always intact; of two the greater
-//! sequence number counts. A file whose second copy is blank and whose first is not intact was never
+//! sequence number counts. The first to be written over is the one that does not count: it may be
+//! damaged, by a crash in this very place. A file whose second copy is blank and whose first is not intact was never
 //! finished: no group can be in it.
 //!
 //! Not here: when segments are made (`space.rs`), what is in them.
@@ -81,7 +82,11 @@ pub(super) struct Header {
 /// What was found in a file of a segment's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    Segment(Header),
+    Segment {
+        header: Header,
+        /// Which copy said so.
+        copy: usize,
+    },
     OtherVersion(u32),
     /// Never finished.
     Unfinished,
@@ -142,8 +147,11 @@ impl Header {
         file.read_at(bytes, 0)?;
         let (first, second) = bytes.split_at(COPY_BYTES);
         Ok(match (Self::decode(first), Self::decode(second)) {
-            (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => Found::Segment(b),
-            (Copy::Intact(header), _) | (_, Copy::Intact(header)) => Found::Segment(header),
+            (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => {
+                Found::Segment { header: b, copy: 1 }
+            }
+            (Copy::Intact(header), _) => Found::Segment { header, copy: 0 },
+            (_, Copy::Intact(header)) => Found::Segment { header, copy: 1 },
             (Copy::OtherVersion(version), _) | (_, Copy::OtherVersion(version)) => {
                 Found::OtherVersion(version)
             }
@@ -164,6 +172,11 @@ impl Header {
 pub(super) struct Segment {
     pub(super) file: Box<dyn DiskFile>,
     pub(super) header: Header,
+    /// The copy of the header that is written over last.
+    copy: usize,
+    /// Whether that copy is on the device for certain: what a process left that ended may be in
+    /// the system's memory only, and a sync that failed is not made up for by another one.
+    is_certain: bool,
 }
 
 fn open(
@@ -193,7 +206,7 @@ pub(super) fn open_blocks(
 }
 
 impl Segment {
-    /// Opens a segment that was read before.
+    /// Opens a segment whose header was read before, from `copy`.
     ///
     /// # Errors
     /// When the disk fails.
@@ -201,9 +214,11 @@ impl Segment {
         disk: &dyn Disk,
         number: u64,
         header: Header,
+        copy: usize,
         direct: bool,
     ) -> Result<Self, DiskError> {
-        Ok(Self { file: open_blocks(disk, number, Open::Write, header, direct)?, header })
+        let file = open_blocks(disk, number, Open::Write, header, direct)?;
+        Ok(Self { file, header, copy, is_certain: false })
     }
 
     /// Makes a segment that is ready for groups.
@@ -222,7 +237,7 @@ impl Segment {
         let segment_bytes = settings.segment_bytes.next_multiple_of(block_bytes);
         let LogSettings { kind, salt, .. } = *settings;
         let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses: 1 };
-        let mut segment = Self { file, header };
+        let mut segment = Self { file, header, copy: 1, is_certain: false };
         let made = segment.fill().and_then(|()| segment.write_header()).and_then(|()| {
             if plant::is(Plant::DroppedDirectoryFsync) { Ok(()) } else { disk.sync_dir() }
         });
@@ -248,6 +263,7 @@ impl Segment {
     /// When the disk fails.
     pub(super) fn renew(&mut self, sequence: u64) -> Result<(), DiskError> {
         assert!(sequence > self.header.sequence);
+        self.confirm()?;
         self.header.sequence = sequence;
         self.header.uses = self.header.uses.saturating_add(1);
         self.write_header()
@@ -268,15 +284,37 @@ impl Segment {
         self.file.sync()
     }
 
-    fn write_header(&mut self) -> Result<(), DiskError> {
-        let mut buffer = AlignedBuffer::default();
-        let copy = buffer.zeroed(COPY_BYTES);
-        self.header.encode(copy);
-        for offset in [0, COPY_BYTES as u64] {
-            self.file.write_at(copy, offset)?;
-            self.file.sync()?;
+    /// Makes certain that the header is on the device. The same bytes in the same place: whatever
+    /// a crash leaves of them, one copy is intact.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn confirmed(mut self) -> Result<Self, DiskError> {
+        self.confirm()?;
+        Ok(self)
+    }
+
+    fn confirm(&mut self) -> Result<(), DiskError> {
+        if !self.is_certain {
+            self.write_copy(self.copy)?;
+            self.is_certain = true;
         }
         Ok(())
+    }
+
+    fn write_header(&mut self) -> Result<(), DiskError> {
+        self.write_copy(1 - self.copy)?;
+        self.write_copy(self.copy)?;
+        self.is_certain = true;
+        Ok(())
+    }
+
+    fn write_copy(&self, copy: usize) -> Result<(), DiskError> {
+        let mut buffer = AlignedBuffer::default();
+        let bytes = buffer.zeroed(COPY_BYTES);
+        self.header.encode(bytes);
+        self.file.write_at(bytes, (copy * COPY_BYTES) as u64)?;
+        self.file.sync()
     }
 
     /// Whether writes go directly to the device.
@@ -290,6 +328,7 @@ mod tests {
     use super::*;
     use crate::disk::MemDisk;
     use crate::header_copies::VERSION;
+    use crate::value_log::tests::crash_disk::CrashDisk;
 
     const SETTINGS: LogSettings = LogSettings {
         kind: LogKind::Value,
@@ -301,11 +340,15 @@ mod tests {
         salt: 0x0123_4567_89ab_cdef,
     };
 
-    fn found(disk: &MemDisk) -> Found {
+    fn found(disk: &impl Disk) -> Found {
         Header::read(&*disk.open(&file_name(7), Open::Read).unwrap()).unwrap()
     }
 
-    fn overwrite(disk: &MemDisk, offset: u64, bytes: &[u8]) {
+    fn found_in(copy: usize, header: Header) -> Found {
+        Found::Segment { header, copy }
+    }
+
+    fn overwrite(disk: &impl Disk, offset: u64, bytes: &[u8]) {
         disk.open(&file_name(7), Open::Write).unwrap().write_at(bytes, offset).unwrap();
     }
 
@@ -330,17 +373,58 @@ mod tests {
         let mut segment = Segment::create(&disk, 7, 3, &SETTINGS).unwrap();
         let header = segment.header;
         assert_eq!((header.sequence, header.capacity()), (3, 8 << 10));
-        assert_eq!(found(&disk), Found::Segment(header));
+        assert_eq!(found(&disk), found_in(0, header));
         segment.renew(9).unwrap();
         // The crash of a renewal: the second copy is the old one.
         let mut old = [0; COPY_BYTES];
         header.encode(&mut old);
         overwrite(&disk, COPY_BYTES as u64, &old);
-        assert_eq!(found(&disk), Found::Segment(segment.header));
+        assert_eq!(found(&disk), found_in(0, segment.header));
         overwrite(&disk, 20, &[0xff]);
-        assert_eq!(found(&disk), Found::Segment(header));
+        assert_eq!(found(&disk), found_in(1, header));
         overwrite(&disk, COPY_BYTES as u64 + 20, &[0xff]);
         assert_eq!(found(&disk), Found::Damaged);
+    }
+
+    /// Both copies as they are on the disk now.
+    fn copies(disk: &CrashDisk) -> [Vec<u8>; 2] {
+        let file = disk.open(&file_name(7), Open::Read).unwrap();
+        let mut bytes = vec![0; 2 * COPY_BYTES];
+        file.read_at(&mut bytes, 0).unwrap();
+        let second = bytes.split_off(COPY_BYTES);
+        [bytes, second]
+    }
+
+    /// A crash made one of them; a second crash, in the renewal, must not take the other one.
+    #[test]
+    fn the_only_intact_copy_is_written_over_last() {
+        for damaged in [0, 1] {
+            let intact = 1 - damaged;
+            let disk = CrashDisk::default();
+            drop(Segment::create(&disk, 7, 3, &SETTINGS).unwrap());
+            overwrite(&disk, (damaged * COPY_BYTES) as u64 + 20, &[0xff]);
+            let before = copies(&disk);
+            let Found::Segment { header, copy } = found(&disk) else { panic!("one is intact") };
+            assert_eq!((header.sequence, copy), (3, intact));
+            let mut renewed = vec![0; COPY_BYTES];
+            Header { sequence: 9, uses: 2, ..header }.encode(&mut renewed);
+            let mut calls = 0;
+            loop {
+                let mut segment = Segment::open(&disk, 7, header, copy, false).unwrap();
+                disk.fail_after(Some(calls));
+                let result = segment.renew(9);
+                disk.fail_after(None);
+                let now = copies(&disk);
+                // The other one is synced by then.
+                let is_safe = now[intact] == before[intact] || now[damaged] == renewed;
+                assert!(is_safe, "copy {damaged} is damaged, {calls} calls");
+                if result.is_ok() {
+                    assert_eq!(now, [renewed.clone(), renewed]);
+                    break;
+                }
+                calls += 1;
+            }
+        }
     }
 
     #[test]
@@ -352,7 +436,7 @@ mod tests {
             let mut copy = vec![0; COPY_BYTES];
             segment.header.encode(&mut copy);
             assert_eq!(copy[..8], *magic);
-            assert_eq!(found(&disk), Found::Segment(segment.header));
+            assert_eq!(found(&disk), found_in(0, segment.header));
         }
     }
 
