@@ -38,7 +38,7 @@ use super::statistics::{Flush, add, get};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
-/// How long a group that found no room waits before it looks again.
+/// How long a group that found no room waits before it looks again, if nobody makes any.
 const ROOM_RETRY_NS: u64 = 1_000_000;
 
 /// What the execution stage hands on: a batch's records, and the answers that wait for them.
@@ -202,8 +202,17 @@ pub(super) struct Logging<A, B> {
     is_sealed: bool,
     has_ended: bool,
     last_flush_ns: u64,
-    /// When to look for room again, while there is none.
-    stalled_until_ns: Option<u64>,
+    /// Of a group that found no room.
+    stall: Option<Stall>,
+}
+
+/// A group waits for room.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    /// When it looks for some again, whatever is said of it.
+    until_ns: u64,
+    /// The room there was, which is too little: with more it looks at once.
+    room_bytes: u64,
 }
 
 impl<A, B: Records> Logging<A, B> {
@@ -220,14 +229,14 @@ impl<A, B: Records> Logging<A, B> {
             is_sealed: true,
             has_ended: false,
             last_flush_ns: 0,
-            stalled_until_ns: None,
+            stall: None,
         }
     }
 
     /// Takes what has arrived into the group; says whether more may come.
     fn gather(&mut self) -> bool {
         // Behind a group without room the rest waits in its queue, which is bounded.
-        if self.stalled_until_ns.is_some() {
+        if self.stall.is_some() {
             return self.parts.queue.is_open();
         }
         let is_well = self.parts.shared.poison().is_none();
@@ -286,7 +295,7 @@ impl<A, B: Records> Logging<A, B> {
         let start_ns = self.parts.clock.now_ns();
         let written = self.write();
         let end_ns = self.parts.clock.now_ns();
-        self.stalled_until_ns = None;
+        self.stall = None;
         match written {
             Ok(true) => {
                 self.release(end_ns, end_ns - start_ns);
@@ -296,7 +305,8 @@ impl<A, B: Records> Logging<A, B> {
             }
             Ok(false) if is_open => {
                 add(&self.parts.shared.counters.stalls, 1);
-                self.stalled_until_ns = Some(end_ns + ROOM_RETRY_NS);
+                let room_bytes = self.parts.log.room().bytes;
+                self.stall = Some(Stall { until_ns: end_ns + ROOM_RETRY_NS, room_bytes });
             }
             Ok(false) => self.fail("the log was closed without room for its last group"),
             Err(reason) => self.fail(&reason),
@@ -347,7 +357,7 @@ impl<A, B: Records> Logging<A, B> {
         }
         self.group.records.clear();
         self.group.reset();
-        self.stalled_until_ns = None;
+        self.stall = None;
         self.feed();
     }
 
@@ -377,6 +387,13 @@ impl<A, B: Records> Logging<A, B> {
         Step::Ended
     }
 
+    /// Until when the group waits for room, if there is no more of it than it found.
+    fn waits_for_room_until(&mut self, now_ns: u64) -> Option<u64> {
+        let Stall { until_ns, room_bytes } = self.stall?;
+        let waits = now_ns < until_ns && self.parts.log.room().bytes <= room_bytes;
+        waits.then_some(until_ns)
+    }
+
     /// What there is to wait for while no flush is due.
     fn idle(&self) -> Step {
         let seal_ns = (!self.is_sealed)
@@ -390,8 +407,7 @@ impl<A, B: Records> Logging<A, B> {
         let room = unreserved(&mut *self.parts.log);
         let room_until = self.charged.saturating_add(room.bytes);
         // What waits for a full log to take it gives nothing back.
-        let is_stalled = self.stalled_until_ns.is_some();
-        let accounted = if is_stalled { u64::MAX } else { self.charged };
+        let accounted = if self.stall.is_some() { u64::MAX } else { self.charged };
         self.parts.shared.set_room(room, self.charged, accounted);
         if room_until > self.room_until || room.is_all {
             self.feed();
@@ -424,13 +440,15 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
             self.fail(&reason);
             return if is_open { Step::IdleUntil(None) } else { self.end() };
         }
-        if let Some(until_ns) = self.stalled_until_ns.filter(|&until| is_open && now_ns < until) {
+        if let Some(until_ns) = self.waits_for_room_until(now_ns).filter(|_| is_open) {
             return Step::IdleUntil(Some(until_ns));
         }
         let is_large = self.group.bytes >= self.group_bytes_max;
         // Nothing more comes while the execution stage waits for what a flush gives back.
         let is_full = is_large || self.parts.shared.is_starving();
-        let is_due = is_full || !is_open || self.group.is_due(now_ns, &self.parts.policy);
+        let was_due = self.stall.is_some();
+        let is_due =
+            is_full || was_due || !is_open || self.group.is_due(now_ns, &self.parts.policy);
         if !self.group.is_empty() && is_due {
             self.flush(is_open);
             self.publish_room();

@@ -155,6 +155,23 @@ fn a_group_that_finds_no_room_waits_for_it() {
     assert_eq!(world.log.with(|medium| (medium.durable, medium.syncs)), (1, 1));
 }
 
+/// As soon as somebody makes some, not when it would look by itself.
+#[test]
+fn a_group_that_waits_for_room_takes_what_is_made() {
+    let mut world = World::new(options());
+    world.submit(1, Ask::Add(7, 1), Group);
+    world.execute();
+    world.log.with(|medium| medium.room = 1);
+    assert_eq!(world.step(Logging), Step::Progress);
+    assert!(matches!(world.step(Logging), Step::IdleUntil(Some(_))));
+    world.log.with(|medium| medium.room = room(2));
+    assert_eq!(world.step(Logging), Step::Progress);
+    assert_eq!(world.replies(), [durable(1, 1)]);
+    world.submit(2, Ask::Add(7, 1), Group);
+    world.settle();
+    assert_eq!(world.replies(), [durable(2, 2)]);
+}
+
 #[test]
 fn a_group_without_room_at_the_end_is_not_acknowledged() {
     let mut world = World::new(options());
