@@ -317,6 +317,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             charge,
             wants_sync: replies.wants_sync,
             executed_ns: now_ns,
+            ended_ns: now_ns,
         });
     }
 
@@ -398,6 +399,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
                         charge: 0,
                         wants_sync,
                         executed_ns: now_ns,
+                        ended_ns: now_ns,
                     });
                 }
             },
@@ -413,7 +415,11 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         let done_before = self.done;
         self.run_batch(now_ns);
         let transactions = (self.done - done_before) as u64;
-        self.watch.batch(transactions, self.clock.now_ns().saturating_sub(now_ns), &self.shared);
+        let end_ns = self.clock.now_ns();
+        if let Some(held) = self.log.as_mut().and_then(|log| log.held.as_mut()) {
+            held.ended_ns = end_ns;
+        }
+        self.watch.batch(transactions, end_ns.saturating_sub(now_ns), &self.shared);
         transactions > 0
     }
 

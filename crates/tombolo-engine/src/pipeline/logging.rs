@@ -14,8 +14,8 @@
 //! is on disk is unknown, so nothing is acknowledged ever after, and nothing is tried again.
 //!
 //! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
-//! `auto` as soon as the device is free, that is: in the step after the last flush, with all that
-//! arrived meanwhile. Where nobody waits for a group (all its calls are `async`) it is flushed in
+//! `auto` as soon as the device is free and those it has just answered have come back, if they do
+//! so in less time than a flush takes (`returns.rs`). Where nobody waits for a group (all its calls are `async`) it is flushed in
 //! half of `async_loss_ms_max`, which leaves the other half for the flush itself.
 //!
 //! Not here: what a group looks like on disk (storage), which answers wait (`executor.rs`).
@@ -32,6 +32,7 @@ use super::log::{GroupLog, GroupLogError, Records, Room};
 use super::output::Outbox;
 use super::pool::Pool;
 use super::queue::Queue;
+use super::returns::Returns;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::statistics::{Flush, add, get};
@@ -53,7 +54,10 @@ pub(super) struct LogBatch<A, B> {
     pub(super) charge: u64,
     /// Whether one of the calls asked for a flush.
     pub(super) wants_sync: bool,
+    /// When its first transaction began.
     pub(super) executed_ns: u64,
+    /// When its last one ended.
+    pub(super) ended_ns: u64,
 }
 
 impl<A, B: Records> LogBatch<A, B> {
@@ -68,7 +72,8 @@ impl<A, B: Records> LogBatch<A, B> {
 pub struct GroupPolicy {
     /// Transactions at which a group is flushed.
     pub transactions: u64,
-    /// Time after its first transaction at which it is; `None`: as soon as the device is free.
+    /// Time after its first transaction at which it is; `None`: as soon as the device is free and
+    /// those that were just answered have come back.
     pub time_ns: Option<u64>,
     /// The longest time between an `async` answer and the end of the flush that makes it durable,
     /// on a device that takes less than half of it.
@@ -140,26 +145,39 @@ impl<A, B: Records> Group<A, B> {
     fn split_last(&mut self) -> Option<LogBatch<A, B>> {
         let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
         let (answers, transactions, charge, wants_sync) = (Vec::new(), 0, 0, false);
-        let (position, executed_ns) = (self.position, self.first_ns);
+        let (position, executed_ns, ended_ns) = (self.position, self.first_ns, self.first_ns);
         self.bytes -= records.bytes().len() as u64;
-        Some(LogBatch { records, answers, transactions, position, charge, wants_sync, executed_ns })
+        Some(LogBatch {
+            records,
+            answers,
+            transactions,
+            position,
+            charge,
+            wants_sync,
+            executed_ns,
+            ended_ns,
+        })
     }
 
-    /// When it is flushed at the latest, if nothing else comes.
-    fn deadline_ns(&self, policy: &GroupPolicy) -> u64 {
-        let time_ns = policy.async_loss_ns_max / 2;
-        let time_ns = match policy.time_ns {
-            None if self.is_waited_for => 0,
-            None => time_ns,
-            Some(of_group) => time_ns.min(of_group),
-        };
-        self.first_ns.saturating_add(time_ns)
+    /// When it is flushed at the latest, if nothing else comes; with `auto` not before `until_ns`.
+    fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
+        let loss_ns = self.first_ns.saturating_add(policy.async_loss_ns_max / 2);
+        match policy.time_ns {
+            None if self.is_waited_for => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
+            None => loss_ns,
+            Some(of_group) => self.first_ns.saturating_add(of_group).min(loss_ns),
+        }
     }
 
-    fn is_due(&self, now_ns: u64, policy: &GroupPolicy) -> bool {
+    fn is_due(&self, now_ns: u64, policy: &GroupPolicy, until_ns: Option<u64>) -> bool {
         self.wants_sync
             || self.transactions >= policy.transactions
-            || now_ns >= self.deadline_ns(policy)
+            || now_ns >= self.deadline_ns(policy, until_ns)
+    }
+
+    /// How many calls wait for it.
+    fn waiting(&self) -> u64 {
+        self.answers.iter().map(|answers| answers.len() as u64).sum()
     }
 }
 
@@ -202,6 +220,7 @@ pub(super) struct Logging<A, B> {
     is_sealed: bool,
     has_ended: bool,
     last_flush_ns: u64,
+    returns: Returns,
     /// Of a group that found no room.
     stall: Option<Stall>,
 }
@@ -229,6 +248,7 @@ impl<A, B: Records> Logging<A, B> {
             is_sealed: true,
             has_ended: false,
             last_flush_ns: 0,
+            returns: Returns::default(),
             stall: None,
         }
     }
@@ -247,6 +267,7 @@ impl<A, B: Records> Logging<A, B> {
                 self.charged += batch.charge;
                 self.parts.outbox.post(batch.answers);
             } else {
+                self.returns.ran(batch.answers.len() as u64, batch.ended_ns);
                 self.group.add(batch);
             }
         }
@@ -321,6 +342,7 @@ impl<A, B: Records> Logging<A, B> {
 
     /// The group is durable: its answers leave.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
+        self.returns.released(now_ns, self.group.waiting(), flush_ns);
         self.let_answers_go();
         let (group, shared) = (&mut self.group, &self.parts.shared);
         shared.set_durable(group.position);
@@ -395,10 +417,11 @@ impl<A, B: Records> Logging<A, B> {
     }
 
     /// What there is to wait for while no flush is due.
-    fn idle(&self) -> Step {
+    fn idle(&self, until_ns: Option<u64>) -> Step {
         let seal_ns = (!self.is_sealed)
             .then(|| self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max));
-        let flush_ns = (!self.group.is_empty()).then(|| self.group.deadline_ns(&self.parts.policy));
+        let deadline_ns = || self.group.deadline_ns(&self.parts.policy, until_ns);
+        let flush_ns = (!self.group.is_empty()).then(deadline_ns);
         Step::IdleUntil(flush_ns.or(seal_ns))
     }
 
@@ -447,8 +470,11 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
         // Nothing more comes while the execution stage waits for what a flush gives back.
         let is_full = is_large || self.parts.shared.is_starving();
         let was_due = self.stall.is_some();
-        let is_due =
-            is_full || was_due || !is_open || self.group.is_due(now_ns, &self.parts.policy);
+        let until_ns = self.returns.wait_until();
+        let is_due = is_full
+            || was_due
+            || !is_open
+            || self.group.is_due(now_ns, &self.parts.policy, until_ns);
         if !self.group.is_empty() && is_due {
             self.flush(is_open);
             self.publish_room();
@@ -463,7 +489,7 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
             self.seal();
             return Step::Progress;
         }
-        self.idle()
+        self.idle(until_ns)
     }
 
     fn retire(self: Box<Self>) {

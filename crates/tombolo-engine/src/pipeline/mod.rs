@@ -18,6 +18,7 @@
 //! | `call.rs` | calls, replies, what a reply stands for |
 //! | `callers.rs` | who asks: submitting, fetching replies, being called back |
 //! | `executor.rs` | what is executed: the trait a workload implements |
+//! | `returns.rs` | how long a flush waits for callers that were just answered |
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
 //! | `long.rs`, `overrun.rs` | long work in slices between batches; procedures that take too long |
@@ -50,6 +51,7 @@ mod output;
 mod overrun;
 mod pool;
 mod queue;
+mod returns;
 mod room;
 mod shared;
 mod signal;
