@@ -10,11 +10,14 @@
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
-//! Not here: threads, sockets, real files, real time. Nothing of this crate is published.
+//! Without faults, the same clock says what a pipeline's settings come to (`group_policies`).
+//!
+//! Not here: sockets, real files, real time. Nothing of this crate is published.
 
 pub mod clock;
 pub mod fault;
 pub mod faulty_disk;
+pub mod group_policies;
 pub mod history;
 pub mod log_engine;
 pub mod pipeline_engine;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use tombolo_sim::runner::{Plan, guarded, run};
-use tombolo_sim::{report, run_seed};
+use tombolo_sim::{group_policies, report, run_seed};
 use tombolo_storage::plant::{self, Plant};
 
 const USAGE: &str = "\
@@ -21,6 +21,7 @@ Usage: tombolo-sim [OPTIONS]
   --threads N     on how many threads (2)
   --plant NAME    with this bug planted: until a rule breaks
   --list-plants   the bugs that can be planted
+  --group-policies  no faults: when to flush, `auto` against timers and counts
   --json          one JSON object instead of text
 
 Example: tombolo-sim --seeds 1000 --threads 2
@@ -31,6 +32,7 @@ struct Options {
     plan: Plan,
     seed: Option<u64>,
     plant: Option<Plant>,
+    group_policies: bool,
     json: bool,
 }
 
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Options, String> {
     let plan = Plan { first: 0, seeds: 10_000, threads: 2, until_violation: false };
-    let mut options = Options { plan, seed: None, plant: None, json: false };
+    let mut options = Options { plan, seed: None, plant: None, group_policies: false, json: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -69,6 +71,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--first" => options.plan.first = number(value()?)?,
             "--seed" => options.seed = Some(number(value()?)?),
             "--threads" => options.plan.threads = number(value()?)?.clamp(1, 256) as usize,
+            "--group-policies" => options.group_policies = true,
             "--json" => options.json = true,
             "--plant" => {
                 let name = value()?;
@@ -89,9 +92,20 @@ fn simulate(options: &Options) -> ExitCode {
         plant::choose(plant);
     }
     match options.seed {
+        _ if options.group_policies => compare_policies(options),
         Some(seed) => replay(seed, options.plant),
         None => many(options),
     }
+}
+
+/// Fails where `auto` is slower than it should be.
+fn compare_policies(options: &Options) -> ExitCode {
+    let compared = group_policies::compare(options.plan.threads);
+    match options.json {
+        true => println!("{}", group_policies::json(&compared)),
+        false => print!("{}", group_policies::text(&compared)),
+    }
+    if group_policies::holds(&compared) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one seed and shows what happened.

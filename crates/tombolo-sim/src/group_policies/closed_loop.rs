@@ -1,0 +1,298 @@
+//! One point: the production pipeline in a closed loop, on a simulated device, with one policy.
+//!
+//! Each stage has a core of its own. A transaction takes a fixed time in the execution stage and
+//! leaves a record of a fixed length; the device takes a fixed time for a flush and some for each
+//! byte. A client takes some time from its answer to its next call, drawn from a seed, so that calls do
+//! not come in step. All that differs between two runs is the policy, and every number is exact. Not here: what is compared (`mod.rs`).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tombolo_engine::pipeline::{
+    Batch, Builder, Caller, Cost, Durability, Executor, GroupLog, GroupLogError, GroupPolicy,
+    Options, Records, Reply, Room, Stage, Step,
+};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::settings::Settings;
+use tombolo_engine::threads::Running;
+
+use super::turns::{Turn, take_turns};
+use crate::clock::SimClock;
+
+/// Time a transaction takes in the execution stage.
+pub(super) const EXECUTION_NS: u64 = 1_000;
+/// Bytes a transaction logs.
+pub(super) const RECORD_BYTES: usize = 200;
+/// What the device writes in a second.
+pub(super) const BYTES_PER_SECOND: u64 = 2_000_000_000;
+/// Time from an answer to the same client's next call, on average: from half of it to half as much
+/// again.
+pub(super) const TURNAROUND_NS: u64 = 5_000;
+/// What a step of a stage takes that did something: waking, taking, handing on.
+pub(super) const STEP_NS: u64 = 500;
+
+/// Flushes that are looked at, and answers of each client, at least.
+const FLUSHES_MIN: u64 = 100;
+const ANSWERS_PER_CLIENT_MIN: u64 = 12;
+/// What is left out before: flushes, and answers of each client.
+const WARM_UP: u64 = 4;
+
+/// One point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) flush_ns: u64,
+    pub(super) clients: u64,
+    /// `None`: `auto`.
+    pub(super) time_ns: Option<u64>,
+    pub(super) transactions: u64,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Measured {
+    /// Answers, and the simulated time in which they were given.
+    pub(super) answers: u64,
+    pub(super) ns: u64,
+    pub(super) flushes: u64,
+    /// From a call to its answer.
+    pub(super) latency_p50_ns: u64,
+    pub(super) latency_p99_ns: u64,
+}
+
+impl Measured {
+    /// Answers a second.
+    pub(super) fn tps(&self) -> f64 {
+        self.answers as f64 * 1e9 / self.ns.max(1) as f64
+    }
+}
+
+/// A store that logs and takes its time.
+struct Worker {
+    turn: Turn,
+    log: Logged,
+}
+
+/// Records without content.
+#[derive(Debug, Default)]
+struct Logged {
+    bytes: Vec<u8>,
+    transactions: u64,
+}
+
+impl Records for Logged {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    fn transactions(&self) -> u64 {
+        self.transactions
+    }
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.transactions = 0;
+    }
+}
+
+impl Executor for Worker {
+    type Request = ();
+    type Answer = ();
+    type Records = Logged;
+
+    fn execute(&mut self, batch: &mut Batch<'_, (), ()>) {
+        self.turn.work(batch.left() as u64 * EXECUTION_NS);
+        let Logged { bytes, transactions } = &mut self.log;
+        batch.each(|()| {
+            bytes.resize(bytes.len() + RECORD_BYTES, 0);
+            *transactions += 1;
+            (Ok(()), bytes.len())
+        });
+    }
+
+    fn log_bytes_max(&self, (): &()) -> u64 {
+        RECORD_BYTES as u64
+    }
+
+    fn take_log(&mut self, into: &mut Logged) {
+        std::mem::swap(&mut self.log, into);
+    }
+}
+
+/// A log on the simulated device.
+struct Device {
+    turn: Turn,
+    flush_ns: u64,
+}
+
+impl GroupLog for Device {
+    fn append(&mut self, records: &[&[u8]], _: u64) -> Result<(), GroupLogError> {
+        let bytes: usize = records.iter().map(|part| part.len()).sum();
+        self.turn.work(bytes as u64 * 1_000_000_000 / BYTES_PER_SECOND);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), GroupLogError> {
+        self.turn.work(self.flush_ns);
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), GroupLogError> {
+        self.sync()
+    }
+
+    fn room(&mut self) -> Room {
+        Room { bytes: 1 << 40, is_all: false, more_is_wanted: false }
+    }
+
+    fn group_bytes_max(&self) -> u64 {
+        16 << 20
+    }
+
+    fn cost(&self) -> Cost {
+        Cost { per_batch: 0, per_byte: 1 }
+    }
+}
+
+/// Steps a stage until it has ended.
+fn run_stage(mut stage: Box<dyn Stage>, turn: Turn) {
+    turn.begin();
+    loop {
+        match stage.step(turn.now_ns()) {
+            Step::Progress => {
+                turn.has_progress();
+                turn.work(STEP_NS);
+            }
+            Step::IdleUntil(until_ns) => _ = turn.idle(until_ns),
+            Step::Ended => {
+                stage.retire();
+                turn.has_progress();
+                return turn.end();
+            }
+        }
+    }
+}
+
+/// The clients, all in one thread, and what they notice.
+struct Clients {
+    caller: Caller<(), ()>,
+    turn: Turn,
+    /// When who calls next, the first one on top.
+    next: BinaryHeap<Reverse<(u64, u64)>>,
+    rng: Rng,
+    called_ns: Vec<u64>,
+    latencies_ns: Vec<u64>,
+    answers: u64,
+    is_measuring: bool,
+}
+
+impl Clients {
+    /// Takes answers and calls again; says whether there were answers.
+    fn step(&mut self) -> bool {
+        let (now_ns, mut replies, mut calls) = (self.turn.now_ns(), Vec::new(), Vec::new());
+        self.caller.take(&mut replies);
+        for (client, reply) in &replies {
+            assert!(matches!(reply, Reply::Durable(Ok(()))), "every call is durable: {reply:?}");
+            let turnaround_ns = TURNAROUND_NS / 2 + self.rng.below(TURNAROUND_NS + 1);
+            self.next.push(Reverse((now_ns + turnaround_ns, *client)));
+            if self.is_measuring {
+                self.latencies_ns.push(now_ns - self.called_ns[*client as usize]);
+            }
+        }
+        self.answers += replies.len() as u64;
+        while let Some(&Reverse((at_ns, client))) = self.next.peek()
+            && at_ns <= now_ns
+        {
+            self.next.pop();
+            self.called_ns[client as usize] = at_ns;
+            calls.push(self.caller.prepare((), client, Durability::Group));
+        }
+        if !calls.is_empty() {
+            let count = calls.len();
+            let put = self.caller.try_submit_many(&mut calls);
+            assert_eq!(put, Ok(count), "the queues hold what all clients ask");
+            self.turn.has_progress();
+        }
+        !replies.is_empty()
+    }
+
+    fn idle(&self) {
+        let is_alive = self.turn.idle(self.next.peek().map(|next| next.0.0));
+        assert!(is_alive, "clients wait and nobody has anything to do");
+    }
+}
+
+/// Runs one point.
+pub(super) fn measure(point: Point) -> Measured {
+    let clock = SimClock::new();
+    let mut turns = take_turns(4, clock.clone()).into_iter();
+    let mut turn = || turns.next().expect("one for the clients and one for each of three stages");
+    let of_clients = turn();
+    let worker_turn = turn();
+    let device_turn = turn();
+    let stage_turns = [worker_turn.clone(), device_turn.clone(), turn()];
+    let options = Options::new(&Settings::default(), 8);
+    let GroupPolicy { async_loss_ns_max, seal_ns_max, .. } = options.group;
+    let Point { flush_ns, clients, time_ns, transactions } = point;
+    let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
+    let options = Options { group, output_stages: 1, ..options };
+    let worker = Worker { turn: worker_turn, log: Logged::default() };
+    let builder = Builder::new(worker, options);
+    let builder = builder.log(Box::new(Device { turn: device_turn, flush_ns }));
+    let (pipeline, stages) = builder.assemble(std::sync::Arc::new(clock));
+    assert_eq!(stages.len(), stage_turns.len(), "execution, logging, output");
+    let threads: Vec<Running> = stages
+        .into_iter()
+        .zip(stage_turns)
+        .map(|(stage, turn)| Running::start("stage", move || run_stage(stage, turn)))
+        .collect();
+    let mut clients = Clients {
+        caller: pipeline.caller(clients as usize),
+        turn: of_clients,
+        next: (0..clients).map(|client| Reverse((0, client))).collect(),
+        rng: Rng::from_seed(1),
+        called_ns: vec![0; clients as usize],
+        latencies_ns: Vec::new(),
+        answers: 0,
+        is_measuring: false,
+    };
+    let flushes = || pipeline.statistics().flushes;
+    let measured = observe(&mut clients, point.clients, &flushes);
+    pipeline.shut();
+    clients.turn.has_progress();
+    while clients.turn.idle(None) {
+        clients.caller.take(&mut Vec::new());
+    }
+    threads.into_iter().for_each(Running::join);
+    drop(pipeline.close());
+    measured
+}
+
+/// Lets the clients run, from one flush to another.
+fn observe(clients: &mut Clients, count: u64, flushes: &dyn Fn() -> u64) -> Measured {
+    let run_until = |clients: &mut Clients, answers: u64, flushed: u64| {
+        let (answers, flushed) = (clients.answers + answers, flushes() + flushed);
+        // From answers to answers, so that whole flushes are counted.
+        while !(clients.step() && clients.answers >= answers && flushes() >= flushed) {
+            clients.idle();
+        }
+        clients.turn.now_ns()
+    };
+    let start_ns = run_until(clients, WARM_UP * count, WARM_UP * 5);
+    let (answers, flushed) = (clients.answers, flushes());
+    clients.is_measuring = true;
+    let end_ns = run_until(clients, ANSWERS_PER_CLIENT_MIN * count, FLUSHES_MIN);
+    let latencies_ns = &mut clients.latencies_ns;
+    latencies_ns.sort_unstable();
+    let part = |percent: usize| {
+        let last = latencies_ns.len().saturating_sub(1);
+        latencies_ns.get(last * percent / 100).copied().unwrap_or_default()
+    };
+    Measured {
+        answers: clients.answers - answers,
+        ns: end_ns - start_ns,
+        flushes: flushes() - flushed,
+        latency_p50_ns: part(50),
+        latency_p99_ns: part(99),
+    }
+}

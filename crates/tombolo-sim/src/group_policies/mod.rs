@@ -1,0 +1,283 @@
+//! When to flush: `auto` against `time_per_group` and `transactions_per_group`, each swept, over
+//! devices and numbers of clients, in simulated time.
+//!
+//! `auto` is to reach 95 % of the throughput of the best timer at every point. On a real disk that
+//! drowns in noise; here every number is exact. Not here: how a point is run (`closed_loop.rs`), the
+//! policy itself (engine `pipeline/returns.rs`).
+
+mod closed_loop;
+mod turns;
+
+use std::fmt::Write;
+
+use tombolo_engine::threads::on_each;
+use tombolo_storage::sync::Mutex;
+
+use closed_loop::{Measured, Point, measure};
+
+/// What a flush takes, in nanoseconds.
+const FLUSHES_NS: [u64; 4] = [20_000, 100_000, 1_000_000, 5_000_000];
+/// Clients, each with one call under way.
+const CLIENTS: [u64; 4] = [1, 16, 256, 4_096];
+/// `time_per_group`, in microseconds.
+const TIMES_US: [u64; 10] = [0, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000];
+/// `transactions_per_group`; more than there are clients never come together.
+const TRANSACTIONS: [u64; 7] = [1, 4, 16, 64, 256, 1_024, 4_096];
+/// The time after which a group that is counted is flushed all the same, in nanoseconds.
+const COUNTED_NS_MAX: u64 = 20_000_000;
+
+/// The share of the best timer's throughput that `auto` reaches at every point.
+pub const SHARE_MIN: f64 = 0.95;
+
+/// When a group is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Auto,
+    /// After so many nanoseconds.
+    Time(u64),
+    /// With so many transactions.
+    Transactions(u64),
+}
+
+impl Policy {
+    fn name(self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Time(ns) => time(ns),
+            Self::Transactions(count) => count.to_string(),
+        }
+    }
+}
+
+/// One device, with so many clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    flush_ns: u64,
+    clients: u64,
+    rows: Vec<(Policy, Measured)>,
+}
+
+impl Compared {
+    fn run(flush_ns: u64, clients: u64) -> Self {
+        let times = TIMES_US.map(|us| Policy::Time(us * 1_000));
+        let counts = TRANSACTIONS.into_iter().filter(|&count| count <= clients);
+        let policies = [Policy::Auto].into_iter().chain(times);
+        let policies = policies.chain(counts.map(Policy::Transactions));
+        let rows = policies.map(|policy| (policy, run_policy(flush_ns, clients, policy))).collect();
+        Self { flush_ns, clients, rows }
+    }
+
+    fn of(&self, wanted: Policy) -> Measured {
+        let found = self.rows.iter().find(|(policy, _)| *policy == wanted);
+        found.map(|(_, measured)| *measured).unwrap_or_default()
+    }
+
+    /// The policy with the most answers a second among those `is_one` names.
+    fn best(&self, is_one: impl Fn(Policy) -> bool) -> (Policy, Measured) {
+        let rows = self.rows.iter().filter(|(policy, _)| is_one(*policy));
+        let best = rows.max_by(|a, b| a.1.tps().total_cmp(&b.1.tps()));
+        best.copied().unwrap_or((Policy::Auto, Measured::default()))
+    }
+
+    fn best_time(&self) -> (Policy, Measured) {
+        self.best(|policy| matches!(policy, Policy::Time(_)))
+    }
+
+    fn best_count(&self) -> (Policy, Measured) {
+        self.best(|policy| matches!(policy, Policy::Transactions(_)))
+    }
+
+    /// Throughput of `auto`, as a share of the best timer's.
+    pub fn share(&self) -> f64 {
+        self.of(Policy::Auto).tps() / self.best_time().1.tps()
+    }
+}
+
+fn run_policy(flush_ns: u64, clients: u64, policy: Policy) -> Measured {
+    let (time_ns, transactions) = match policy {
+        Policy::Auto => (None, u64::MAX),
+        Policy::Time(ns) => (Some(ns), u64::MAX),
+        Policy::Transactions(count) => (Some(COUNTED_NS_MAX), count),
+    };
+    measure(Point { flush_ns, clients, time_ns, transactions })
+}
+
+/// Runs all points on so many threads.
+///
+/// # Panics
+/// When the pipeline does not answer.
+pub fn compare(threads: usize) -> Vec<Compared> {
+    let points = FLUSHES_NS.into_iter().flat_map(|ns| CLIENTS.map(|clients| (ns, clients)));
+    let left = Mutex::new(points.rev().collect::<Vec<_>>());
+    let mut compared: Vec<Compared> = on_each(0..threads.max(1), |_| {
+        let next = || left.lock().pop();
+        std::iter::from_fn(|| next().map(|(ns, clients)| Compared::run(ns, clients)))
+            .collect::<Vec<_>>()
+    })
+    .into_iter()
+    .flatten()
+    .collect();
+    compared.sort_by_key(|compared| (compared.flush_ns, compared.clients));
+    compared
+}
+
+/// Whether `auto` reaches its share everywhere.
+pub fn holds(compared: &[Compared]) -> bool {
+    compared.iter().all(|compared| compared.share() >= SHARE_MIN)
+}
+
+fn time(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        _ if ns.is_multiple_of(1_000_000) => format!("{} ms", ns / 1_000_000),
+        _ => format!("{} us", ns / 1_000),
+    }
+}
+
+/// A table for people.
+pub fn text(compared: &[Compared]) -> String {
+    let mut out = format!(
+        "A transaction executes in {}, logs {} bytes; the device writes {} MB/s; a client calls \
+         again about {} after its answer.\n\n{:>7}{:>8} |{:>10}{:>9}{:>9} |{:>10} |{:>8}{:>10}{:>9} \
+         |{:>6}{:>10} |{:>7}\n",
+        time(closed_loop::EXECUTION_NS),
+        closed_loop::RECORD_BYTES,
+        closed_loop::BYTES_PER_SECOND / 1_000_000,
+        time(closed_loop::TURNAROUND_NS),
+        "flush",
+        "clients",
+        "auto/s",
+        "p50 us",
+        "p99 us",
+        "at once/s",
+        "timer",
+        "best/s",
+        "p50 us",
+        "count",
+        "best/s",
+        "share"
+    );
+    let us = |ns: u64| ns as f64 / 1e3;
+    for point in compared {
+        let auto = point.of(Policy::Auto);
+        let (timer, timed) = point.best_time();
+        let (count, counted) = point.best_count();
+        let share = point.share();
+        let note = if share < SHARE_MIN { "  TOO LOW" } else { "" };
+        _ = writeln!(
+            out,
+            "{:>7}{:>8} |{:>10.0}{:>9.0}{:>9.0} |{:>10.0} |{:>8}{:>10.0}{:>9.0} |{:>6}{:>10.0} \
+             |{:>6.1}%{note}",
+            time(point.flush_ns),
+            point.clients,
+            auto.tps(),
+            us(auto.latency_p50_ns),
+            us(auto.latency_p99_ns),
+            point.of(Policy::Time(0)).tps(),
+            timer.name(),
+            timed.tps(),
+            us(timed.latency_p50_ns),
+            count.name(),
+            counted.tps(),
+            share * 100.0
+        );
+    }
+    out
+}
+
+/// All of it as one JSON object.
+pub fn json(compared: &[Compared]) -> String {
+    let points: Vec<String> = compared.iter().map(point_json).collect();
+    format!(
+        "{{\"experiment\": \"group_policies\", \"simulated\": true, \"execution_ns\": {}, \
+         \"record_bytes\": {}, \"bytes_per_second\": {}, \"turnaround_ns\": {}, \"step_ns\": {}, \
+         \"share_min\": {SHARE_MIN}, \"holds\": {}, \"points\": [\n{}\n]}}",
+        closed_loop::EXECUTION_NS,
+        closed_loop::RECORD_BYTES,
+        closed_loop::BYTES_PER_SECOND,
+        closed_loop::TURNAROUND_NS,
+        closed_loop::STEP_NS,
+        holds(compared),
+        points.join(",\n")
+    )
+}
+
+fn point_json(point: &Compared) -> String {
+    let rows = point.rows.iter().map(|(policy, measured)| row_json(*policy, measured));
+    let rows = rows.collect::<Vec<_>>().join(",\n  ");
+    let (best, _) = point.best_time();
+    format!(
+        " {{\"flush_us\": {}, \"clients\": {}, \"best_time_per_group\": \"{}\", \
+         \"auto_share_of_best_timer\": {:.4}, \"policies\": [\n  {rows}]}}",
+        point.flush_ns / 1_000,
+        point.clients,
+        best.name(),
+        point.share()
+    )
+}
+
+fn row_json(policy: Policy, measured: &Measured) -> String {
+    let (time, transactions) = match policy {
+        Policy::Auto => ("\"auto\"".to_owned(), "null".to_owned()),
+        Policy::Time(ns) => (format!("\"{}us\"", ns / 1_000), "null".to_owned()),
+        Policy::Transactions(count) => {
+            (format!("\"{}us\"", COUNTED_NS_MAX / 1_000), count.to_string())
+        }
+    };
+    format!(
+        "{{\"time_per_group\": {time}, \"transactions_per_group\": {transactions}, \"tps\": {:.0}, \
+         \"latency_us\": {{\"p50\": {:.1}, \"p99\": {:.1}}}, \"answers\": {}, \"flushes\": {}}}",
+        measured.tps(),
+        measured.latency_p50_ns as f64 / 1e3,
+        measured.latency_p99_ns as f64 / 1e3,
+        measured.answers,
+        measured.flushes
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a flush takes longer than executing what all clients ask, one flush for all is best.
+    #[test]
+    fn clients_that_come_back_soon_share_a_flush() {
+        let run = |policy| run_policy(1_000_000, 16, policy);
+        let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
+        assert!(auto.tps() > 1.8 * at_once.tps(), "{auto:?}, at once {at_once:?}");
+        let timed = run(Policy::Time(50_000));
+        assert!(auto.tps() >= SHARE_MIN * timed.tps(), "{auto:?}, 50 us {timed:?}");
+        assert!(auto.latency_p99_ns < 1_100_000, "{auto:?}");
+        assert_eq!(run(Policy::Auto), auto, "the same every time");
+    }
+
+    /// Where executing takes longer, flushing and executing at once is.
+    #[test]
+    fn the_execution_stage_is_never_idle_while_there_is_work() {
+        let run = |policy| run_policy(100_000, 256, policy);
+        let auto = run(Policy::Auto);
+        assert!(auto.tps() > 0.95 * 1e9 / closed_loop::EXECUTION_NS as f64, "{auto:?}");
+        let timed = run(Policy::Time(200_000));
+        assert!(auto.tps() >= SHARE_MIN * timed.tps(), "{auto:?}, 200 us {timed:?}");
+    }
+
+    #[test]
+    fn a_lone_client_waits_for_nobody() {
+        let run = |policy| run_policy(100_000, 1, policy);
+        let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
+        assert_eq!(auto, at_once);
+        let step_ns = 100_000 + closed_loop::EXECUTION_NS;
+        assert!(auto.latency_p99_ns < step_ns + 5_000, "{auto:?}");
+    }
+
+    #[test]
+    fn what_is_too_low_is_told() {
+        let measured = |answers| Measured { answers, ns: 1_000_000_000, ..Measured::default() };
+        let rows = |auto| vec![(Policy::Auto, measured(auto)), (Policy::Time(0), measured(100))];
+        let compared = |auto| vec![Compared { flush_ns: 20_000, clients: 16, rows: rows(auto) }];
+        assert!(holds(&compared(95)) && !holds(&compared(94)));
+        assert!(text(&compared(94)).contains("TOO LOW") && !text(&compared(95)).contains("TOO"));
+        assert!(json(&compared(94)).contains("\"holds\": false"));
+        assert!(json(&compared(94)).contains("\"auto_share_of_best_timer\": 0.94"));
+    }
+}
