@@ -31,6 +31,9 @@ pub(super) const TURNAROUND_NS: u64 = 5_000;
 /// What a step of a stage takes that did something: waking, taking, handing on.
 pub(super) const STEP_NS: u64 = 500;
 
+/// Calls come at multiples of this: fewer moments to be simulated.
+const MOMENT_NS: u64 = 500;
+
 /// Flushes that are looked at, and answers of each client, at least.
 const FLUSHES_MIN: u64 = 100;
 const ANSWERS_PER_CLIENT_MIN: u64 = 12;
@@ -154,19 +157,26 @@ impl GroupLog for Device {
     }
 }
 
-/// Steps a stage until it has ended.
-fn run_stage(mut stage: Box<dyn Stage>, turn: Turn) {
+/// The threads: the clients, and a stage each.
+const CLIENTS: usize = 0;
+const EXECUTION: usize = 1;
+const LOGGING: usize = 2;
+const OUTPUT: usize = 3;
+
+/// Steps a stage until it has ended; `wakes` are those that may have something to do when it did
+/// something.
+fn run_stage(mut stage: Box<dyn Stage>, turn: Turn, wakes: &[usize]) {
     turn.begin();
     loop {
         match stage.step(turn.now_ns()) {
             Step::Progress => {
-                turn.has_progress();
+                turn.wake(wakes);
                 turn.work(STEP_NS);
             }
             Step::IdleUntil(until_ns) => _ = turn.idle(until_ns),
             Step::Ended => {
                 stage.retire();
-                turn.has_progress();
+                turn.wake(wakes);
                 return turn.end();
             }
         }
@@ -194,7 +204,8 @@ impl Clients {
         for (client, reply) in &replies {
             assert!(matches!(reply, Reply::Durable(Ok(()))), "every call is durable: {reply:?}");
             let turnaround_ns = TURNAROUND_NS / 2 + self.rng.below(TURNAROUND_NS + 1);
-            self.next.push(Reverse((now_ns + turnaround_ns, *client)));
+            let at_ns = (now_ns + turnaround_ns).next_multiple_of(MOMENT_NS);
+            self.next.push(Reverse((at_ns, *client)));
             if self.is_measuring {
                 self.latencies_ns.push(now_ns - self.called_ns[*client as usize]);
             }
@@ -211,7 +222,7 @@ impl Clients {
             let count = calls.len();
             let put = self.caller.try_submit_many(&mut calls);
             assert_eq!(put, Ok(count), "the queues hold what all clients ask");
-            self.turn.has_progress();
+            self.turn.wake(&[EXECUTION]);
         }
         !replies.is_empty()
     }
@@ -225,30 +236,28 @@ impl Clients {
 /// Runs one point.
 pub(super) fn measure(point: Point) -> Measured {
     let clock = SimClock::new();
-    let mut turns = take_turns(4, clock.clone()).into_iter();
-    let mut turn = || turns.next().expect("one for the clients and one for each of three stages");
-    let of_clients = turn();
-    let worker_turn = turn();
-    let device_turn = turn();
-    let stage_turns = [worker_turn.clone(), device_turn.clone(), turn()];
+    let turns = take_turns(4, clock.clone());
     let options = Options::new(&Settings::default(), 8);
     let GroupPolicy { async_loss_ns_max, seal_ns_max, .. } = options.group;
     let Point { flush_ns, clients, time_ns, transactions } = point;
     let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
     let options = Options { group, output_stages: 1, ..options };
-    let worker = Worker { turn: worker_turn, log: Logged::default() };
+    let worker = Worker { turn: turns[EXECUTION].clone(), log: Logged::default() };
     let builder = Builder::new(worker, options);
-    let builder = builder.log(Box::new(Device { turn: device_turn, flush_ns }));
+    let builder = builder.log(Box::new(Device { turn: turns[LOGGING].clone(), flush_ns }));
     let (pipeline, stages) = builder.assemble(std::sync::Arc::new(clock));
-    assert_eq!(stages.len(), stage_turns.len(), "execution, logging, output");
+    let wakes: [&'static [usize]; 3] = [&[LOGGING, OUTPUT], &[OUTPUT, EXECUTION], &[CLIENTS]];
+    assert_eq!(stages.len(), wakes.len(), "execution, logging, output");
     let threads: Vec<Running> = stages
         .into_iter()
-        .zip(stage_turns)
-        .map(|(stage, turn)| Running::start("stage", move || run_stage(stage, turn)))
+        .zip(turns[EXECUTION..].iter().cloned().zip(wakes))
+        .map(|(stage, (turn, wakes))| {
+            Running::start("stage", move || run_stage(stage, turn, wakes))
+        })
         .collect();
     let mut clients = Clients {
         caller: pipeline.caller(clients as usize),
-        turn: of_clients,
+        turn: turns[CLIENTS].clone(),
         next: (0..clients).map(|client| Reverse((0, client))).collect(),
         rng: Rng::from_seed(1),
         called_ns: vec![0; clients as usize],
@@ -259,7 +268,7 @@ pub(super) fn measure(point: Point) -> Measured {
     let flushes = || pipeline.statistics().flushes;
     let measured = observe(&mut clients, point.clients, &flushes);
     pipeline.shut();
-    clients.turn.has_progress();
+    clients.turn.wake(&[EXECUTION, LOGGING, OUTPUT]);
     while clients.turn.idle(None) {
         clients.caller.take(&mut Vec::new());
     }

@@ -16,7 +16,7 @@ use crate::clock::SimClock;
 enum Due {
     /// Then: it works until that time.
     At(u64),
-    /// When another one makes progress, or at that time.
+    /// When another one wakes it, or at that time.
     Idle(Option<u64>),
     /// Never again.
     Ended,
@@ -66,22 +66,20 @@ impl State {
         moments.min()
     }
 
-    fn wake_idle(&mut self, now_ns: u64) {
-        for due in &mut self.due {
-            if matches!(due, Due::Idle(_)) {
-                *due = Due::At(now_ns);
-            }
+    fn wake(&mut self, thread: usize, now_ns: u64) {
+        if matches!(self.due[thread], Due::Idle(_)) {
+            self.due[thread] = Due::At(now_ns);
         }
     }
 
     /// Chooses who runs next, and lets time pass until then.
     fn choose(&mut self, clock: &SimClock) {
         let now_ns = clock.now_ns();
-        // Before time passes all idle ones look once more: a stage may hand on what it held and
-        // call itself idle all the same.
-        if self.first(now_ns).is_none_or(|(ns, _)| ns > now_ns) && self.is_fresh {
+        // When all are idle, all look once more: a stage may hand on what it held and call itself
+        // idle all the same.
+        if self.is_fresh && !self.due.iter().any(|due| matches!(due, Due::At(_))) {
             self.is_fresh = false;
-            self.wake_idle(now_ns);
+            (0..self.due.len()).for_each(|thread| self.wake(thread, now_ns));
         }
         match self.first(now_ns) {
             Some((ns, thread)) => {
@@ -108,17 +106,17 @@ impl Turn {
         self.pass(Due::At(self.now_ns() + ns));
     }
 
-    /// Waits until another one makes progress, or until a time; says `false` if nobody ever will.
+    /// Waits until it is woken, or until a time; says `false` if nobody ever will.
     pub(super) fn idle(&self, until_ns: Option<u64>) -> bool {
         self.pass(Due::Idle(until_ns));
         !self.turns.state.lock().is_stuck
     }
 
-    /// What this thread did may be something to do for the others.
-    pub(super) fn has_progress(&self) {
+    /// What this thread did may be something to do for those.
+    pub(super) fn wake(&self, threads: &[usize]) {
         let mut state = self.turns.state.lock();
         state.is_fresh = true;
-        state.wake_idle(self.turns.clock.now_ns());
+        threads.iter().for_each(|&thread| state.wake(thread, self.turns.clock.now_ns()));
     }
 
     /// Has no turn any more.
@@ -166,7 +164,7 @@ mod tests {
                         turn.work(10 * turn.me as u64);
                         seen.lock().push((turn.now_ns(), turn.me));
                     }
-                    turn.has_progress();
+                    turn.wake(&[0]);
                     turn.end();
                 })
             })
