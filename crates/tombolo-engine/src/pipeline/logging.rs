@@ -15,8 +15,9 @@
 //!
 //! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
 //! `auto` as soon as the device is free and those it has just answered have come back, if they do
-//! so in less time than a flush takes (`returns.rs`). Where nobody waits for a group (all its calls are `async`) it is flushed in
-//! half of `async_loss_ms_max`, which leaves the other half for the flush itself.
+//! so in less time than a flush takes (`returns.rs`). Where nobody waits for a group (all its calls
+//! are `async`) it is flushed in half of `async_loss_ms_max`, which leaves the other half for the
+//! flush itself.
 //!
 //! Not here: what a group looks like on disk (storage), which answers wait (`executor.rs`).
 //! Invariants: one sync per flush; no answer is posted before the sync that covers its position has

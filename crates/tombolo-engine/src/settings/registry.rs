@@ -222,7 +222,7 @@ pub static TIME_PER_GROUP: Setting = setting(
     "time_per_group",
     Kind::DurationOr("auto", Duration::ZERO, Duration::from_secs(60)),
     Default::Is("auto"),
-    "how long a group gathers transactions; auto: until the device is free",
+    "how long a group gathers transactions; auto: until the device is free and callers are back",
 )
 .of("time");
 /// The window in which an early answer may be lost.

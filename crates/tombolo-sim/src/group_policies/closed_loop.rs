@@ -2,8 +2,9 @@
 //!
 //! Each stage has a core of its own. A transaction takes a fixed time in the execution stage and
 //! leaves a record of a fixed length; the device takes a fixed time for a flush and some for each
-//! byte. A client takes some time from its answer to its next call, drawn from a seed, so that calls do
-//! not come in step. All that differs between two runs is the policy, and every number is exact. Not here: what is compared (`mod.rs`).
+//! byte. A client takes some time from its answer to its next call, drawn from a seed, so that calls
+//! do not come in step. All that differs between two runs is the policy, and every number is exact.
+//! Not here: what is compared (`mod.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

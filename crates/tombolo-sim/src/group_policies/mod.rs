@@ -254,7 +254,7 @@ mod tests {
     /// Where executing takes longer, flushing and executing at once is.
     #[test]
     fn the_execution_stage_is_never_idle_while_there_is_work() {
-        let run = |policy| run_policy(100_000, 256, policy);
+        let run = |policy| run_policy(20_000, 256, policy);
         let auto = run(Policy::Auto);
         assert!(auto.tps() > 0.95 * 1e9 / closed_loop::EXECUTION_NS as f64, "{auto:?}");
         let timed = run(Policy::Time(200_000));
