@@ -29,7 +29,7 @@ enum Action {
     Tidy,
 }
 
-static STEPS: [Step; 12] = [
+static STEPS: [Step; 13] = [
     Step { name: "fmt", shows: "the code has the one format", action: Action::Call(fmt) },
     Step { name: "tidy", shows: "the rules no compiler knows hold", action: Action::Tidy },
     Step {
@@ -63,6 +63,11 @@ static STEPS: [Step; 12] = [
         name: "kills",
         shows: "100 processes killed, starved or spoilt lose nothing they answered",
         action: Action::Call(kills),
+    },
+    Step {
+        name: "trace",
+        shows: "one fdatasync per flush, and no answer before it, by system calls",
+        action: Action::Call(trace),
     },
     Step {
         name: "sim",
@@ -120,6 +125,12 @@ fn commands(root: &Path) -> Option<Invocation> {
 fn kills(root: &Path) -> Option<Invocation> {
     let is_there = root.join("crates/tombolo").is_dir();
     is_there.then(|| Invocation::cargo("xtask kills"))
+}
+
+/// The command as it is shipped, its system calls looked at.
+fn trace(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo").is_dir();
+    is_there.then(|| Invocation::cargo("xtask trace"))
 }
 
 /// By its own name, so that a person who repeats it types the same.

@@ -2,7 +2,8 @@
 //!
 //! A database is loaded once. A *chain* works on a copy of it, case after case: `tombolo run --resume` is killed
 //! at some time or at some system call, also while it recovers; its disk fails or fills up, its memory is short;
-//! at the end of a chain bytes of its files are spoilt. After each case `tombolo check` reads the directory, and
+//! at the end of a chain bytes of its files are spoilt. A case whose kill did not strike is tried again; if
+//! too few strike, that is a failure of its own. After each case `tombolo check` reads the directory, and
 //! every call that was answered must be in the table `client_seq`, and every condition must hold. So a directory
 //! lives through many crashes, as it would with people. Chains run side by side, one for each core.
 //!
@@ -12,8 +13,11 @@
 //! What it does not do: crash the machine or the disk. That is the simulator's part (`cargo xtask sim`).
 
 mod case;
-mod chain;
-mod process;
+pub(crate) mod chain;
+mod damage;
+pub(crate) mod process;
+mod starve;
+mod strike;
 mod summary;
 
 use std::path::{Path, PathBuf};
@@ -82,14 +86,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     if !needs::on_path("strace") {
         return Err(Failure::machine("kills: strace is missing; `cargo xtask test` installs it"));
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => build(root, &target)?,
-    };
+    let program = program(root, options.program.as_deref())?;
     let clock = Stopwatch::start();
-    let world = World::prepare(program, target.join("kills"), options.seed)?;
+    let world = World::prepare(program, target(root).join("kills"), options.seed)?;
     let chains: Vec<usize> = match options.chain {
         Some(chain) => vec![chain],
         None => (0..options.count.div_ceil(CASES_PER_CHAIN)).collect(),
@@ -111,15 +110,37 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     });
     let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     world.end(summary.failures() == 0);
-    let line = summary.json(options.seed, clock.elapsed().as_secs_f64());
+    eprint!("{}", summary.table());
+    let line = summary.json(options.seed, &commit(root), clock.elapsed().as_secs_f64());
     println!("{line}");
     if let Some(path) = &options.out {
         std::fs::write(path, format!("{line}\n"))
             .map_err(|error| Failure::machine(format!("kills: {}: {error}", path.display())))?;
     }
-    match summary.failures() {
-        0 => Ok(()),
-        failures => Err(Failure::check(format!("kills: {failures} cases failed; see above"))),
+    match (summary.failures(), summary.too_few()) {
+        (0, None) => Ok(()),
+        (0, Some(what)) => Err(Failure::check(format!("kills: {what}: nothing is proven"))),
+        (failures, _) => Err(Failure::check(format!("kills: {failures} cases failed; see above"))),
+    }
+}
+
+/// The commit at hand; empty where nobody knows.
+fn commit(root: &Path) -> String {
+    let mut git = std::process::Command::new("git");
+    let told = git.args(["rev-parse", "HEAD"]).current_dir(root).output();
+    told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Where cargo puts what it makes.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// The command: the one named, or one that is built.
+pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    match named {
+        Some(named) => Ok(named.to_owned()),
+        None => build(root, &target(root)),
     }
 }
 
@@ -128,7 +149,7 @@ fn build(root: &Path, target: &Path) -> Result<PathBuf, Failure> {
     let call = Invocation::cargo("build --release --quiet -p tombolo");
     match call.run(root) {
         Ok(outcome) if outcome.success => Ok(target.join("release").join("tombolo")),
-        Ok(_) => Err(Failure::check(format!("kills: `{call}` failed"))),
+        Ok(_) => Err(Failure::check(format!("`{call}` failed"))),
         Err(message) => Err(Failure::machine(message)),
     }
 }

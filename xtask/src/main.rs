@@ -3,9 +3,9 @@
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask asan` runs the unsafe code under the
 //! address sanitizer, `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the
-//! engine in simulated worlds, `cargo xtask kills` kills real processes. The only scripts beside this
-//! program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it
-//! must share no code with what it verifies.
+//! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their
+//! system calls. The only scripts beside this program are `.ci/run`, which calls it, and `verify_dump.py`,
+//! which is in another language on purpose: it must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
 //! what [`needs`] lists. It depends on the standard library only, so that it builds before anything else.
@@ -21,6 +21,7 @@ mod loom;
 mod needs;
 mod sim;
 mod tidy;
+mod trace;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ Usage: cargo xtask COMMAND
   sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
   kills [--count N] [--seed S] [--threads N] [--program TOMBOLO] [--out FILE]
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
+  trace [--program TOMBOLO]
+                        system calls of real processes: one fdatasync per flush, no answer before it
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 
@@ -101,6 +104,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["loom", "--only", module] => loom::run(root, Some(module)),
         ["sim", rest @ ..] => sim::run(root, rest),
         ["kills", rest @ ..] => kills::run(root, rest),
+        ["trace", rest @ ..] => trace::run(root, rest),
         ["look", page] => look::run(root, page),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -1,15 +1,9 @@
-//! What is done to a process or to its files, and what is asked of it besides.
+//! What can be done to a process or to its files, how often each comes, and what came of it.
+//!
+//! Not here: how it is done (`strike.rs`, `starve.rs`, `damage.rs`).
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use super::chain::{Chain, PATIENCE};
-use super::process::{Ended, Running, sleep};
-use crate::needs;
-
-/// How long a chosen system call is waited for before the process is killed anyway.
-const WAIT_FOR_CALL: Duration = Duration::from_secs(2);
+use super::chain::Chain;
+use super::{damage, starve, strike};
 
 /// One kind of case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +12,14 @@ pub(super) enum Kind {
     Working,
     /// Killed at any time since it was started.
     AnyTime,
-    /// Killed when it makes a system call for the n-th time.
+    /// Killed when a thread of it makes a system call for the n-th time.
     Call(&'static str),
-    /// `recover` is killed.
+    /// Killed while it recovers, several times in a row.
     Recovering,
-    /// The n-th sync fails: nothing may be answered after it.
+    /// The n-th sync fails: nothing may be written or answered after it.
     FailedSync,
+    /// The n-th write fails: the same.
+    FailedWrite,
     /// Its address space is limited.
     Memory,
     /// Its disk fills up, and later has room again.
@@ -33,16 +29,17 @@ pub(super) enum Kind {
 }
 
 /// Kinds and how often each comes.
-const KINDS: [(Kind, u64); 11] = [
-    (Kind::Working, 5),
+const KINDS: [(Kind, u64); 12] = [
+    (Kind::Working, 4),
     (Kind::AnyTime, 2),
     (Kind::Call("fdatasync"), 3),
     (Kind::Call("pwrite64"), 3),
     (Kind::Call("write"), 2),
     (Kind::Call("fallocate"), 1),
     (Kind::Call("fsync"), 1),
-    (Kind::Recovering, 3),
+    (Kind::Recovering, 4),
     (Kind::FailedSync, 1),
+    (Kind::FailedWrite, 1),
     (Kind::Memory, 1),
     (Kind::FullDisk, 1),
 ];
@@ -71,10 +68,29 @@ impl Kind {
             Self::Call(call) => call,
             Self::Recovering => "recovering",
             Self::FailedSync => "failed-sync",
+            Self::FailedWrite => "failed-write",
             Self::Memory => "memory",
             Self::FullDisk => "full-disk",
             Self::Damage => "damage",
         }
+    }
+}
+
+/// What came of a case whose database held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// What was to happen happened, here: one place for each time.
+    Struck(Vec<String>),
+    /// It did not, however often it was tried; why.
+    Missed(String),
+    /// It cannot happen on this machine; why.
+    Skipped(String),
+}
+
+impl Outcome {
+    /// It happened once.
+    pub(super) fn struck(place: impl Into<String>) -> Self {
+        Self::Struck(vec![place.into()])
     }
 }
 
@@ -101,256 +117,32 @@ impl Random {
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
-}
 
-/// Runs one case; whether what was to happen happened.
-pub(super) fn run(chain: &mut Chain<'_>, kind: Kind, at: usize) -> Result<bool, String> {
-    let mut random = Random::new(!chain.world.seed, chain.number, at);
-    let data = chain.data();
-    let struck = match kind {
-        Kind::Working => working(chain, &mut random)?,
-        Kind::AnyTime => any_time(chain, &mut random)?,
-        Kind::Call(call) => at_call(chain, call, &mut random)?,
-        Kind::Recovering => recovering(chain, &mut random)?,
-        Kind::FailedSync => failed_sync(chain, &mut random)?,
-        Kind::Memory => memory(chain, &mut random)?,
-        Kind::FullDisk => return full_disk(chain),
-        Kind::Damage => return damage(chain, &mut random),
-    };
-    chain.verify(&data)?;
-    Ok(struck)
-}
+    /// From 1 to 2^`bits`: small numbers as often as large ones.
+    pub(super) fn magnitude(&mut self, bits: u64) -> u64 {
+        let most = 1 << (1 + self.below(bits));
+        1 + self.below(most)
+    }
 
-/// Words for a run that does not end by itself.
-fn endless(mut words: Vec<String>) -> Vec<String> {
-    words.extend(["--seconds", "600"].map(str::to_owned));
-    words
-}
-
-fn working(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let (words, acks) = chain.next_run(&chain.data());
-    let mut process = Running::start(chain.world.program(), &endless(words), &chain.folder)?;
-    let answered = || std::fs::metadata(&acks).is_ok_and(|file| file.len() > 0);
-    let struck = process.wait_until(PATIENCE, answered);
-    sleep(Duration::from_micros(random.below(150_000)));
-    process.kill();
-    killed(chain, process, &acks)?;
-    Ok(struck)
-}
-
-fn any_time(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let (words, acks) = chain.next_run(&chain.data());
-    let mut process = Running::start(chain.world.program(), &endless(words), &chain.folder)?;
-    sleep(Duration::from_micros(random.below(1_000_000)));
-    process.kill();
-    killed(chain, process, &acks)?;
-    Ok(true)
-}
-
-/// A process that was killed said nothing wrong before.
-fn killed(chain: &mut Chain<'_>, process: Running, acks: &Path) -> Result<Ended, String> {
-    let ended = process.finish(Duration::from_secs(10))?;
-    chain.answers_of(acks);
-    match ended.signal {
-        Some(9) => Ok(ended),
-        // strace ends with 128 + 9 where it cannot end with the signal itself.
-        _ if ended.status == Some(137) => Ok(ended),
-        _ => Err(format!("it ended by itself with {}", ended.brief())),
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
     }
 }
 
-/// The words that run a command under strace, with a fault at a system call.
-fn traced(chain: &Chain<'_>, fault: &str, calls: &str, words: Vec<String>) -> Vec<String> {
-    let program = chain.world.program().display().to_string();
-    let trace = ["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", calls, "-e", fault];
-    let mut all: Vec<String> = trace.map(str::to_owned).to_vec();
-    all.extend(["--".to_owned(), program]);
-    all.extend(words);
-    all
-}
-
-fn at_call(chain: &mut Chain<'_>, call: &str, random: &mut Random) -> Result<bool, String> {
-    let (words, acks) = chain.next_run(&chain.data());
-    let nth = 1 + match call {
-        "fallocate" | "fsync" => random.below(3),
-        _ => random.below(40),
-    };
-    let fault = format!("inject={call}:signal=KILL:when={nth}");
-    let words = traced(chain, &fault, &format!("trace={call}"), endless(words));
-    let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
-    let begun = || std::fs::metadata(&acks).is_ok_and(|file| file.len() > 0);
-    process.wait_until(PATIENCE, begun);
-    process.wait_until(WAIT_FOR_CALL, || false);
-    let struck = process.ended();
-    process.kill();
-    killed(chain, process, &acks)?;
-    Ok(struck)
-}
-
-fn recovering(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let words = vec!["recover".to_owned(), chain.data().display().to_string()];
-    let calls = ["pread64", "pwrite64", "fdatasync", "fsync", "openat"];
-    let call = calls[random.below(calls.len() as u64) as usize];
-    let nth = 1 + random.below(if call == "pread64" || call == "openat" { 30 } else { 4 });
-    let fault = format!("inject={call}:signal=KILL:when={nth}");
-    let words = traced(chain, &fault, &format!("trace={call}"), words);
-    let ended = Running::start(Path::new("strace"), &words, &chain.folder)?.finish(PATIENCE)?;
-    match (ended.signal, ended.status) {
-        (Some(9), _) | (_, Some(137)) => Ok(true),
-        (_, Some(0)) => Ok(false), // it was over before
-        _ => Err(format!("recover ended with {}", ended.brief())),
+/// Runs one case, and verifies what it leaves.
+pub(super) fn run(chain: &mut Chain<'_>, kind: Kind, at: usize) -> Result<Outcome, String> {
+    let random = &mut Random::new(!chain.world.seed, chain.number, at);
+    match kind {
+        Kind::Working => strike::working(chain, random),
+        Kind::AnyTime => strike::any_time(chain, random),
+        Kind::Call(call) => strike::at_call(chain, call, random),
+        Kind::Recovering => strike::recovering(chain, random),
+        Kind::FailedSync => strike::failed(chain, "fdatasync", "sync", random),
+        Kind::FailedWrite => strike::failed(chain, "pwrite64", "write", random),
+        Kind::Memory => starve::memory(chain, random),
+        Kind::FullDisk => starve::full_disk(chain, random),
+        Kind::Damage => damage::damage(chain, random),
     }
-}
-
-fn failed_sync(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let (words, acks) = chain.next_run(&chain.data());
-    let fault = format!("inject=fdatasync:error=EIO:when={}", 1 + random.below(60));
-    let words = traced(chain, &fault, "trace=fdatasync", endless(words));
-    let ended = Running::start(Path::new("strace"), &words, &chain.folder)?.finish(PATIENCE)?;
-    chain.answers_of(&acks);
-    match ended.is_clear_refusal() && ended.stderr.contains("sync") {
-        true => Ok(true),
-        false => Err(format!("a failed sync ended it with {}", ended.brief())),
-    }
-}
-
-fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let (mut words, acks) = chain.next_run(&chain.data());
-    words.extend(["--transactions", "2k"].map(str::to_owned));
-    // From less than it needs to begin with to more than it needs.
-    let kilobytes = (64 << 10 << random.below(8)) + random.below(1 << 15);
-    let script = format!("ulimit -v {kilobytes} && exec \"$0\" \"$@\"");
-    let mut all = vec!["-c".to_owned(), script, chain.world.program().display().to_string()];
-    all.extend(words);
-    let ended = Running::start(Path::new("sh"), &all, &chain.folder)?.finish(PATIENCE)?;
-    chain.answers_of(&acks);
-    match (ended.succeeded(), ended.is_clear_refusal()) {
-        (true, _) => Ok(false),
-        (_, true) => Ok(true),
-        _ => Err(format!("{kilobytes} KB of address space ended it with {}", ended.brief())),
-    }
-}
-
-/// A file system in memory, gone when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: PathBuf, megabytes: u64) -> Result<Self, String> {
-        std::fs::create_dir_all(&at).map_err(|error| error.to_string())?;
-        mount(&["-t", "tmpfs", "-o", &format!("size={megabytes}M"), "tombolo-kills"], &at)?;
-        Ok(Self(at))
-    }
-
-    fn grow(&self, megabytes: u64) -> Result<(), String> {
-        mount(&["-o", &format!("remount,size={megabytes}M")], &self.0)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // What stays mounted is said by the system.
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
-fn mount(words: &[&str], at: &Path) -> Result<(), String> {
-    let done = Command::new("mount").args(words).arg(at).stderr(Stdio::null()).status();
-    match done {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(format!("cannot mount a tmpfs at {}", at.display())),
-    }
-}
-
-fn full_disk(chain: &mut Chain<'_>) -> Result<bool, String> {
-    if !needs::is_root() {
-        return Ok(false); // nobody else may mount
-    }
-    let bytes: u64 = std::fs::read_dir(chain.data())
-        .map_err(|error| error.to_string())?
-        .flatten()
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|file| file.len())
-        .sum();
-    let megabytes = (bytes >> 20) + 20;
-    let Ok(disk) = SmallDisk::mount(chain.folder.join("small"), megabytes) else {
-        return Ok(false); // a container that may not mount
-    };
-    let data = disk.0.join("data");
-    super::chain::copy(&chain.data(), &data)?;
-    let (words, acks) = chain.next_run(&data);
-    let program = chain.world.program().to_owned();
-    let ended = Running::start(&program, &endless(words), &chain.folder)?.finish(PATIENCE)?;
-    chain.answers_of(&acks);
-    if !ended.is_clear_refusal() || !ended.stderr.contains("full") {
-        return Err(format!("a full disk ended it with {}", ended.brief()));
-    }
-    chain.verify(&data)?;
-    disk.grow(megabytes + 200)?;
-    let (mut words, acks) = chain.next_run(&data);
-    words.extend(["--transactions", "500"].map(str::to_owned));
-    let again = chain.world.call(&words, &chain.folder)?;
-    chain.answers_of(&acks);
-    if !again.succeeded() {
-        return Err(format!("with room again, it ended with {}", again.brief()));
-    }
-    chain.verify(&data)?;
-    // The chain goes on with what happened here.
-    std::fs::remove_dir_all(chain.data()).map_err(|error| error.to_string())?;
-    super::chain::copy(&data, &chain.data())?;
-    Ok(true)
-}
-
-/// A closed directory in which one byte is another, or whose file is cut short: refused with the place, or
-/// nothing is missing. Then the loss is accepted, and what is left must be whole.
-fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<bool, String> {
-    let data = chain.data();
-    let recover = |flag: Option<&str>| {
-        let mut words = vec!["recover".to_owned(), data.display().to_string()];
-        words.extend(flag.map(str::to_owned));
-        chain.world.call(&words, &chain.folder)
-    };
-    let closed = recover(None)?;
-    if !closed.succeeded() {
-        return Err(format!("recover ended with {}", closed.brief()));
-    }
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&data)
-        .map_err(|error| error.to_string())?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log-"))
-        })
-        .collect();
-    files.sort();
-    let file = &files[random.below(files.len() as u64) as usize];
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut bytes = std::fs::read(file).map_err(|error| error.to_string())?;
-    let at = random.below(bytes.len() as u64) as usize;
-    match random.below(4) {
-        0 => bytes.truncate(at),
-        _ => bytes[at] ^= 1 << random.below(8),
-    }
-    std::fs::write(file, &bytes).map_err(|error| error.to_string())?;
-    let refused = recover(None)?;
-    if refused.succeeded() {
-        // It struck what nobody reads.
-        chain.verify(&data)?;
-        return Ok(false);
-    }
-    let is_clear = refused.is_clear_refusal() && refused.status == Some(3);
-    if !is_clear || !refused.stderr.contains(&name) || !refused.stderr.contains("offset") {
-        let brief = refused.brief();
-        return Err(format!("{name} was spoilt at {at}, and recover ended with {brief}"));
-    }
-    let accepted = recover(Some("--accept-loss"))?;
-    if !accepted.succeeded() || !accepted.stderr.contains("--accept-loss says") {
-        return Err(format!("recover --accept-loss ended with {}", accepted.brief()));
-    }
-    let again = recover(None)?;
-    if !again.succeeded() {
-        return Err(format!("after the loss was accepted, recover ended with {}", again.brief()));
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -365,8 +157,16 @@ mod tests {
         }
         assert!(kinds(1).eq(kinds(1)) && !kinds(1).eq(kinds(2)));
         assert_eq!(Kind::of(1, 0, 9, true), Kind::Damage);
+    }
+
+    #[test]
+    fn random_numbers_stay_within_their_limits() {
         let mut random = Random::new(1, 2, 3);
-        assert!((0..100).all(|_| random.below(7) < 7));
+        assert!((0..100).all(|_| random.below(7) < 7 && random.one_of(&[4, 5]) / 2 == 2));
         assert_eq!(Random::new(1, 2, 3).below(0), 0);
+        let found: Vec<u64> = (0..1_000).map(|_| random.magnitude(8)).collect();
+        assert!(found.iter().all(|n| (1..=256).contains(n)));
+        assert!(found.iter().filter(|&&n| n <= 4).count() > 200 && found.contains(&1));
+        assert!(found.iter().filter(|&&n| n > 64).count() > 100);
     }
 }

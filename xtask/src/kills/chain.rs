@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::case::{self, Kind};
+use super::case::{self, Kind, Outcome, Random};
 use super::process::{Ended, Running, sleep};
 use super::summary::CaseEnd;
 use crate::Failure;
@@ -19,7 +19,16 @@ pub(super) const CASES_PER_CHAIN: usize = 10;
 /// Callers of a run: few, so that logs grow little while a kill is waited for.
 const CLIENTS: &str = "8";
 /// A command that takes longer hangs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// The log's segments: those of the first database, small ones of which many are made, and what runs have.
+const SEGMENT: &str = "8MB";
+pub(super) const SMALL_SEGMENT: &str = "1MB";
+const SEGMENTS: [&str; 3] = [SMALL_SEGMENT, "4MB", SEGMENT];
+
+/// The length of a run's segments.
+pub(super) fn segment(random: &mut Random) -> &'static str {
+    random.one_of(&SEGMENTS)
+}
 
 /// What all chains share.
 pub(super) struct World {
@@ -27,6 +36,8 @@ pub(super) struct World {
     /// Everything is in here.
     folder: PathBuf,
     pub(super) seed: u64,
+    /// Address space that a run takes.
+    address_kb: u64,
 }
 
 impl World {
@@ -37,15 +48,26 @@ impl World {
         // What an earlier call kept is gone now.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
-        let world = Self { program, folder, seed };
-        let words = world.run_words(&world.base(), &world.base_acks(), seed);
-        let load = ["--warehouses", "1", "--transactions", "100"].map(str::to_owned);
-        let ended = world.call(&[words, load.to_vec()].concat(), &world.folder);
-        match ended {
-            Ok(ended) if ended.succeeded() => Ok(world),
-            Ok(ended) => Err(machine(format!("loading ended with {}", ended.brief()))),
-            Err(what) => Err(machine(what)),
+        let mut world = Self { program, folder, seed, address_kb: 0 };
+        let mut words = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
+        words.extend(["--warehouses", "1", "--transactions", "100"].map(str::to_owned));
+        let started = Running::start(&world.program, &words, &world.folder);
+        let mut process = started.map_err(machine)?;
+        while !process.ended() {
+            let address_kb = process.address_kb().unwrap_or_default();
+            world.address_kb = world.address_kb.max(address_kb);
+            process.wait_until(Duration::from_millis(20), || false);
         }
+        let ended = process.finish(PATIENCE).map_err(machine)?;
+        match ended.succeeded() {
+            true => Ok(world),
+            false => Err(machine(format!("loading ended with {}", ended.brief()))),
+        }
+    }
+
+    /// Address space that a run takes, about.
+    pub(super) fn address_kb(&self) -> u64 {
+        self.address_kb
     }
 
     fn base(&self) -> PathBuf {
@@ -68,7 +90,7 @@ impl World {
     }
 
     /// The words of a run on `data`; how long it takes and whether it resumes is the caller's.
-    pub(super) fn run_words(&self, data: &Path, acks: &Path, seed: u64) -> Vec<String> {
+    fn run_words(&self, data: &Path, acks: &Path, seed: u64, segment: &str) -> Vec<String> {
         let (data, acks) = (data.display().to_string(), acks.display().to_string());
         let seed = seed.to_string();
         let words = [
@@ -89,9 +111,12 @@ impl World {
             "--seed",
             &seed,
             "--log-segment-bytes",
-            "8MB",
+            segment,
             "--mix",
             "standard",
+            // For the small disks of some cases, and for machines whose disk is memory: processes die here, not
+            // the machine.
+            "--volatile-ok",
             "--json",
         ];
         words.map(str::to_owned).to_vec()
@@ -128,24 +153,20 @@ impl<'w> Chain<'w> {
 
     /// Runs cases until one fails; `tell` hears of each.
     pub(super) fn run(mut self, cases: usize, tell: &dyn Fn(&CaseEnd)) {
-        let mut outcome = self.begin();
+        let began = self.begin();
         for at in 0..cases {
             let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
             let before = self.acknowledged();
-            let done = outcome.and_then(|()| case::run(&mut self, kind, at));
-            let (struck, failure) = match done {
-                Ok(struck) => (struck, None),
-                Err(what) => (true, Some(what)),
-            };
-            if let Some(what) = &failure {
-                self.report(kind, at, what);
+            let outcome = began.clone().and_then(|()| case::run(&mut self, kind, at));
+            if let Some(what) = told(&outcome) {
+                self.report(kind, at, what, outcome.is_err());
             }
+            let is_over = outcome.is_err();
             let acknowledged = self.acknowledged() - before;
-            tell(&CaseEnd { kind: kind.name(), struck, acknowledged, failure: failure.clone() });
-            if failure.is_some() {
+            tell(&CaseEnd { kind: kind.name(), outcome, acknowledged });
+            if is_over {
                 return;
             }
-            outcome = Ok(());
         }
         // A chain that held is not looked at any more.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -158,12 +179,14 @@ impl<'w> Chain<'w> {
         Ok(())
     }
 
-    fn report(&self, kind: Kind, at: usize, what: &str) {
-        let World { seed, .. } = self.world;
+    fn report(&self, kind: Kind, at: usize, what: &str, has_failed: bool) {
+        let (World { seed, .. }, kind) = (self.world, kind.name());
+        if !has_failed {
+            return eprintln!("xtask: kills: {kind} did not strike: {what}");
+        }
         eprintln!(
-            "xtask: kills: {} failed: {what}\n  again: cargo xtask kills --seed {seed} --chain {} --count {} \
+            "xtask: kills: {kind} failed: {what}\n  again: cargo xtask kills --seed {seed} --chain {} --count {} \
              # case {at}; its files are in {}",
-            kind.name(),
             self.number,
             (self.number + 1) * CASES_PER_CHAIN,
             self.folder.display()
@@ -175,12 +198,13 @@ impl<'w> Chain<'w> {
         self.answered.values().sum()
     }
 
-    /// The words of the chain's next run on `data`, and the file of its answers.
-    pub(super) fn next_run(&mut self, data: &Path) -> (Vec<String>, PathBuf) {
+    /// The words of the chain's next run on `data`, whose new segments are `segment` long, and the file of its
+    /// answers.
+    pub(super) fn next_run(&mut self, data: &Path, segment: &str) -> (Vec<String>, PathBuf) {
         self.runs += 1;
         let acks = self.folder.join(format!("acks-{}", self.runs));
         let seed = self.world.seed + 1_000 * self.number as u64 + u64::from(self.runs);
-        let mut words = self.world.run_words(data, &acks, seed);
+        let mut words = self.world.run_words(data, &acks, seed, segment);
         words.push("--resume".to_owned());
         (words, acks)
     }
@@ -224,6 +248,14 @@ impl<'w> Chain<'w> {
     }
 }
 
+/// What is to be said of a case.
+fn told(outcome: &Result<Outcome, String>) -> Option<&str> {
+    match outcome {
+        Ok(Outcome::Struck(_)) => None,
+        Ok(Outcome::Missed(what) | Outcome::Skipped(what)) | Err(what) => Some(what),
+    }
+}
+
 /// The first answered call that is not in the table.
 fn lost(answered: &BTreeMap<u64, u64>, rows: &str) -> Option<String> {
     let there: BTreeMap<u64, u64> = numbers(rows).collect();
@@ -252,7 +284,7 @@ fn numbers(text: &str) -> impl Iterator<Item = (u64, u64)> + '_ {
 }
 
 /// Copies a folder's files.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let copied = std::fs::create_dir_all(to).and_then(|()| {
         for entry in std::fs::read_dir(from)? {
             let entry = entry?;

@@ -10,29 +10,31 @@ use crate::ci::Stopwatch;
 
 /// How often a process is looked at.
 const LOOK: Duration = Duration::from_millis(2);
+/// What one look counts at most: a machine that stood still meanwhile is no reason for impatience.
+const LOOK_MAX: Duration = Duration::from_millis(100);
 
 #[expect(clippy::disallowed_methods, reason = "a chore waits for processes; no engine runs here")]
-pub(super) fn sleep(time: Duration) {
+pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// How a process ended.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Its exit status; none if a signal ended it.
-    pub(super) status: Option<i32>,
-    pub(super) signal: Option<i32>,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+    pub(crate) status: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
-    pub(super) fn succeeded(&self) -> bool {
+    pub(crate) fn succeeded(&self) -> bool {
         self.status == Some(0)
     }
 
     /// Whether it ended with a clear error: one that says what to do, and no panic.
-    pub(super) fn is_clear_refusal(&self) -> bool {
+    pub(crate) fn is_clear_refusal(&self) -> bool {
         let errors = self.stderr.lines().filter(|line| !line.contains("notice:"));
         let errors: Vec<&str> = errors.filter(|line| !line.trim().is_empty()).collect();
         matches!(self.status, Some(1..=3))
@@ -40,8 +42,13 @@ impl Ended {
             && !self.stderr.contains("internal error")
     }
 
+    /// Whether SIGKILL ended it. strace ends with 128 + 9 where it cannot end with the signal itself.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.signal == Some(9) || self.status == Some(137)
+    }
+
     /// For messages: how it ended and what it said last.
-    pub(super) fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         let how = match (self.status, self.signal) {
             (Some(status), _) => format!("status {status}"),
             (None, Some(signal)) => format!("signal {signal}"),
@@ -53,7 +60,7 @@ impl Ended {
 }
 
 /// A process under way.
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Child,
     out: PathBuf,
     err: PathBuf,
@@ -61,7 +68,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts a program; what it says goes to files in `scratch`.
-    pub(super) fn start<A: AsRef<OsStr>>(
+    pub(crate) fn start<A: AsRef<OsStr>>(
         program: &Path,
         arguments: &[A],
         scratch: &Path,
@@ -79,7 +86,7 @@ impl Running {
     }
 
     /// Kills it with everything it has started; it notices nothing.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if self.ended() {
             return; // its number may be another's by now
         }
@@ -89,25 +96,34 @@ impl Running {
         let _ = self.child.kill();
     }
 
+    /// The most address space it has had so far, in KB; none once it has ended.
+    pub(crate) fn address_kb(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:"))?;
+        peak.split_whitespace().next()?.parse().ok()
+    }
+
     /// Whether it has ended.
-    pub(super) fn ended(&mut self) -> bool {
+    pub(crate) fn ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// Waits until it has ended or `until` says so, at most for `time`; whether `until` did.
-    pub(super) fn wait_until(&mut self, time: Duration, mut until: impl FnMut() -> bool) -> bool {
-        let clock = Stopwatch::start();
-        while clock.elapsed() < time && !self.ended() {
+    pub(crate) fn wait_until(&mut self, time: Duration, mut until: impl FnMut() -> bool) -> bool {
+        let mut waited = Duration::ZERO;
+        while waited < time && !self.ended() {
             if until() {
                 return true;
             }
+            let clock = Stopwatch::start();
             sleep(LOOK);
+            waited += clock.elapsed().min(LOOK_MAX);
         }
         false
     }
 
     /// Waits for its end, for `time` at most, then kills it.
-    pub(super) fn finish(mut self, time: Duration) -> Result<Ended, String> {
+    pub(crate) fn finish(mut self, time: Duration) -> Result<Ended, String> {
         self.wait_until(time, || false);
         if !self.ended() {
             self.kill();

@@ -1,23 +1,34 @@
-//! What came of all cases, by kind.
+//! What came of all cases, by kind and by place.
+//!
+//! A harness whose kills strike nothing would find every database whole. So a kind of which no case struck is a failure
+//! of the harness, and so are too few strikes in all; what a machine cannot do is told apart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use super::case::Outcome;
+
+/// Of all cases that are possible on the machine, so many of a hundred must strike.
+const STRUCK_PERCENT_MIN: u64 = 90;
+/// A kind with so many cases must have struck.
+const CASES_OF_KIND_MIN: u64 = 3;
 
 /// How one case ended.
 #[derive(Clone, Debug)]
 pub(super) struct CaseEnd {
     pub(super) kind: &'static str,
-    /// Whether what was to happen did: the process was killed, the file was refused.
-    pub(super) struck: bool,
+    /// What came of it, or what is wrong.
+    pub(super) outcome: Result<Outcome, String>,
     /// Answers that were counted on.
     pub(super) acknowledged: u64,
-    pub(super) failure: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OfKind {
     cases: u64,
     struck: u64,
+    missed: u64,
+    skipped: u64,
     failed: u64,
 }
 
@@ -25,6 +36,8 @@ struct OfKind {
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     kinds: BTreeMap<&'static str, OfKind>,
+    /// How often something struck, by where.
+    places: BTreeMap<String, u64>,
     acknowledged: u64,
 }
 
@@ -32,31 +45,86 @@ impl Summary {
     pub(super) fn add(&mut self, case: &CaseEnd) {
         let of_kind = self.kinds.entry(case.kind).or_default();
         of_kind.cases += 1;
-        of_kind.struck += u64::from(case.struck);
-        of_kind.failed += u64::from(case.failure.is_some());
+        match &case.outcome {
+            Ok(Outcome::Struck(places)) => {
+                of_kind.struck += 1;
+                for place in places {
+                    *self.places.entry(place.clone()).or_default() += 1;
+                }
+            }
+            Ok(Outcome::Missed(_)) => of_kind.missed += 1,
+            Ok(Outcome::Skipped(_)) => of_kind.skipped += 1,
+            Err(_) => of_kind.failed += 1,
+        }
         self.acknowledged += case.acknowledged;
     }
 
+    fn total(&self, of: fn(&OfKind) -> u64) -> u64 {
+        self.kinds.values().map(of).sum()
+    }
+
     pub(super) fn failures(&self) -> u64 {
-        self.kinds.values().map(|kind| kind.failed).sum()
+        self.total(|kind| kind.failed)
+    }
+
+    /// Why these cases prove nothing, if so.
+    pub(super) fn too_few(&self) -> Option<String> {
+        let possible = |kind: &OfKind| kind.cases - kind.skipped - kind.failed;
+        let never = self
+            .kinds
+            .iter()
+            .find(|(_, kind)| kind.struck == 0 && possible(kind) >= CASES_OF_KIND_MIN);
+        if let Some((name, kind)) = never {
+            return Some(format!("none of {} cases of {name} struck", kind.cases));
+        }
+        let all: u64 = self.kinds.values().map(possible).sum();
+        let struck = self.total(|kind| kind.struck);
+        let is_enough =
+            struck * 100 >= all * STRUCK_PERCENT_MIN || all - struck < CASES_OF_KIND_MIN;
+        (!is_enough).then(|| format!("only {struck} of {all} cases struck"))
+    }
+
+    /// A line for each kind, for people.
+    pub(super) fn table(&self) -> String {
+        let mut table = format!(
+            "{:<14}{:>7}{:>8}{:>8}{:>9}{:>8}\n",
+            "kind", "cases", "struck", "missed", "skipped", "failed"
+        );
+        for (name, OfKind { cases, struck, missed, skipped, failed }) in &self.kinds {
+            // A string takes everything.
+            let _ = writeln!(
+                table,
+                "{name:<14}{cases:>7}{struck:>8}{missed:>8}{skipped:>9}{failed:>8}"
+            );
+        }
+        table
     }
 
     /// One line.
-    pub(super) fn json(&self, seed: u64, wall_s: f64) -> String {
-        let total = |of: fn(&OfKind) -> u64| self.kinds.values().map(of).sum::<u64>();
+    pub(super) fn json(&self, seed: u64, commit: &str, wall_s: f64) -> String {
         let mut kinds = String::new();
-        for (name, OfKind { cases, struck, failed }) in &self.kinds {
+        for (name, OfKind { cases, struck, missed, skipped, failed }) in &self.kinds {
             let comma = if kinds.is_empty() { "" } else { "," };
-            let object = format!("{{\"cases\":{cases},\"struck\":{struck},\"failed\":{failed}}}");
-            // A string takes everything.
-            let _ = write!(kinds, "{comma}\"{name}\":{object}");
+            let _ = write!(
+                kinds,
+                "{comma}\"{name}\":{{\"cases\":{cases},\"struck\":{struck},\"missed\":{missed},\
+                 \"skipped\":{skipped},\"failed\":{failed}}}"
+            );
+        }
+        let mut places = String::new();
+        for (name, count) in &self.places {
+            let comma = if places.is_empty() { "" } else { "," };
+            let _ = write!(places, "{comma}\"{name}\":{count}");
         }
         format!(
-            "{{\"command\":\"kills\",\"seed\":{seed},\"cases\":{},\"struck\":{},\"failed\":{},\
-             \"acknowledged\":{},\"wall_s\":{wall_s:.1},\"by_kind\":{{{kinds}}}}}",
-            total(|kind| kind.cases),
-            total(|kind| kind.struck),
-            total(|kind| kind.failed),
+            "{{\"command\":\"kills\",\"commit\":\"{commit}\",\"seed\":{seed},\"cases\":{},\
+             \"struck\":{},\"missed\":{},\"skipped\":{},\"failed\":{},\"acknowledged\":{},\
+             \"wall_s\":{wall_s:.1},\"by_kind\":{{{kinds}}},\"by_place\":{{{places}}}}}",
+            self.total(|kind| kind.cases),
+            self.total(|kind| kind.struck),
+            self.total(|kind| kind.missed),
+            self.total(|kind| kind.skipped),
+            self.failures(),
             self.acknowledged
         )
     }
@@ -64,20 +132,54 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use super::{CaseEnd, Summary};
+    use super::{CaseEnd, Outcome, Summary};
+
+    fn of(outcomes: Vec<(&'static str, Result<Outcome, String>)>) -> Summary {
+        let mut summary = Summary::default();
+        for (kind, outcome) in outcomes {
+            summary.add(&CaseEnd { kind, outcome, acknowledged: 5 });
+        }
+        summary
+    }
+
+    fn missed() -> Result<Outcome, String> {
+        Ok(Outcome::Missed("too late".to_owned()))
+    }
+
+    fn struck(place: &str) -> Result<Outcome, String> {
+        Ok(Outcome::struck(place))
+    }
 
     #[test]
-    fn cases_are_counted_by_kind() {
-        let mut summary = Summary::default();
-        let mut case = CaseEnd { kind: "fdatasync", struck: true, acknowledged: 5, failure: None };
-        summary.add(&case);
-        case.struck = false;
-        case.failure = Some("client 3 lost 7".to_owned());
-        summary.add(&case);
+    fn cases_are_counted_by_kind_and_place() {
+        let summary = of(vec![
+            ("fdatasync", struck("fdatasync")),
+            ("fdatasync", Err("client 3 lost 7".to_owned())),
+            ("recovering", Ok(Outcome::Struck(vec!["recover time".into(), "fdatasync".into()]))),
+        ]);
         assert_eq!(summary.failures(), 1);
-        let json = summary.json(4, 1.25);
-        let expected = "\"by_kind\":{\"fdatasync\":{\"cases\":2,\"struck\":1,\"failed\":1}}}";
-        assert!(json.ends_with(expected), "{json}");
-        assert!(json.contains("\"acknowledged\":10,\"wall_s\":1.2"), "{json}");
+        let json = summary.json(4, "abc", 1.25);
+        let expected = "\"by_kind\":{\"fdatasync\":{\"cases\":2,\"struck\":1,\"missed\":0,\
+                        \"skipped\":0,\"failed\":1},";
+        assert!(json.contains(expected), "{json}");
+        assert!(json.ends_with("\"by_place\":{\"fdatasync\":2,\"recover time\":1}}"), "{json}");
+        assert!(json.contains("\"acknowledged\":15,\"wall_s\":1.2"), "{json}");
+        assert!(summary.table().contains("fdatasync           2       1       0        0       1"));
+    }
+
+    #[test]
+    fn kills_that_strike_nothing_prove_nothing() {
+        assert_eq!(Summary::default().too_few(), None);
+        let few = of(vec![("fsync", missed()), ("fsync", missed())]);
+        assert_eq!(few.too_few(), None);
+        let never = of(vec![("fsync", missed()), ("fsync", missed()), ("fsync", missed())]);
+        assert_eq!(never.too_few().unwrap(), "none of 3 cases of fsync struck");
+        let mut cases = vec![("a", struck("x")); 17];
+        cases.extend(vec![("a", missed()); 3]);
+        assert_eq!(of(cases.clone()).too_few().unwrap(), "only 17 of 20 cases struck");
+        cases.extend(vec![("a", struck("x")); 10]);
+        assert_eq!(of(cases).too_few(), None);
+        let skipped = Ok(Outcome::Skipped("not root".to_owned()));
+        assert_eq!(of(vec![("full-disk", skipped); 9]).too_few(), None);
     }
 }

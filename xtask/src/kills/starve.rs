@@ -1,0 +1,119 @@
+//! Processes that get too little memory or too small a disk.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::case::{Outcome, Random};
+use super::chain::{Chain, PATIENCE, copy, segment};
+use super::process::{Ended, Running};
+use super::strike::endless;
+use crate::needs;
+
+/// How often less memory is tried.
+const TRIES: u32 = 5;
+
+/// Its address space is limited: at some time it gets no more. It must say so and end, and what it answered must be
+/// there for a process that has enough.
+pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
+    let peak_kb = chain.world.address_kb();
+    // From less than it needs to begin with to a little more than it needs: then it ends on the way.
+    let mut limit_kb = peak_kb * (20 + random.below(100)) / 100;
+    for _ in 0..TRIES {
+        let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
+        words.extend(["--transactions", "20k"].map(str::to_owned));
+        let ended = within(chain, limit_kb, words)?;
+        chain.answers_of(&acks);
+        let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
+        if !ended.succeeded() && !is_refused {
+            return Err(format!("{limit_kb} KB of memory ended it with {}", ended.brief()));
+        }
+        chain.verify(&chain.data())?;
+        if is_refused {
+            let began = std::fs::metadata(&acks).is_ok_and(|file| file.len() > 0);
+            return Ok(Outcome::struck(if began { "run memory" } else { "start memory" }));
+        }
+        limit_kb = limit_kb * 3 / 4;
+    }
+    Ok(Outcome::Missed(format!("{limit_kb} KB are enough")))
+}
+
+/// Runs the command with so much address space at most.
+fn within(chain: &Chain<'_>, limit_kb: u64, words: Vec<String>) -> Result<Ended, String> {
+    let script = format!("ulimit -v {limit_kb} && exec \"$0\" \"$@\"");
+    let mut all = vec!["-c".to_owned(), script, chain.world.program().display().to_string()];
+    all.extend(words);
+    Running::start(Path::new("sh"), &all, &chain.folder)?.finish(PATIENCE)
+}
+
+/// A file system in memory, gone when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf, megabytes: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(&at).map_err(|error| error.to_string())?;
+        mount(&["-t", "tmpfs", "-o", &format!("size={megabytes}M"), "tombolo-kills"], &at)?;
+        Ok(Self(at))
+    }
+
+    fn grow(&self, megabytes: u64) -> Result<(), String> {
+        mount(&["-o", &format!("remount,size={megabytes}M")], &self.0)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // What stays mounted is said by the system.
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn mount(words: &[&str], at: &Path) -> Result<(), String> {
+    let done = Command::new("mount").args(words).arg(at).stderr(Stdio::null()).status();
+    match done {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("cannot mount a tmpfs at {}", at.display())),
+    }
+}
+
+/// Its disk fills up: the run ends and says so, all that was answered can be read while the disk is full, and
+/// once there is room a run goes on where the last one ended.
+pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
+    if !needs::is_root() {
+        return Ok(Outcome::Skipped("only root may mount a small disk".to_owned()));
+    }
+    let bytes: u64 = std::fs::read_dir(chain.data())
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|file| file.len())
+        .sum();
+    let megabytes = (bytes >> 20) + 20;
+    let disk = match SmallDisk::mount(chain.folder.join("small"), megabytes) {
+        Ok(disk) => disk,
+        Err(what) => return Ok(Outcome::Skipped(what)), // a container that may not mount
+    };
+    let data = disk.0.join("data");
+    copy(&chain.data(), &data)?;
+    let (words, acks) = chain.next_run(&data, segment(random));
+    let program = chain.world.program().to_owned();
+    let ended = Running::start(&program, &endless(words), &chain.folder)?.finish(PATIENCE)?;
+    chain.answers_of(&acks);
+    let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
+    if !is_refused || !ended.stderr.contains("full") {
+        return Err(format!("a full disk ended it with {}", ended.brief()));
+    }
+    chain.verify(&data)?;
+    disk.grow(megabytes + 200)?;
+    let (mut words, acks) = chain.next_run(&data, segment(random));
+    words.extend(["--transactions", "500"].map(str::to_owned));
+    let again = chain.world.call(&words, &chain.folder)?;
+    chain.answers_of(&acks);
+    if !again.succeeded() {
+        return Err(format!("with room again, it ended with {}", again.brief()));
+    }
+    chain.verify(&data)?;
+    // The chain goes on with what happened here.
+    std::fs::remove_dir_all(chain.data()).map_err(|error| error.to_string())?;
+    copy(&data, &chain.data())?;
+    Ok(Outcome::struck("full disk"))
+}

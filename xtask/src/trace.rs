@@ -1,0 +1,271 @@
+//! `cargo xtask trace`: system calls show that no answer leaves before its group is durable.
+//!
+//! Real processes run TPC-C durably under strace. In each trace every rule of `trace/rules.rs` must hold, each answer
+//! in the file of `--acks` must be told in it, and there must be exactly one `fdatasync` for each flush that the result
+//! reports, besides those of segments that a flush left behind, of seals and of segments that are made. One process has
+//! one caller, one has many, and of one an `fdatasync` fails: after it nothing is answered, written or tried again.
+//!
+//! What it does not do: kill or measure. A process under strace is slow, and its flushes are large.
+
+mod lines;
+mod rules;
+
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::ci::Stopwatch;
+use crate::kills::chain::{PATIENCE, copy};
+use crate::kills::process::{Ended, Running};
+use crate::needs;
+
+use lines::{Event, events};
+use rules::{Counts, Judge};
+
+/// Calls that could write to a file or force it to the device. What is no system call here is left out by strace.
+const CALLS: &str = "trace=pwrite64,pwritev,pwritev2,write,writev,fdatasync,fsync,sync_file_range,fallocate,ftruncate";
+/// Which `fdatasync` of the logging thread fails, in the round of that: one of the measured calls'.
+const FAILING: u32 = 60;
+
+/// One traced process.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    clients: u32,
+    transactions: u32,
+    /// Whether an `fdatasync` fails.
+    fails: bool,
+}
+
+const ROUNDS: [Round; 3] = [
+    Round { clients: 1, transactions: 300, fails: false },
+    Round { clients: 32, transactions: 6_000, fails: false },
+    Round { clients: 32, transactions: 6_000, fails: true },
+];
+
+/// Traces `tombolo` as `words` say.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
+    let named = match words {
+        [] => None,
+        ["--program", program] => Some(Path::new(*program)),
+        _ => return Err(Failure::usage("trace: there is only --program TOMBOLO")),
+    };
+    if !needs::on_path("strace") {
+        return Err(Failure::machine("trace: strace is missing; `cargo xtask test` installs it"));
+    }
+    let program = crate::kills::program(root, named)?;
+    let clock = Stopwatch::start();
+    let folder = crate::kills::target(root).join("trace");
+    let tracer = Tracer::prepare(program, folder).map_err(machine)?;
+    let mut shown = String::new();
+    // Transactions in the log before the measured ones: the same for the same number of callers.
+    let mut base = 0;
+    for round in ROUNDS {
+        let counts = tracer.round(round, &mut base);
+        let counts = counts.map_err(|what| {
+            let Round { clients, fails, .. } = round;
+            let with = if fails { " and a failing fdatasync" } else { "" };
+            let place = tracer.folder.display();
+            Failure::check(format!("trace: with {clients} callers{with}: {what}; see {place}"))
+        })?;
+        let comma = if shown.is_empty() { "" } else { "," };
+        shown += &format!("{comma}{}", json(round, &counts, base));
+    }
+    let _ = std::fs::remove_dir_all(&tracer.folder);
+    println!(
+        "{{\"command\":\"trace\",\"wall_s\":{:.1},\"rounds\":[{shown}]}}",
+        clock.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn machine(what: String) -> Failure {
+    Failure::machine(format!("trace: {what}"))
+}
+
+fn json(round: Round, counts: &Counts, base: u64) -> String {
+    let Round { clients, fails, .. } = round;
+    let Counts { groups, left_behind, seals, of_segments, told, tells, .. } = counts;
+    format!(
+        "{{\"clients\":{clients},\"fdatasync_fails\":{fails},\"answers\":{told},\"answer_writes\":{tells},\
+         \"groups\":{groups},\"fdatasyncs\":{{\"measured_flushes\":{},\"warm_up_flushes\":{},\
+         \"left_behind\":{left_behind},\"seals\":{seals},\"segments\":{of_segments}}}}}",
+        measured(counts, base),
+        counts.flushes.len() as u64 - measured(counts, base),
+    )
+}
+
+/// Flushes that made measured transactions durable.
+fn measured(counts: &Counts, base: u64) -> u64 {
+    counts.flushes.iter().filter(|&&transactions| transactions > base).count() as u64
+}
+
+/// What all rounds share.
+struct Tracer {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Tracer {
+    /// Loads the database.
+    fn prepare(program: PathBuf, folder: PathBuf) -> Result<Self, String> {
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        // strace names files by their whole path.
+        let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+        let tracer = Self { program, folder };
+        let base = tracer.file("base");
+        let words = tracer.words(&base, 1, &["--warehouses", "1", "--transactions", "1"]);
+        let loaded = Running::start(&tracer.program, &words, &tracer.folder)?.finish(PATIENCE)?;
+        match loaded.succeeded() {
+            true => Ok(tracer),
+            false => Err(format!("loading ended with {}", loaded.brief())),
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn words(&self, data: &str, clients: u32, more: &[&str]) -> Vec<String> {
+        let clients = clients.to_string();
+        let words = [
+            "run",
+            "tpcc",
+            "--profile",
+            "memory",
+            "--durability",
+            "group",
+            "--mix",
+            "paper",
+            "--latency-transactions",
+            "0",
+            "--log-segment-bytes",
+            "4MB",
+            "--volatile-ok",
+            "--json",
+            "--data",
+            data,
+            "--clients",
+            &clients,
+        ];
+        words.iter().chain(more).map(|&word| word.to_owned()).collect()
+    }
+
+    /// Runs a process and judges it.
+    fn round(&self, round: Round, base: &mut u64) -> Result<Counts, String> {
+        let data = self.folder.join("data");
+        let (acks, trace) = (self.file("acks"), self.file("trace"));
+        let _ = std::fs::remove_dir_all(&data);
+        let _ = std::fs::remove_file(&acks);
+        copy(&self.folder.join("base"), &data)?;
+        let ended = self.traced(round, &acks, &trace)?;
+        let text = std::fs::read_to_string(&trace).map_err(|error| format!("{trace}: {error}"))?;
+        let answers = std::fs::read(&acks).map_err(|error| format!("{acks}: {error}"))?;
+        let found: Result<Vec<Vec<Event>>, String> = text.lines().map(events).collect();
+        let found: Vec<Event> = found?.into_iter().flatten().collect();
+        let answered = answers.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        if !round.fails {
+            // Each measured call that was answered is a transaction of the log, and nothing comes after them.
+            let before = rules::transactions(&found).checked_sub(answered);
+            *base = before.ok_or("more answers than transactions in the log")?;
+        }
+        let mut judge = Judge::new(&acks, &answers, *base);
+        found.into_iter().try_for_each(|event| judge.see(event))?;
+        let counts = judge.end()?;
+        if counts.told != answered {
+            return Err(format!("{answered} answers, of which {} are in the trace", counts.told));
+        }
+        match round.fails {
+            true => refused(&ended, &counts)?,
+            false => agree(&ended, &counts, *base)?,
+        }
+        Ok(counts)
+    }
+
+    fn traced(&self, round: Round, acks: &str, trace: &str) -> Result<Ended, String> {
+        let Round { clients, transactions, fails } = round;
+        let transactions = transactions.to_string();
+        let more = ["--resume", "--acks", acks, "--transactions", &transactions];
+        let mut words: Vec<String> =
+            ["-f", "-y", "-x", "-s", "64", "-qq", "--seccomp-bpf", "-o", trace, "-e", CALLS]
+                .map(str::to_owned)
+                .to_vec();
+        if fails {
+            words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={FAILING}")]);
+        }
+        words.extend(["--".to_owned(), self.program.display().to_string()]);
+        words.extend(self.words(&self.file("data"), clients, &more));
+        Running::start(Path::new("strace"), &words, &self.folder)?.finish(PATIENCE)
+    }
+}
+
+/// A run whose log failed says so, after it had answered something.
+fn refused(ended: &Ended, counts: &Counts) -> Result<(), String> {
+    match ended.is_clear_refusal() && counts.has_failed && counts.told > 0 {
+        true => Ok(()),
+        false => Err(format!("it answered {} calls and ended with {}", counts.told, ended.brief())),
+    }
+}
+
+/// The result of a run says what the trace shows.
+fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
+    if !ended.succeeded() || counts.has_failed {
+        return Err(format!("it ended with {}", ended.brief()));
+    }
+    let field = |name: &str| {
+        field(&ended.stdout, name).ok_or_else(|| format!("the result has no number {name}"))
+    };
+    let (flushes, committed) = (field("flushes")?, field("committed")?);
+    let shown = measured(counts, base);
+    if flushes != shown || flushes == 0 {
+        return Err(format!("{flushes} flushes are reported, the trace has {shown} fdatasyncs"));
+    }
+    match committed == counts.told && base > 0 {
+        true => Ok(()),
+        false => Err(format!("{committed} calls committed, {} were answered", counts.told)),
+    }
+}
+
+/// The first number of this name in a line of JSON: that of the whole run, which comes before those of its parts.
+fn field(json: &str, name: &str) -> Option<u64> {
+    let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
+    let end = rest.find(|character: char| !character.is_ascii_digit())?;
+    rest[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Ended, agree, field, refused, run};
+    use std::path::Path;
+
+    fn ended(status: i32, stdout: &str, stderr: &str) -> Ended {
+        let (stdout, stderr) = (stdout.to_owned(), stderr.to_owned());
+        Ended { status: Some(status), signal: None, stdout, stderr }
+    }
+
+    #[test]
+    fn what_a_result_reports_must_be_what_the_trace_shows() {
+        let counts = Counts { flushes: vec![3, 5, 6], told: 2, ..Counts::default() };
+        let result = |flushes, committed| {
+            ended(0, &format!("{{\"committed\":{committed},\"flushes\":{flushes},\"x\":1}}"), "")
+        };
+        assert_eq!(agree(&result(2, 2), &counts, 4), Ok(()));
+        assert!(agree(&result(3, 2), &counts, 4).unwrap_err().contains("has 2 fdatasyncs"));
+        assert!(agree(&result(2, 1), &counts, 4).unwrap_err().contains("1 calls committed"));
+        assert!(agree(&ended(3, "", "tombolo: x"), &counts, 4).unwrap_err().contains("status 3"));
+        assert_eq!(field("{\"flushes\":null}", "flushes"), None);
+    }
+
+    #[test]
+    fn a_run_that_survives_a_failure_is_noticed() {
+        let failed = Counts { told: 2, has_failed: true, ..Counts::default() };
+        assert_eq!(refused(&ended(3, "", "tombolo: it failed\n"), &failed), Ok(()));
+        assert!(refused(&ended(0, "", ""), &failed).is_err());
+        let unharmed = Counts { told: 2, ..Counts::default() };
+        assert!(refused(&ended(3, "", "tombolo: it failed\n"), &unharmed).is_err());
+    }
+
+    #[test]
+    fn bad_usage_is_refused() {
+        assert_eq!(run(Path::new("/"), &["--frob"]).unwrap_err().status, 2);
+    }
+}
