@@ -40,6 +40,8 @@ struct Options {
     /// Only this chain, to repeat a failure.
     chain: Option<usize>,
     threads: usize,
+    /// After so many seconds no case begins.
+    seconds: u64,
     /// The command to be killed; built if none is named.
     program: Option<PathBuf>,
     /// Where the summary goes besides standard output.
@@ -49,7 +51,15 @@ struct Options {
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { count: 100, seed: 1, chain: None, threads, program: None, out: None }
+        Self {
+            count: 100,
+            seed: 1,
+            chain: None,
+            threads,
+            seconds: u64::MAX,
+            program: None,
+            out: None,
+        }
     }
 }
 
@@ -68,11 +78,12 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
             "--seed" => options.seed = number()?,
             "--chain" => options.chain = Some(number()? as usize),
             "--threads" => options.threads = (number()? as usize).max(1),
+            "--seconds" => options.seconds = number()?,
             "--program" => options.program = Some(value.into()),
             "--out" => options.out = Some(value.into()),
             _ => {
                 return Err(Failure::usage(format!(
-                    "kills: no option {flag}; there are --count --seed --chain --threads --program --out"
+                    "kills: no option {flag}; there are --count --seed --chain --threads --seconds --program --out"
                 )));
             }
         }
@@ -99,9 +110,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         for _ in 0..options.threads.min(chains.len()) {
             scope.spawn(|| {
                 while let Some(&number) = chains.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let has_time = || clock.elapsed().as_secs() < options.seconds;
                     let cases = (options.count - (number * CASES_PER_CHAIN).min(options.count))
                         .clamp(1, CASES_PER_CHAIN);
-                    Chain::new(&world, number).run(cases, &|case| {
+                    Chain::new(&world, number).run(cases, &has_time, &|case| {
                         summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(case);
                     });
                 }

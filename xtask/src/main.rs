@@ -40,7 +40,7 @@ Usage: cargo xtask COMMAND
   sim [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
   sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
-  kills [--count N] [--seed S] [--threads N] [--program TOMBOLO] [--out FILE]
+  kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
   trace [--program TOMBOLO]
                         system calls of real processes: one fdatasync per flush, no answer before it

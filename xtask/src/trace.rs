@@ -83,11 +83,11 @@ fn machine(what: String) -> Failure {
 
 fn json(round: Round, counts: &Counts, base: u64) -> String {
     let Round { clients, fails, .. } = round;
-    let Counts { groups, left_behind, seals, of_segments, told, tells, .. } = counts;
+    let Counts { groups, left_behind, seals, of_recovery, of_segments, told, tells, .. } = counts;
     format!(
         "{{\"clients\":{clients},\"fdatasync_fails\":{fails},\"answers\":{told},\"answer_writes\":{tells},\
          \"groups\":{groups},\"fdatasyncs\":{{\"measured_flushes\":{},\"warm_up_flushes\":{},\
-         \"left_behind\":{left_behind},\"seals\":{seals},\"segments\":{of_segments}}}}}",
+         \"left_behind\":{left_behind},\"seals\":{seals},\"recovery\":{of_recovery},\"segments\":{of_segments}}}}}",
         measured(counts, base),
         counts.flushes.len() as u64 - measured(counts, base),
     )

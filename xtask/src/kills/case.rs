@@ -20,7 +20,7 @@ pub(super) enum Kind {
     FailedSync,
     /// The n-th write fails: the same.
     FailedWrite,
-    /// Its address space is limited.
+    /// Its memory is limited.
     Memory,
     /// Its disk fills up, and later has room again.
     FullDisk,

@@ -36,8 +36,8 @@ pub(super) struct World {
     /// Everything is in here.
     folder: PathBuf,
     pub(super) seed: u64,
-    /// Address space that a run takes.
-    address_kb: u64,
+    /// Memory that a run takes.
+    data_kb: u64,
 }
 
 impl World {
@@ -48,14 +48,13 @@ impl World {
         // What an earlier call kept is gone now.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
-        let mut world = Self { program, folder, seed, address_kb: 0 };
+        let mut world = Self { program, folder, seed, data_kb: 0 };
         let mut words = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
         words.extend(["--warehouses", "1", "--transactions", "100"].map(str::to_owned));
         let started = Running::start(&world.program, &words, &world.folder);
         let mut process = started.map_err(machine)?;
         while !process.ended() {
-            let address_kb = process.address_kb().unwrap_or_default();
-            world.address_kb = world.address_kb.max(address_kb);
+            world.data_kb = world.data_kb.max(process.data_kb().unwrap_or_default());
             process.wait_until(Duration::from_millis(20), || false);
         }
         let ended = process.finish(PATIENCE).map_err(machine)?;
@@ -65,9 +64,9 @@ impl World {
         }
     }
 
-    /// Address space that a run takes, about.
-    pub(super) fn address_kb(&self) -> u64 {
-        self.address_kb
+    /// Memory that a run takes, about.
+    pub(super) fn data_kb(&self) -> u64 {
+        self.data_kb
     }
 
     fn base(&self) -> PathBuf {
@@ -114,6 +113,9 @@ impl World {
             segment,
             "--mix",
             "standard",
+            // Little at a time, since most runs are killed soon.
+            "--batch",
+            "5k",
             // For the small disks of some cases, and for machines whose disk is memory: processes die here, not
             // the machine.
             "--volatile-ok",
@@ -151,10 +153,15 @@ impl<'w> Chain<'w> {
         self.folder.join("data")
     }
 
-    /// Runs cases until one fails; `tell` hears of each.
-    pub(super) fn run(mut self, cases: usize, tell: &dyn Fn(&CaseEnd)) {
+    /// Runs cases until one fails or there is no time; `tell` hears of each.
+    pub(super) fn run(
+        mut self,
+        cases: usize,
+        has_time: &dyn Fn() -> bool,
+        tell: &dyn Fn(&CaseEnd),
+    ) {
         let began = self.begin();
-        for at in 0..cases {
+        for at in (0..cases).take_while(|_| has_time()) {
             let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
             let before = self.acknowledged();
             let outcome = began.clone().and_then(|()| case::run(&mut self, kind, at));

@@ -96,11 +96,11 @@ impl Running {
         let _ = self.child.kill();
     }
 
-    /// The most address space it has had so far, in KB; none once it has ended.
-    pub(crate) fn address_kb(&self) -> Option<u64> {
+    /// Memory it has of its own, as the system counts it for a limit, in KB; none once it has ended.
+    pub(crate) fn data_kb(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:"))?;
-        peak.split_whitespace().next()?.parse().ok()
+        let data = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
+        data.split_whitespace().next()?.parse().ok()
     }
 
     /// Whether it has ended.

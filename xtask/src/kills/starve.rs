@@ -12,12 +12,13 @@ use crate::needs;
 /// How often less memory is tried.
 const TRIES: u32 = 5;
 
-/// Its address space is limited: at some time it gets no more. It must say so and end, and what it answered must be
-/// there for a process that has enough.
+/// Its memory is limited: at some time it gets no more. It must say so and end, and what it answered must be there for
+/// a process that has enough. What is limited is memory that it may write to (`ulimit -d`): of address space a store
+/// takes at once what it may ever need.
 pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
-    let peak_kb = chain.world.address_kb();
+    let data_kb = chain.world.data_kb();
     // From less than it needs to begin with to a little more than it needs: then it ends on the way.
-    let mut limit_kb = peak_kb * (20 + random.below(100)) / 100;
+    let mut limit_kb = data_kb * (30 + random.below(100)) / 100;
     for _ in 0..TRIES {
         let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
         words.extend(["--transactions", "20k"].map(str::to_owned));
@@ -37,9 +38,9 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
     Ok(Outcome::Missed(format!("{limit_kb} KB are enough")))
 }
 
-/// Runs the command with so much address space at most.
+/// Runs the command with so much memory at most.
 fn within(chain: &Chain<'_>, limit_kb: u64, words: Vec<String>) -> Result<Ended, String> {
-    let script = format!("ulimit -v {limit_kb} && exec \"$0\" \"$@\"");
+    let script = format!("ulimit -d {limit_kb} && exec \"$0\" \"$@\"");
     let mut all = vec!["-c".to_owned(), script, chain.world.program().display().to_string()];
     all.extend(words);
     Running::start(Path::new("sh"), &all, &chain.folder)?.finish(PATIENCE)

@@ -5,7 +5,8 @@
 //!
 //! 1. Each `fdatasync` of a segment follows the return of all writes of groups to it, and covers at least one:
 //!    that of a flush, of a seal (a group without records), or of a segment left behind, which a flush that goes on
-//!    in the next one syncs first. Only making a segment has others, of what is no group.
+//!    in the next one syncs first. Others are only of what is no group, when a segment is made, and of what an
+//!    earlier process wrote, before this one begins its epoch.
 //! 2. At any time no more answers are told than transactions of the measured calls are durable: those of groups without
 //!    a gap whose covering `fdatasync` has returned well. So between the write of a group and the return of that call
 //!    nothing of the group is told.
@@ -66,6 +67,8 @@ pub(super) struct Counts {
     pub(super) left_behind: u64,
     /// Those of groups without records: seals, and the first group of a process.
     pub(super) seals: u64,
+    /// Those of what an earlier process wrote, which nobody may believe to be durable before.
+    pub(super) of_recovery: u64,
     /// Those of segments that were made or made ready again.
     pub(super) of_segments: u64,
     /// Answers told.
@@ -118,6 +121,8 @@ pub(super) struct Judge<'a> {
     /// The segment whose group was written last.
     current: String,
     under_way: BTreeMap<u32, UnderWay>,
+    /// Whether the first group of this process's own is written.
+    has_begun: bool,
     /// Groups that are durable though one before them is not, by number.
     ahead: BTreeMap<u64, u64>,
     /// The newest group without a gap before it, once one was seen.
@@ -136,6 +141,7 @@ impl<'a> Judge<'a> {
             segments: BTreeMap::new(),
             current: String::new(),
             under_way: BTreeMap::new(),
+            has_begun: false,
             ahead: BTreeMap::new(),
             durable_group: None,
             durable: 0,
@@ -220,6 +226,7 @@ impl<'a> Judge<'a> {
         let transactions = covered.iter().map(|group| group.transactions).max();
         match transactions {
             None if is_of_making => counts.of_segments += 1,
+            None if !self.has_begun => counts.of_recovery += 1,
             None => return Err(format!("fdatasync of {name}, which covers nothing")),
             Some(_) if *path != self.current => counts.left_behind += 1,
             Some(_) if covered.iter().all(|group| group.is_empty) => counts.seals += 1,
@@ -261,6 +268,7 @@ impl<'a> Judge<'a> {
                     return Err(format!("{bytes} bytes were written to {path} in parts"));
                 }
                 if let Some(group) = group {
+                    self.has_begun |= group.starts_epoch;
                     self.counts.groups += u64::from(!group.is_empty);
                     self.counts.transactions = self.counts.transactions.max(group.transactions);
                     self.segments.entry(path).or_default().written.push(group);

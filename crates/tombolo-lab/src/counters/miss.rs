@@ -9,7 +9,7 @@
 //! and an invertible mixing of its states takes the pattern out that a prefetcher could follow.
 
 use super::CounterError;
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::hint::black_box;
 use std::io;
 
@@ -64,7 +64,9 @@ impl Cycle {
         // after which it is too late for huge pages; every `next` is written before it is read.
         let lines = unsafe { alloc(layout) }.cast::<Line>();
         if lines.is_null() {
-            handle_alloc_error(layout);
+            // A run that has just enough memory for its rows goes on without the probe.
+            let (what, source) = ("take memory for the miss probe", io::ErrorKind::OutOfMemory);
+            return Err(CounterError::System { what, source: source.into() });
         }
         let cycle = Self { lines, layout };
         // SAFETY: the range is this allocation, page aligned; the advice changes no contents.

@@ -16,6 +16,7 @@ struct Trace {
 impl Trace {
     fn new() -> Self {
         let mut trace = Self { events: Vec::new(), acks: b"0 1\n1 1\n2 1\n".to_vec() };
+        trace.sync(LOGGING, "log-000001");
         trace.write("log-000001", 7, 2, 0, 2);
         trace.sync(LOGGING, "log-000001");
         trace
@@ -97,6 +98,7 @@ fn a_good_trace_is_counted() {
         groups: 3,
         flushes: vec![3, 5],
         left_behind: 1,
+        of_recovery: 1,
         seals: 2,
         of_segments: 1,
         told: 3,
