@@ -6,19 +6,20 @@ use std::process::{Command, Stdio};
 use super::case::{Outcome, Random};
 use super::chain::{Chain, PATIENCE, copy, segment};
 use super::process::{Ended, Running};
-use super::strike::endless;
+use super::strike::{endless, has_answered};
 use crate::needs;
 
-/// How often less memory is tried.
-const TRIES: u32 = 5;
+/// How many limits are tried.
+const TRIES: u32 = 6;
 
 /// Its memory is limited: at some time it gets no more. It must say so and end, and what it answered must be there for
 /// a process that has enough. What is limited is memory that it may write to (`ulimit -d`): of address space a store
 /// takes at once what it may ever need.
 pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let data_kb = chain.world.data_kb();
-    // From less than it needs to begin with to a little more than it needs: then it ends on the way.
-    let mut limit_kb = data_kb * (30 + random.below(100)) / 100;
+    // Between what is too little to begin with and what is enough lies what is too little to go on.
+    let (mut too_little_kb, mut enough_kb) = (0, data_kb);
+    let mut limit_kb = data_kb * (30 + random.below(40)) / 100;
     for _ in 0..TRIES {
         let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
         words.extend(["--transactions", "20k"].map(str::to_owned));
@@ -29,13 +30,17 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
             return Err(format!("{limit_kb} KB of memory ended it with {}", ended.brief()));
         }
         chain.verify(&chain.data())?;
-        if is_refused {
-            let began = std::fs::metadata(&acks).is_ok_and(|file| file.len() > 0);
-            return Ok(Outcome::struck(if began { "run memory" } else { "start memory" }));
+        if is_refused && has_answered(&acks) {
+            return Ok(Outcome::struck("run memory"));
         }
-        limit_kb = limit_kb * 3 / 4;
+        let side = if is_refused { &mut too_little_kb } else { &mut enough_kb };
+        *side = limit_kb;
+        limit_kb = u64::midpoint(too_little_kb, enough_kb);
     }
-    Ok(Outcome::Missed(format!("{limit_kb} KB are enough")))
+    Ok(match too_little_kb {
+        0 => Outcome::Missed(format!("{enough_kb} KB are enough")),
+        _ => Outcome::struck("start memory"),
+    })
 }
 
 /// Runs the command with so much memory at most.

@@ -24,7 +24,8 @@ pub(super) fn endless(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-fn has_answered(acks: &Path) -> bool {
+/// Whether anything was answered, as the file of answers tells.
+pub(super) fn has_answered(acks: &Path) -> bool {
     std::fs::metadata(acks).is_ok_and(|file| file.len() > 0)
 }
 
