@@ -565,7 +565,7 @@ fn open_segments(
         }
         let is_current = position == end.segment;
         match passed {
-            _ if is_current && !reader.ends_at(end.at) => current = Some(segment.confirmed()?),
+            _ if is_current && !reader.ends_at(end.at) => current = Some(segment.whole()?),
             Some(&Passed { last, runs_on, .. }) => {
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }

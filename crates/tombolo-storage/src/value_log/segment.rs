@@ -30,7 +30,9 @@
 use super::aligned::AlignedBuffer;
 use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
-use crate::header_copies::{CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, long, short};
+use crate::header_copies::{
+    CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, VERSION, long, short,
+};
 use crate::plant::{self, Plant};
 
 /// Where the first group lies.
@@ -133,6 +135,14 @@ impl Header {
             && (FIRST_GROUP_OFFSET + block..=1 << 30).contains(&self.segment_bytes)
     }
 
+    /// What two copies agree on that are of another version: both are not damaged in the same way.
+    fn other_version(first: &[u8], second: &[u8]) -> Option<u32> {
+        let is_log = |kind| first.starts_with(&layout(kind).magic);
+        let agree = first[..OWN_FIELDS] == second[..OWN_FIELDS];
+        let is_other = agree && (is_log(LogKind::Value) || is_log(LogKind::Command));
+        Some(short(first, VERSION)).filter(|&version| is_other && version != FORMAT_VERSION)
+    }
+
     /// The header of a file.
     ///
     /// # Errors
@@ -146,6 +156,9 @@ impl Header {
         let bytes = buffer.first(FIRST_GROUP_OFFSET as usize);
         file.read_at(bytes, 0)?;
         let (first, second) = bytes.split_at(COPY_BYTES);
+        if let Some(version) = Self::other_version(first, second) {
+            return Ok(Found::OtherVersion(version));
+        }
         Ok(match (Self::decode(first), Self::decode(second)) {
             (Copy::Intact(a), Copy::Intact(b)) if b.sequence > a.sequence => {
                 Found::Segment { header: b, copy: 1 }
@@ -284,16 +297,19 @@ impl Segment {
         self.file.sync()
     }
 
-    /// Makes certain that the header is on the device. The same bytes in the same place: whatever
-    /// a crash leaves of them, one copy is intact.
+    /// Makes certain that both copies of the header are there, as a segment with groups needs them:
+    /// with one alone, its loss would make of the segment a file that was never finished.
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn confirmed(mut self) -> Result<Self, DiskError> {
+    pub(super) fn whole(mut self) -> Result<Self, DiskError> {
         self.confirm()?;
+        self.write_copy(1 - self.copy)?;
         Ok(self)
     }
 
+    /// Makes certain that the copy that counts is on the device. The same bytes in the same place:
+    /// whatever a crash leaves of them, one copy is intact.
     fn confirm(&mut self) -> Result<(), DiskError> {
         if !self.is_certain {
             self.write_copy(self.copy)?;
@@ -327,7 +343,6 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::disk::MemDisk;
-    use crate::header_copies::VERSION;
     use crate::value_log::tests::crash_disk::CrashDisk;
 
     const SETTINGS: LogSettings = LogSettings {
@@ -393,6 +408,20 @@ mod tests {
         file.read_at(&mut bytes, 0).unwrap();
         let second = bytes.split_off(COPY_BYTES);
         [bytes, second]
+    }
+
+    #[test]
+    fn a_segment_with_groups_has_both_copies() {
+        for gone in [0, 1] {
+            let disk = MemDisk::new();
+            drop(Segment::create(&disk, 7, 3, &SETTINGS).unwrap());
+            overwrite(&disk, (gone * COPY_BYTES) as u64, &[0; COPY_BYTES]);
+            let Found::Segment { header, copy } = found(&disk) else { panic!("one is intact") };
+            let segment = Segment::open(&disk, 7, header, copy, false).unwrap();
+            drop(segment.whole().unwrap());
+            overwrite(&disk, ((1 - gone) * COPY_BYTES) as u64, &[0; COPY_BYTES]);
+            assert_eq!(found(&disk), found_in(gone, header));
+        }
     }
 
     /// A crash made one of them; a second crash, in the renewal, must not take the other one.
@@ -467,6 +496,8 @@ mod tests {
         }
         assert_eq!(found(&disk), Found::OtherVersion(9));
         overwrite(&disk, COPY_BYTES as u64, &[0; COPY_BYTES]);
+        // All but its version is right: that is damaged, and the file was never finished.
+        assert_eq!(found(&disk), Found::Unfinished);
         overwrite(&disk, 3, b"torn");
         assert_eq!(found(&disk), Found::Unfinished);
         disk.open(&file_name(7), Open::Write).unwrap().set_len(100).unwrap();
