@@ -1,10 +1,10 @@
 //! One point: the production pipeline in a closed loop, on a simulated device, with one policy.
 //!
 //! Each stage has a core of its own. A transaction takes a fixed time in the execution stage and
-//! leaves a record of a fixed length; the device takes a fixed time for a flush and some for each
-//! byte. A client takes some time from its answer to its next call, drawn from a seed, so that calls
-//! do not come in step. All that differs between two runs is the policy, and every number is exact.
-//! Not here: what is compared (`mod.rs`).
+//! leaves a record of a fixed length; the device takes a time for a flush, always the same or drawn
+//! from a seed, and some for each byte. A client takes some time from its answer to its next call,
+//! drawn from a seed, so that calls do not come in step. All that differs between two runs is the
+//! policy, and every number is exact. Not here: what is compared (`mod.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,6 +45,8 @@ const WARM_UP: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) flush_ns: u64,
+    /// Whether flushes take from half of that to half as much again.
+    pub(super) is_uneven: bool,
     pub(super) clients: u64,
     /// `None`: `auto`.
     pub(super) time_ns: Option<u64>,
@@ -127,6 +129,8 @@ impl Executor for Worker {
 struct Device {
     turn: Turn,
     flush_ns: u64,
+    /// Of a device whose flushes differ.
+    rng: Option<Rng>,
 }
 
 impl GroupLog for Device {
@@ -137,7 +141,11 @@ impl GroupLog for Device {
     }
 
     fn sync(&mut self) -> Result<(), GroupLogError> {
-        self.turn.work(self.flush_ns);
+        let flush_ns = match &mut self.rng {
+            Some(rng) => self.flush_ns / 2 + rng.below(self.flush_ns + 1),
+            None => self.flush_ns,
+        };
+        self.turn.work(flush_ns);
         Ok(())
     }
 
@@ -240,12 +248,16 @@ pub(super) fn measure(point: Point) -> Measured {
     let turns = take_turns(4, clock.clone());
     let options = Options::new(&Settings::default(), 8);
     let GroupPolicy { async_loss_ns_max, seal_ns_max, .. } = options.group;
-    let Point { flush_ns, clients, time_ns, transactions } = point;
+    let Point { flush_ns, is_uneven, clients, time_ns, transactions } = point;
     let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
     let options = Options { group, output_stages: 1, ..options };
     let worker = Worker { turn: turns[EXECUTION].clone(), log: Logged::default() };
     let builder = Builder::new(worker, options);
-    let builder = builder.log(Box::new(Device { turn: turns[LOGGING].clone(), flush_ns }));
+    let builder = builder.log(Box::new(Device {
+        turn: turns[LOGGING].clone(),
+        flush_ns,
+        rng: is_uneven.then(|| Rng::from_seed(2)),
+    }));
     let (pipeline, stages) = builder.assemble(std::sync::Arc::new(clock));
     let wakes: [&'static [usize]; 3] = [&[LOGGING, OUTPUT], &[OUTPUT, EXECUTION], &[CLIENTS]];
     assert_eq!(stages.len(), wakes.len(), "execution, logging, output");
@@ -267,7 +279,8 @@ pub(super) fn measure(point: Point) -> Measured {
         is_measuring: false,
     };
     let flushes = || pipeline.statistics().flushes;
-    let measured = observe(&mut clients, point.clients, &flushes);
+    let flushes_min = if is_uneven { 4 * FLUSHES_MIN } else { FLUSHES_MIN };
+    let measured = observe(&mut clients, point.clients, &flushes, flushes_min);
     pipeline.shut();
     clients.turn.wake(&[EXECUTION, LOGGING, OUTPUT]);
     while clients.turn.idle(None) {
@@ -279,7 +292,12 @@ pub(super) fn measure(point: Point) -> Measured {
 }
 
 /// Lets the clients run, from one flush to another.
-fn observe(clients: &mut Clients, count: u64, flushes: &dyn Fn() -> u64) -> Measured {
+fn observe(
+    clients: &mut Clients,
+    count: u64,
+    flushes: &dyn Fn() -> u64,
+    flushes_min: u64,
+) -> Measured {
     let run_until = |clients: &mut Clients, answers: u64, flushed: u64| {
         let (answers, flushed) = (clients.answers + answers, flushes() + flushed);
         // From answers to answers, so that whole flushes are counted.
@@ -291,7 +309,7 @@ fn observe(clients: &mut Clients, count: u64, flushes: &dyn Fn() -> u64) -> Meas
     let start_ns = run_until(clients, WARM_UP * count, WARM_UP * 5);
     let (answers, flushed) = (clients.answers, flushes());
     clients.is_measuring = true;
-    let end_ns = run_until(clients, ANSWERS_PER_CLIENT_MIN * count, FLUSHES_MIN);
+    let end_ns = run_until(clients, ANSWERS_PER_CLIENT_MIN * count, flushes_min);
     let latencies_ns = &mut clients.latencies_ns;
     latencies_ns.sort_unstable();
     let part = |percent: usize| {

@@ -15,8 +15,15 @@ use tombolo_storage::sync::Mutex;
 
 use closed_loop::{Measured, Point, measure};
 
-/// What a flush takes, in nanoseconds.
-const FLUSHES_NS: [u64; 4] = [20_000, 100_000, 1_000_000, 5_000_000];
+/// What a flush takes, in nanoseconds, and whether that differs from flush to flush.
+const FLUSHES: [(u64, bool); 6] = [
+    (20_000, false),
+    (100_000, false),
+    (1_000_000, false),
+    (5_000_000, false),
+    (100_000, true),
+    (1_000_000, true),
+];
 /// Clients, each with one call under way.
 const CLIENTS: [u64; 4] = [1, 16, 256, 4_096];
 /// `time_per_group`, in microseconds.
@@ -53,18 +60,19 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     flush_ns: u64,
+    is_uneven: bool,
     clients: u64,
     rows: Vec<(Policy, Measured)>,
 }
 
 impl Compared {
-    fn run(flush_ns: u64, clients: u64) -> Self {
+    fn run((flush_ns, is_uneven): (u64, bool), clients: u64) -> Self {
         let times = TIMES_US.map(|us| Policy::Time(us * 1_000));
         let counts = TRANSACTIONS.into_iter().filter(|&count| count <= clients);
         let policies = [Policy::Auto].into_iter().chain(times);
         let policies = policies.chain(counts.map(Policy::Transactions));
-        let rows = policies.map(|policy| (policy, run_policy(flush_ns, clients, policy))).collect();
-        Self { flush_ns, clients, rows }
+        let run = |policy| (policy, run_policy((flush_ns, is_uneven), clients, policy));
+        Self { flush_ns, is_uneven, clients, rows: policies.map(run).collect() }
     }
 
     fn of(&self, wanted: Policy) -> Measured {
@@ -93,13 +101,13 @@ impl Compared {
     }
 }
 
-fn run_policy(flush_ns: u64, clients: u64, policy: Policy) -> Measured {
+fn run_policy((flush_ns, is_uneven): (u64, bool), clients: u64, policy: Policy) -> Measured {
     let (time_ns, transactions) = match policy {
         Policy::Auto => (None, u64::MAX),
         Policy::Time(ns) => (Some(ns), u64::MAX),
         Policy::Transactions(count) => (Some(COUNTED_NS_MAX), count),
     };
-    measure(Point { flush_ns, clients, time_ns, transactions })
+    measure(Point { flush_ns, is_uneven, clients, time_ns, transactions })
 }
 
 /// Runs all points on so many threads.
@@ -107,17 +115,17 @@ fn run_policy(flush_ns: u64, clients: u64, policy: Policy) -> Measured {
 /// # Panics
 /// When the pipeline does not answer.
 pub fn compare(threads: usize) -> Vec<Compared> {
-    let points = FLUSHES_NS.into_iter().flat_map(|ns| CLIENTS.map(|clients| (ns, clients)));
+    let points = FLUSHES.into_iter().flat_map(|flush| CLIENTS.map(|clients| (flush, clients)));
     let left = Mutex::new(points.rev().collect::<Vec<_>>());
     let mut compared: Vec<Compared> = on_each(0..threads.max(1), |_| {
         let next = || left.lock().pop();
-        std::iter::from_fn(|| next().map(|(ns, clients)| Compared::run(ns, clients)))
+        std::iter::from_fn(|| next().map(|(flush, clients)| Compared::run(flush, clients)))
             .collect::<Vec<_>>()
     })
     .into_iter()
     .flatten()
     .collect();
-    compared.sort_by_key(|compared| (compared.flush_ns, compared.clients));
+    compared.sort_by_key(|compared| (compared.is_uneven, compared.flush_ns, compared.clients));
     compared
 }
 
@@ -164,11 +172,12 @@ pub fn text(compared: &[Compared]) -> String {
         let (count, counted) = point.best_count();
         let share = point.share();
         let note = if share < SHARE_MIN { "  TOO LOW" } else { "" };
+        let flush = format!("{}{}", if point.is_uneven { "~" } else { "" }, time(point.flush_ns));
         _ = writeln!(
             out,
             "{:>7}{:>8} |{:>10.0}{:>9.0}{:>9.0} |{:>10.0} |{:>8}{:>10.0}{:>9.0} |{:>6}{:>10.0} \
              |{:>6.1}%{note}",
-            time(point.flush_ns),
+            flush,
             point.clients,
             auto.tps(),
             us(auto.latency_p50_ns),
@@ -207,9 +216,10 @@ fn point_json(point: &Compared) -> String {
     let rows = rows.collect::<Vec<_>>().join(",\n  ");
     let (best, _) = point.best_time();
     format!(
-        " {{\"flush_us\": {}, \"clients\": {}, \"best_time_per_group\": \"{}\", \
+        " {{\"flush_us\": {}, \"flush_uneven\": {}, \"clients\": {}, \"best_time_per_group\": \"{}\", \
          \"auto_share_of_best_timer\": {:.4}, \"policies\": [\n  {rows}]}}",
         point.flush_ns / 1_000,
+        point.is_uneven,
         point.clients,
         best.name(),
         point.share()
@@ -242,7 +252,7 @@ mod tests {
     /// Where a flush takes longer than executing what all clients ask, one flush for all is best.
     #[test]
     fn clients_that_come_back_soon_share_a_flush() {
-        let run = |policy| run_policy(1_000_000, 16, policy);
+        let run = |policy| run_policy((1_000_000, false), 16, policy);
         let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
         assert!(auto.tps() > 1.8 * at_once.tps(), "{auto:?}, at once {at_once:?}");
         let timed = run(Policy::Time(50_000));
@@ -254,7 +264,7 @@ mod tests {
     /// Where executing takes longer, flushing and executing at once is.
     #[test]
     fn the_execution_stage_is_never_idle_while_there_is_work() {
-        let run = |policy| run_policy(20_000, 256, policy);
+        let run = |policy| run_policy((20_000, false), 256, policy);
         let auto = run(Policy::Auto);
         assert!(auto.tps() > 0.95 * 1e9 / closed_loop::EXECUTION_NS as f64, "{auto:?}");
         let timed = run(Policy::Time(200_000));
@@ -263,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_lone_client_waits_for_nobody() {
-        let run = |policy| run_policy(100_000, 1, policy);
+        let run = |policy| run_policy((100_000, false), 1, policy);
         let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
         assert_eq!(auto, at_once);
         let step_ns = 100_000 + closed_loop::EXECUTION_NS;
@@ -274,7 +284,9 @@ mod tests {
     fn what_is_too_low_is_told() {
         let measured = |answers| Measured { answers, ns: 1_000_000_000, ..Measured::default() };
         let rows = |auto| vec![(Policy::Auto, measured(auto)), (Policy::Time(0), measured(100))];
-        let compared = |auto| vec![Compared { flush_ns: 20_000, clients: 16, rows: rows(auto) }];
+        let compared = |auto| {
+            vec![Compared { flush_ns: 20_000, is_uneven: false, clients: 16, rows: rows(auto) }]
+        };
         assert!(holds(&compared(95)) && !holds(&compared(94)));
         assert!(text(&compared(94)).contains("TOO LOW") && !text(&compared(95)).contains("TOO"));
         assert!(json(&compared(94)).contains("\"holds\": false"));
