@@ -249,15 +249,6 @@ impl Copies {
             self.settle();
         }
     }
-
-    #[cold]
-    #[inline(never)]
-    fn note_grown(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
-        let grown = self.grow(1, image.len());
-        self.images.extend_from_slice(image);
-        self.changes.push(change);
-        grown
-    }
 }
 
 impl Undo for Copies {
@@ -273,25 +264,20 @@ impl Undo for Copies {
         if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
             self.deferred = true;
         }
-        if self.changes.len() == self.changes.capacity() {
-            return self.note_grown(change, &[]);
-        }
+        // The change itself goes to no function that may not be inlined: it is put together where it
+        // stays, and not on the stack first, from where wider loads would have to wait for its parts.
+        let is_full = self.changes.len() == self.changes.capacity();
+        let grown = if is_full { self.grow(1, 0) } else { Ok(()) };
         self.changes.push(change);
-        Ok(())
+        grown
     }
 
     #[inline(always)]
     fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
-        // Each check stands where the vector would make the same one, so that there is but one.
-        if image.len() > self.images.capacity() - self.images.len() {
-            return self.note_grown(change, image);
-        }
+        let is_full = image.len() > self.images.capacity() - self.images.len();
+        let grown = if is_full { self.grow(1, image.len()) } else { Ok(()) };
         self.images.extend_from_slice(image);
-        if self.changes.len() == self.changes.capacity() {
-            return self.note_grown(change, &[]);
-        }
-        self.changes.push(change);
-        Ok(())
+        grown.and(self.note(change))
     }
 
     #[inline(always)]
