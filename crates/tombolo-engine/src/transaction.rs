@@ -293,6 +293,13 @@ impl<S: Store> Transaction<'_, S> {
     read_and_commit_calls!();
     write_calls!();
 
+    /// The store, for what works on whole rows of any schema (storage `dynamic.rs`). Its calls are
+    /// part of this transaction; it must neither begin nor end one.
+    #[inline(always)]
+    pub fn store(&mut self) -> &mut S {
+        self.store
+    }
+
     /// Takes every change back.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! Not here: speed. A procedure that runs a million times a second declares its tables
 //! (`schema.rs`).
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
@@ -121,6 +121,53 @@ impl DynamicTable {
         store.delete(&self.table, row)
     }
 
+    /// Verifies a row that was made by other calls, and adds its index entries.
+    ///
+    /// # Errors
+    /// A value its column does not admit, or what the store refuses; what was done until then is
+    /// for its transaction to undo.
+    pub fn enter<S: Store>(&self, store: &mut S, row: RowId) -> Result<()> {
+        self.verify_stored(store, row, &(0..self.table.row_size()))?;
+        for (index, columns) in &self.indexes {
+            let key = self.stored_key(store, row, columns)?;
+            store.insert(index, &borrowed(&key), row)?;
+        }
+        Ok(())
+    }
+
+    /// Lets `change` change a row by other calls, within `bytes` of its fixed part and the values
+    /// whose handles lie there; verifies what is there then and moves the index entries whose keys
+    /// have changed.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::enter`], and `NoSuchRow`.
+    pub fn change<S: Store>(
+        &self,
+        store: &mut S,
+        row: RowId,
+        bytes: Range<usize>,
+        change: impl FnOnce(&mut S) -> Result<()>,
+    ) -> Result<()> {
+        store.pin(&self.table, row)?;
+        let is_touched =
+            |columns: &[usize]| columns.iter().any(|&column| self.lies_in(column, &bytes));
+        let touched = self.indexes.iter().filter(|(_, columns)| is_touched(columns));
+        let before = touched
+            .map(|(index, columns)| Ok((index, columns, self.stored_key(store, row, columns)?)));
+        let before = before.collect::<Result<Vec<_>>>()?;
+        change(store)?;
+        self.verify_stored(store, row, &bytes)?;
+        for (index, columns, before) in before {
+            let after = self.stored_key(store, row, columns)?;
+            let (before, after) = (borrowed(&before), borrowed(&after));
+            if before != after {
+                store.remove(index, &before, row)?;
+                store.insert(index, &after, row)?;
+            }
+        }
+        Ok(())
+    }
+
     /// All row ids, in the store's own order.
     ///
     /// # Errors
@@ -203,6 +250,41 @@ impl DynamicTable {
             let found = store.lookup(index, &self.key(columns, values))?;
             if found.is_some() && found != own {
                 return Err(Error::Duplicate { index: index.position() as u32 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a column, or the bit that says whether it is null, lies in `bytes` of the row.
+    fn lies_in(&self, column: usize, bytes: &Range<usize>) -> bool {
+        let offset = column_offset(&self.columns, column);
+        let end = offset + self.columns[column].sql.width();
+        let bit = presence_bit(&self.columns, column) / 8;
+        let is_marked = self.columns[column].nullable && bytes.contains(&bit);
+        is_marked || (offset < bytes.end && bytes.start < end)
+    }
+
+    /// The values of some columns of a row.
+    fn stored_key<S: Store>(
+        &self,
+        store: &S,
+        row: RowId,
+        columns: &[usize],
+    ) -> Result<Vec<OwnedValue>> {
+        let row = store.pin(&self.table, row)?;
+        let value = |&column: &usize| OwnedValue::of(read_value(row.pin(), &self.columns, column));
+        Ok(columns.iter().map(value).collect())
+    }
+
+    /// Refuses a row whose columns in `bytes` hold values that they do not admit.
+    fn verify_stored<S: Store>(&self, store: &S, row: RowId, bytes: &Range<usize>) -> Result<()> {
+        let row = store.pin(&self.table, row)?;
+        for position in (0..self.columns.len()).filter(|&column| self.lies_in(column, bytes)) {
+            let value = read_value(row.pin(), &self.columns, position);
+            match admits(&self.columns[position], &value) {
+                Admission::Yes => {}
+                Admission::WrongType => return Err(Error::WrongType { column: position as u32 }),
+                Admission::OutOfRange => return Err(Error::OutOfRange { column: position as u32 }),
             }
         }
         Ok(())

@@ -243,3 +243,36 @@ fn the_longest_values_are_kept() {
     store.commit().unwrap();
     assert_eq!(store.check(), []);
 }
+
+#[test]
+fn rows_written_by_type_are_verified_and_entered() {
+    let (mut store, table) = store();
+    let typed = resolve_table::<Everything>(store.schema()).unwrap();
+    let by_id = resolve_index::<ById>(store.schema()).unwrap();
+    let row = store.create(&typed, |row| row.set(Everything::ID, 7)).unwrap();
+    assert_eq!(store.lookup(&by_id, 7), Ok(None));
+    table.enter(&mut store, row).unwrap();
+    assert_eq!(store.lookup(&by_id, 7), Ok(Some(row)));
+    // An entry moves only where its key has changed.
+    let id = Fields::none().with(Everything::ID);
+    let change = |store: &mut MemoryStore<Memory>| {
+        store.update(&typed, row, id, |row| row.set(Everything::ID, 8))
+    };
+    table.change(&mut store, row, id.start()..id.end(), change).unwrap();
+    assert_eq!([store.lookup(&by_id, 7), store.lookup(&by_id, 8)], [Ok(None), Ok(Some(row))]);
+    // Bytes that are no text are refused.
+    let name = Fields::none().with(Everything::NAME);
+    let spoil = |store: &mut MemoryStore<Memory>| {
+        store.update(&typed, row, name, |row| {
+            row.set(Everything::NAME, Some(b"abcd"));
+            let at = Everything::NAME.offset() - name.start() + 1;
+            row.bytes_mut()[at] = 0xff;
+        })
+    };
+    let refused = table.change(&mut store, row, name.start()..name.end(), spoil);
+    assert_eq!(refused, Err(Error::WrongType { column: 8 }));
+    store.abort().unwrap();
+    let gone = table.change(&mut store, row, 0..1, |_| panic!("nothing to change"));
+    assert_eq!(gone, Err(Error::NoSuchRow { table: 0 }));
+    assert_eq!(store.check(), []);
+}
