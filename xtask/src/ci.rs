@@ -103,21 +103,27 @@ fn release(_: &Path) -> Option<Invocation> {
     Some(Invocation::cargo("build --release -p tombolo"))
 }
 
+/// Everything with the few profiles; the command is a feature of its package.
+const WITH_COMMAND: &str = "test --workspace --no-default-features --features tombolo/command";
+
+/// Whether an integration test is one of the command as it is shipped. The package's library has
+/// its own, called after it, which need no release.
+fn is_of_the_command(package: &str, name: &str) -> bool {
+    package == "tombolo" && !name.starts_with("library")
+}
+
 fn test(root: &Path) -> Option<Invocation> {
-    let names = integration_tests(root, |package| package != "tombolo");
-    Some(
-        Invocation::cargo("test --workspace --no-default-features --lib --bins --examples")
-            .with(names),
-    )
+    let names = integration_tests(root, |package, name| !is_of_the_command(package, name));
+    Some(Invocation::cargo(&format!("{WITH_COMMAND} --lib --bins --examples")).with(names))
 }
 
 fn doctest(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo("test --workspace --no-default-features --doc"))
+    Some(Invocation::cargo(&format!("{WITH_COMMAND} --doc")))
 }
 
 /// The command as it is shipped, in all profiles.
 fn commands(root: &Path) -> Option<Invocation> {
-    let names = integration_tests(root, |package| package == "tombolo");
+    let names = integration_tests(root, is_of_the_command);
     (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
 }
 
@@ -146,17 +152,20 @@ fn features(_: &Path) -> Option<Invocation> {
     ))
 }
 
-/// `--test NAME` for each integration test of the packages asked for, in order of name.
-fn integration_tests(root: &Path, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+/// `--test NAME` for each integration test asked for, by package and name, in order of name.
+fn integration_tests(root: &Path, wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
-    for package in entries(&root.join("crates")).iter().filter(|package| wanted(package)) {
-        let folder = root.join("crates").join(package).join("tests");
+    for package in entries(&root.join("crates")) {
+        let folder = root.join("crates").join(&package).join("tests");
         for entry in entries(&folder) {
             let is_folder_test = folder.join(&entry).join("main.rs").is_file();
-            match entry.strip_suffix(".rs") {
-                Some(name) => names.push(name.to_string()),
-                None if is_folder_test => names.push(entry),
-                None => {}
+            let name = match entry.strip_suffix(".rs") {
+                Some(name) => name.to_string(),
+                None if is_folder_test => entry,
+                None => continue,
+            };
+            if wanted(&package, &name) {
+                names.push(name);
             }
         }
     }
@@ -321,7 +330,7 @@ impl Stopwatch {
 
 #[cfg(test)]
 mod tests {
-    use super::{STEPS, Table, integration_tests, minutes, run, selection};
+    use super::{STEPS, Table, integration_tests, is_of_the_command, minutes, run, selection};
     use crate::tidy::scratch::Scratch;
     use std::time::Duration;
 
@@ -349,11 +358,14 @@ mod tests {
             ("crates/tombolo/tests/cli.rs", ""),
             ("crates/tombolo/tests/demo/main.rs", ""),
             ("crates/tombolo/tests/common/mod.rs", ""),
+            ("crates/tombolo/tests/library/main.rs", ""),
             ("crates/tombolo-storage/tests/model.rs", ""),
         ]);
-        let names = |wanted: fn(&str) -> bool| integration_tests(scratch.root(), wanted).join(" ");
-        assert_eq!(names(|package| package == "tombolo"), "--test cli --test demo");
-        assert_eq!(names(|package| package != "tombolo"), "--test model");
+        let names =
+            |wanted: fn(&str, &str) -> bool| integration_tests(scratch.root(), wanted).join(" ");
+        assert_eq!(names(is_of_the_command), "--test cli --test demo");
+        let others = names(|package, name| !is_of_the_command(package, name));
+        assert_eq!(others, "--test library --test model");
     }
 
     #[test]

@@ -1,61 +1,82 @@
-//! Tombolo: a main-memory OLTP database, embedded in a program, that shows what each of its parts
-//! costs.
+//! Tombolo: a main-memory OLTP database, embedded in your program.
 //!
-//! # Using it
-//! Declare tables and indexes, open a store, run transactions. A transaction reads first and then
-//! writes; once it writes it commits.
+//! Tables live in memory, transactions run one after the other on a thread of their own, and what
+//! they change goes to a log that brings all of it back after any end of the process. An answer
+//! leaves when it is durable.
 //!
-//! ```
-//! use tombolo::storage::{self, memory::{Limits, MemoryStore}, profile::Memory, row::Fields, schema::TableDef};
-//! use tombolo::storage::store::{Store, resolve_index, resolve_table};
-//! use tombolo::engine::transaction::execute;
+//! # A durable ledger
 //!
-//! storage::table! {
-//!     /// Accounts by number.
-//!     pub struct Account = "account" { ID: Integer; BALANCE: Decimal<12, 2>; }
-//! }
-//! storage::index! {
-//!     /// The primary key.
-//!     pub struct AccountKey = "account_pk" on Account (ID: Integer) unique Tree;
-//! }
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut store = MemoryStore::<Memory>::new(Limits::default());
-//! store.create_table(TableDef::of::<Account>().with::<AccountKey>())?;
-//! let account = resolve_table::<Account>(store.schema())?;
-//! let by_id = resolve_index::<AccountKey>(store.schema())?;
-//!
-//! execute(&mut store, |tx| {
-//!     let mut tx = tx.write();
-//!     let row = tx.create(&account, |row| {
-//!         row.set(Account::ID, 7);
-//!         row.set(Account::BALANCE, 100_00); // in units of the last digit
-//!     })?;
-//!     tx.insert(&by_id, 7, row)?;
-//!     tx.commit(())
-//! })?;
-//!
-//! let balance = execute(&mut store, |mut tx| {
-//!     let Some(row) = tx.lookup(&by_id, 7)? else { return tx.abort("no_account") };
-//!     let balance = tx.pin(&account, row)?.get(Account::BALANCE);
-//!     let mut tx = tx.write();
-//!     let field = Fields::none().with(Account::BALANCE);
-//!     tx.update(&account, row, field, |row| row.set(Account::BALANCE, balance - 30_00))?;
-//!     tx.commit(balance - 30_00)
-//! })?;
-//! assert_eq!(balance, 70_00);
-//! # Ok(())
-//! # }
+//! ```no_run
+#![doc = include_str!("../examples/ledger.rs")]
 //! ```
 //!
-//! # What is here
-//! [`storage`] says what is written: tables, rows, keys, indexes, stores. [`engine`] says when:
-//! transactions, procedures, settings. The `tombolo` command is built on the same two crates and on
-//! a third that measures them.
+//! A program that embeds the database depends on it without the command:
+//! `tombolo = { version = "0.1", default-features = false }`.
 //!
-//! # What is not
-//! Durability, SQL, a server and islands come with later versions: today's database lives in
-//! memory, is used by one thread at a time and is gone when its process ends.
+//! # Finding your way
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
+//! | declare tables | [`table!`], [`index!`], [`TableDef`]; [`types`] |
+//! | run a transaction | [`Database::transaction`], [`Tx`] |
+//! | run the same one often | [`Database::register_closure`], [`Registered`] |
+//! | run it as fast as it goes | [`Database::register`], [`procedure`] |
+//! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
+//! | choose durability, a deadline | [`CallOptions`] |
+//! | know what to do about an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
+//! | see what it does | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
+//!
+//! # What holds
+//!
+//! * A transaction happens wholly or not at all, and each as if it were alone: they run in one order.
+//! * What was answered is there after a crash of the process or of the machine, together with all
+//!   it has read. Answers that may still be lost have another type ([`PreCommitted`]), and a database
+//!   without a directory keeps nothing.
+//! * A transaction that fails or panics changes nothing; the others live.
+//! * A full disk refuses writes, reads that say so go on, and writing resumes when there is room. A disk that
+//!   fails ends all work: nothing is acknowledged any more, and every call says why.
+//! * Memory and queues have bounds, and so has what one transaction may write.
+//! * One process at a time has a directory.
+//!
+//! # What is not there yet
+//!
+//! Checkpoints: opening replays the whole log, so it takes longer the more was ever written, on one
+//! thread, and the log grows until [`log_bytes_max`](Builder::set) or the disk's end. Changing
+//! a table that exists. Reads that take long beside transactions: a closure that scans a large table
+//! holds all others up. SQL and a server.
 
-pub use tombolo_engine as engine;
-pub use tombolo_storage as storage;
+mod builder;
+mod calls;
+mod database;
+mod definition;
+mod error;
+mod open;
+pub mod procedure;
+mod statistics;
+mod tx;
+
+pub use builder::{Builder, SETTINGS};
+pub use calls::{
+    CallOptions, Durability, Early, NotSubmitted, Pending, PreCommitted, Promise, Registered,
+    Settled, Transactions,
+};
+pub use database::Database;
+pub use definition::Difference;
+pub use error::Error;
+pub use open::{Recovery, TornTail};
+pub use statistics::Statistics;
+pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
+
+pub use tombolo_engine::pipeline::Overrun;
+pub use tombolo_engine::settings::Setting;
+pub use tombolo_engine::transaction::Stop;
+pub use tombolo_storage::error::Error as StoreError;
+pub use tombolo_storage::key::{Dynamic, Edge, Range};
+pub use tombolo_storage::row::{Column, Fields, RowId, RowMut};
+pub use tombolo_storage::schema::{
+    ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, IndexKind, Schema, TableDef,
+};
+pub use tombolo_storage::store::{Index, Order, Table};
+pub use tombolo_storage::value::Value;
+pub use tombolo_storage::{index, table, types};

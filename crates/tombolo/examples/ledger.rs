@@ -1,0 +1,40 @@
+//! A durable ledger: what it printed once is there after any end of the program.
+//!
+//! `cargo run -p tombolo --no-default-features --example ledger -- DIRECTORY`
+
+use tombolo::{Database, Error, Stop, TableDef};
+
+tombolo::table! {
+    /// Accounts; number 0 is the cash box, where money comes from.
+    struct Account = "account" { ID: Integer; CENTS: BigInt; }
+}
+tombolo::index! {
+    /// By number.
+    struct ById = "account_by_id" on Account (ID: Integer) unique Tree;
+}
+
+fn main() -> Result<(), Error> {
+    let directory = std::env::args().nth(1).unwrap_or("ledger".to_owned());
+    let table = TableDef::of::<Account>().with::<ById>();
+    let db = Database::builder().table(table).open(directory)?;
+    let (accounts, by_id) = (db.table::<Account>()?, db.index::<ById>()?);
+    let transfer =
+        db.register_closure("transfer", move |tx, &(from, to, cents): &(i32, i32, i64)| {
+            for (id, change) in [(from, -cents), (to, cents)] {
+                let row = match tx.lookup(&by_id, id)? {
+                    Some(row) => row,
+                    None => tx.insert(&accounts, |row| row.set(Account::ID, id))?,
+                };
+                let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
+                if left < 0 && id != 0 {
+                    return Err(Stop::Abort("not enough money")); // and nothing was changed
+                }
+                tx.set(&accounts, row, Account::CENTS, left)?;
+            }
+            Ok(())
+        });
+    transfer.call((0, 1, 10_000))?; // when this returns it is on disk
+    println!("account 1 pays account 2: {:?}", transfer.call((1, 2, 7_000)));
+    println!("and once more: {:?}", transfer.call((1, 2, 7_000)));
+    db.close()
+}

@@ -1,0 +1,264 @@
+//! What a database is made of: tables, settings by name, limits.
+//!
+//! A mistake in a setting is told by whoever makes the database, so that calls chain. Not here:
+//! directories (`open.rs`), what settings mean (the engine's registry).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::pipeline::{
+    self, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
+};
+use tombolo_engine::settings::{self, Setting, Settings, Source};
+use tombolo_engine::threads;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::Store;
+use tombolo_storage::value_log::LogSettings;
+
+use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile};
+use crate::database::{AnyExecutor, Database, Parts};
+use crate::error::Error;
+use crate::open::{self, Opened, Recovery};
+use crate::tx::Tables;
+
+/// The settings that mean something to a database in a program, by name.
+pub const SETTINGS: &[&Setting] = &[
+    &settings::PIPELINE_THREADS,
+    &settings::OUTPUT_THREADS,
+    &settings::QUEUE_TRANSACTIONS_MAX,
+    &settings::QUEUE_BYTES_MAX,
+    &settings::BATCH_TRANSACTIONS_MAX,
+    &settings::LOCATE_AHEAD,
+    &settings::SLICE_US_MAX,
+    &settings::TRANSACTIONS_PER_GROUP,
+    &settings::TIME_PER_GROUP,
+    &settings::ASYNC_LOSS_MS_MAX,
+    &settings::SEAL_MS_MAX,
+    &settings::SPIN_US_MAX,
+    &settings::LOG_SEGMENT_BYTES,
+    &settings::LOG_BYTES_MAX,
+];
+
+/// Segments are whole blocks of the log.
+const LOG_BLOCK_BYTES: u64 = 4_096;
+
+/// What a database is made of; see [`Database::builder`].
+///
+/// ```
+/// use tombolo::{Database, Durability, TableDef};
+///
+/// tombolo::table! {
+///     /// Orders by number.
+///     pub struct Order = "orders" { ID: BigInt; STATE: SmallInt; }
+/// }
+/// tombolo::index! {
+///     /// By number.
+///     pub struct OrderKey = "orders_pk" on Order (ID: BigInt) unique Tree;
+/// }
+///
+/// # let place = tempfile::tempdir().unwrap();
+/// # let directory = place.path().join("shop");
+/// let db = Database::builder()
+///     .table(TableDef::of::<Order>().with::<OrderKey>())
+///     .durability(Durability::Group)
+///     .memory_bytes_max(1 << 30)
+///     .threads(2)
+///     .set("time_per_group", "2ms")
+///     .set("log_segment_bytes", "1 MB")
+///     .open(&directory)?;
+/// db.close()?;
+/// # Ok::<(), tombolo::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it makes a database when it is told to open"]
+pub struct Builder {
+    settings: Settings,
+    tables: Vec<TableDef>,
+    durability: Durability,
+    memory_bytes_max: u64,
+    /// The first mistake in what was set.
+    mistake: Option<Error>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            tables: Vec::new(),
+            durability: Durability::default(),
+            memory_bytes_max: u64::MAX,
+            mistake: None,
+        }
+    }
+
+    /// With this table. A directory that lacks it gets it; one that has it must have it just so.
+    /// Tables that are in a directory and not named here are kept, and can be used.
+    ///
+    /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
+    ///
+    /// ```
+    /// use tombolo::{ColumnDef, Database, IndexDef, IndexKind, TableDef, types, Value};
+    ///
+    /// let table = TableDef {
+    ///     name: "city".into(),
+    ///     columns: vec![
+    ///         ColumnDef::of::<types::Integer>("id"),
+    ///         ColumnDef::of::<types::Text>("name"),
+    ///     ],
+    ///     indexes: vec![IndexDef {
+    ///         name: "city_pk".into(),
+    ///         columns: vec![0],
+    ///         unique: true,
+    ///         kind: IndexKind::Tree,
+    ///     }],
+    /// };
+    /// let db = Database::builder().table(table).in_memory()?;
+    /// let cities = db.dynamic_table("city")?;
+    /// let names = db.transaction(move |tx| {
+    ///     tx.insert_values(&cities, &[Value::Integer(1), Value::Text("Lübeck")])?;
+    ///     let mut names = Vec::new();
+    ///     for row in tx.rows(cities.handle())? {
+    ///         names.push(tx.read_values(&cities, row, |values| format!("{:?}", values[1]))?);
+    ///     }
+    ///     Ok(names)
+    /// })?;
+    /// assert_eq!(names, ["Text(\"Lübeck\")"]);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn table(mut self, table: TableDef) -> Self {
+        self.tables.push(table);
+        self
+    }
+
+    /// Sets what `tombolo settings` lists under `name`, as far as it concerns a database
+    /// ([`SETTINGS`]).
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        let is_known = settings::find(name)
+            .is_none_or(|found| SETTINGS.iter().any(|setting| setting.name == found.name));
+        let set = match is_known {
+            true => self.settings.set(name, value, Source::Flag).map_err(Error::from),
+            false => Err(Error::Setting(format!(
+                "setting {name}: it is of the command, and means nothing to a database in a program"
+            ))),
+        };
+        if let Err(mistake) = set {
+            self.mistake.get_or_insert(mistake);
+        }
+        self
+    }
+
+    /// When answers leave of calls that do not say. (Answers that do not wait are asked for call by
+    /// call: they have another type.)
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The most memory that rows, indexes, variable-length values and what undoes transactions may
+    /// take. A transaction that would take more is refused and undone; the others live.
+    pub const fn memory_bytes_max(mut self, bytes: u64) -> Self {
+        self.memory_bytes_max = bytes;
+        self
+    }
+
+    /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
+    /// default that follows from the machine's cores. One more makes room in the log ahead.
+    pub fn threads(self, threads: usize) -> Self {
+        let word = match threads {
+            0 | 1 => "one",
+            2 => "two",
+            _ => "each",
+        };
+        self.set(settings::PIPELINE_THREADS.name, word)
+    }
+
+    /// Opens the database in `directory`: makes directory and database where there are none, else
+    /// brings back all that was answered, whatever ended the last process.
+    ///
+    /// # Errors
+    /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
+    /// [`Error::Setting`], [`Error::Schema`]; [`Error::LogFull`] when the disk has no room for the
+    /// log; [`Error::Directory`] for anything else that is wrong with it: damage, another version,
+    /// files of something else.
+    pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
+        let log = self.log_settings()?;
+        let options = self.options()?;
+        let Opened { store, writer, recovery } =
+            open::open(directory.as_ref(), self.limits(), log, &self.tables)?;
+        let log = ValueLogGroups::new(writer);
+        self.start(store, options, Some(log), recovery)
+    }
+
+    /// A database in memory alone: its answers wait for nothing, and it is gone when it is dropped.
+    /// For tests, caches and figures of what durability costs.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Schema`].
+    pub fn in_memory(self) -> Result<Database, Error> {
+        let options = self.options()?;
+        let mut store = Volatile::new(self.limits());
+        for table in &self.tables {
+            store.create_table(table.clone())?;
+        }
+        self.start(store, options, None, None)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { memory_bytes_max: self.memory_bytes_max, ..Limits::default() }
+    }
+
+    fn options(&self) -> Result<Options, Error> {
+        if let Some(mistake) = &self.mistake {
+            return Err(mistake.clone());
+        }
+        let options = Options::new(&self.settings, threads::available());
+        if options.spread == Spread::Callers {
+            let what = "setting pipeline_threads: callers is for benchmarks, which have one thread \
+                        that calls: give auto, one, two or each";
+            return Err(Error::Setting(what.to_owned()));
+        }
+        Ok(options)
+    }
+
+    fn log_settings(&self) -> Result<LogSettings, Error> {
+        let segment_bytes = self.settings.count(&settings::LOG_SEGMENT_BYTES);
+        let log_bytes_max = self.settings.number(&settings::LOG_BYTES_MAX).unwrap_or(u64::MAX);
+        if log_bytes_max < 2 * segment_bytes {
+            return Err(Error::Setting(format!(
+                "a log of at most {log_bytes_max} bytes has no room for two segments of \
+                 {segment_bytes}: raise log_bytes_max or lower log_segment_bytes"
+            )));
+        }
+        let segment_bytes = segment_bytes.next_multiple_of(LOG_BLOCK_BYTES);
+        Ok(LogSettings { segment_bytes, log_bytes_max, ..LogSettings::default() })
+    }
+
+    fn start<P: Product>(
+        self,
+        store: MemoryStore<P>,
+        options: Options,
+        log: Option<ValueLogGroups>,
+        recovery: Option<Recovery>,
+    ) -> Result<Database, Error>
+    where
+        MemoryStore<P>: Send,
+    {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (schema, counters) = (store.schema().clone(), Arc::new(Counters::default()));
+        let runner = Runner::new(store, Tables::new(&schema), counters.clone(), clock.clone());
+        let executor: AnyExecutor = Box::new(runner);
+        let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
+        let mut log_bytes_max = LOG_BYTES_PER_CALL;
+        if let Some(log) = log {
+            // What a small log could never take is not asked of it.
+            log_bytes_max = log_bytes_max.min(log.group_bytes_max());
+            builder = builder.log(Box::new(log));
+        }
+        let durability = self.durability;
+        let pipeline = builder.start(clock.clone());
+        let parts = Parts { pipeline, schema, clock, durability, log_bytes_max, counters };
+        Ok(Database::new(parts, recovery))
+    }
+}

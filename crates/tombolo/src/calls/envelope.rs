@@ -1,0 +1,310 @@
+//! What travels through the pipeline: an envelope with a call's input, later with its outcome.
+//!
+//! [`Body`] is what is run: a procedure, or a closure that was registered. An envelope is used again
+//! for the next call of the same body; one of a lone closure is made for it. Not here: who runs them
+//! (`runner.rs`), who waits (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome,
+//! nor its registration, which would keep itself alive.
+
+use std::any::{Any, type_name};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tombolo_engine::procedure::{Ahead, Procedure};
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::sync::Mutex;
+
+use super::runner::{Logged, Product, Volatile};
+use crate::tx::{self, Tables, Tx};
+
+/// How a call ended.
+pub(crate) enum Ran<A> {
+    /// It ran.
+    Ended(Result<A, Stop>),
+    /// Its deadline had passed when its turn came.
+    Expired,
+}
+
+/// A call on its way in.
+pub(crate) struct Request {
+    /// There until it is answered.
+    pub(crate) envelope: Option<Box<dyn Envelope>>,
+    /// The latest time it may begin, on the database's clock.
+    pub(crate) deadline_ns: u64,
+    /// The most it may write to the log, in bytes.
+    pub(crate) log_bytes_max: u64,
+}
+
+impl Request {
+    /// What it holds outside itself; of what its input holds elsewhere nothing is known.
+    pub(crate) fn bytes(&self) -> usize {
+        self.envelope.as_ref().map_or(0, |envelope| size_of_val(&**envelope))
+    }
+}
+
+/// A call of any type.
+pub(crate) trait Envelope: Send {
+    /// Runs it as one transaction; says whether it committed.
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool;
+    /// The same, on a store without a log.
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool;
+    /// Asks for what it will wait for.
+    fn locate_logged(&self, store: &Logged, ahead: Ahead);
+    /// The same, on a store without a log.
+    fn locate_volatile(&self, store: &Volatile, ahead: Ahead);
+    /// It does not run: its deadline has passed.
+    fn expire(&mut self);
+    /// What people know it by.
+    fn name(&self) -> &'static str;
+    /// Its input, an `Option` of its type, as long as it has not run.
+    fn input(&mut self) -> &mut dyn Any;
+    /// Its outcome, an `Option<Ran<_>>`.
+    fn ran(&mut self) -> &mut dyn Any;
+    /// Empties it, for the next call if there may be one.
+    fn recycle(self: Box<Self>);
+}
+
+/// What a registered call runs.
+pub(crate) trait Body: Send + Sync + 'static {
+    /// What a caller passes.
+    type Input: Send + 'static;
+    /// What a caller gets back.
+    type Answer: Send + 'static;
+
+    /// Runs it as one transaction.
+    fn run<P: Product>(
+        &self,
+        store: &mut MemoryStore<P>,
+        tables: &Tables,
+        input: &Self::Input,
+    ) -> Result<Self::Answer, Stop>;
+
+    /// Asks for what the transaction will wait for.
+    fn locate<P: Product>(&self, store: &MemoryStore<P>, input: &Self::Input, ahead: Ahead) {
+        let _ = (store, input, ahead);
+    }
+}
+
+/// A procedure, bound to the database's tables.
+pub(crate) struct ProcedureBody<P>(pub(crate) P);
+
+impl<B> Body for ProcedureBody<B>
+where
+    B: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
+{
+    type Input = B::Input;
+    type Answer = B::Answer;
+
+    #[inline]
+    fn run<P: Product>(
+        &self,
+        store: &mut MemoryStore<P>,
+        _: &Tables,
+        input: &B::Input,
+    ) -> Result<B::Answer, Stop> {
+        self.0.call(store, input)
+    }
+
+    #[inline]
+    fn locate<P: Product>(&self, store: &MemoryStore<P>, input: &B::Input, ahead: Ahead) {
+        self.0.locate(store, input, ahead);
+    }
+}
+
+/// A closure that was registered.
+pub(crate) struct ClosureBody<F, I, A> {
+    closure: F,
+    types: PhantomData<fn(I) -> A>,
+}
+
+impl<F, I, A> ClosureBody<F, I, A> {
+    pub(crate) const fn new(closure: F) -> Self {
+        Self { closure, types: PhantomData }
+    }
+}
+
+impl<F, I, A> Body for ClosureBody<F, I, A>
+where
+    F: Fn(&mut Tx<'_>, &I) -> Result<A, Stop> + Send + Sync + 'static,
+    I: Send + 'static,
+    A: Send + 'static,
+{
+    type Input = I;
+    type Answer = A;
+
+    fn run<P: Product>(
+        &self,
+        store: &mut MemoryStore<P>,
+        tables: &Tables,
+        input: &I,
+    ) -> Result<A, Stop> {
+        tx::run(store, tables, |tx| (self.closure)(tx, input))
+    }
+}
+
+/// Idle envelopes that are kept, at most: more calls at once than that are rare.
+const IDLE_MAX: usize = 1 << 16;
+
+/// A body and the envelopes for calling it.
+pub(crate) struct Registration<B: Body> {
+    body: B,
+    name: &'static str,
+    idle: Mutex<Vec<Box<Registrant<B>>>>,
+}
+
+impl<B: Body> Registration<B> {
+    pub(crate) const fn new(body: B, name: &'static str) -> Self {
+        Self { body, name, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// What people know it by.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// An envelope with `input`.
+    pub(crate) fn envelope(self: Arc<Self>, input: B::Input) -> Box<dyn Envelope> {
+        let idle = self.idle.lock().pop();
+        let mut envelope = idle.unwrap_or_default();
+        envelope.input = Some(input);
+        envelope.registration = Some(self);
+        envelope
+    }
+}
+
+/// The envelope of a registered body.
+struct Registrant<B: Body> {
+    /// There while it is under way.
+    registration: Option<Arc<Registration<B>>>,
+    input: Option<B::Input>,
+    ran: Option<Ran<B::Answer>>,
+}
+
+impl<B: Body> Default for Registrant<B> {
+    fn default() -> Self {
+        Self { registration: None, input: None, ran: None }
+    }
+}
+
+impl<B: Body> Registrant<B> {
+    #[inline]
+    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> bool {
+        let (Some(registration), Some(input)) = (&self.registration, &self.input) else {
+            unreachable!("an envelope under way has its input")
+        };
+        let outcome = registration.body.run(store, tables, input);
+        let is_committed = outcome.is_ok();
+        self.ran = Some(Ran::Ended(outcome));
+        is_committed
+    }
+
+    fn locate<P: Product>(&self, store: &MemoryStore<P>, ahead: Ahead) {
+        if let (Some(registration), Some(input)) = (&self.registration, &self.input) {
+            registration.body.locate(store, input, ahead);
+        }
+    }
+}
+
+impl<B: Body> Envelope for Registrant<B> {
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool {
+        self.run(store, tables)
+    }
+
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool {
+        self.run(store, tables)
+    }
+
+    fn locate_logged(&self, store: &Logged, ahead: Ahead) {
+        self.locate(store, ahead);
+    }
+
+    fn locate_volatile(&self, store: &Volatile, ahead: Ahead) {
+        self.locate(store, ahead);
+    }
+
+    fn expire(&mut self) {
+        self.ran = Some(Ran::Expired);
+    }
+
+    fn name(&self) -> &'static str {
+        self.registration.as_ref().map_or("a procedure", |registration| registration.name)
+    }
+
+    fn input(&mut self) -> &mut dyn Any {
+        &mut self.input
+    }
+
+    fn ran(&mut self) -> &mut dyn Any {
+        &mut self.ran
+    }
+
+    fn recycle(mut self: Box<Self>) {
+        // What the caller left in it is dropped here, on the caller's thread.
+        (self.input, self.ran) = (None, None);
+        let Some(registration) = self.registration.take() else { return };
+        let mut idle = registration.idle.lock();
+        if idle.len() < IDLE_MAX {
+            idle.push(self);
+        }
+    }
+}
+
+/// The envelope of a closure that runs once.
+pub(crate) struct Lone<F, A> {
+    closure: Option<F>,
+    ran: Option<Ran<A>>,
+}
+
+impl<F, A> Lone<F, A>
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+    A: Send + 'static,
+{
+    pub(crate) fn envelope(closure: F) -> Box<dyn Envelope> {
+        Box::new(Self { closure: Some(closure), ran: None })
+    }
+
+    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> bool {
+        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
+        let outcome = tx::run(store, tables, closure);
+        let is_committed = outcome.is_ok();
+        self.ran = Some(Ran::Ended(outcome));
+        is_committed
+    }
+}
+
+impl<F, A> Envelope for Lone<F, A>
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+    A: Send + 'static,
+{
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool {
+        self.run(store, tables)
+    }
+
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool {
+        self.run(store, tables)
+    }
+
+    fn locate_logged(&self, _: &Logged, _: Ahead) {}
+
+    fn locate_volatile(&self, _: &Volatile, _: Ahead) {}
+
+    fn expire(&mut self) {
+        self.ran = Some(Ran::Expired);
+    }
+
+    fn name(&self) -> &'static str {
+        type_name::<F>()
+    }
+
+    fn input(&mut self) -> &mut dyn Any {
+        &mut self.closure
+    }
+
+    fn ran(&mut self) -> &mut dyn Any {
+        &mut self.ran
+    }
+
+    fn recycle(self: Box<Self>) {}
+}

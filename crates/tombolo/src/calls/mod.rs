@@ -1,0 +1,41 @@
+//! Calls of many types on their way through a pipeline that knows one.
+//!
+//! ```text
+//!   Registered::call(input)                       Database::transaction(closure)
+//!        │ an envelope from the procedure's pool        │ an envelope of its own
+//!        └───────────────► Request { Box<dyn Envelope> } ◄──┘
+//!                                    │ pipeline: the runner runs what is inside
+//!                            Reply<Box<dyn Envelope>>  ─► [desk]: one slot per call under way
+//!                                                             │ wakes whoever waits
+//!        the answer is taken out; the envelope goes back ◄────┘
+//! ```
+//!
+//! One box travels: the input lies in it on the way in, the outcome on the way out, and nobody else
+//! can reach it meanwhile, so that the execution thread neither locks nor allocates nor frees for a
+//! call of a registered procedure. Envelopes come from a pool per procedure and return to it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `envelope.rs` | what travels: bodies, envelopes, pools |
+//! | `runner.rs` | what the execution stage runs |
+//! | `desk.rs` | where replies wait, and who waits for them |
+//! | `pending.rs` | the caller's end of a call under way: waiting, polling |
+//! | `registered.rs` | procedures and closures under the caller's hand |
+//! | `options.rs` | durability, deadline, log room of a call |
+
+mod desk;
+mod envelope;
+mod options;
+mod pending;
+mod registered;
+mod runner;
+
+pub(crate) use desk::{Answered, Desk, block_on, on_database_thread, wait_a_moment};
+pub(crate) use envelope::{ClosureBody, Envelope, ProcedureBody, Ran, Request};
+pub(crate) use pending::Ticket;
+pub(crate) use registered::register;
+pub(crate) use runner::{Counters, Logged, Product, Runner, Volatile};
+
+pub use options::{CallOptions, Durability, Early, PreCommitted, Promise, Settled};
+pub use pending::Pending;
+pub use registered::{NotSubmitted, Registered, Transactions};

@@ -1,0 +1,165 @@
+//! What a call asks for beside its input: when its answer leaves, until when, how much it may log.
+//!
+//! An answer that waited for less says so in its type: options are `CallOptions<Settled>` or
+//! `CallOptions<Early>`, and what a call answers follows from that. Not here: settings of the whole
+//! database (`builder.rs`).
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// When the answers leave that wait for durability, where a database has a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When the group of transactions it is in is on disk: many callers share a flush.
+    #[default]
+    Group,
+    /// Like `Group`, and the group is flushed now, whatever the settings say of its size and time.
+    Sync,
+}
+
+/// Answers that come when they stand for something durable (in a database in memory, for something
+/// committed).
+#[derive(Clone, Copy, Debug)]
+pub enum Settled {}
+
+/// Answers that come before what they tell of is durable, as [`PreCommitted`].
+#[derive(Clone, Copy, Debug)]
+pub enum Early {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Settled {}
+    impl Sealed for super::Early {}
+}
+
+/// What an answer has waited for: [`Settled`] or [`Early`].
+pub trait Promise: sealed::Sealed + Copy + Send + 'static {
+    /// How an answer `A` comes.
+    type Answer<A>;
+    /// Whether answers leave at pre-commit.
+    #[doc(hidden)]
+    const IS_EARLY: bool;
+    /// Makes it.
+    #[doc(hidden)]
+    fn answer<A>(answer: A, is_durable: bool) -> Self::Answer<A>;
+}
+
+impl Promise for Settled {
+    type Answer<A> = A;
+    const IS_EARLY: bool = false;
+    fn answer<A>(answer: A, _: bool) -> A {
+        answer
+    }
+}
+
+impl Promise for Early {
+    type Answer<A> = PreCommitted<A>;
+    const IS_EARLY: bool = true;
+    fn answer<A>(answer: A, is_durable: bool) -> PreCommitted<A> {
+        PreCommitted { answer, is_durable }
+    }
+}
+
+/// An answer that did not wait: all later transactions see what it tells of, but a crash within
+/// `async_loss_ms_max` (a setting) may lose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct PreCommitted<A> {
+    answer: A,
+    is_durable: bool,
+}
+
+impl<A> PreCommitted<A> {
+    /// The answer.
+    pub fn into_inner(self) -> A {
+        self.answer
+    }
+
+    /// The answer.
+    pub const fn get(&self) -> &A {
+        &self.answer
+    }
+
+    /// Whether all it tells of happened to be durable already, as what a read finds often is.
+    pub const fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+}
+
+/// What a call asks for beside its input.
+///
+/// ```
+/// use std::time::Duration;
+/// use tombolo::{CallOptions, Database};
+///
+/// let db = Database::in_memory()?;
+/// let options = CallOptions::new().within(Duration::from_secs(5)).read_only();
+/// assert_eq!(db.with(options).transaction(|_| Ok(6 * 7))?, 42);
+///
+/// // An early answer has another type: it may still be lost.
+/// let answer = db.with(CallOptions::new().early()).transaction(|_| Ok("soon"))?;
+/// assert_eq!(answer.into_inner(), "soon");
+/// # Ok::<(), tombolo::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CallOptions<W = Settled> {
+    pub(crate) durability: Option<Durability>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) log_bytes_max: Option<u64>,
+    promise: PhantomData<fn() -> W>,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CallOptions {
+    /// What calls ask for that say nothing: the database's durability, no deadline, 64 KB of log.
+    pub const fn new() -> Self {
+        Self { durability: None, deadline: None, log_bytes_max: None, promise: PhantomData }
+    }
+
+    /// Answers leave when their group is on disk.
+    pub const fn group(mut self) -> Self {
+        self.durability = Some(Durability::Group);
+        self
+    }
+
+    /// Answers leave when their group is on disk, which is asked for at once.
+    pub const fn sync(mut self) -> Self {
+        self.durability = Some(Durability::Sync);
+        self
+    }
+
+    /// Answers leave at pre-commit, as [`PreCommitted`].
+    pub const fn early(self) -> CallOptions<Early> {
+        let Self { deadline, log_bytes_max, .. } = self;
+        CallOptions { durability: None, deadline, log_bytes_max, promise: PhantomData }
+    }
+}
+
+impl<W> CallOptions<W> {
+    /// The call is answered within this time: it does not begin later
+    /// ([`Error::Expired`](crate::Error::Expired)), and whoever waits for its answer waits no longer
+    /// ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends when
+    /// the database answers.
+    pub const fn within(mut self, time: Duration) -> Self {
+        self.deadline = Some(time);
+        self
+    }
+
+    /// The most bytes the transaction may write to the log: about the size of the rows it makes and
+    /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
+    /// runs; a transaction that writes more is undone.
+    pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
+        self.log_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The transaction only reads. Such calls go on while the log has no room for others.
+    pub const fn read_only(self) -> Self {
+        self.log_bytes_max(0)
+    }
+}

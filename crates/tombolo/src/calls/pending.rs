@@ -1,0 +1,96 @@
+//! The caller's end of a call under way: wait for it, poll it as a future, or let it go.
+//!
+//! Not here: how replies arrive (`desk.rs`), what they mean (`database.rs`).
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::options::{Promise, Settled};
+use crate::database::Core;
+use crate::error::Error;
+
+/// Which call: a slot of a desk, and until when its answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) desk: usize,
+    pub(crate) tag: u32,
+    pub(crate) deadline_ns: u64,
+}
+
+/// A call under way. Wait for its answer, on a thread ([`Pending::wait`]) or as a future in any
+/// runtime. Dropping it gives the answer up, not the call.
+///
+/// ```
+/// use tombolo::{CallOptions, Database};
+///
+/// let db = Database::in_memory()?;
+/// let calls = db.with(CallOptions::new());
+/// let pending = (0..3).map(|n| calls.submit(move |_| Ok(n * n)));
+/// let pending = pending.collect::<Result<Vec<_>, _>>()?;
+/// let answers = pending.into_iter().map(|call| call.wait()).collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(answers, [0, 1, 4]);
+/// # Ok::<(), tombolo::Error>(())
+/// ```
+#[must_use = "dropping it gives the answer up"]
+pub struct Pending<A, W = Settled> {
+    core: Arc<Core>,
+    /// There until the answer was taken.
+    ticket: Option<Ticket>,
+    answer: PhantomData<fn() -> (A, W)>,
+}
+
+impl<A: Send + 'static, W: Promise> Pending<A, W> {
+    pub(crate) fn new(core: Arc<Core>, ticket: Ticket) -> Self {
+        Self { core, ticket: Some(ticket), answer: PhantomData }
+    }
+
+    /// Sleeps until the answer is there, or the call's deadline has passed.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    ///
+    /// # Panics
+    /// When it was polled as a future until it was ready.
+    pub fn wait(mut self) -> Result<W::Answer<A>, Error> {
+        let ticket = self.ticket.take().expect("a call is answered once");
+        self.core.wait::<A, W>(ticket)
+    }
+
+    /// Whether [`Pending::wait`] would return at once.
+    pub fn is_done(&self) -> bool {
+        self.ticket.is_none_or(|ticket| self.core.desk(ticket).is_done(ticket.tag))
+    }
+}
+
+impl<A: Send + 'static, W: Promise> Future for Pending<A, W> {
+    type Output = Result<W::Answer<A>, Error>;
+
+    /// # Panics
+    /// When it was ready before.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ticket = self.ticket.expect("a call is answered once");
+        let polled = self.core.desk(ticket).poll(ticket.tag, context.waker());
+        polled.map(|reply| {
+            self.ticket = None;
+            self.core.answer::<A, W>(reply)
+        })
+    }
+}
+
+impl<A, W> Drop for Pending<A, W> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.core.desk(ticket).abandon(ticket.tag);
+        }
+    }
+}
+
+impl<A, W> fmt::Debug for Pending<A, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! What the execution stage runs: the store, and call after call on it.
+//!
+//! Compiled for the two stores the product has; behind that one dynamic call per transaction, into
+//! the envelope. Not here: queues and threads (the engine's pipeline), what a call does.
+
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{Batch, Call, Executor};
+use tombolo_engine::procedure::Ahead;
+use tombolo_engine::transaction::Transaction;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
+use tombolo_storage::sync::{AtomicU64, Ordering};
+use tombolo_storage::value_log::LogBuffer;
+
+use super::desk::enter_database_thread;
+use super::envelope::{Envelope, Request};
+use crate::tx::{Inner, Tables};
+
+/// The store of a database with a log.
+pub(crate) type Logged = MemoryStore<MemoryLogged>;
+/// The store of a database in memory.
+pub(crate) type Volatile = MemoryStore<Memory>;
+
+/// One of the product's profiles: which of an envelope's doors leads to its store.
+pub(crate) trait Product: MemoryProfile + 'static {
+    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &Tables) -> bool
+    where
+        Self: Sized;
+    fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead)
+    where
+        Self: Sized;
+    fn inner(transaction: Transaction<'_, MemoryStore<Self>>) -> Inner<'_>
+    where
+        Self: Sized;
+}
+
+impl Product for MemoryLogged {
+    #[inline]
+    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &Tables) -> bool {
+        envelope.run_logged(store, tables)
+    }
+    fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead) {
+        envelope.locate_logged(store, ahead);
+    }
+    fn inner(transaction: Transaction<'_, Logged>) -> Inner<'_> {
+        Inner::Logged(transaction)
+    }
+}
+
+impl Product for Memory {
+    #[inline]
+    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &Tables) -> bool {
+        envelope.run_volatile(store, tables)
+    }
+    fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead) {
+        envelope.locate_volatile(store, ahead);
+    }
+    fn inner(transaction: Transaction<'_, Volatile>) -> Inner<'_> {
+        Inner::Volatile(transaction)
+    }
+}
+
+/// What the execution thread counts; it is the only one that writes them.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) committed: AtomicU64,
+    pub(crate) aborted: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) memory_bytes: AtomicU64,
+}
+
+/// Adds 1, as the only writer. Readers want numbers that are about right, not an order.
+#[inline]
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// Bytes of a transaction in the log that its own records do not count.
+const TRANSACTION_BYTES: u64 = 4;
+
+/// The store, and what runs calls on it.
+pub(crate) struct Runner<P: Product> {
+    store: MemoryStore<P>,
+    tables: Tables,
+    counters: Arc<Counters>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<P: Product> Runner<P> {
+    pub(crate) fn new(
+        store: MemoryStore<P>,
+        tables: Tables,
+        counters: Arc<Counters>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        counters.memory_bytes.store(store.memory_bytes(), Ordering::Relaxed);
+        Self { store, tables, counters, clock }
+    }
+
+    #[inline]
+    fn run(&mut self, request: &mut Request) {
+        let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
+        if request.deadline_ns != u64::MAX && self.clock.now_ns() >= request.deadline_ns {
+            envelope.expire();
+            return count(&self.counters.expired);
+        }
+        // Held to what was reserved for it, so that an executed batch always finds its room.
+        let log_bytes = request.log_bytes_max.saturating_sub(TRANSACTION_BYTES);
+        self.store.set_transaction_log_bytes_max(log_bytes as usize);
+        match P::run(&mut **envelope, &mut self.store, &self.tables) {
+            true => count(&self.counters.committed),
+            false => count(&self.counters.aborted),
+        }
+    }
+}
+
+impl<P: Product> Executor for Runner<P>
+where
+    MemoryStore<P>: Send,
+{
+    type Request = Request;
+    type Answer = Box<dyn Envelope>;
+    type Records = LogBuffer;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
+        enter_database_thread();
+        while let Some(request) = batch.request() {
+            // A panic leaves the envelope in the request; the pipeline answers in its place.
+            self.run(request);
+            let Some(envelope) = request.envelope.take() else {
+                unreachable!("what ran is still there")
+            };
+            // However it ended is in the envelope, which so returns to its pool.
+            batch.answer(Ok(envelope), self.store.log_bytes());
+        }
+        self.counters.memory_bytes.store(self.store.memory_bytes(), Ordering::Relaxed);
+    }
+
+    fn locate(&mut self, calls: &mut [Call<Request>]) {
+        // In two rounds, so that what one asks for has come when the next reads it.
+        for ahead in [Ahead::Keys, Ahead::Rows] {
+            for envelope in calls.iter().filter_map(|call| call.request.envelope.as_deref()) {
+                P::locate(envelope, &self.store, ahead);
+            }
+        }
+    }
+
+    fn log_bytes_max(&self, request: &Request) -> u64 {
+        request.log_bytes_max
+    }
+
+    fn name_of(&self, request: &Request) -> &'static str {
+        request.envelope.as_ref().map_or("a call", |envelope| envelope.name())
+    }
+
+    fn take_log(&mut self, into: &mut LogBuffer) {
+        self.store.take_log(into);
+    }
+}

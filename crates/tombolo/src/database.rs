@@ -1,0 +1,440 @@
+//! A database that runs: what an application holds on to, and the way of a call in and out.
+//!
+//! [`Database`] owns the pipeline and closes it; [`Core`] is what handles share with it, so that a
+//! handle that outlives its database is told that it is closed. Not here: making one (`builder.rs`,
+//! `open.rs`), what travels (`calls/`). Invariants: a call that was taken in is answered, also while
+//! the database closes; no thread of a database waits for one.
+
+use std::any::type_name;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{self, Executor, NotSubmitted, Overrun, Pipeline, Reply, Submitter};
+use tombolo_engine::procedure::Procedure;
+use tombolo_engine::threads::Running;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
+use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
+use tombolo_storage::sync::Mutex;
+use tombolo_storage::value_log::LogBuffer;
+
+use crate::builder::Builder;
+use crate::calls::{
+    Answered, CallOptions, ClosureBody, Counters, Desk, Durability, Envelope, ProcedureBody,
+    Promise, Ran, Registered, Request, Ticket, Transactions, block_on, on_database_thread,
+    register, wait_a_moment,
+};
+use crate::error::Error;
+use crate::open::Recovery;
+use crate::statistics::Statistics;
+use crate::tx::{DynamicTable, Tx};
+
+/// Any product's store behind the pipeline.
+pub(crate) type AnyExecutor =
+    Box<dyn Executor<Request = Request, Answer = Box<dyn Envelope>, Records = LogBuffer>>;
+
+/// Desks, so that threads do not all share one.
+const DESKS: usize = 4;
+
+/// The longest that a call with a deadline sleeps before it looks for room again.
+const ROOM_WAIT_MAX: Duration = Duration::from_millis(1);
+
+/// No deadline.
+const NEVER_NS: u64 = u64::MAX;
+
+/// Whether a call waits for room in the queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Waits,
+    None,
+}
+
+/// One way in, and where its replies arrive.
+struct Way {
+    submitter: Submitter<Request, Box<dyn Envelope>>,
+    desk: Arc<Desk>,
+}
+
+/// What a database and its handles share.
+pub(crate) struct Core {
+    ways: Vec<Way>,
+    schema: Schema,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    /// What a call may log that does not say.
+    log_bytes_max: u64,
+    counters: Arc<Counters>,
+    /// There until it is closed.
+    pipeline: Mutex<Option<Pipeline<AnyExecutor>>>,
+}
+
+/// What a database is made of.
+pub(crate) struct Parts {
+    pub(crate) pipeline: Pipeline<AnyExecutor>,
+    pub(crate) schema: Schema,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) durability: Durability,
+    pub(crate) log_bytes_max: u64,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Core {
+    /// Takes a call in. One that is not comes back with the reason.
+    pub(crate) fn submit<W: Promise>(
+        &self,
+        envelope: Box<dyn Envelope>,
+        options: &CallOptions<W>,
+        patience: Patience,
+    ) -> Result<Ticket, (Box<dyn Envelope>, Error)> {
+        if patience == Patience::Waits && on_database_thread() {
+            return Err((envelope, Error::Nested));
+        }
+        let deadline_ns = options.deadline.map_or(NEVER_NS, |time| {
+            let ns = u64::try_from(time.as_nanos()).unwrap_or(NEVER_NS);
+            self.clock.now_ns().saturating_add(ns)
+        });
+        let log_bytes_max = options.log_bytes_max.unwrap_or(self.log_bytes_max);
+        let request = Request { envelope: Some(envelope), deadline_ns, log_bytes_max };
+        let durability = match options.durability.unwrap_or(self.durability) {
+            _ if W::IS_EARLY => pipeline::Durability::Async,
+            Durability::Group => pipeline::Durability::Group,
+            Durability::Sync => pipeline::Durability::Sync,
+        };
+        let desk = own_desk(self.ways.len());
+        let tag = self.ways[desk].desk.open();
+        match self.put(&self.ways[desk].submitter, request, tag.into(), durability, patience) {
+            Ok(()) => Ok(Ticket { desk, tag, deadline_ns }),
+            Err((request, error)) => {
+                self.ways[desk].desk.close(tag);
+                let Some(envelope) = request.envelope else { unreachable!("it did not run") };
+                Err((envelope, error))
+            }
+        }
+    }
+
+    /// Puts a request into the queue.
+    fn put(
+        &self,
+        submitter: &Submitter<Request, Box<dyn Envelope>>,
+        mut request: Request,
+        tag: u64,
+        durability: pipeline::Durability,
+        patience: Patience,
+    ) -> Result<(), (Request, Error)> {
+        let deadline_ns = request.deadline_ns;
+        if patience == Patience::Waits && deadline_ns == NEVER_NS {
+            let put = submitter.submit(request, tag, durability);
+            return put.map_err(|(request, refusal)| (request, refusal.into()));
+        }
+        loop {
+            match submitter.try_submit(request, tag, durability) {
+                Ok(()) => return Ok(()),
+                Err(NotSubmitted::Refused(request, refusal)) => {
+                    return Err((request, refusal.into()));
+                }
+                Err(NotSubmitted::Full(request)) if patience == Patience::None => {
+                    return Err((request, Error::QueueFull));
+                }
+                Err(NotSubmitted::Full(full)) => request = full,
+            }
+            match self.left(deadline_ns) {
+                Some(left) => wait_a_moment(left.min(ROOM_WAIT_MAX)),
+                None => return Err((request, Error::Expired)),
+            }
+        }
+    }
+
+    /// How long it is until a deadline; `MAX` where there is none, `None` where it has passed.
+    fn left(&self, deadline_ns: u64) -> Option<Duration> {
+        if deadline_ns == NEVER_NS {
+            return Some(Duration::MAX);
+        }
+        let left_ns = deadline_ns.saturating_sub(self.clock.now_ns());
+        (left_ns > 0).then(|| Duration::from_nanos(left_ns))
+    }
+
+    /// Where a call's reply arrives.
+    pub(crate) fn desk(&self, ticket: Ticket) -> &Desk {
+        &self.ways[ticket.desk].desk
+    }
+
+    /// Sleeps until a call is answered, or its deadline has passed.
+    pub(crate) fn wait<A: 'static, W: Promise>(
+        &self,
+        ticket: Ticket,
+    ) -> Result<W::Answer<A>, Error> {
+        let desk = self.desk(ticket);
+        let left = || match on_database_thread() {
+            true => None, // it has other things to do
+            false => self.left(ticket.deadline_ns),
+        };
+        let reply = block_on(|waker| desk.poll(ticket.tag, waker), left);
+        match reply {
+            Some(reply) => self.answer::<A, W>(reply),
+            None => {
+                desk.abandon(ticket.tag);
+                Err(Error::TimedOut)
+            }
+        }
+    }
+
+    /// The answer in a reply.
+    pub(crate) fn answer<A: 'static, W: Promise>(
+        &self,
+        reply: Result<Answered, Arc<str>>,
+    ) -> Result<W::Answer<A>, Error> {
+        let reply = reply.map_err(Error::Unknown)?;
+        let is_durable = matches!(reply, Reply::Durable(_));
+        let mut envelope = match reply.outcome()? {
+            Ok(envelope) => envelope,
+            Err(failure) => return Err(Error::failed(failure, &self.schema)),
+        };
+        let ran = envelope.ran().downcast_mut::<Option<Ran<A>>>().and_then(Option::take);
+        envelope.recycle();
+        match ran {
+            Some(Ran::Ended(Ok(answer))) => Ok(W::answer(answer, is_durable)),
+            Some(Ran::Ended(Err(stop))) => Err(Error::stopped(stop, &self.schema)),
+            Some(Ran::Expired) => Err(Error::Expired),
+            None => unreachable!("a call that was answered has an outcome of its type"),
+        }
+    }
+
+    /// Lets nothing more in and waits until all is answered and on disk.
+    fn close(&self) -> Result<(), Error> {
+        let Some(pipeline) = self.pipeline.lock().take() else { return Ok(()) };
+        if on_database_thread() {
+            // It cannot wait for itself; what is under way is answered and written all the same.
+            pipeline.shut();
+            drop(Running::start("tombolo-close", move || drop(pipeline.close())));
+            return Ok(());
+        }
+        // The store and the log go here, and with the log the lock on the directory.
+        let closed = pipeline.close();
+        closed.poison.map_or(Ok(()), |reason| Err(Error::Poisoned(reason)))
+    }
+}
+
+/// The desk of the calling thread: threads take turns.
+fn own_desk(desks: usize) -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        // Only a number is handed out.
+        static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    OWN.with(|own| own % desks)
+}
+
+/// A main-memory database: tables in memory, transactions one after the other on a thread of its
+/// own, and a log on disk that brings all of it back.
+///
+/// Any number of threads may call it at once; what they ask for runs in one order, each transaction
+/// alone, so there is nothing to lock and nothing to retry. Answers leave when they are durable.
+///
+/// Dropping it closes it, as [`Database::close`] does, without telling of errors.
+pub struct Database {
+    core: Arc<Core>,
+    recovery: Option<Recovery>,
+}
+
+impl Database {
+    /// Opens the database in a directory, with the tables it has; makes directory and database
+    /// where there are none. Tables are defined with [`Database::builder`].
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(directory: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::builder().open(directory)
+    }
+
+    /// A database in memory alone, without tables; see [`Builder::in_memory`].
+    ///
+    /// # Errors
+    /// See [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Self, Error> {
+        Self::builder().in_memory()
+    }
+
+    /// What to make a database of: tables, settings, limits.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn new(parts: Parts, recovery: Option<Recovery>) -> Self {
+        let Parts { pipeline, schema, clock, durability, log_bytes_max, counters } = parts;
+        let way = |_| {
+            let desk = Arc::new(Desk::default());
+            Way { submitter: pipeline.register(desk.clone()), desk }
+        };
+        let ways = (0..DESKS).map(way).collect();
+        let pipeline = Mutex::new(Some(pipeline));
+        let core = Core { ways, schema, clock, durability, log_bytes_max, counters, pipeline };
+        Self { core: Arc::new(core), recovery }
+    }
+
+    /// Runs a closure as one transaction, on the execution thread, and sleeps until its answer is
+    /// durable. `Ok` commits; an error undoes everything, and so does a panic.
+    ///
+    /// Nothing else runs meanwhile, so a closure computes and reads and writes, and does nothing
+    /// that waits.
+    ///
+    /// ```
+    /// # tombolo::table! {
+    /// #     /// Counters by number.
+    /// #     pub struct Counter = "counter" { ID: Integer; VALUE: BigInt; }
+    /// # }
+    /// # tombolo::index! {
+    /// #     /// By number.
+    /// #     pub struct CounterKey = "counter_pk" on Counter (ID: Integer) unique Tree;
+    /// # }
+    /// # use tombolo::{Database, TableDef};
+    /// # let db = Database::builder()
+    /// #     .table(TableDef::of::<Counter>().with::<CounterKey>())
+    /// #     .in_memory()?;
+    /// let (counters, by_id) = (db.table::<Counter>()?, db.index::<CounterKey>()?);
+    /// let id = db.transaction({
+    ///     let counters = counters.clone();
+    ///     move |tx| {
+    ///         tx.insert(&counters, |row| {
+    ///             row.set(Counter::ID, 7);
+    ///             row.set(Counter::VALUE, 1);
+    ///         })?;
+    ///         Ok(7)
+    ///     }
+    /// })?;
+    /// let value = db.transaction(move |tx| {
+    ///     let Some(row) = tx.lookup(&by_id, id)? else { return Ok(None) };
+    ///     Ok(Some(tx.get(&counters, row)?.get(Counter::VALUE)))
+    /// })?;
+    /// assert_eq!(value, Some(1));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Why there is no answer; see [`Error`].
+    pub fn transaction<A, F>(&self, closure: F) -> Result<A, Error>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+        A: Send + 'static,
+    {
+        self.with(CallOptions::new()).transaction(closure)
+    }
+
+    /// Transactions of closures with these options.
+    pub const fn with<W: Promise>(&self, options: CallOptions<W>) -> Transactions<'_, W> {
+        Transactions::new(&self.core, options)
+    }
+
+    /// Registers a procedure, which is bound to the tables here and compiled for the store: the
+    /// fastest way to run a transaction again and again. See [`procedure`](crate::procedure).
+    ///
+    /// # Errors
+    /// When its tables or indexes are not there as it declares them.
+    pub fn register<P>(&self) -> Result<Registered<P::Input, P::Answer>, Error>
+    where
+        P: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
+    {
+        let procedure = P::bind(&self.core.schema)?;
+        Ok(register(&self.core, type_name::<P>(), ProcedureBody(procedure)))
+    }
+
+    /// Registers a closure, which is called with an input each time. Statistics of slow calls know
+    /// it by `name`.
+    pub fn register_closure<I, A, F>(&self, name: &'static str, closure: F) -> Registered<I, A>
+    where
+        F: Fn(&mut Tx<'_>, &I) -> Result<A, Stop> + Send + Sync + 'static,
+        I: Send + 'static,
+        A: Send + 'static,
+    {
+        register(&self.core, name, ClosureBody::new(closure))
+    }
+
+    /// The tables and indexes.
+    pub fn schema(&self) -> &Schema {
+        &self.core.schema
+    }
+
+    /// The handle of a table that is declared with [`table!`](crate::table). It is for this database
+    /// only.
+    ///
+    /// # Errors
+    /// When the database has no such table, or another of that name.
+    pub fn table<R: DeclaredTable>(&self) -> Result<Table<R>, Error> {
+        Ok(resolve_table(&self.core.schema)?)
+    }
+
+    /// The handle of an index that is declared with [`index!`](crate::index). It is for this database
+    /// only.
+    ///
+    /// # Errors
+    /// When the database has no such index, or another of that name.
+    pub fn index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
+        Ok(resolve_index(&self.core.schema)?)
+    }
+
+    /// The handle of a table whose columns are known at run time only. It is for this database only.
+    ///
+    /// # Errors
+    /// When the database has no such table.
+    pub fn dynamic_table(&self, name: &str) -> Result<DynamicTable, Error> {
+        match self.core.schema.table(name) {
+            Some(position) => Ok(DynamicTable::new(&self.core.schema, position)),
+            None => Err(Error::Schema(format!("{name}: no such table"))),
+        }
+    }
+
+    /// What came back when the directory was opened; `None` for a new database, or one in memory.
+    pub const fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    /// What was counted since it was opened, and how long the queues are now.
+    pub fn statistics(&self) -> Statistics {
+        let counted = self.core.pipeline.lock().as_ref().map(Pipeline::statistics);
+        Statistics::new(&counted.unwrap_or_default(), &self.core.counters)
+    }
+
+    /// Procedures and closures that were seen to hold the execution thread for longer than the
+    /// setting `slice_us_max`, by name.
+    pub fn overruns(&self) -> Vec<Overrun> {
+        self.core.pipeline.lock().as_ref().map(Pipeline::overruns).unwrap_or_default()
+    }
+
+    /// Closes it: nothing more is taken in, all that was is answered and on disk when this returns,
+    /// and the directory may be opened again. Handles that are left answer [`Error::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] when a failure had ended all work before.
+    pub fn close(self) -> Result<(), Error> {
+        self.core.close()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // A caller that wants to know calls `close`; calls that failed were told.
+        let _ = self.core.close();
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables: Vec<_> = self.core.schema.tables.iter().map(|table| &table.name).collect();
+        f.debug_struct("Database").field("tables", &tables).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Database>();
+    shared::<Registered<u8, u8>>();
+};

@@ -1,0 +1,188 @@
+//! Tables as the directory has them and as the program defines them: the first difference, named.
+//!
+//! Not here: changing a table that exists. Only whole tables are added when a database is opened.
+
+use std::fmt;
+
+use tombolo_storage::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
+use tombolo_storage::types::SqlType;
+
+/// Where a program's definition of a table is not the directory's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The table.
+    pub table: String,
+    /// Which part of it: `column balance`, `index account_pk`.
+    pub part: String,
+    /// The part as it is in the directory; `missing` where it is not.
+    pub was: String,
+    /// The part as the program defines it; `missing` where it does not.
+    pub is: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, part, was, is } = self;
+        write!(
+            f,
+            "table {table}, {part}: the directory has {was}, the program has {is}; define the \
+             table as it was, or open another directory"
+        )
+    }
+}
+
+const MISSING: &str = "missing";
+
+/// The first difference between a table as it is `stored` and as it is `given`.
+pub(crate) fn difference(stored: &TableDef, given: &TableDef) -> Option<Difference> {
+    let (part, was, is) =
+        column_difference(stored, given).or_else(|| index_difference(stored, given))?;
+    Some(Difference { table: stored.name.to_string(), part, was, is })
+}
+
+type Part = (String, String, String);
+
+fn column_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
+    let count = stored.columns.len().max(given.columns.len());
+    (0..count).find_map(|at| match (stored.columns.get(at), given.columns.get(at)) {
+        (Some(was), Some(is)) if was == is => None,
+        (Some(was), Some(is)) if was.name == is.name => {
+            Some((format!("column {}", was.name), column_text(was), column_text(is)))
+        }
+        (was, is) => {
+            let named = |column: Option<&ColumnDef>| {
+                column.map_or(MISSING.to_owned(), |column| {
+                    format!("{} {}", column.name, column_text(column))
+                })
+            };
+            Some((format!("column number {}", at + 1), named(was), named(is)))
+        }
+    })
+}
+
+fn index_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
+    let count = stored.indexes.len().max(given.indexes.len());
+    (0..count).find_map(|at| match (stored.indexes.get(at), given.indexes.get(at)) {
+        (Some(was), Some(is)) if was == is => None,
+        (Some(was), Some(is)) if was.name == is.name => {
+            let part = format!("index {}", was.name);
+            Some((part, index_text(stored, was), index_text(given, is)))
+        }
+        (was, is) => {
+            let named = |table: &TableDef, index: Option<&IndexDef>| {
+                index.map_or(MISSING.to_owned(), |index| {
+                    format!("{} {}", index.name, index_text(table, index))
+                })
+            };
+            let part = format!("index number {}", at + 1);
+            Some((part, named(stored, was), named(given, is)))
+        }
+    })
+}
+
+/// A column without its name, as SQL would say it.
+fn column_text(column: &ColumnDef) -> String {
+    let mut text = type_text(column.sql);
+    if !column.nullable {
+        text.push_str(" not null");
+    }
+    if let Some((low, high)) = column.range {
+        text.push_str(&format!(" from {low} to {high}"));
+    }
+    if column.hot {
+        text.push_str(" (hot)");
+    }
+    text
+}
+
+fn type_text(sql: SqlType) -> String {
+    match sql {
+        SqlType::Boolean => "boolean".to_owned(),
+        SqlType::SmallInt => "smallint".to_owned(),
+        SqlType::Integer => "integer".to_owned(),
+        SqlType::BigInt => "bigint".to_owned(),
+        SqlType::Double => "double precision".to_owned(),
+        SqlType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+        SqlType::Char(n) => format!("char({n})"),
+        SqlType::Varchar(n) => format!("varchar({n})"),
+        SqlType::Text => "text".to_owned(),
+        SqlType::Bytes => "bytea".to_owned(),
+        SqlType::Date => "date".to_owned(),
+        SqlType::Timestamp => "timestamp".to_owned(),
+        SqlType::Uuid => "uuid".to_owned(),
+    }
+}
+
+/// An index without its name.
+fn index_text(table: &TableDef, index: &IndexDef) -> String {
+    let name = |&column: &usize| table.columns.get(column).map_or("?", |column| &column.name);
+    let columns: Vec<_> = index.columns.iter().map(name).collect();
+    let unique = if index.unique { "unique " } else { "" };
+    let kind = match index.kind {
+        IndexKind::Tree => "tree",
+        IndexKind::Hash => "hash",
+    };
+    format!("{unique}{kind} ({})", columns.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tombolo_storage::types::{BigInt, Integer, Nullable, Text};
+
+    fn table() -> TableDef {
+        let columns = vec![
+            ColumnDef::of::<Integer>("id").within(0, 9),
+            ColumnDef::of::<BigInt>("balance"),
+            ColumnDef::of::<Nullable<Text>>("note"),
+        ];
+        let key = IndexDef {
+            name: "account_pk".into(),
+            columns: vec![0],
+            unique: true,
+            kind: IndexKind::Tree,
+        };
+        TableDef { name: "account".into(), columns, indexes: vec![key] }
+    }
+
+    fn told(change: impl FnOnce(&mut TableDef)) -> String {
+        let mut given = table();
+        change(&mut given);
+        difference(&table(), &given).unwrap().to_string()
+    }
+
+    #[test]
+    fn every_difference_is_named_with_both_sides() {
+        assert_eq!(difference(&table(), &table()), None);
+        let cases = [
+            (
+                told(|t| t.columns[1].sql = SqlType::Decimal { precision: 12, scale: 2 }),
+                "column balance: the directory has bigint not null, the program has numeric(12,2)",
+            ),
+            (
+                told(|t| t.columns[0].range = Some((0, 99))),
+                "column id: the directory has integer not null from 0 to 9, the program has \
+                 integer not null from 0 to 99",
+            ),
+            (told(|t| t.columns[2].nullable = false), "has text, the program has text not null"),
+            (told(|t| t.columns[1].hot = true), "the program has bigint not null (hot)"),
+            (
+                told(|t| t.columns.truncate(2)),
+                "column number 3: the directory has note text, the program has missing",
+            ),
+            (
+                told(|t| t.columns[2].name = "remark".into()),
+                "has note text, the program has remark text",
+            ),
+            (
+                told(|t| t.indexes[0].columns = vec![1, 0]),
+                "index account_pk: the directory has unique tree (id), the program has unique \
+                 tree (balance, id)",
+            ),
+            (told(|t| t.indexes.clear()), "index number 1: the directory has account_pk unique"),
+        ];
+        for (told, expected) in cases {
+            assert!(told.starts_with("table account, ") && told.contains(expected), "{told}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What can go wrong, in words that say what to do, and whether trying again helps.
+//!
+//! One enum for opening and for calling: an application usually hands both to the same place. What
+//! a caller decides by is in three questions ([`Error::is_retryable`], [`Error::is_final`],
+//! [`Error::may_have_committed`]), so that nobody has to list variants. Not here: how stages and
+//! store name the same things among themselves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tombolo_engine::pipeline::{Failure, Refusal};
+use tombolo_engine::settings::SettingError;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::disk::DiskError;
+use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::schema::Schema;
+use tombolo_storage::value_log::LogFailure;
+
+use crate::definition::Difference;
+
+/// Why a database was not opened, or a call has no answer.
+///
+/// ```
+/// use tombolo::{Database, Error, Stop};
+///
+/// let db = Database::in_memory()?;
+/// let refused = db.transaction(|_| Err::<(), _>(Stop::Abort("not today"))).unwrap_err();
+/// assert_eq!(refused, Error::Aborted("not today"));
+/// assert!(!refused.is_retryable() && !refused.may_have_committed());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The procedure or closure decided so, for this reason; nothing was changed.
+    Aborted(&'static str),
+    /// A unique index holds the key already; nothing was changed.
+    Duplicate {
+        /// The index's name.
+        index: String,
+    },
+    /// The store refused something else; nothing was changed.
+    Refused(StoreError),
+    /// The procedure or closure panicked with this message; nothing was changed.
+    Panicked(Box<str>),
+    /// The transaction would have written more to the log than its call may; nothing was changed.
+    LogTooLong {
+        /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
+        log_bytes_max: u64,
+    },
+    /// Not run: as many calls wait as may, and the caller did not want to wait.
+    QueueFull,
+    /// Not run: the call's deadline passed before its turn came.
+    Expired,
+    /// The call's deadline passed while it was under way, or the thread that waited is a database's:
+    /// it may have committed, or may yet.
+    TimedOut,
+    /// Not run: the log has no room for what it may write. Reads that say so
+    /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) go on.
+    LogFull,
+    /// Not run: a call may not write as much as it asks for to this log at once.
+    TooLarge {
+        /// What it asks for, in bytes.
+        log_bytes: u64,
+        /// The most there is for one call, in bytes.
+        log_bytes_max: u64,
+    },
+    /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
+    /// database, nor another.
+    Nested,
+    /// Not run: the database is closed.
+    Closed,
+    /// Not run: an earlier failure, this one, ended all work on the database.
+    Poisoned(Arc<str>),
+    /// It ran, but a failure, this one, kept its answer from becoming durable or from being told:
+    /// after opening the database again it may be there or not.
+    Unknown(Arc<str>),
+    /// Another process, or another `Database` of this one, has the directory open.
+    InUse {
+        /// The file that says so.
+        file: String,
+    },
+    /// A table is defined otherwise in the directory than in the program.
+    Definition(Box<Difference>),
+    /// A definition, or a handle of a table or index, that makes no sense; said in words.
+    Schema(String),
+    /// A setting that makes no sense; said in words.
+    Setting(String),
+    /// The directory holds something else, is damaged, or cannot be used; said in words.
+    Directory(String),
+}
+
+impl Error {
+    /// Whether the same call may succeed when it is simply tried again, a little later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::QueueFull | Self::Expired | Self::LogFull | Self::InUse { .. } => true,
+            Self::Refused(error) => error.retry(),
+            _ => false,
+        }
+    }
+
+    /// Whether no further call to this [`Database`](crate::Database) will be answered: open the
+    /// directory again.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Closed | Self::Poisoned(_) | Self::Unknown(_) => true,
+            Self::Refused(error) => error.poisons(),
+            _ => false,
+        }
+    }
+
+    /// Whether the transaction may be there in spite of the error. With any other error nothing was
+    /// changed.
+    pub fn may_have_committed(&self) -> bool {
+        matches!(self, Self::TimedOut | Self::Unknown(_))
+    }
+
+    /// What a transaction stopped with, in the names of its database.
+    pub(crate) fn stopped(stop: Stop, schema: &Schema) -> Self {
+        match stop {
+            Stop::Abort(reason) => Self::Aborted(reason),
+            Stop::Error(StoreError::Duplicate { index }) => {
+                let all = schema.tables.iter().flat_map(|table| &table.indexes);
+                let name = all.map(|index| index.name.to_string()).nth(index as usize);
+                Self::Duplicate { index: name.unwrap_or_else(|| index.to_string()) }
+            }
+            Stop::Error(StoreError::LogTooLong { bytes_max }) => {
+                Self::LogTooLong { log_bytes_max: bytes_max }
+            }
+            Stop::Error(error) => Self::Refused(error),
+        }
+    }
+
+    /// What a transaction failed with, in the names of its database.
+    pub(crate) fn failed(failure: Failure, schema: &Schema) -> Self {
+        match failure {
+            Failure::Stopped(stop) => Self::stopped(stop, schema),
+            Failure::Panicked(message) => Self::Panicked(message),
+        }
+    }
+
+    /// What kept a log from being made, opened or written before there were calls.
+    pub(crate) fn log(failure: &LogFailure) -> Self {
+        match failure {
+            LogFailure::InUse { file } => Self::InUse { file: file.clone() },
+            LogFailure::Full(_) => Self::LogFull,
+            LogFailure::Settings(what) => Self::Setting((*what).to_owned()),
+            LogFailure::OtherKind { file, found } => Self::Directory(format!(
+                "{file} belongs to a {} log, of which a program cannot open databases: use the \
+                 tombolo command",
+                found.name()
+            )),
+            LogFailure::Damaged { .. } => {
+                Self::Directory(format!("{failure} (tombolo recover --accept-loss)"))
+            }
+            other => Self::Directory(other.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::LogFull => Self::LogFull,
+            Refusal::TooLarge { log_bytes, log_bytes_max } => {
+                Self::TooLarge { log_bytes, log_bytes_max }
+            }
+            Refusal::Invalid(what) => unreachable!("nothing is made ready here: {what}"),
+            Refusal::Closed => Self::Closed,
+            Refusal::Poisoned(reason) => Self::Poisoned(reason),
+            Refusal::Unknown(reason) => Self::Unknown(reason),
+        }
+    }
+}
+
+impl From<SchemaError> for Error {
+    fn from(error: SchemaError) -> Self {
+        Self::Schema(error.to_string())
+    }
+}
+
+impl From<SettingError> for Error {
+    fn from(error: SettingError) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
+impl From<DiskError> for Error {
+    fn from(error: DiskError) -> Self {
+        Self::Directory(error.to_string())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Aborted(reason) => write!(f, "aborted: {reason}"),
+            Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Panicked(message) => {
+                write!(f, "aborted: the transaction panicked: {message}")
+            }
+            Self::LogTooLong { log_bytes_max: 0 } => {
+                f.write_str("aborted: a call that was said to read only has written")
+            }
+            Self::LogTooLong { log_bytes_max } => write!(
+                f,
+                "aborted: the transaction writes more than the {log_bytes_max} bytes of log its \
+                 call may: raise log_bytes_max in its options, or split it"
+            ),
+            Self::QueueFull => {
+                f.write_str("not run: the queue is full; try again, or wait for room")
+            }
+            Self::Expired => {
+                f.write_str("not run: its deadline passed before its turn came; try again later")
+            }
+            Self::TimedOut => f.write_str(
+                "not waited for any longer: the call is or was under way and may commit; look before \
+                 trying it again",
+            ),
+            Self::LogFull => f.write_str(
+                "the log is full, so nothing was written: make room on its disk or raise \
+                 log_bytes_max, then try again (calls that read only go on)",
+            ),
+            Self::TooLarge { log_bytes, log_bytes_max } => write!(
+                f,
+                "not run: the call may write {log_bytes} bytes, more than the {log_bytes_max} this \
+                 log takes at once: split it, or raise log_segment_bytes"
+            ),
+            Self::Nested => f.write_str(
+                "not run: a transaction may not wait for a database; call it afterwards, or from \
+                 another thread",
+            ),
+            Self::Closed => f.write_str("not run: the database is closed"),
+            Self::Poisoned(reason) => write!(
+                f,
+                "not run: the database answers no more since a failure ({reason}): mend the cause \
+                 and open it again"
+            ),
+            Self::Unknown(reason) => write!(
+                f,
+                "it is unknown whether the transaction survives ({reason}): mend the cause, open \
+                 the database again and look"
+            ),
+            Self::InUse { file } => write!(
+                f,
+                "the database is in use: another process or handle holds {file}; close it, then \
+                 try again"
+            ),
+            Self::Definition(difference) => difference.fmt(f),
+            Self::Schema(what) | Self::Setting(what) | Self::Directory(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

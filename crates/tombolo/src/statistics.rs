@@ -1,0 +1,77 @@
+//! What a database has done and what waits in it, at one moment.
+//!
+//! Not here: times of single calls; who wants those measures them. The numbers are read one after
+//! the other while the database works: each is right, their sums nearly.
+
+use tombolo_engine::pipeline;
+use tombolo_storage::sync::Ordering;
+
+use crate::calls::Counters;
+
+/// A database's numbers since it was opened; lengths of queues are those of the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that aborted or were refused by the store.
+    pub aborted: u64,
+    /// Transactions that panicked.
+    pub panicked: u64,
+    /// Calls whose deadline had passed when their turn came.
+    pub expired: u64,
+    /// Calls that were taken in and refused without running: for want of room in the log, or after
+    /// a failure.
+    pub refused: u64,
+    /// Calls that wait to run.
+    pub waiting_to_run: u64,
+    /// Transactions that have run and wait to be written.
+    pub waiting_for_log: u64,
+    /// Replies that wait to be handed out.
+    pub waiting_to_leave: u64,
+    /// Times the log was made durable.
+    pub flushes: u64,
+    /// Transactions that became durable by those.
+    pub flushed_transactions: u64,
+    /// Bytes of their records.
+    pub flushed_bytes: u64,
+    /// Time spent in flushes, in nanoseconds.
+    pub flush_ns: u64,
+    /// The longest flush, in nanoseconds.
+    pub flush_ns_max: u64,
+    /// Time the execution thread has worked, in nanoseconds.
+    pub execution_ns: u64,
+    /// Bytes taken from the system for rows, indexes and what undoes transactions.
+    pub memory_bytes: u64,
+}
+
+impl Statistics {
+    pub(crate) fn new(counted: &pipeline::Statistics, own: &Counters) -> Self {
+        Self {
+            committed: own.committed.load(Ordering::Relaxed),
+            aborted: own.aborted.load(Ordering::Relaxed),
+            // However else a call ends is in its envelope, where the pipeline does not look.
+            panicked: counted.failed,
+            expired: own.expired.load(Ordering::Relaxed),
+            refused: counted.refused,
+            waiting_to_run: counted.input_queue.transactions,
+            waiting_for_log: counted.log_queue.transactions,
+            waiting_to_leave: counted.output_queue.transactions,
+            flushes: counted.flushes,
+            flushed_transactions: counted.flushed_transactions,
+            flushed_bytes: counted.flushed_bytes,
+            flush_ns: counted.flush_ns,
+            flush_ns_max: counted.flush_ns_max,
+            execution_ns: counted.busy.execution_ns,
+            memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Transactions a flush made durable on average; 0 before the first.
+    pub fn transactions_per_flush(&self) -> f64 {
+        if self.flushes == 0 {
+            return 0.0;
+        }
+        self.flushed_transactions as f64 / self.flushes as f64
+    }
+}

@@ -1,0 +1,418 @@
+//! A transaction in a closure's hands: rows with their index entries, on either store.
+//!
+//! What is written here keeps every index of the table in step and every value within what its
+//! column declares, so that a closure cannot leave half a row behind. A write that is refused dooms
+//! the transaction: whatever the closure answers, everything is undone. Procedures that are counted
+//! in instructions write rows and entries themselves (`Procedure`).
+//!
+//! Not here: queues and durability (`database.rs`), how stores do it.
+
+use std::ops::ControlFlow;
+
+use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
+use tombolo_storage::dynamic::DynamicTable as Entries;
+use tombolo_storage::error::{Error as StoreError, Result};
+use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::memory::{MemoryRow, MemoryStore};
+use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut};
+use tombolo_storage::schema::{DeclaredTable, Schema};
+use tombolo_storage::store::{Index, Order, Store, Table, TableType};
+use tombolo_storage::types::{ColumnType, InlineType};
+use tombolo_storage::value::Value;
+
+use crate::calls::{Logged, Product, Volatile};
+
+mod dynamic;
+mod variable;
+
+pub use dynamic::DynamicTable;
+pub use variable::VariableType;
+
+/// The tables of a database, with their indexes as data.
+pub(crate) struct Tables(Vec<Entries>);
+
+impl Tables {
+    pub(crate) fn new(schema: &Schema) -> Self {
+        let tables = 0..schema.tables.len();
+        Self(tables.map(|position| Entries::new(schema, position)).collect())
+    }
+}
+
+/// The transaction, on the store it has.
+pub(crate) enum Inner<'s> {
+    Logged(Transaction<'s, Logged>),
+    Volatile(Transaction<'s, Volatile>),
+}
+
+/// Calls the same on either store's transaction.
+macro_rules! on {
+    ($tx:expr, $transaction:ident => $call:expr) => {
+        match $tx.inner {
+            Inner::Logged(ref mut $transaction) => $call,
+            Inner::Volatile(ref mut $transaction) => $call,
+        }
+    };
+}
+
+/// A transaction: it reads and writes as it likes and is alone while it does. It commits when its
+/// closure answers `Ok`.
+///
+/// Tables and indexes are named by handles, which are asked for once: [`Database::table`],
+/// [`Database::index`], [`Database::dynamic_table`]. A row is found by an index, by a scan, or by
+/// the id it was given when it was made; ids are good until the row is deleted.
+///
+/// ```
+/// use tombolo::{Database, Order, Range, Stop, TableDef};
+///
+/// tombolo::table! {
+///     /// Bookings of accounts.
+///     pub struct Booking = "booking" { ACCOUNT: Integer; DAY: Date; AMOUNT: Decimal<12, 2>; WHY: Text; }
+/// }
+/// tombolo::index! {
+///     /// An account's bookings by day.
+///     pub struct ByDay = "booking_by_day" on Booking (ACCOUNT: Integer, DAY: Date) multiple Tree;
+/// }
+///
+/// let db = Database::builder().table(TableDef::of::<Booking>().with::<ByDay>()).in_memory()?;
+/// let (bookings, by_day) = (db.table::<Booking>()?, db.index::<ByDay>()?);
+/// let sum = db.transaction(move |tx| {
+///     for day in 1..=5 {
+///         tx.insert(&bookings, |row| {
+///             row.set(Booking::ACCOUNT, 7);
+///             row.set(Booking::DAY, day);
+///             row.set(Booking::AMOUNT, 100_00); // in units of the last digit
+///             row.set_variable(Booking::WHY, "rent");
+///         })?;
+///     }
+///     // Account 7, days 2 to 4; both columns of the key count.
+///     let mut sum = 0;
+///     for row in tx.range(&by_day, Range::between((7, 2), (7, 4), 2), Order::Forward)? {
+///         sum += tx.get(&bookings, row)?.get(Booking::AMOUNT);
+///     }
+///     Ok(sum)
+/// })?;
+/// assert_eq!(sum, 300_00);
+/// # Ok::<(), tombolo::Error>(())
+/// ```
+///
+/// [`Database::table`]: crate::Database::table
+/// [`Database::index`]: crate::Database::index
+/// [`Database::dynamic_table`]: crate::Database::dynamic_table
+pub struct Tx<'s> {
+    inner: Inner<'s>,
+    tables: &'s Tables,
+    /// The first write that was refused: this transaction only aborts.
+    refused: Option<StoreError>,
+}
+
+/// Runs a closure as one transaction.
+pub(crate) fn run<P: Product, A>(
+    store: &mut MemoryStore<P>,
+    tables: &Tables,
+    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+) -> Result<A, Stop> {
+    execute_undoable(store, |transaction| {
+        let mut tx = Tx { inner: P::inner(transaction), tables, refused: None };
+        let answer = closure(&mut tx)?;
+        tx.commit(answer)
+    })
+}
+
+impl Tx<'_> {
+    fn commit<A>(self, answer: A) -> Result<Committed<A>, Stop> {
+        if let Some(error) = self.refused {
+            return Err(Stop::Error(error));
+        }
+        match self.inner {
+            Inner::Logged(transaction) => transaction.commit(answer),
+            Inner::Volatile(transaction) => transaction.commit(answer),
+        }
+    }
+
+    /// Remembers a refused write.
+    fn written<T>(&mut self, written: Result<T>) -> Result<T> {
+        if let Err(error) = written {
+            self.refused.get_or_insert(error);
+        }
+        written
+    }
+
+    /// The row a unique index holds for `key`; of another, the first.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub fn lookup<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        on!(self, tx => tx.lookup(index, key))
+    }
+
+    /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+    ///
+    /// # Errors
+    /// `Unordered` for a hash index.
+    pub fn scan<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        on!(self, tx => tx.scan(index, range, order, visit))
+    }
+
+    /// The rows whose keys lie in `range`.
+    ///
+    /// # Errors
+    /// `Unordered` for a hash index.
+    pub fn range<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+    ) -> Result<Vec<RowId>> {
+        let mut rows = Vec::new();
+        self.scan(index, range, order, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+
+    /// All rows of a table, in the store's own order.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub fn rows<R: TableType>(&mut self, table: &Table<R>) -> Result<Vec<RowId>> {
+        let mut rows = Vec::new();
+        let visit = |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        };
+        on!(self, tx => tx.rows(table, visit))?;
+        Ok(rows)
+    }
+
+    /// A row, to be read in place.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
+        let checked = self.tables.0[table.position()].handle();
+        // The first pin verifies that the row is there, which that of a declared table does not.
+        let row = match &self.inner {
+            Inner::Logged(tx) => tx.pin(checked, row).and_then(|_| tx.pin(table, row)),
+            Inner::Volatile(tx) => tx.pin(checked, row).and_then(|_| tx.pin(table, row)),
+        };
+        Ok(RowRef(row?))
+    }
+
+    /// Makes a row with all its index entries; what `fill` does not set is zero, empty or null.
+    ///
+    /// # Errors
+    /// `Duplicate`, `OutOfRange`, `WrongType`, `NoSpace`; the transaction can only abort then.
+    pub fn insert<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        fill: impl FnOnce(&mut NewRow<'_, R>),
+    ) -> Result<RowId> {
+        let entries = &self.tables.0[table.position()];
+        let inserted = on!(self, tx => insert(tx.store(), entries, table, fill));
+        self.written(inserted)
+    }
+
+    /// Changes a row within `fields`, which name every column that `change` sets; index entries
+    /// whose keys change move.
+    ///
+    /// ```
+    /// # tombolo::table! {
+    /// #     /// Goods.
+    /// #     pub struct Item = "item" { ID: Integer; STOCK: Integer; PRICE: Decimal<9, 2>; }
+    /// # }
+    /// # use tombolo::{Database, Fields, TableDef};
+    /// # let db = Database::builder().table(TableDef::of::<Item>()).in_memory()?;
+    /// # let items = db.table::<Item>()?;
+    /// const SOLD: Fields<Item> = Fields::none().with(Item::STOCK).with(Item::PRICE);
+    /// # let left = db.transaction(move |tx| {
+    /// #     let row = tx.insert(&items, |row| row.set(Item::STOCK, 5))?;
+    /// tx.update(&items, row, SOLD, |row| {
+    ///     row.set(Item::STOCK, row.get(Item::STOCK) - 1);
+    ///     row.set(Item::PRICE, 9_99);
+    /// })?;
+    /// #     Ok(tx.get(&items, row)?.get(Item::STOCK))
+    /// # })?;
+    /// # assert_eq!(left, 4);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoSuchRow`, and as [`Tx::insert`]; the transaction can only abort then.
+    pub fn update<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        let bytes = fields.start()..fields.end();
+        let entries = &self.tables.0[table.position()];
+        let updated = on!(self, tx => {
+            entries.change(tx.store(), row, bytes, |store| store.update(table, row, fields, change))
+        });
+        self.written(updated)
+    }
+
+    /// Sets one column of a row.
+    ///
+    /// # Errors
+    /// As [`Tx::update`].
+    pub fn set<R: DeclaredTable, T: InlineType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        column: Column<R, T>,
+        value: T::Value<'_>,
+    ) -> Result<()> {
+        let fields = Fields::none().with(column);
+        self.update(table, row, fields, |row| row.set(column, value))
+    }
+
+    /// Sets one column of a row whose values have no bound: `text`, `bytea`.
+    ///
+    /// # Errors
+    /// As [`Tx::update`].
+    pub fn set_variable<R: DeclaredTable, T: VariableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        column: Column<R, T>,
+        value: T::Given<'_>,
+    ) -> Result<()> {
+        let fields = Fields::none().with(column);
+        let bytes = fields.start()..fields.end();
+        let entries = &self.tables.0[table.position()];
+        let set = on!(self, tx => entries.change(tx.store(), row, bytes, |store| {
+            if T::NULLABLE {
+                let is_present = T::bytes(value).is_some();
+                store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
+            }
+            store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
+        }));
+        self.written(set)
+    }
+
+    /// Deletes a row with all its index entries.
+    ///
+    /// # Errors
+    /// `NoSuchRow`; the transaction can only abort then.
+    pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+        let entries = &self.tables.0[table.position()];
+        let deleted = on!(self, tx => entries.delete(tx.store(), row));
+        self.written(deleted)
+    }
+
+    /// Gives the values of a row of any table to `read`.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    pub fn read_values<T>(
+        &mut self,
+        table: &DynamicTable,
+        row: RowId,
+        read: impl FnOnce(&[Value<'_>]) -> T,
+    ) -> Result<T> {
+        on!(self, tx => table.entries().read(tx.store(), row, read))
+    }
+
+    /// Makes a row of any table, with all its index entries, from one value for each column.
+    ///
+    /// # Errors
+    /// As [`Tx::insert`].
+    pub fn insert_values(&mut self, table: &DynamicTable, values: &[Value<'_>]) -> Result<RowId> {
+        let inserted = on!(self, tx => table.entries().insert(tx.store(), values));
+        self.written(inserted)
+    }
+
+    /// Replaces the values of a row of any table; index entries whose keys change move.
+    ///
+    /// # Errors
+    /// As [`Tx::update`].
+    pub fn update_values(
+        &mut self,
+        table: &DynamicTable,
+        row: RowId,
+        values: &[Value<'_>],
+    ) -> Result<()> {
+        let updated = on!(self, tx => table.entries().update(tx.store(), row, values));
+        self.written(updated)
+    }
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tx").field("refused", &self.refused).finish_non_exhaustive()
+    }
+}
+
+/// A row, read in place, as long as its transaction changes nothing.
+#[derive(Debug)]
+pub struct RowRef<'t, R>(Row<R, MemoryRow<'t>>);
+
+impl<R> RowRef<'_, R> {
+    /// The value of a column: a number, or bytes borrowed from the row.
+    #[inline]
+    pub fn get<T: ColumnType>(&self, column: Column<R, T>) -> T::Value<'_> {
+        self.0.get(column)
+    }
+}
+
+/// A row that is being made.
+#[derive(Debug)]
+pub struct NewRow<'a, R> {
+    row: RowMut<'a, R>,
+    /// Values that lie outside the row: where their handles are, and the bytes.
+    variable: &'a mut Vec<(usize, Vec<u8>)>,
+}
+
+impl<R> NewRow<'_, R> {
+    /// Sets a column.
+    ///
+    /// # Panics
+    /// When the value cannot be stored in it: too many digits, a text that is too long, or not as
+    /// long as a `char`. The transaction aborts.
+    pub fn set<T: InlineType>(&mut self, column: Column<R, T>, value: T::Value<'_>) {
+        self.row.set(column, value);
+    }
+
+    /// Sets a column whose values have no bound: `text`, `bytea`.
+    pub fn set_variable<T: VariableType>(&mut self, column: Column<R, T>, value: T::Given<'_>) {
+        let bytes = T::bytes(value);
+        T::mark(&mut self.row, column, bytes.is_some());
+        self.variable.push((column.offset(), bytes.unwrap_or_default().to_vec()));
+    }
+}
+
+/// Makes a row: its fixed part, its other values, its index entries.
+fn insert<S: Store, R: DeclaredTable>(
+    store: &mut S,
+    entries: &Entries,
+    table: &Table<R>,
+    fill: impl FnOnce(&mut NewRow<'_, R>),
+) -> Result<RowId> {
+    let mut variable = Vec::new();
+    let row = store.create(table, |row| {
+        let whole = Fields::whole(R::SIZE);
+        let row = RowMut::new(row.bytes_mut(), whole);
+        fill(&mut NewRow { row, variable: &mut variable });
+    })?;
+    for (offset, bytes) in &variable {
+        store.set_variable(table, row, *offset, bytes)?;
+    }
+    entries.enter(store, row)?;
+    Ok(row)
+}
+
+#[cfg(test)]
+mod tests;

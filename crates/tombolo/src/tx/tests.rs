@@ -1,0 +1,145 @@
+//! Closures' transactions against a model: every index follows, whatever is written and undone.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
+
+use tombolo_engine::rng::Rng;
+use tombolo_storage::memory::Limits;
+use tombolo_storage::schema::TableDef;
+
+use super::*;
+
+crate::table! {
+    /// Rows whose columns are in indexes of every kind.
+    struct Entry = "entry" {
+        ID: Integer [0..=99];
+        CODE: Nullable<SmallInt>;
+        NAME: Nullable<Text>;
+        NOTE: Bytes;
+        PLACE: Varchar<8>;
+        SIZE: BigInt;
+    }
+}
+crate::index! {
+    /// Packed, unique.
+    struct ById = "entry_by_id" on Entry (ID: Integer) unique Tree;
+}
+crate::index! {
+    /// Nullable first.
+    struct ByCode = "entry_by_code" on Entry (CODE: Nullable<SmallInt>, SIZE: BigInt) multiple Tree;
+}
+crate::index! {
+    /// A value outside the row.
+    struct ByName = "entry_by_name" on Entry (NAME: Nullable<Text>, ID: Integer) unique Tree;
+}
+crate::index! {
+    /// Hashed bytes.
+    struct ByPlace = "entry_by_place" on Entry (PLACE: Varchar<8>, ID: Integer) unique Hash;
+}
+
+type Model = BTreeMap<i32, (Option<i16>, Option<String>, i64)>;
+
+fn row(tx: &mut Tx<'_>, by_id: &Index<ById>, id: i32) -> Result<RowId, Stop> {
+    tx.lookup(by_id, id)?.ok_or(Stop::Abort("no row"))
+}
+
+/// One change of a row, in the store and in the model.
+fn change(
+    tx: &mut Tx<'_>,
+    (table, by_id): (&Table<Entry>, &Index<ById>),
+    model: &mut Model,
+    rng: &mut Rng,
+) -> Result<(), Stop> {
+    let (id, size) = (rng.below(100) as i32, rng.below(5) as i64);
+    let name = (rng.below(3) > 0).then(|| "n".repeat(rng.below(50) as usize));
+    let code = (rng.below(3) > 0).then(|| rng.below(4) as i16);
+    if let MapEntry::Vacant(entry) = model.entry(id) {
+        tx.insert(table, |row| {
+            row.set(Entry::ID, id);
+            row.set(Entry::CODE, code);
+            row.set_variable(Entry::NAME, name.as_deref());
+            row.set(Entry::PLACE, b"here");
+            row.set(Entry::SIZE, size);
+        })?;
+        entry.insert((code, name, size));
+        return Ok(());
+    }
+    let found = row(tx, by_id, id)?;
+    match rng.below(5) {
+        0 => {
+            tx.delete(table, found)?;
+            model.remove(&id);
+        }
+        1 => {
+            tx.set_variable(table, found, Entry::NAME, name.as_deref())?;
+            model.entry(id).and_modify(|entry| entry.1 = name);
+        }
+        2 => {
+            let fields = Fields::none().with(Entry::CODE).with(Entry::SIZE);
+            tx.update(table, found, fields, |row| {
+                row.set(Entry::CODE, code);
+                row.set(Entry::SIZE, size);
+            })?;
+            model.entry(id).and_modify(|entry| (entry.0, entry.2) = (code, size));
+        }
+        3 => {
+            tx.set(table, found, Entry::PLACE, &b"elsewhere"[..size as usize])?;
+            tx.set_variable(table, found, Entry::NOTE, &[7; 300][..60 * size as usize])?;
+        }
+        _ => {
+            // A new number: refused where there is such a row, and then all is undone.
+            let to = rng.below(100) as i32;
+            tx.set(table, found, Entry::ID, to)?;
+            if let Some(entry) = model.remove(&id) {
+                model.insert(to, entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the store holds, read by one of its indexes.
+fn held<I: IndexType>(tx: &mut Tx<'_>, table: &Table<Entry>, index: &Index<I>) -> Result<Model> {
+    let mut model = Model::new();
+    for row in tx.range(index, Range::all(), Order::Forward)? {
+        let row = tx.get(table, row)?;
+        let name = row.get(Entry::NAME).map(|name| String::from_utf8_lossy(name).into_owned());
+        model.insert(row.get(Entry::ID), (row.get(Entry::CODE), name, row.get(Entry::SIZE)));
+    }
+    Ok(model)
+}
+
+#[test]
+fn indexes_follow_whatever_is_written_and_undone() {
+    let mut store = Volatile::new(Limits::default());
+    let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
+    store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
+    let tables = Tables::new(store.schema());
+    let resolve = tombolo_storage::store::resolve_table::<Entry>(store.schema());
+    let (table, schema) = (resolve.unwrap(), store.schema().clone());
+    let by_id = tombolo_storage::store::resolve_index::<ById>(&schema).unwrap();
+    let by_code = tombolo_storage::store::resolve_index::<ByCode>(&schema).unwrap();
+    let by_name = tombolo_storage::store::resolve_index::<ByName>(&schema).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::stream(1, &[]));
+    let (mut committed, mut refused) = (0, 0);
+    for _ in 0..1_500 {
+        let mut after = model.clone();
+        let ended = run(&mut store, &tables, |tx| {
+            for _ in 0..rng.below(6) {
+                change(tx, (&table, &by_id), &mut after, &mut rng)?;
+            }
+            if rng.below(8) == 0 { Err(Stop::Abort("at random")) } else { Ok(()) }
+        });
+        match ended {
+            Ok(()) => (model, committed) = (after, committed + 1),
+            Err(Stop::Error(StoreError::Duplicate { .. })) => refused += 1,
+            Err(stop) => assert_eq!(stop, Stop::Abort("at random")),
+        }
+    }
+    assert!(committed > 500 && refused > 50 && model.len() > 20, "{committed} {refused}");
+    let read = run(&mut store, &tables, |tx| {
+        Ok([held(tx, &table, &by_id)?, held(tx, &table, &by_code)?, held(tx, &table, &by_name)?])
+    });
+    assert!(read.unwrap().iter().all(|held| *held == model));
+    assert_eq!(store.check(), []);
+}

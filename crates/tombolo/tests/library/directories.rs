@@ -1,0 +1,198 @@
+//! Directories: made, opened again, in use, of another definition, of something else.
+
+use std::fs;
+use std::sync::Arc;
+
+use tombolo::{CallOptions, Database, Error, IndexKind, TableDef, Value, types};
+
+use super::{Counter, Counters, adding, builder, definition, open, value};
+
+#[test]
+fn what_was_answered_is_there_when_the_directory_is_opened_again() {
+    let place = tempfile::tempdir().unwrap();
+    // Folders that are not there are made.
+    let directory = place.path().join("some").join("where");
+    for round in 0..4 {
+        let db = open(&directory).unwrap();
+        let recovered = db.recovery().map(|recovery| recovery.transactions > 0);
+        assert_eq!(recovered, (round > 0).then_some(true));
+        let add = adding(&db);
+        assert_eq!(add.call(1), Ok(round + 1));
+        let pending: Vec<_> = (0..50).map(|_| add.submit(2).unwrap()).collect();
+        match round % 2 {
+            0 => db.close().unwrap(),
+            _ => drop(db),
+        }
+        // What was under way was answered, and what comes later is told.
+        for (n, call) in (1..).zip(pending) {
+            assert_eq!(call.wait(), Ok(round * 50 + n));
+        }
+        let closed = add.call(1).unwrap_err();
+        assert!(closed == Error::Closed && closed.is_final() && !closed.is_retryable());
+    }
+    let db = open(&directory).unwrap();
+    assert_eq!([value(&db, 1), value(&db, 2)], [4, 200]);
+}
+
+#[test]
+fn values_of_any_length_and_nulls_come_back() {
+    let place = tempfile::tempdir().unwrap();
+    let long = "long ".repeat(10_000);
+    let names = [Some("short"), None, Some(""), Some(long.as_str())].map(|n| n.map(str::to_owned));
+    let db = open(place.path()).unwrap();
+    let counters = Counters::of(&db);
+    let given = names.clone();
+    let more = CallOptions::new().log_bytes_max(400_000);
+    let made = db.with(more).transaction(move |tx| {
+        for (id, name) in (0..).zip(&given) {
+            tx.insert(&counters.table, |row| {
+                row.set(Counter::ID, id);
+                row.set_variable(Counter::NAME, name.as_deref());
+            })?;
+        }
+        // Null becomes a text, and a text null.
+        for (id, name) in [(1, Some("given")), (2, None)] {
+            let row = counters.row(tx, id)?;
+            tx.set_variable(&counters.table, row, Counter::NAME, name)?;
+        }
+        Ok(())
+    });
+    made.unwrap();
+    drop(db);
+    let db = open(place.path()).unwrap();
+    let counters = Counters::of(&db);
+    let found = db.transaction(move |tx| {
+        let mut found = Vec::new();
+        for id in 0..4 {
+            let row = counters.row(tx, id)?;
+            let row = tx.get(&counters.table, row)?;
+            found.push(row.get(Counter::NAME).map(|name| String::from_utf8_lossy(name).into()));
+        }
+        Ok(found)
+    });
+    assert_eq!(
+        found.unwrap(),
+        [names[0].clone(), Some("given".to_owned()), None, names[3].clone()]
+    );
+}
+
+#[test]
+fn one_database_at_a_time_has_a_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let first = open(place.path()).unwrap();
+    let second = open(place.path()).unwrap_err();
+    assert!(matches!(&second, Error::InUse { file } if file.contains("lock")), "{second}");
+    assert!(second.is_retryable() && second.to_string().contains("in use"), "{second}");
+    drop(first);
+    open(place.path()).unwrap();
+}
+
+#[test]
+fn tables_are_added_and_those_not_named_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    adding(&db).call(7).unwrap();
+    drop(db);
+    let mut other = definition();
+    other.name = "other".into();
+    for index in &mut other.indexes {
+        index.name = format!("other_{}", index.name).into();
+    }
+    let small = Database::builder().set("log_segment_bytes", "1 MB");
+    for _ in 0..2 {
+        let db = small.clone().table(other.clone()).open(place.path()).unwrap();
+        assert_eq!(db.schema().tables, [definition(), other.clone()]);
+        assert_eq!(value(&db, 7), 1);
+        let table = db.dynamic_table("other").unwrap();
+        let added = db.transaction(move |tx| {
+            let row = [Value::Integer(1), Value::Integer(5), Value::Text("one")];
+            if tx.rows(table.handle())?.is_empty() {
+                tx.insert_values(&table, &row)?;
+            }
+            tx.rows(table.handle())?
+                .into_iter()
+                .map(|row| Ok(tx.read_values(&table, row, |values| format!("{values:?}"))?))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        assert_eq!(added.unwrap(), ["[Integer(1), Integer(5), Text(\"one\")]"]);
+        assert!(db.dynamic_table("third").unwrap_err().to_string().contains("third"));
+    }
+    // Without any table named all are there.
+    assert_eq!(small.open(place.path()).unwrap().schema().tables.len(), 2);
+}
+
+#[test]
+fn another_definition_is_refused_by_the_name_of_what_differs() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    assert_eq!(adding(&db).call(1), Ok(1));
+    drop(db);
+    let refused = |change: &dyn Fn(&mut TableDef)| {
+        let mut table = definition();
+        change(&mut table);
+        match Database::builder().table(table).open(place.path()).unwrap_err() {
+            Error::Definition(difference) => difference,
+            other => panic!("{other}"),
+        }
+    };
+    let column =
+        refused(&|table| table.columns[1].sql = <types::Integer as types::ColumnType>::SQL);
+    assert_eq!((&*column.table, &*column.part), ("counter", "column value"));
+    assert_eq!((&*column.was, &*column.is), ("bigint not null (hot)", "integer not null (hot)"));
+    let index = refused(&|table| table.indexes[0].kind = IndexKind::Hash);
+    assert_eq!((&*index.was, &*index.is), ("unique tree (id)", "unique hash (id)"));
+    // Nothing was harmed.
+    let db = open(place.path()).unwrap();
+    assert_eq!(adding(&db).call(1), Ok(2));
+}
+
+#[test]
+fn a_directory_of_something_else_is_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("thesis.tex"), "chapter one").unwrap();
+    let refused = open(place.path()).unwrap_err();
+    assert!(matches!(&refused, Error::Directory(what) if what.contains("thesis.tex")), "{refused}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    let file = open(&place.path().join("thesis.tex")).unwrap_err();
+    assert!(matches!(file, Error::Directory(_)), "{file}");
+}
+
+#[test]
+fn mistakes_in_settings_and_tables_are_told() {
+    let told = |builder: tombolo::Builder| builder.in_memory().unwrap_err().to_string();
+    assert!(told(builder().set("spin_us", "1")).contains("no such setting"));
+    assert!(told(builder().set("warehouses", "5")).contains("warehouses"));
+    assert!(told(builder().set("time_per_group", "soon")).contains("time_per_group"));
+    assert!(told(builder().set("pipeline_threads", "callers")).contains("callers"));
+    assert!(told(builder().set("spin_us_max", "x").set("warehouses", "1")).contains("spin_us_max"));
+    assert!(told(builder().table(definition())).contains("exists already"));
+    let place = tempfile::tempdir().unwrap();
+    let small = builder().set("log_bytes_max", "1 MB").open(place.path()).unwrap_err();
+    assert!(small.to_string().contains("log_bytes_max"), "{small}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn a_database_may_end_within_its_own_transaction() {
+    let place = tempfile::tempdir().unwrap();
+    let db = Arc::new(open(place.path()).unwrap());
+    let (add, own) = (adding(&db), db.clone());
+    add.call(1).unwrap();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let last = db.with(CallOptions::new()).submit(move |_| {
+        gone.recv().unwrap_err();
+        drop(own);
+        Ok(())
+    });
+    drop(db);
+    drop(go); // from here on the closure holds the last one
+    assert_eq!(last.unwrap().wait(), Ok(()));
+    // It closes on a thread of its own, soon.
+    let reopened = loop {
+        match open(place.path()) {
+            Err(error) if error.is_retryable() => std::thread::yield_now(),
+            opened => break opened.unwrap(),
+        }
+    };
+    assert_eq!(value(&reopened, 1), 1);
+}

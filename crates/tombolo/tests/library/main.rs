@@ -1,0 +1,89 @@
+//! The library as an application uses it: directories, calls, transactions, failures.
+//!
+//! Not here: crashes of the machine and lying disks (the simulator's), the command.
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
+mod calls;
+mod directories;
+mod failures;
+mod kills;
+mod promises;
+
+use std::path::Path;
+
+use tombolo::{Builder, Database, Error, Index, Registered, RowId, Stop, Table, TableDef, Tx};
+
+tombolo::table! {
+    /// Counters by number, with a name that may be missing.
+    pub(crate) struct Counter = "counter" {
+        ID: Integer [0..=999_999];
+        VALUE: BigInt => hot;
+        NAME: Nullable<Text>;
+    }
+}
+tombolo::index! {
+    /// By number.
+    pub(crate) struct ById = "counter_by_id" on Counter (ID: Integer) unique Tree;
+}
+tombolo::index! {
+    /// By what they stand at.
+    pub(crate) struct ByValue = "counter_by_value" on Counter (VALUE: BigInt, ID: Integer) multiple Tree;
+}
+
+/// What tests do with counters.
+#[derive(Clone)]
+pub(crate) struct Counters {
+    pub(crate) table: Table<Counter>,
+    pub(crate) by_id: Index<ById>,
+}
+
+impl Counters {
+    pub(crate) fn of(db: &Database) -> Self {
+        Self { table: db.table().unwrap(), by_id: db.index().unwrap() }
+    }
+
+    /// The counter's row, which is made where there is none.
+    pub(crate) fn row(&self, tx: &mut Tx<'_>, id: i32) -> Result<RowId, Stop> {
+        match tx.lookup(&self.by_id, id)? {
+            Some(row) => Ok(row),
+            None => Ok(tx.insert(&self.table, |row| row.set(Counter::ID, id))?),
+        }
+    }
+
+    /// Adds 1 to a counter; its value.
+    pub(crate) fn add(&self, tx: &mut Tx<'_>, id: i32) -> Result<i64, Stop> {
+        let row = self.row(tx, id)?;
+        let value = tx.get(&self.table, row)?.get(Counter::VALUE) + 1;
+        tx.set(&self.table, row, Counter::VALUE, value)?;
+        Ok(value)
+    }
+}
+
+pub(crate) fn definition() -> TableDef {
+    TableDef::of::<Counter>().with::<ById>().with::<ByValue>()
+}
+
+/// Counters, with a log that is made quickly.
+pub(crate) fn builder() -> Builder {
+    Database::builder().table(definition()).set("log_segment_bytes", "1 MB")
+}
+
+pub(crate) fn open(directory: &Path) -> Result<Database, Error> {
+    builder().open(directory)
+}
+
+/// Adds 1 to the counter of a number.
+pub(crate) fn adding(db: &Database) -> Registered<i32, i64> {
+    let counters = Counters::of(db);
+    db.register_closure("add", move |tx, &id| counters.add(tx, id))
+}
+
+/// What a counter stands at; 0 where there is none.
+pub(crate) fn value(db: &Database, id: i32) -> i64 {
+    let counters = Counters::of(db);
+    let value = db.transaction(move |tx| match tx.lookup(&counters.by_id, id)? {
+        Some(row) => Ok(tx.get(&counters.table, row)?.get(Counter::VALUE)),
+        None => Ok(0),
+    });
+    value.unwrap()
+}

@@ -1,0 +1,135 @@
+//! Calls of registered procedures allocate nothing once they are warm, on no thread.
+//!
+//! A counting allocator watches the whole process: the calling thread, execution, logging, output.
+//! What structures of the store take is warmed up by touching the same rows. One test only: the
+//! counter is the process's.
+#![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Store, Table};
+use tombolo::procedure::{resolve_index, resolve_table};
+use tombolo::{Builder, CallOptions, Database, Fields, Registered, Schema, Stop, TableDef};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's promises are the system allocator's conditions.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as in `alloc`; the pointer came from there.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+tombolo::table! {
+    /// Accounts.
+    struct Account = "account" { ID: Integer; BALANCE: BigInt; }
+}
+tombolo::index! {
+    /// By number.
+    struct ById = "account_by_id" on Account (ID: Integer) unique Tree;
+}
+
+const BALANCE: Fields<Account> = Fields::none().with(Account::BALANCE);
+
+/// Adds to an account that is there.
+struct Deposit {
+    accounts: Table<Account>,
+    by_id: Index<ById>,
+}
+
+impl Procedure for Deposit {
+    type Input = (i32, i64);
+    type Answer = i64;
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self { accounts: resolve_table(schema)?, by_id: resolve_index(schema)? })
+    }
+
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        &(id, amount): &(i32, i64),
+    ) -> Result<Committed<i64>, Stop> {
+        let Some(row) = tx.lookup(&self.by_id, id)? else { return tx.abort("no account") };
+        let balance = tx.pin(&self.accounts, row)?.get(Account::BALANCE) + amount;
+        let mut tx = tx.write();
+        tx.update(&self.accounts, row, BALANCE, |row| row.set(Account::BALANCE, balance))?;
+        tx.commit(balance)
+    }
+}
+
+const ACCOUNTS: i32 = 50;
+const IN_FLIGHT: i32 = 32;
+
+/// Calls of a round.
+const CALLS: u64 = (ACCOUNTS * (2 + IN_FLIGHT)) as u64;
+
+/// Makes them, in all the ways that need no vector of the caller's own.
+fn calls(deposit: &Registered<(i32, i64), i64>) {
+    let early = deposit.with(CallOptions::new().early());
+    for id in 0..ACCOUNTS {
+        deposit.call((id, 1)).unwrap();
+        early.call((id, 1)).unwrap().into_inner();
+        let mut pending = [const { None }; IN_FLIGHT as usize];
+        for call in &mut pending {
+            *call = Some(deposit.try_submit((id, 1)).unwrap());
+        }
+        let answers = pending.into_iter().flatten().map(|call| call.wait().unwrap());
+        assert!(answers.is_sorted(), "calls of a thread run in their order");
+    }
+}
+
+/// Allocations and flushes of the round of calls that allocated least: which calls meet in a batch
+/// is chance, and vectors grow until they have seen the most.
+fn least(builder: Builder, directory: Option<&Path>) -> (u64, u64) {
+    let table = TableDef::of::<Account>().with::<ById>();
+    let builder = builder.table(table);
+    let db = match directory {
+        Some(directory) => builder.open(directory).unwrap(),
+        None => builder.in_memory().unwrap(),
+    };
+    let (accounts, deposit) = (db.table::<Account>().unwrap(), db.register::<Deposit>().unwrap());
+    let filled = db.transaction(move |tx| {
+        for id in 0..ACCOUNTS {
+            tx.insert(&accounts, |row| row.set(Account::ID, id))?;
+        }
+        Ok(())
+    });
+    filled.unwrap();
+    let rounds = (0..6).map(|_| {
+        let flushes = db.statistics().flushes;
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        calls(&deposit);
+        let allocations = ALLOCATIONS.load(Ordering::SeqCst) - before;
+        (allocations, db.statistics().flushes - flushes)
+    });
+    rounds.min().unwrap()
+}
+
+#[test]
+fn calls_of_registered_procedures_allocate_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    for threads in [1, 2, 3] {
+        let builder = Database::builder().threads(threads).set("log_segment_bytes", "8 MB");
+        assert_eq!(least(builder.clone(), None).0, 0, "with {threads} threads");
+        // A log has the list of what it writes to make, once a group.
+        let directory = place.path().join(threads.to_string());
+        let (allocations, flushes) = least(builder, Some(&directory));
+        assert!(allocations <= 2 * flushes, "{allocations}, {flushes} flushes, {threads} threads");
+        assert!(flushes < CALLS / 4, "{flushes} flushes tell nothing");
+    }
+}
