@@ -173,12 +173,10 @@ impl Core {
             false => self.left(ticket.deadline_ns),
         };
         let reply = block_on(|waker| desk.poll(ticket.tag, waker), left);
-        match reply {
+        // It may have come just now.
+        match reply.or_else(|| desk.abandon(ticket.tag).map(Ok)) {
             Some(reply) => self.answer::<A, W>(reply),
-            None => {
-                desk.abandon(ticket.tag);
-                Err(Error::TimedOut)
-            }
+            None => Err(Error::TimedOut),
         }
     }
 
@@ -392,6 +390,14 @@ impl Database {
     }
 
     /// What was counted since it was opened, and how long the queues are now.
+    ///
+    /// ```
+    /// # let db = tombolo::Database::in_memory()?;
+    /// db.transaction(|_| Ok(()))?;
+    /// let statistics = db.statistics();
+    /// assert_eq!((statistics.committed, statistics.waiting_to_run), (1, 0));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
     pub fn statistics(&self) -> Statistics {
         let counted = self.core.pipeline.lock().as_ref().map(Pipeline::statistics);
         Statistics::new(&counted.unwrap_or_default(), &self.core.counters)

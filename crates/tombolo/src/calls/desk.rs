@@ -13,8 +13,8 @@
 //! woken like a task: its waker unparks it.
 //!
 //! Not here: what a reply holds. Invariants: a slot is not given out again before its reply came;
-//! nothing of a user's (wakers, what answers drop) runs under the lock, nor can it panic into the
-//! output stage.
+//! nothing of a user's that may take long (waking, dropping) runs under the lock, nor can it panic
+//! into the output stage.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -114,22 +114,23 @@ impl Desk {
         slots.broken.is_some() || matches!(slots.slots[tag as usize], Slot::Done(_))
     }
 
-    /// Nobody asks any more: the reply is dropped, now or when it comes.
-    pub(crate) fn abandon(&self, tag: u32) {
+    /// Nobody asks any more: the reply is dropped when it comes. One that is there is given back.
+    #[must_use = "a reply that is there is an answer"]
+    pub(crate) fn abandon(&self, tag: u32) -> Option<Answered> {
         let mut slots = self.slots.lock();
         let left = match slots.slots[tag as usize] {
             Slot::Done(_) => slots.release(tag),
             _ => std::mem::replace(&mut slots.slots[tag as usize], Slot::Abandoned),
         };
-        drop(slots);
-        if let Slot::Done(reply) = left {
-            drop_reply(reply);
+        match left {
+            Slot::Done(reply) => Some(reply),
+            _ => None,
         }
     }
 }
 
 /// Drops a reply; its envelope is used again.
-fn drop_reply(reply: Answered) {
+pub(super) fn drop_reply(reply: Answered) {
     if let Ok(Ok(envelope)) = reply.outcome() {
         envelope.recycle();
     }
@@ -266,7 +267,7 @@ mod tests {
         let (first, second) = (desk.open(), desk.open());
         assert_ne!(first, second);
         assert!(desk.poll(first, &waker).is_pending());
-        desk.abandon(second);
+        assert!(desk.abandon(second).is_none());
         let third = desk.open();
         assert!(third != first && third != second, "an abandoned call is still under way");
         desk.deliver(&mut refused(second));
@@ -274,6 +275,10 @@ mod tests {
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
         assert!(desk.is_done(first) && !desk.is_done(third));
         assert!(matches!(desk.poll(first, &waker), Poll::Ready(Ok(Reply::Refused(_)))));
+        let late = desk.open();
+        assert_eq!(late, first);
+        desk.deliver(&mut refused(late));
+        assert!(desk.abandon(late).is_some(), "it came before it was given up");
         desk.close(third);
         let mut again = [desk.open(), desk.open(), desk.open()];
         again.sort_unstable();

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::desk::drop_reply;
 use super::options::{Promise, Settled};
 use crate::database::Core;
 use crate::error::Error;
@@ -83,8 +84,9 @@ impl<A: Send + 'static, W: Promise> Future for Pending<A, W> {
 
 impl<A, W> Drop for Pending<A, W> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.core.desk(ticket).abandon(ticket.tag);
+        let left = self.ticket.take();
+        if let Some(reply) = left.and_then(|left| self.core.desk(left).abandon(left.tag)) {
+            drop_reply(reply);
         }
     }
 }
