@@ -136,6 +136,8 @@ pub struct RunResult {
     pub flush_us: Option<Summary>,
     /// What the device alone takes to write and sync as many bytes as a flush did.
     pub raw_flush_us: Option<Summary>,
+    /// The same after a pause as long as the run's between two flushes.
+    pub raw_flush_paced_us: Option<Summary>,
     pub raw_flush_bytes: Option<u64>,
     /// The throughput in percent of what it were if every call waited for one such flush and
     /// nothing else.
@@ -217,6 +219,7 @@ impl RunResult {
             transactions_per_flush: per_flush(outcome),
             flush_us: outcome.flushes.summary(),
             raw_flush_us: raw.and_then(|raw| raw.latencies.summary()),
+            raw_flush_paced_us: raw.and_then(|raw| raw.paced.summary()),
             raw_flush_bytes: raw.map(|raw| raw.bytes),
             of_raw_percent: of_raw_percent(outcome),
             by_stage: outcome.pipeline.as_ref().map(by_stage).unwrap_or_default(),

@@ -359,8 +359,13 @@ impl<'a> Through<'a> {
         {
             let disk = OsDisk::open(&place.path);
             let bytes = self.log.bytes / self.log.flushes + GROUP_HEADER_BYTES;
+            // Between two flushes of the run.
+            let flush_ns = self.flushes.summary().map_or(0.0, |flush| flush.mean * 1e3);
+            let each_ns = self.throughput.wall.as_nanos() as f64 / self.log.flushes as f64;
+            let pause_ns = (each_ns - flush_ns).max(0.0) as u64;
             // Without room for the probe's file there is no figure.
-            let raw = disk.and_then(|disk| durable::measure_raw_flush(&disk, self.clock, bytes));
+            let raw = disk
+                .and_then(|disk| durable::measure_raw_flush(&disk, self.clock, bytes, pause_ns));
             self.found.raw_flush = raw.ok();
         }
         Ok(database.store)
