@@ -123,7 +123,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     world.end(summary.failures() == 0);
     eprint!("{}", summary.table());
-    let line = summary.json(options.seed, &commit(root), clock.elapsed().as_secs_f64());
+    let line = summary.json(options.seed, &world.commit, clock.elapsed().as_secs_f64());
     println!("{line}");
     if let Some(path) = &options.out {
         std::fs::write(path, format!("{line}\n"))
@@ -134,13 +134,6 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         (0, Some(what)) => Err(Failure::check(format!("kills: {what}: nothing is proven"))),
         (failures, _) => Err(Failure::check(format!("kills: {failures} cases failed; see above"))),
     }
-}
-
-/// The commit at hand; empty where nobody knows.
-fn commit(root: &Path) -> String {
-    let mut git = std::process::Command::new("git");
-    let told = git.args(["rev-parse", "HEAD"]).current_dir(root).output();
-    told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned()).unwrap_or_default()
 }
 
 /// Where cargo puts what it makes.

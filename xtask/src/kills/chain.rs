@@ -38,6 +38,8 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// Memory that a run takes.
     data_kb: u64,
+    /// The command's commit, as it says itself.
+    pub(super) commit: String,
 }
 
 impl World {
@@ -48,7 +50,7 @@ impl World {
         // What an earlier call kept is gone now.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
-        let mut world = Self { program, folder, seed, data_kb: 0 };
+        let mut world = Self { program, folder, seed, data_kb: 0, commit: String::new() };
         let mut words = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
         words.extend(["--warehouses", "1", "--transactions", "100"].map(str::to_owned));
         let started = Running::start(&world.program, &words, &world.folder);
@@ -58,10 +60,13 @@ impl World {
             process.wait_until(Duration::from_millis(20), || false);
         }
         let ended = process.finish(PATIENCE).map_err(machine)?;
-        match ended.succeeded() {
-            true => Ok(world),
-            false => Err(machine(format!("loading ended with {}", ended.brief()))),
+        if !ended.succeeded() {
+            return Err(machine(format!("loading ended with {}", ended.brief())));
         }
+        let commit =
+            ended.stdout.split_once("\"commit\":\"").and_then(|(_, at)| at.split_once('"'));
+        world.commit = commit.map(|(commit, _)| commit.to_owned()).unwrap_or_default();
+        Ok(world)
     }
 
     /// Memory that a run takes, about.

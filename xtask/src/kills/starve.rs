@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::case::{Outcome, Random};
 use super::chain::{Chain, PATIENCE, copy, segment};
-use super::process::{Ended, Running};
+use super::process::{Ended, MEMORY_KB, Running};
 use super::strike::{endless, has_answered};
 use crate::needs;
 
@@ -18,8 +18,8 @@ const TRIES: u32 = 6;
 pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let data_kb = chain.world.data_kb();
     // Between what is too little to begin with and what is enough lies what is too little to go on.
-    let (mut too_little_kb, mut enough_kb) = (0, data_kb);
-    let mut limit_kb = data_kb * (30 + random.below(40)) / 100;
+    let (mut too_little_kb, mut enough_kb) = (0, (data_kb * 3 / 2).min(MEMORY_KB));
+    let mut limit_kb = data_kb * (50 + random.below(60)) / 100;
     for _ in 0..TRIES {
         let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
         words.extend(["--transactions", "20k"].map(str::to_owned));
