@@ -3,6 +3,11 @@
 //! What must hold: `tombolo check` can read the directory, all its checks are true, and for each client the
 //! table `client_seq` names a call not older than the last one that was answered. Which calls were answered
 //! is in the files that `run --acks` wrote; a line without an end was never finished and counts for nothing.
+//!
+//! `tombolo check` takes longer than most cases. So where only a process was killed it is run after every third
+//! case and at the end, which finds the same: a client goes on counting where the database says it ended, so one
+//! that counts a call again that was answered has lost it; one that does not count on leaves the gap in the table;
+//! and what is half there stays half there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +23,8 @@ use crate::ci::Stopwatch;
 pub(super) const CASES_PER_CHAIN: usize = 10;
 /// Callers of a run: few, so that logs grow little while a kill is waited for.
 const CLIENTS: &str = "8";
+/// Kills after which the database is checked.
+const KILLS_PER_CHECK: u32 = 3;
 /// A command that takes longer hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// The log's segments: those of the first database, small ones of which many are made, and what runs have.
@@ -145,12 +152,16 @@ pub(super) struct Chain<'w> {
     runs: u32,
     /// The last call of each client that was answered.
     answered: BTreeMap<u64, u64>,
+    /// A call that was answered and is lost.
+    lost: Option<String>,
+    /// Kills since the database was checked.
+    unchecked: u32,
 }
 
 impl<'w> Chain<'w> {
     pub(super) fn new(world: &'w World, number: usize) -> Self {
         let folder = world.folder.join(format!("chain-{number}"));
-        Self { world, number, folder, runs: 0, answered: BTreeMap::new() }
+        Self { world, number, folder, runs: 0, answered: BTreeMap::new(), lost: None, unchecked: 0 }
     }
 
     /// The database's directory.
@@ -166,8 +177,9 @@ impl<'w> Chain<'w> {
         tell: &dyn Fn(&CaseEnd),
     ) {
         let began = self.begin();
+        let mut kind = Kind::Working;
         for at in (0..cases).take_while(|_| has_time()) {
-            let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
+            kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
             let before = self.acknowledged();
             let outcome = began.clone().and_then(|()| case::run(&mut self, kind, at));
             if let Some(what) = told(&outcome) {
@@ -179,6 +191,13 @@ impl<'w> Chain<'w> {
             if is_over {
                 return;
             }
+        }
+        if self.unchecked > 0
+            && let Err(what) = self.verify(&self.data())
+        {
+            self.report(kind, cases, &what, true);
+            tell(&CaseEnd { kind: "end-of-chain", outcome: Err(what), acknowledged: 0 });
+            return;
         }
         // A chain that held is not looked at any more.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -224,10 +243,8 @@ impl<'w> Chain<'w> {
     /// Counts on the answers in `file`.
     pub(super) fn answers_of(&mut self, file: &Path) {
         let text = std::fs::read(file).unwrap_or_default();
-        for (client, seq) in numbers(&String::from_utf8_lossy(&text)) {
-            let last = self.answered.entry(client).or_default();
-            *last = (*last).max(seq);
-        }
+        let again = count(&mut self.answered, &String::from_utf8_lossy(&text));
+        self.lost = self.lost.take().or(again);
     }
 
     /// Reads the database in `data` with `tombolo check`, which changes nothing.
@@ -247,8 +264,22 @@ impl<'w> Chain<'w> {
         }
     }
 
+    /// A process was killed: as [`Chain::verify`], now or after a later kill.
+    pub(super) fn verify_killed(&mut self) -> Result<(), String> {
+        self.unchecked += 1;
+        match self.lost.clone() {
+            Some(lost) => Err(lost),
+            None if self.unchecked < KILLS_PER_CHECK => Ok(()),
+            None => self.verify(&self.data()),
+        }
+    }
+
     /// Everything that was answered is in `data`, and nothing is half there.
-    pub(super) fn verify(&self, data: &Path) -> Result<(), String> {
+    pub(super) fn verify(&mut self, data: &Path) -> Result<(), String> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        self.unchecked = 0;
         let checked = self.check(data)?;
         if !checked.succeeded() || !checked.stdout.contains("\"consistent\":true") {
             return Err(format!("check ended with {}", checked.brief()));
@@ -266,6 +297,21 @@ fn told(outcome: &Result<Outcome, String>) -> Option<&str> {
         Ok(Outcome::Struck(_)) => None,
         Ok(Outcome::Missed(what) | Outcome::Skipped(what)) | Err(what) => Some(what),
     }
+}
+
+/// Counts answers in; a call that was answered before.
+fn count(answered: &mut BTreeMap<u64, u64>, text: &str) -> Option<String> {
+    let mut again = None;
+    for (client, seq) in numbers(text) {
+        let last = answered.entry(client).or_default();
+        if seq <= *last {
+            again.get_or_insert_with(|| {
+                format!("call {seq} of client {client} was answered twice: {last} was lost")
+            });
+        }
+        *last = (*last).max(seq);
+    }
+    again
 }
 
 /// The first answered call that is not in the table.
@@ -309,7 +355,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{lost, numbers};
+    use super::{count, lost, numbers};
     use std::collections::BTreeMap;
 
     #[test]
@@ -317,6 +363,16 @@ mod tests {
         let read: Vec<_> = numbers("1 2\n3\t4\nx 5\n6 7 8\n9 1").collect();
         assert_eq!(read, [(1, 2), (3, 4)]);
         assert_eq!(numbers("1 2").count(), 0);
+    }
+
+    #[test]
+    fn a_call_that_is_counted_again_was_lost() {
+        let mut answered = BTreeMap::new();
+        assert_eq!(count(&mut answered, "0 1\n1 1\n0 3\n"), None);
+        assert_eq!(count(&mut answered, "0 4\n1 2\n"), None);
+        let lost = count(&mut answered, "1 3\n0 4\n0 5\n").unwrap();
+        assert!(lost.contains("call 4 of client 0 was answered twice: 4 was lost"), "{lost}");
+        assert_eq!(answered, BTreeMap::from([(0, 5), (1, 3)]));
     }
 
     #[test]

@@ -12,6 +12,7 @@ const TRIES: u32 = 4;
 /// A closed directory in which one byte is another, or whose file is cut short: refused with the place, or nothing is
 /// missing. Then the loss is accepted, and what is left must be whole.
 pub(super) fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
+    chain.verify(&chain.data())?;
     let closed = recover(chain, None)?;
     if !closed.succeeded() {
         return Err(format!("recover ended with {}", closed.brief()));

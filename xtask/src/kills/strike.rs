@@ -37,7 +37,7 @@ pub(super) fn working(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outc
     sleep(Duration::from_micros(random.below(150_000)));
     process.kill();
     killed(chain, process, &acks)?;
-    chain.verify(&chain.data())?;
+    chain.verify_killed()?;
     Ok(match struck {
         true => Outcome::struck("time"),
         false => Outcome::Missed("it answered nothing".to_owned()),
@@ -51,7 +51,7 @@ pub(super) fn any_time(chain: &mut Chain<'_>, random: &mut Random) -> Result<Out
     sleep(Duration::from_micros(random.below(1_000_000)));
     process.kill();
     killed(chain, process, &acks)?;
-    chain.verify(&chain.data())?;
+    chain.verify_killed()?;
     Ok(Outcome::struck("time"))
 }
 
@@ -114,7 +114,7 @@ pub(super) fn at_call(
         let segment = if is_of_segments { SMALL_SEGMENT } else { segment(random) };
         let (words, acks) = chain.next_run(&chain.data(), segment);
         let struck = strike(chain, (call, nth), endless(words), Some(acks))?;
-        chain.verify(&chain.data())?;
+        chain.verify_killed()?;
         if struck {
             return Ok(Outcome::struck(call));
         }
@@ -149,7 +149,7 @@ pub(super) fn recovering(chain: &mut Chain<'_>, random: &mut Random) -> Result<O
                 let (words, acks) = chain.next_run(&chain.data(), segment(random));
                 let struck = strike(chain, (call, nth), endless(words), Some(acks))?;
                 // Before the next one answers anything, which would hide what this one lost.
-                chain.verify(&chain.data())?;
+                chain.verify_killed()?;
                 ("run", struck)
             }
             _ => ("recover", strike(chain, (call, nth), recover(chain), None)?),
@@ -158,7 +158,7 @@ pub(super) fn recovering(chain: &mut Chain<'_>, random: &mut Random) -> Result<O
             places.push(format!("{subject} {call}"));
         }
     }
-    chain.verify(&chain.data())?;
+    chain.verify_killed()?;
     Ok(match places.is_empty() {
         true => Outcome::Missed("every recovery was over before".to_owned()),
         false => Outcome::Struck(places),

@@ -1,9 +1,10 @@
 //! What the device itself takes for a flush: the same number of bytes written and forced to it, in
 //! the same directory and the same way, without a database.
 //!
-//! Twice, in turns: one flush right behind the other, and each after a pause. A device that had nothing to do for a
-//! moment, and the system below it, take longer to begin: what a lone caller waits for is the second. In a pause the
-//! processor stays awake, so that what it takes to wake up is not counted as the device's.
+//! Twice, in turns: one flush right behind the other, and each after a pause. A device that had
+//! nothing to do for a moment, and the system below it, take longer to begin: what a lone caller
+//! waits for is the second. In a pause the processor stays awake, so that what it takes to wake up
+//! is not counted as the device's.
 //!
 //! The file is written over beforehand, like a log's segments, and goes when the probe is over.
 
@@ -38,8 +39,8 @@ pub struct RawFlush {
     pub pause_ns: u64,
 }
 
-/// Times flushes of `bytes` bytes, rounded up to what the device writes at once; half of them begin `pause_ns` after the
-/// last one, or a millisecond if that is shorter.
+/// Times flushes of `bytes` bytes, rounded up to what the device writes at once; half of them begin
+/// `pause_ns` after the last one, or a millisecond if that is shorter.
 ///
 /// # Errors
 /// When the disk fails.
