@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::case::{self, Kind, Outcome, Random};
-use super::process::{Ended, Running, sleep};
+use super::process::{Ended, Running, wait_until_free};
 use super::summary::CaseEnd;
 use crate::Failure;
-use crate::ci::Stopwatch;
 
 /// Cases that one directory lives through; the last spoils its files.
 pub(super) const CASES_PER_CHAIN: usize = 10;
@@ -253,19 +252,12 @@ impl<'w> Chain<'w> {
         let words =
             ["check", &data.display().to_string(), "--dump", &rows.display().to_string(), "--json"];
         let words = words.map(str::to_owned);
-        // What strace ran may still be on its way out when strace is gone.
-        let clock = Stopwatch::start();
-        loop {
-            let checked = self.world.call(&words, &self.folder)?;
-            if !checked.stderr.contains("the database is in use") || clock.elapsed() > PATIENCE {
-                return Ok(checked);
-            }
-            sleep(Duration::from_millis(50));
-        }
+        self.world.call(&words, &self.folder)
     }
 
     /// A process was killed: as [`Chain::verify`], now or after a later kill.
     pub(super) fn verify_killed(&mut self) -> Result<(), String> {
+        wait_until_free(&self.data(), PATIENCE)?;
         self.unchecked += 1;
         match self.lost.clone() {
             Some(lost) => Err(lost),
@@ -279,6 +271,7 @@ impl<'w> Chain<'w> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
+        wait_until_free(data, PATIENCE)?;
         self.unchecked = 0;
         let checked = self.check(data)?;
         if !checked.succeeded() || !checked.stdout.contains("\"consistent\":true") {

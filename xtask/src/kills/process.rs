@@ -61,6 +61,30 @@ impl Ended {
     }
 }
 
+/// Waits until nobody has the database in `data`: what strace ran may still be on its way out when strace is gone.
+///
+/// # Errors
+/// When somebody has it for long.
+pub(crate) fn wait_until_free(data: &Path, time: Duration) -> Result<(), String> {
+    let lock = data.join("lock");
+    let clock = Stopwatch::start();
+    loop {
+        // Taken for a moment only: it is given back when the file is closed.
+        let file = std::fs::OpenOptions::new().read(true).open(&lock);
+        let is_free = match file {
+            Ok(file) => file.try_lock().is_ok(),
+            Err(_) => true, // there is none yet
+        };
+        match is_free {
+            true => return Ok(()),
+            false if clock.elapsed() > time => {
+                return Err(format!("{} is still locked", lock.display()));
+            }
+            false => sleep(LOOK),
+        }
+    }
+}
+
 /// A process under way.
 pub(crate) struct Running {
     child: Child,

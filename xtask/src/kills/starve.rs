@@ -26,10 +26,14 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
         let ended = within(chain, limit_kb, words)?;
         chain.answers_of(&acks);
         let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
-        if !ended.succeeded() && !is_refused {
+        let is_abrupt = is_abrupt(&ended);
+        if !ended.succeeded() && !is_refused && !is_abrupt {
             return Err(format!("{limit_kb} KB of memory ended it with {}", ended.brief()));
         }
         chain.verify(&chain.data())?;
+        if is_abrupt {
+            return Ok(Outcome::struck("memory, abruptly"));
+        }
         if is_refused && has_answered(&acks) {
             return Ok(Outcome::struck("run memory"));
         }
@@ -41,6 +45,14 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
         0 => Outcome::Missed(format!("{enough_kb} KB are enough")),
         _ => Outcome::struck("start memory"),
     })
+}
+
+/// Whether memory ended it in a way that loses nothing and says what is missing, but not well: a buffer or the stack
+/// of a thread that the heap has no room for. Counted apart, until every one of them is a refusal (docs/recovery.md).
+fn is_abrupt(ended: &Ended) -> bool {
+    let has_aborted = ended.signal == Some(6) || ended.status == Some(134);
+    let (no_buffer, no_thread) = ("memory allocation of ", "internal error: no thread for ");
+    has_aborted && ended.stderr.contains(no_buffer) || ended.stderr.contains(no_thread)
 }
 
 /// Runs the command with so much memory at most.

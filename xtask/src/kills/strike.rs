@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::case::{Outcome, Random};
 use super::chain::{Chain, PATIENCE, SMALL_SEGMENT, segment};
-use super::process::{Ended, Running, sleep};
+use super::process::{Ended, Running, sleep, wait_until_free};
 
 /// How long a call is waited for after the first answers.
 const WAIT_FOR_CALL: Duration = Duration::from_secs(2);
@@ -84,6 +84,7 @@ fn strike(
     words: Vec<String>,
     acks: Option<PathBuf>,
 ) -> Result<bool, String> {
+    wait_until_free(&chain.data(), PATIENCE)?;
     let words = traced(chain, call, "signal=KILL", nth, words);
     let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
     process.wait_until(PATIENCE, || acks.as_deref().is_some_and(has_answered));
@@ -171,6 +172,7 @@ fn recover(chain: &Chain<'_>) -> Vec<String> {
 
 /// Kills a recovery at some time; where, unless it was over before.
 fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<String>, String> {
+    wait_until_free(&chain.data(), PATIENCE)?;
     let mut process = Running::start(chain.world.program(), &recover(chain), &chain.folder)?;
     process.wait_until(Duration::from_micros(random.below(RECOVERY_US)), || false);
     process.kill();
