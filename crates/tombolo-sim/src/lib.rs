@@ -20,6 +20,7 @@ pub mod faulty_disk;
 pub mod group_policies;
 pub mod history;
 pub mod log_engine;
+mod long_read;
 pub mod pipeline_engine;
 pub mod recording;
 pub mod releases;

@@ -25,6 +25,7 @@ use tombolo_engine::pipeline::{
     Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
 };
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
@@ -33,9 +34,10 @@ use crate::clock;
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
+use crate::long_read::LongRead;
 use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
 use crate::releases::releasing;
-use crate::stages::{Journal, Others, Stages};
+use crate::stages::{Happened, Journal, Others, Stages};
 use crate::swarm::Swarm;
 use crate::trace::number_of;
 use crate::workload::model::{Outcome, State, TABLES};
@@ -50,11 +52,11 @@ pub struct PipelineEngine<R: Recording> {
 }
 
 /// Runs requests on a store.
-struct SimExecutor<R: Recording> {
-    store: MemoryStore<R::Profile>,
-    handles: Handles,
+pub(crate) struct SimExecutor<R: Recording> {
+    pub(crate) store: MemoryStore<R::Profile>,
+    pub(crate) handles: Handles,
     recording: R,
-    journal: Arc<Mutex<Journal>>,
+    pub(crate) journal: Arc<Mutex<Journal>>,
 }
 
 impl<R: Recording> Executor for SimExecutor<R>
@@ -73,7 +75,7 @@ where
             let ended = self.handles.run(&mut self.store, &request);
             let mut journal = self.journal.lock();
             journal.running = None;
-            journal.ran.push((request.clone(), outcome(&ended).map_err(|e| e.to_string())));
+            journal.ran(request.clone(), outcome(&ended).map_err(|e| e.to_string()));
             drop(journal);
             self.recording.ran(&Step::Request(request));
             batch.answer(ended, self.recording.bytes(&self.store));
@@ -146,6 +148,7 @@ where
     /// What was submitted and not answered, by tag.
     open: BTreeMap<u64, Open>,
     submitted: u64,
+    long_reads: u64,
     refused: u64,
     is_poisoned: bool,
     /// How often in a row all stages were idle.
@@ -166,6 +169,26 @@ const SILENCE_NS_MAX: u64 = 4_000_000_000;
 /// Writes that may be refused for want of room after there is some: those that were waiting, and
 /// those that come before the room stage has tried again.
 const REFUSED_WITH_ROOM_MAX: u64 = 100;
+
+/// What the tags of long reads end with; no client has that number.
+const LONG_READ: u64 = 0xff;
+
+fn is_long_read(tag: u64) -> bool {
+    tag & 0xff == LONG_READ
+}
+
+/// Whether a snapshot's images took more memory than they may: it has ended and says so.
+fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
+    matches!(outcome, Err(Failure::Stopped(Stop::Error(Error::SnapshotEnded { .. }))))
+}
+
+fn draw_durability(world: &mut World) -> Durability {
+    match world.rng.below(8) {
+        0 => Durability::Async,
+        1 => Durability::Sync,
+        _ => Durability::Group,
+    }
+}
 
 fn tag_of(request: &Request) -> u64 {
     (request.number as u64) << 8 | request.client as u64
@@ -225,6 +248,7 @@ where
             ran: BTreeMap::new(),
             open: BTreeMap::new(),
             submitted: 0,
+            long_reads: 0,
             refused: 0,
             is_poisoned: false,
             looks: 0,
@@ -266,6 +290,9 @@ where
     /// A client asks something, if it may.
     fn submit(&mut self, world: &mut World) -> Result<(), Violation> {
         let client = world.rng.below(self.callers.len() as u64) as usize;
+        if one_in(&mut world.rng, world.swarm.long_reads) {
+            return self.submit_long(world, client);
+        }
         let request = match self.unsent[client].take() {
             Some(request) => request,
             None if self.callers[client].in_flight() < world.swarm.open_requests_max => {
@@ -273,11 +300,7 @@ where
             }
             None => return Ok(()),
         };
-        let durability = match world.rng.below(8) {
-            0 => Durability::Async,
-            1 => Durability::Sync,
-            _ => Durability::Group,
-        };
+        let durability = draw_durability(world);
         let (tag, only_reads) = (tag_of(&request), request.work.only_reads());
         match self.callers[client].try_submit(request, tag, durability) {
             Ok(()) => {
@@ -293,6 +316,34 @@ where
             Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
             Err(NotSubmitted::Refused(request, refusal)) => {
                 let what = format!("{request:?} was not taken in: {refusal}");
+                return Err(Violation::new(Rule::Progress, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A client asks for all rows, if it may.
+    fn submit_long(&mut self, world: &mut World, client: usize) -> Result<(), Violation> {
+        let caller = &mut self.callers[client];
+        let Some(pipeline) = &self.pipeline else { return Ok(()) };
+        if caller.in_flight() >= world.swarm.open_requests_max {
+            return Ok(());
+        }
+        self.long_reads += 1;
+        let (tag, durability) = (self.long_reads << 8 | LONG_READ, draw_durability(world));
+        match pipeline.long().submit_by(caller, Box::new(LongRead::new(tag)), tag, durability) {
+            Ok(_) => {
+                world.trace.event(&[number_of("long read"), tag], || {
+                    format!("long read {tag:#x}, {durability:?}")
+                });
+                self.news_ns = world.clock.now_ns();
+                self.open.insert(tag, Open { durability, only_reads: true });
+                self.wake();
+            }
+            Err(NotSubmitted::Full(_)) => {}
+            Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
+            Err(NotSubmitted::Refused(_, refusal)) => {
+                let what = format!("a long read was not taken in: {refusal}");
                 return Err(Violation::new(Rule::Progress, what));
             }
         }
@@ -322,12 +373,20 @@ where
     }
 
     fn judge_journal(&mut self, world: &mut World) -> Result<(), Violation> {
-        let ran = {
+        let happened = {
             let mut journal = self.journal.lock();
             journal.settle();
-            std::mem::take(&mut journal.ran)
+            std::mem::take(&mut journal.happened)
         };
-        for (request, found) in ran {
+        for event in happened {
+            let (request, found) = match event {
+                Happened::Ran(request, found) => (request, found),
+                Happened::OpenedSnapshot(tag) => {
+                    let outcome = Outcome::Committed(world.history.state().rows_number());
+                    self.ran.insert(tag, Ran { place: world.history.len(), outcome });
+                    continue;
+                }
+            };
             let outcome = found.map_err(|error| {
                 Violation::new(Rule::RightAnswer, format!("{request:?} failed: {error}"))
             })?;
@@ -415,6 +474,9 @@ where
             Reply::Volatile(_) => return wrong("this pipeline has a log"),
         };
         let Some(ran) = ran else { return wrong("it never ran") };
+        if is_long_read(tag) && has_ended_early(&outcome) {
+            return Ok(());
+        }
         if told(&outcome) != Some(ran.outcome) {
             return wrong(&format!("it came to {:?}", ran.outcome));
         }

@@ -16,11 +16,20 @@ use crate::workload::model::Outcome;
 use crate::workload::request::Request;
 use crate::world::World;
 
+/// Something the execution stage did.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// It ran a request, which came to this.
+    Ran(Request, Result<Outcome, String>),
+    /// It began a long read of this tag.
+    OpenedSnapshot(u64),
+}
+
 /// What the executor and the world share.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// What ran, in order, and was not judged yet.
-    pub(crate) ran: Vec<(Request, Result<Outcome, String>)>,
+    /// What happened, in order, and was not judged yet.
+    pub(crate) happened: Vec<Happened>,
     /// What began and has not ended; if it is still here later, it panicked.
     pub(crate) running: Option<Request>,
 }
@@ -29,8 +38,19 @@ impl Journal {
     /// What began and never ended has panicked.
     pub(crate) fn settle(&mut self) {
         if let Some(request) = self.running.take() {
-            self.ran.push((request, Ok(Outcome::Panicked)));
+            self.ran(request, Ok(Outcome::Panicked));
         }
+    }
+
+    /// A request came to this.
+    pub(crate) fn ran(&mut self, request: Request, found: Result<Outcome, String>) {
+        self.happened.push(Happened::Ran(request, found));
+    }
+
+    /// A long read of this tag sees the rows as they are now.
+    pub(crate) fn opened_snapshot(&mut self, tag: u64) {
+        self.settle();
+        self.happened.push(Happened::OpenedSnapshot(tag));
     }
 }
 

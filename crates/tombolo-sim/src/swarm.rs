@@ -56,6 +56,8 @@ pub struct Swarm {
     pub has_pipeline: bool,
     /// Between two batches a sync: one in this many times.
     pub syncs: u32,
+    /// Calls that are long reads: one in this many.
+    pub long_reads: u32,
     /// Whether procedures panic.
     pub panics: bool,
     /// Bytes of a log segment.
@@ -104,6 +106,7 @@ impl Swarm {
             panics: one_in(rng, 4),
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
+            long_reads: pick(rng, &[0, 0, 5, 20]),
         }
     }
 }

@@ -82,18 +82,23 @@ pub fn item_number(key: ItemKey, name: u8, body: &[u8]) -> u64 {
     fold_bytes(fold(fold(fold(2, key.0 as u64), key.1 as u64), u64::from(name)), body)
 }
 
-fn client_number(client: i32, number: i64) -> u64 {
+/// A client's row as a number.
+pub fn client_number(client: i32, number: i64) -> u64 {
     fold(fold(3, client as u64), number as u64)
 }
 
 impl State {
     /// A number for all rows, whatever their order.
     pub fn hash(&self) -> u64 {
+        fold(self.rows_number(), self.tables as u64)
+    }
+
+    /// What the rows' numbers come to.
+    pub fn rows_number(&self) -> u64 {
         let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
         let items = self.items.iter().map(|(key, row)| item_number(*key, row.name, &row.body));
         let clients = self.clients.iter().map(|(client, number)| client_number(*client, *number));
-        let rows = accounts.chain(items).chain(clients).fold(0, |all, row| all ^ row);
-        fold(rows, self.tables as u64)
+        accounts.chain(items).chain(clients).fold(0, |all, row| all ^ row)
     }
 
     /// The next table is made.

@@ -9,12 +9,15 @@ use std::ops::ControlFlow;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::key::Range;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::snapshot::{Slice, Snapshot, SnapshotCursor};
+use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
 
 use super::model::{
-    AccountRow, ItemRow, Outcome, State, TABLES, account_number, fold, item_number,
+    AccountRow, ItemRow, Outcome, State, TABLES, account_number, client_number, fold, item_number,
 };
 use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work};
 
@@ -218,6 +221,36 @@ impl Handles {
                 assert!(!panics, "{PLANNED_PANIC}");
                 Ok(None)
             }
+        }
+    }
+
+    /// Adds the numbers of the next rows of the table at `position`, as they were when the snapshot
+    /// was opened.
+    ///
+    /// # Errors
+    /// What the store refused.
+    pub fn read_slice<P: MemoryProfile>(
+        &self,
+        store: &MemoryStore<P>,
+        snapshot: &Snapshot,
+        position: usize,
+        cursor: &mut SnapshotCursor,
+        rows_max: usize,
+        number: &mut u64,
+    ) -> Result<Slice, Error> {
+        match position {
+            0 => store.read_slice(snapshot, &self.account, cursor, rows_max, |_, row| {
+                let (balance, changes) = (row.get(Account::BALANCE), row.get(Account::CHANGES));
+                let note = row.get(Account::NOTE);
+                *number ^= account_number(row.get(Account::ID), balance, changes, note);
+            }),
+            1 => store.read_slice(snapshot, &self.client, cursor, rows_max, |_, row| {
+                *number ^= client_number(row.get(Client::ID), row.get(Client::LAST));
+            }),
+            _ => store.read_slice(snapshot, &self.item, cursor, rows_max, |_, row| {
+                let key = (row.get(Item::GROUP), row.get(Item::ID));
+                *number ^= item_number(key, name_in(row.get(Item::NAME)), row.get(Item::BODY));
+            }),
         }
     }
 
