@@ -308,3 +308,20 @@ fn a_log_of_the_other_kind_is_refused() {
         assert_eq!(open(made).unwrap().writer.epoch(), 2);
     }
 }
+
+/// A crash while the first segment was made left one copy of its header: groups in it must not
+/// depend on that one.
+#[test]
+fn a_log_goes_on_in_a_segment_with_both_headers() {
+    for gone in [0, 4096] {
+        let disk = MemDisk::new();
+        drop(create(&disk));
+        overwrite(&disk, "log-000001", gone, &[0; 4096]);
+        let mut writer = recovered(&disk).0.writer;
+        writer.append_group(&[b"kept"], 1, None).unwrap();
+        writer.sync().unwrap();
+        drop(writer);
+        overwrite(&disk, "log-000001", 4096 - gone, &[0; 4096]);
+        assert_eq!(recovered(&disk).1.len(), 1, "the copy at {gone} was missing");
+    }
+}
