@@ -318,10 +318,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if let Err(RunError { error, .. }) = tree.insert_run(keys, slots) {
             return Err(self.insert_error(position, error));
         }
-        for (&key, &row) in keys.iter().zip(slots) {
-            let change = Change::InsertedPacked { index: position as u32, row, key };
-            self.undo.note_in_room(change);
-        }
+        let index = position as u32;
+        let entries = keys.iter().zip(slots);
+        self.undo.note_all_in_room(entries.map(|(&key, &row)| Change::InsertedPacked {
+            index,
+            row,
+            key,
+        }));
         Ok(())
     }
 

@@ -125,6 +125,11 @@ pub trait Undo: Default + 'static {
         let noted = self.note(change);
         debug_assert!(noted.is_ok(), "room was made for the note");
     }
+    /// Notes changes for which room was made, and of which commit has nothing to give back.
+    #[inline(always)]
+    fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
+        changes.for_each(|change| self.note_in_room(change));
+    }
     /// Notes a change and its image, for which room was made.
     #[inline(always)]
     fn note_image_in_room(&mut self, change: Change, image: &[u8]) {
@@ -288,6 +293,12 @@ impl Undo for Copies {
             return self.grow(changes, bytes);
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
+        // The vector asks once whether there is room, of an iterator that knows its length.
+        self.changes.extend(changes);
     }
 
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change> {
