@@ -87,6 +87,16 @@ impl KeyPart {
         }
     }
 
+    /// A packed key's columns up to this part's: those before it, packed, and this one as a whole
+    /// number, `None` for null; nothing when that is outside its range.
+    #[inline(always)]
+    pub(crate) fn join(&self, before: u64, units: Option<i64>) -> Option<u64> {
+        match self.place(units) {
+            Place::Within(distance) => Some(before.unbounded_shl(self.bits) | distance),
+            Place::Below | Place::Above => None,
+        }
+    }
+
     /// Where `units` (or null, of a nullable part) lies in this part's range.
     #[inline(always)]
     fn place(&self, units: Option<i64>) -> Place {
@@ -465,18 +475,6 @@ impl IndexShape {
             parts: index.columns.iter().map(part).collect(),
             unique: index.unique,
         }
-    }
-
-    /// Packs a key given as whole numbers, `None` for null; nothing when one is outside its range.
-    pub(crate) fn pack_units(&self, units: impl Iterator<Item = Option<i64>>) -> Option<u64> {
-        let mut packer = Packer::new(&self.parts);
-        for (part, units) in self.parts.iter().zip(units) {
-            match part.place(units) {
-                Place::Within(distance) => packer.push(part, distance),
-                _ => return None,
-            }
-        }
-        Some(packer.packed)
     }
 
     /// The first `columns` parts with their values.

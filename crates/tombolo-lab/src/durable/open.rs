@@ -10,9 +10,10 @@
 //! ```
 //!
 //! The calling thread reads and verifies the log, the others replay it: each has some of the tables
-//! and passes over the rest. With one thread all of it happens on the calling one. Not here: what is
-//! verified of the rows, settings of a run. Invariant: nothing in the directory changes unless the
-//! log could be read to its end and the store stands.
+//! and passes over the rest. One more takes the memory that they will need next. With one thread
+//! all of it happens on the calling one. Not here: what is verified of the rows, settings of a run.
+//! Invariant: nothing in the directory changes unless the log could be read to its end and the
+//! store stands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::Running;
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::recovery::{RebuiltPart, ReplayPart};
+use tombolo_storage::memory::region::Preparation;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::{
@@ -42,6 +44,11 @@ const SEGMENT_PREFIX: &str = "log-";
 const CHUNK_BYTES: usize = 1 << 20;
 /// How many of them may wait for a thread.
 const CHUNKS_MAX: usize = 8;
+/// How many there are: those that wait, one that is being replayed, one that is being filled.
+const CHUNKS: usize = CHUNKS_MAX + 2;
+
+/// How many steps of memory may wait to be taken.
+const PREPARATIONS_MAX: usize = 64;
 
 /// What a directory is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -232,9 +239,48 @@ enum Workers {
     Here(Box<ReplayPart>),
     Threads {
         parts: Vec<Worker>,
-        /// Records that were not handed on yet.
-        chunk: Vec<u8>,
+        chunks: Chunks,
+        /// Takes memory before the others need it.
+        preparing: Running,
     },
+}
+
+/// Records on their way to the threads, in buffers that are used again and again.
+struct Chunks {
+    buffers: Vec<Arc<Vec<u8>>>,
+    /// The one that gathers records which were not handed on yet.
+    filling: usize,
+}
+
+impl Chunks {
+    fn new() -> Self {
+        Self { buffers: (0..CHUNKS).map(|_| Arc::default()).collect(), filling: 0 }
+    }
+
+    /// Takes records in; whether they are enough to be handed on.
+    fn take(&mut self, records: &[u8]) -> bool {
+        let chunk = Arc::get_mut(&mut self.buffers[self.filling]);
+        let Some(chunk) = chunk else { unreachable!("what is filled was not handed on") };
+        chunk.extend_from_slice(records);
+        chunk.len() >= CHUNK_BYTES
+    }
+
+    /// Gives what was gathered to every thread.
+    fn hand_on(&mut self, parts: &[Worker]) -> Result<(), String> {
+        let chunk = &self.buffers[self.filling];
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let taken = parts.iter().all(|worker| worker.records.send(Arc::clone(chunk)).is_ok());
+        self.filling = (self.filling + 1) % CHUNKS;
+        match Arc::get_mut(&mut self.buffers[self.filling]) {
+            Some(next) => next.clear(),
+            // A thread still has it, though there are enough.
+            None => self.buffers[self.filling] = Arc::default(),
+        }
+        // Why is what the thread itself answers.
+        if taken { Ok(()) } else { Err("its records were refused".to_owned()) }
+    }
 }
 
 /// A thread that replays its part.
@@ -245,7 +291,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(part: usize, parts: usize, limits: Limits) -> Self {
+    fn start(part: usize, parts: usize, limits: Limits, ahead: SyncSender<Preparation>) -> Self {
         let (records, to_replay) = sync_channel::<Arc<Vec<u8>>>(CHUNKS_MAX);
         let (done, rebuilt) = sync_channel(1);
         let thread = Running::start("tombolo-replay", move || {
@@ -256,7 +302,10 @@ impl Worker {
                 if replayed.is_err() {
                     break; // whoever hands records on sees that nobody takes them
                 }
+                // What finds no room is done here, when it is needed.
+                replay.prepare(|preparation| drop(ahead.try_send(preparation)));
             }
+            drop(ahead);
             // Nobody waits any more only when opening has failed otherwise.
             let _ = done.send(replayed.and_then(|()| replay.finish()));
         });
@@ -277,10 +326,11 @@ impl Workers {
     fn finish(self) -> Result<Vec<RebuiltPart>, String> {
         match self {
             Self::Here(part) => Ok(vec![part.finish()?]),
-            Self::Threads { parts, mut chunk } => {
-                let handed_on = hand_on(&parts, &mut chunk);
+            Self::Threads { parts, mut chunks, preparing } => {
+                let handed_on = chunks.hand_on(&parts);
                 // All are waited for, so that none outlives the call; the first failure counts.
                 let rebuilt: Vec<_> = parts.into_iter().map(Worker::finish).collect();
+                preparing.join();
                 let rebuilt = rebuilt.into_iter().collect::<Result<Vec<_>, String>>()?;
                 handed_on.map(|()| rebuilt)
             }
@@ -293,10 +343,14 @@ impl<'c> Replayer<'c> {
         let OpenOptions { limits, threads, .. } = *options;
         let workers = match threads {
             0 | 1 => Workers::Here(Box::new(ReplayPart::new(0, 1, limits))),
-            parts => Workers::Threads {
-                parts: (0..parts).map(|part| Worker::start(part, parts, limits)).collect(),
-                chunk: Vec::with_capacity(CHUNK_BYTES),
-            },
+            parts => {
+                let (ahead, to_prepare) = sync_channel::<Preparation>(PREPARATIONS_MAX);
+                let prepare = move || to_prepare.into_iter().for_each(Preparation::run);
+                let preparing = Running::start("tombolo-prepare", prepare);
+                let start = |part| Worker::start(part, parts, limits, ahead.clone());
+                let parts = (0..parts).map(start).collect();
+                Workers::Threads { parts, chunks: Chunks::new(), preparing }
+            }
         };
         let workers = Some(workers);
         Self { limits, clock, workers, record_bytes: 0, newest: 0, replayed: None }
@@ -318,17 +372,6 @@ impl<'c> Replayer<'c> {
     }
 }
 
-/// Gives `chunk` to every thread; it is empty then.
-fn hand_on(parts: &[Worker], chunk: &mut Vec<u8>) -> Result<(), String> {
-    if chunk.is_empty() {
-        return Ok(());
-    }
-    let chunk = Arc::new(std::mem::replace(chunk, Vec::with_capacity(CHUNK_BYTES)));
-    let taken = parts.iter().all(|worker| worker.records.send(Arc::clone(&chunk)).is_ok());
-    // Why is what the thread itself answers.
-    if taken { Ok(()) } else { Err("its records were refused".to_owned()) }
-}
-
 impl Replay for Replayer<'_> {
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
         self.record_bytes += records.len() as u64;
@@ -336,10 +379,10 @@ impl Replay for Replayer<'_> {
         let handed_on = match &mut self.workers {
             None => return Err("records behind the end of a log".to_owned()),
             Some(Workers::Here(part)) => return part.replay(group, records),
-            Some(Workers::Threads { parts, chunk }) => {
-                chunk.extend_from_slice(records);
-                if chunk.len() < CHUNK_BYTES { Ok(()) } else { hand_on(parts, chunk) }
-            }
+            Some(Workers::Threads { parts, chunks, .. }) => match chunks.take(records) {
+                true => chunks.hand_on(parts),
+                false => Ok(()),
+            },
         };
         // The thread that refused records knows why.
         handed_on.or_else(|refused| self.rebuild().and(Err(refused)))

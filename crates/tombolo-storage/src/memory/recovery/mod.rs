@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::Limits;
 use super::budget::{Allowance, Budget};
 use super::index::RowIndex;
-use super::region::RegionError;
+use super::region::{Preparation, RegionError};
 use super::store::{MemoryStore, Rows};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
@@ -44,6 +44,21 @@ pub struct ReplayPart {
     tables: Vec<Option<ReplayTable>>,
     handles: Vec<(usize, u64)>,
     applied: u64,
+}
+
+/// Records whose rows were asked for, so that memory is waited for once and not for each.
+struct Ahead<'a> {
+    records: [Option<Record<'a>>; AHEAD],
+    len: usize,
+}
+
+/// How many rows are asked for together: about as many as a core waits for at once, twice over.
+const AHEAD: usize = 32;
+
+impl Ahead<'_> {
+    const fn new() -> Self {
+        Self { records: [None; AHEAD], len: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -88,10 +103,11 @@ impl ReplayPart {
     /// # Errors
     /// What is wrong with a record, or that there is no memory, in words.
     pub fn apply(&mut self, transactions: &[u8]) -> Result<(), String> {
+        let mut ahead = Ahead::new();
         for records in Transactions::new(transactions) {
-            self.apply_transaction(records.map_err(|error| error.to_string())?)?;
+            self.look_at(records.map_err(|error| error.to_string())?, &mut ahead)?;
         }
-        Ok(())
+        self.catch_up(&mut ahead)
     }
 
     /// Replays the records of one transaction, as [`ReplayPart::apply`] does.
@@ -100,53 +116,78 @@ impl ReplayPart {
     /// As [`ReplayPart::apply`].
     #[inline]
     pub fn apply_transaction(&mut self, records: Records<'_>) -> Result<(), String> {
-        // The rows are asked for together, so that memory is waited for once and not for each.
-        for record in records.clone().flatten() {
-            self.prefetch(record);
-        }
+        let mut ahead = Ahead::new();
+        self.look_at(records, &mut ahead)?;
+        self.catch_up(&mut ahead)
+    }
+
+    /// Asks for the rows of `records`, and applies those that have been waiting long enough.
+    #[inline(always)]
+    fn look_at<'a>(&mut self, records: Records<'a>, ahead: &mut Ahead<'a>) -> Result<(), String> {
         for record in records {
-            self.apply_record(record.map_err(|error| error.to_string())?)?;
+            let record = record.map_err(|error| error.to_string())?;
+            let (position, row, offset) = match record {
+                Record::TableCreated { definition } => {
+                    self.catch_up(ahead)?;
+                    self.create_table(definition)?;
+                    continue;
+                }
+                Record::Updated { table, row, offset, .. }
+                | Record::ValueSet { table, row, offset, .. } => (table as usize, row, offset),
+                Record::Inserted { table, row, .. } | Record::Deleted { table, row } => {
+                    (table as usize, row, 0)
+                }
+            };
+            match self.tables.get(position) {
+                Some(Some(table)) => table.rows.slab.prefetch(row, offset),
+                Some(None) => continue,
+                None => {
+                    return Err(format!("a record of table {position}, which was not created yet"));
+                }
+            }
+            ahead.records[ahead.len] = Some(record);
+            ahead.len += 1;
+            if ahead.len == AHEAD {
+                self.catch_up(ahead)?;
+            }
         }
         Ok(())
     }
 
-    #[inline]
-    fn prefetch(&self, record: Record<'_>) {
-        if let Record::Updated { table, row, offset, .. } = record
-            && let Some(Some(table)) = self.tables.get(table as usize)
-        {
-            table.rows.slab.prefetch(row, offset);
+    /// Applies what was looked at.
+    fn catch_up(&mut self, ahead: &mut Ahead<'_>) -> Result<(), String> {
+        let Self { tables, handles, applied, .. } = self;
+        let records = &ahead.records[..std::mem::take(&mut ahead.len)];
+        *applied += records.len() as u64;
+        for &record in records.iter().flatten() {
+            let (Record::Updated { table: position, row, .. }
+            | Record::Inserted { table: position, row, .. }
+            | Record::Deleted { table: position, row }
+            | Record::ValueSet { table: position, row, .. }) = record
+            else {
+                continue;
+            };
+            let Some(Some(table)) = tables.get_mut(position as usize) else { continue };
+            let done = match record {
+                Record::Updated { offset, bytes, .. } => table.update(row, offset, bytes, handles),
+                Record::Inserted { fixed, .. } => table.insert(row, fixed),
+                Record::Deleted { .. } => {
+                    table.delete(row);
+                    Ok(())
+                }
+                Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
+                Record::TableCreated { .. } => Ok(()),
+            };
+            done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
+        Ok(())
     }
 
-    #[inline]
-    fn apply_record(&mut self, record: Record<'_>) -> Result<(), String> {
-        let (position, row) = match record {
-            Record::TableCreated { definition } => return self.create_table(definition),
-            Record::Updated { table, row, .. }
-            | Record::Inserted { table, row, .. }
-            | Record::Deleted { table, row }
-            | Record::ValueSet { table, row, .. } => (table as usize, row),
-        };
-        let table = match self.tables.get_mut(position) {
-            Some(Some(table)) => table,
-            Some(None) => return Ok(()),
-            None => return Err(format!("a record of table {position}, which was not created yet")),
-        };
-        self.applied += 1;
-        let applied = match record {
-            Record::Updated { offset, bytes, .. } => {
-                table.update(row, offset, bytes, &mut self.handles)
-            }
-            Record::Inserted { fixed, .. } => table.insert(row, fixed),
-            Record::Deleted { .. } => {
-                table.delete(row);
-                Ok(())
-            }
-            Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
-            Record::TableCreated { .. } => Ok(()),
-        };
-        applied.map_err(|what| format!("table {position}, slot {row}: {what}"))
+    /// Hands out what another thread may do now so that this one does not wait for memory: half of a
+    /// replay's time is the system's, for pages that nobody has used yet.
+    pub fn prepare(&mut self, hand_on: impl FnMut(Preparation)) {
+        let tables = self.tables.iter_mut().flatten();
+        tables.filter_map(|table| table.rows.slab.preparation()).for_each(hand_on);
     }
 
     fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -211,12 +252,6 @@ fn no_memory(error: RegionError) -> String {
 }
 
 impl ReplayTable {
-    /// The fixed part of a row that was there at some time.
-    fn row(&mut self, row: u32) -> Result<&mut [u8], String> {
-        let head = self.rows.slab.head_mut(row.into(), self.rows.row_bytes);
-        head.ok_or_else(|| "the row was never inserted".to_owned())
-    }
-
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
         let bytes = self.rows.row_bytes;
@@ -242,27 +277,23 @@ impl ReplayTable {
         bytes: &[u8],
         handles: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
+        let Rows { slab, row_bytes, variable_offsets, .. } = &mut self.rows;
+        let slot = slab.head_mut(row.into(), *row_bytes).ok_or("the row was never inserted")?;
         let end = offset + bytes.len();
-        // The offsets are taken out so that the row can be changed.
-        let offsets = std::mem::take(&mut self.rows.variable_offsets);
-        let changed = self.row(row).and_then(|slot| {
-            let Some(range) = slot.get_mut(offset..end) else {
-                return Err(format!("bytes {offset} to {end} are not all in the row"));
-            };
-            handles.clear();
-            for &at in &offsets {
-                if at >= offset && at + HANDLE_BYTES <= end {
-                    handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
-                }
+        let Some(range) = slot.get_mut(offset..end) else {
+            return Err(format!("bytes {offset} to {end} are not all in the row"));
+        };
+        handles.clear();
+        for &at in &*variable_offsets {
+            if at >= offset && at + HANDLE_BYTES <= end {
+                handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
             }
-            range.copy_from_slice(bytes);
-            for &(at, handle) in handles.iter() {
-                range[at..at + HANDLE_BYTES].copy_from_slice(&handle.to_le_bytes());
-            }
-            Ok(())
-        });
-        self.rows.variable_offsets = offsets;
-        changed
+        }
+        range.copy_from_slice(bytes);
+        for &(at, handle) in &*handles {
+            range[at..at + HANDLE_BYTES].copy_from_slice(&handle.to_le_bytes());
+        }
+        Ok(())
     }
 
     fn delete(&mut self, row: u32) {
