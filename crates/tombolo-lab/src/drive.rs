@@ -89,17 +89,22 @@ impl Tally {
     #[cold]
     pub fn stopped(&mut self, kind: Kind, stop: Stop) -> Result<(), Stop> {
         let Stop::Abort(reason) = stop else { return Err(stop) };
+        self.aborted(kind, reason);
+        Ok(())
+    }
+
+    /// Counts an abort.
+    #[cold]
+    pub fn aborted(&mut self, kind: Kind, reason: &'static str) {
         self.kinds[kind as usize].aborted += 1;
         self.add_reason(reason, 1);
-        Ok(())
     }
 
     /// Counts a try that gave way to another transaction: an abort, after which comes another try.
     #[cold]
     pub fn gave_way(&mut self, kind: Kind, reason: &'static str) {
-        self.kinds[kind as usize].aborted += 1;
+        self.aborted(kind, reason);
         self.retried += 1;
-        self.add_reason(reason, 1);
     }
 
     fn add_reason(&mut self, reason: &'static str, more: u64) {

@@ -127,3 +127,34 @@ fn a_directory_in_use_is_refused() {
     let refused = ended.status == 3 && ended.stderr.contains("loading it was broken off");
     assert!(refused || ended.status == 0, "{ended:?}");
 }
+
+#[test]
+fn a_memory_budget_refuses_transactions_and_lets_the_others_go_on() {
+    let flags = "--warehouses 1 --mix paper --latency-transactions 0 --clients 4 --in-flight 16";
+    let run = |limit: &str, more: &str| line(&format!("run tpcc {flags} {limit} {more} --json"));
+    // How much the store holds when it is loaded, and with what was reserved for the first batch.
+    let free = object(&run("", "--transactions 100 --durability none"));
+    assert_eq!(free["settings"]["memory_bytes_max"], Value::Null);
+    let limit = (number(&free, "memory_bytes") / 1e6) as u64 + 2;
+    let limit = format!("--memory-bytes-max {limit}MB");
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data").display().to_string();
+    for more in ["--durability none".to_owned(), format!("--volatile-ok --data {data}")] {
+        let bound = object(&run(&limit, &format!("--transactions 40k --batch 1k {more}")));
+        let refused = number(&bound["aborts_by_reason"], "no_space");
+        assert!(refused > 1_000.0, "{more}: {bound}");
+        // A Payment makes a row too, but few of them fill the room that is left for theirs.
+        assert!(number(&bound, "committed") > 1_000.0, "{more}: {bound}");
+        assert_eq!((&bound["consistent"], bound["state_hash"].is_string()), (&true.into(), true));
+    }
+    // What was refused left no trace in the log: the database opens, with the bound and without.
+    for limit in [&*limit, ""] {
+        let resume = format!("--transactions 100 --resume --volatile-ok --data {data}");
+        assert_eq!(object(&run(limit, &resume))["consistent"], true);
+    }
+    refused(
+        &format!("run tpcc {flags} --memory-bytes-max 32MB --durability none"),
+        3,
+        "no memory for another row or index entry",
+    );
+}

@@ -265,6 +265,22 @@ pub static LOG_BYTES_MAX: Setting = setting(
     "all files of a memory store's log together; beyond, writes are refused",
 )
 .of("bytes");
+/// The memory store's budget.
+pub static MEMORY_BYTES_MAX: Setting = setting(
+    "memory_bytes_max",
+    Kind::Bytes(GB >> 10, GB << 14),
+    Default::Means("none: what the machine has"),
+    "what a memory store holds in all; who would exceed it is refused, the others go on",
+)
+.of("bytes");
+/// The part of the budget that long reads may take.
+pub static SNAPSHOT_BYTES_MAX: Setting = setting(
+    "snapshot_bytes_max",
+    Kind::Bytes(GB >> 14, GB << 14),
+    Default::Is("1 GB"),
+    "changed rows kept for long reads, of memory_bytes_max; beyond it the oldest read ends",
+)
+.of("bytes");
 /// Callers.
 pub static CLIENTS: Setting = setting(
     "clients",
@@ -421,6 +437,8 @@ pub static ALL: &[&Setting] = &[
     &SPIN_US_MAX,
     &LOG_SEGMENT_BYTES,
     &LOG_BYTES_MAX,
+    &MEMORY_BYTES_MAX,
+    &SNAPSHOT_BYTES_MAX,
     &CLIENTS,
     &IN_FLIGHT,
     &WAREHOUSES,

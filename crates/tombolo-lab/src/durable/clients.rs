@@ -15,6 +15,7 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply};
 use tombolo_engine::threads::StageLoop;
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
@@ -53,6 +54,7 @@ struct Slot {
 struct Group {
     caller: Caller<Request, Answered>,
     durability: Durability,
+    outlives_no_space: bool,
     slots: Vec<Slot>,
     free: Vec<u32>,
     calls: Vec<Call<Request>>,
@@ -102,7 +104,9 @@ impl Group {
         let none = Slot { kind: Kind::NewOrder, number: None, made_ns: 0 };
         let free = (0..calls as u32).rev().collect();
         let (calls_made, replies) = (Vec::with_capacity(calls), Vec::new());
-        Self { caller, durability, slots: vec![none; calls], free, calls: calls_made, replies }
+        let slots = vec![none; calls];
+        let outlives_no_space = false;
+        Self { caller, durability, outlives_no_space, slots, free, calls: calls_made, replies }
     }
 
     fn is_idle(&self) -> bool {
@@ -146,6 +150,10 @@ impl Group {
     }
 }
 
+fn is_no_space(failure: &CallFailure) -> bool {
+    matches!(failure, CallFailure::Stopped(Stop::Error(Error::NoSpace { .. })))
+}
+
 /// Why a call has no outcome that a run survives.
 fn no_outcome(failure: CallFailure, done: u64) -> Failure {
     match failure {
@@ -170,6 +178,13 @@ impl<'a> Clients<'a> {
         let measured = Group::new(pipeline.caller(calls), calls, durability);
         let own = pipeline.own_stages();
         Self { clock, measured, bulk, own, sequences, acks, in_flight }
+    }
+
+    /// Whether a transaction that is refused for want of memory is counted as one that aborted, or,
+    /// as without this, ends the run.
+    pub(crate) fn outlive_no_space(&mut self, is_outlived: bool) {
+        self.bulk.outlives_no_space = is_outlived;
+        self.measured.outlives_no_space = is_outlived;
     }
 
     /// Runs a transaction for each of `inputs`, and makes no more calls after `until_ns`; all calls
@@ -205,7 +220,7 @@ impl<'a> Clients<'a> {
         run(self.clock, &mut self.bulk, &mut self.own, None, |_| None, batch)
     }
 
-    /// Takes memory for the rows that `inputs` will add.
+    /// Takes memory for the rows that `inputs` will add, as far as a budget allows.
     ///
     /// # Errors
     /// When there is none.
@@ -218,7 +233,11 @@ impl<'a> Clients<'a> {
             if let Some((_, reply)) = bulk.replies.pop() {
                 let outcome = reply.outcome();
                 let outcome = outcome.map_err(|why| Failure::environment(why.to_string()))?;
-                return outcome.map(|_| ()).map_err(|failure| no_outcome(failure, 0));
+                return match outcome {
+                    Ok(_) => Ok(()),
+                    Err(failure) if bulk.outlives_no_space && is_no_space(&failure) => Ok(()),
+                    Err(failure) => Err(no_outcome(failure, 0)),
+                };
             }
         }
     }
@@ -282,6 +301,9 @@ fn take(
             Err(CallFailure::Stopped(stop @ Stop::Abort(_))) => {
                 let done = tally.done();
                 tally.stopped(kind, stop).map_err(|stop| stopped(stop, done))?;
+            }
+            Err(failure) if group.outlives_no_space && is_no_space(&failure) => {
+                tally.aborted(kind, "no_space");
             }
             Err(failure) => return Err(no_outcome(failure, tally.done())),
         }

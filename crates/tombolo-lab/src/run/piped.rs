@@ -20,7 +20,7 @@ use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{Builder, Busy, Executor, Flush, Pipeline, ValueLogGroups};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::{Durability, LogUsage};
-use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Store, Usage, dynamic_table};
@@ -122,7 +122,7 @@ fn load_unlogged(
     clock: &SystemClock,
     progress: &mut dyn Progress,
 ) -> Result<Ready<Memory>, Failure> {
-    let (mut store, disk_before) = (MemoryStore::new(Limits::default()), host::disk_bytes());
+    let (mut store, disk_before) = (MemoryStore::new(plan.limits), host::disk_bytes());
     let load_s = timed_load(plan, clock, progress, |told| {
         let loaded = loader::load(&mut store, plan.scale(), plan.load_threads, told);
         loaded.map_err(|error| Failure::environment(error.to_string()))
@@ -137,8 +137,8 @@ fn load_logged(
     progress: &mut dyn Progress,
 ) -> Result<Ready<tombolo_storage::profile::MemoryLogged>, Failure> {
     let disk_before = host::disk_bytes();
-    let options =
-        OpenOptions { log: plan.log, threads: plan.load_threads, ..OpenOptions::default() };
+    let (limits, log, threads) = (plan.limits, plan.log, plan.load_threads);
+    let options = OpenOptions { limits, log, threads, ..OpenOptions::default() };
     if plan.resume {
         let opened = durable::open_directory(&place.path, &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
@@ -342,6 +342,7 @@ impl<'a> Through<'a> {
         };
         let pipeline = builder.start(Arc::new(*self.clock));
         let mut clients = Clients::new(&pipeline, calling, self.clock);
+        clients.outlive_no_space(plan.outlives_no_space());
         let ran = self.passes(&pipeline, &mut clients, &flushes, progress);
         pipeline.shut();
         clients.finish();

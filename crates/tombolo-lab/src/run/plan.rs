@@ -13,6 +13,7 @@ use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
+use tombolo_storage::memory::Limits;
 use tombolo_storage::paged::store::PagedSettings;
 use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
@@ -89,6 +90,8 @@ pub struct Plan {
     pub pipeline: pipeline::Options,
     /// The value log's numbers, where there is one.
     pub log: value_log::LogSettings,
+    /// What a memory store may take.
+    pub limits: Limits,
     /// Transactions of the latency pass.
     pub latency_transactions: usize,
     /// Inputs made at a time.
@@ -158,6 +161,7 @@ impl Plan {
             callers: callers as usize,
             pipeline: pipeline::Options::new(settings, threads::available()),
             log: log_settings(settings)?,
+            limits: limits(settings),
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
             batch: count(&settings::BATCH),
             reserve: settings.word(&settings::RESERVE) == "yes",
@@ -238,7 +242,13 @@ impl Plan {
             },
             ..PagedSettings::default()
         };
-        Options { paged, ..Options::default() }
+        Options { paged, limits: self.limits, ..Options::default() }
+    }
+
+    /// Whether transactions for which there is no memory are an outcome: of a budget that was given,
+    /// and not of a machine that has no more.
+    pub fn outlives_no_space(&self) -> bool {
+        self.is_piped() && self.limits.memory_bytes_max < u64::MAX
     }
 
     /// Whether the run writes files.
@@ -487,6 +497,14 @@ fn log_settings(settings: &Settings) -> Result<value_log::LogSettings, Failure> 
     let segment_bytes = segment_bytes.next_multiple_of(LOG_BLOCK_BYTES);
     let default = value_log::LogSettings::default();
     Ok(value_log::LogSettings { segment_bytes, log_bytes_max, ..default })
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        memory_bytes_max: settings.number(&settings::MEMORY_BYTES_MAX).unwrap_or(u64::MAX),
+        snapshot_bytes_max: settings.count(&settings::SNAPSHOT_BYTES_MAX),
+        ..Limits::default()
+    }
 }
 
 fn load_threads(settings: &Settings) -> usize {
