@@ -37,6 +37,7 @@ pub const SETTINGS: &[&Setting] = &[
     &settings::ASYNC_LOSS_MS_MAX,
     &settings::SEAL_MS_MAX,
     &settings::SPIN_US_MAX,
+    &settings::MEMORY_BYTES_MAX,
     &settings::LOG_SEGMENT_BYTES,
     &settings::LOG_BYTES_MAX,
 ];
@@ -77,7 +78,6 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
-    memory_bytes_max: u64,
     /// The first mistake in what was set.
     mistake: Option<Error>,
 }
@@ -88,7 +88,6 @@ impl Builder {
             settings: Settings::default(),
             tables: Vec::new(),
             durability: Durability::default(),
-            memory_bytes_max: u64::MAX,
             mistake: None,
         }
     }
@@ -157,10 +156,9 @@ impl Builder {
     }
 
     /// The most memory that rows, indexes, variable-length values and what undoes transactions may
-    /// take. A transaction that would take more is refused and undone; the others live.
-    pub const fn memory_bytes_max(mut self, bytes: u64) -> Self {
-        self.memory_bytes_max = bytes;
-        self
+    /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is refused and undone; the others live.
+    pub fn memory_bytes_max(self, bytes: u64) -> Self {
+        self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }
 
     /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
@@ -206,7 +204,9 @@ impl Builder {
     }
 
     fn limits(&self) -> Limits {
-        Limits { memory_bytes_max: self.memory_bytes_max, ..Limits::default() }
+        let memory_bytes_max = self.settings.number(&settings::MEMORY_BYTES_MAX);
+        let memory_bytes_max = memory_bytes_max.unwrap_or(u64::MAX);
+        Limits { memory_bytes_max, ..Limits::default() }
     }
 
     fn options(&self) -> Result<Options, Error> {
