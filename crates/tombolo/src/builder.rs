@@ -156,7 +156,8 @@ impl Builder {
     }
 
     /// The most memory that rows, indexes, variable-length values and what undoes transactions may
-    /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is refused and undone; the others live.
+    /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is
+    /// refused and undone; the others live.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }
