@@ -74,9 +74,11 @@ impl Procedure for Deposit {
 
 const ACCOUNTS: i32 = 50;
 const IN_FLIGHT: i32 = 32;
+/// Calls that abort, for each account.
+const ABORTED: i32 = 20;
 
 /// Calls of a round.
-const CALLS: u64 = (ACCOUNTS * (2 + IN_FLIGHT)) as u64;
+const CALLS: u64 = (ACCOUNTS * (2 + ABORTED + IN_FLIGHT)) as u64;
 
 /// Makes them, in all the ways that need no vector of the caller's own.
 fn calls(deposit: &Registered<(i32, i64), i64>) {
@@ -84,6 +86,10 @@ fn calls(deposit: &Registered<(i32, i64), i64>) {
     for id in 0..ACCOUNTS {
         deposit.call((id, 1)).unwrap();
         early.call((id, 1)).unwrap().into_inner();
+        // Batches that log nothing give their buffer back all the same.
+        for _ in 0..ABORTED {
+            assert!(deposit.call((ACCOUNTS, 1)).is_err(), "there is no such account");
+        }
         let mut pending = [const { None }; IN_FLIGHT as usize];
         for call in &mut pending {
             *call = Some(deposit.try_submit((id, 1)).unwrap());
@@ -129,7 +135,10 @@ fn calls_of_registered_procedures_allocate_nothing() {
         // A log has the list of what it writes to make, once a group.
         let directory = place.path().join(threads.to_string());
         let (allocations, flushes) = least(builder, Some(&directory));
-        assert!(allocations <= 2 * flushes, "{allocations}, {flushes} flushes, {threads} threads");
+        assert!(
+            4 * allocations <= 5 * flushes,
+            "{allocations}, {flushes} flushes, {threads} threads"
+        );
         assert!(flushes < CALLS / 4, "{flushes} flushes tell nothing");
     }
 }

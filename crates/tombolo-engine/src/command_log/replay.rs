@@ -15,13 +15,13 @@
 //! is being replayed is logged a second time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use tombolo_storage::command_log::{Entries, Entry, ProcedureNumber};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::store::Store;
+use tombolo_storage::sync::Arc;
 use tombolo_storage::value_log::{
     self, Cut, GroupNumber, LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, Progress,
     Record, RecoverOptions, Replay, definition,

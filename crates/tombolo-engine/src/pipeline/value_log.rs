@@ -24,7 +24,7 @@ impl Records for LogBuffer {
         LogBuffer::transactions(self)
     }
     fn memory_bytes(&self) -> usize {
-        self.len()
+        LogBuffer::memory_bytes(self)
     }
     fn clear(&mut self) {
         LogBuffer::clear(self);

@@ -339,6 +339,7 @@ impl Segment {
     }
 }
 
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;
