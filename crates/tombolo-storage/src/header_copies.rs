@@ -101,9 +101,10 @@ impl Layout {
             return Copy::Damaged(self.version);
         }
         if short(copy, CHECKSUM) != self.checksum(version, copy) {
-            // With its version right it would be intact: that is what is damaged.
+            // With its version right it would be intact: that is what is damaged. And 0 is no version:
+            // a torn write leaves it behind the magic.
             let is_own = short(copy, CHECKSUM) == self.checksum(self.version, copy);
-            return Copy::Damaged(if is_own { self.version } else { version });
+            return Copy::Damaged(if is_own || version == 0 { self.version } else { version });
         }
         if version != self.version {
             return Copy::OtherVersion(version);
@@ -137,6 +138,16 @@ mod tests {
             let mut changed = copy.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(decoded(&changed), Copy::Damaged(3), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_torn_copy_is_of_no_other_version() {
+        let copy = encoded(&LAYOUT);
+        for bytes in 1..LAYOUT.used_bytes - 7 {
+            let mut torn = copy.clone();
+            torn[bytes..].fill(0);
+            assert_eq!(decoded(&torn), Copy::Damaged(3), "{bytes} bytes were written");
         }
     }
 
