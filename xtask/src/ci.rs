@@ -368,6 +368,18 @@ mod tests {
         assert_eq!(others, "--test library --test model");
     }
 
+    /// Cargo selects tests by name alone: the command's would run a second time, as built for tests.
+    #[test]
+    fn no_test_of_the_command_has_the_name_of_another() {
+        let root = crate::repository_root();
+        let of_the_command = integration_tests(&root, is_of_the_command);
+        let mut others =
+            integration_tests(&root, |package, name| !is_of_the_command(package, name));
+        assert!(of_the_command.len() > 2 && others.len() > 2, "tests were found");
+        others.retain(|name| name != "--test" && of_the_command.contains(name));
+        assert_eq!(others, [""; 0]);
+    }
+
     #[test]
     fn a_failing_step_ends_the_run_and_is_named() {
         let scratch = Scratch::new(&[("crates/a/src/lib.rs", "no head\n")]);
