@@ -77,6 +77,8 @@ const IN_FLIGHT: i32 = 32;
 /// Calls that abort, for each account.
 const ABORTED: i32 = 20;
 
+/// Rounds in memory: buffers that wait in a pool grow one by one, until the last has seen the most.
+const ROUNDS: usize = 50;
 /// Calls of a round.
 const CALLS: u64 = (ACCOUNTS * (2 + ABORTED + IN_FLIGHT)) as u64;
 
@@ -116,7 +118,7 @@ fn least(builder: Builder, directory: Option<&Path>) -> (u64, u64) {
         Ok(())
     });
     filled.unwrap();
-    let rounds = (0..6).map(|_| {
+    let rounds = (0..if directory.is_some() { ROUNDS / 4 } else { ROUNDS }).map(|_| {
         let flushes = db.statistics().flushes;
         let before = ALLOCATIONS.load(Ordering::SeqCst);
         calls(&deposit);
