@@ -118,7 +118,9 @@ fn least(builder: Builder, directory: Option<&Path>) -> (u64, u64) {
         Ok(())
     });
     filled.unwrap();
-    let rounds = (0..if directory.is_some() { ROUNDS / 4 } else { ROUNDS }).map(|_| {
+    // Each flush takes its time.
+    let rounds = if directory.is_some() { ROUNDS / 4 } else { ROUNDS };
+    let rounds = (0..rounds).map(|_| {
         let flushes = db.statistics().flushes;
         let before = ALLOCATIONS.load(Ordering::SeqCst);
         calls(&deposit);
