@@ -22,8 +22,8 @@
 //!
 //! One copy is written and synced, then the other, so one is always intact; of two the greater
 //! sequence number counts. The first to be written over is the one that does not count: it may be
-//! damaged, by a crash in this very place. A file whose second copy is blank and whose first is not intact was never
-//! finished: no group can be in it.
+//! damaged, by a crash in this very place. A file whose second copy is blank and whose first is
+//! not intact was never finished: no group can be in it.
 //!
 //! Not here: when segments are made (`space.rs`), what is in them.
 
