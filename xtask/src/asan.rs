@@ -6,8 +6,8 @@
 //! that predictable. Objects go to a target folder of their own so that no other build is thrown away.
 //! It is no part of `ci`: the instrumented build and run take minutes and need no repetition at each change.
 
-use crate::Failure;
 use crate::invocation::Invocation;
+use crate::{Failure, target_folder};
 use std::path::Path;
 
 /// Naming the target keeps the sanitizer out of build scripts and procedural macros.
@@ -32,11 +32,9 @@ pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<(), Failure> {
 }
 
 fn call(root: &Path, workspace_flags: &str, filter: Option<&str>) -> Invocation {
-    let target_folder =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     Invocation::cargo("test -p tombolo-storage --lib --tests --profile quick")
         .with(["--target".to_string(), TARGET.to_string()])
-        .with(["--target-dir".to_string(), target_folder.join("asan").display().to_string()])
+        .with(["--target-dir".to_string(), target_folder(root).join("asan").display().to_string()])
         .with(filter.map(ToString::to_string))
         .env("RUSTC_BOOTSTRAP", "1")
         // Why a log failed is kept for good, once in its life, and tests keep some values: no bad access.

@@ -12,10 +12,10 @@
 //!
 //! What it does not do: crash the machine or the disk. That is the simulator's part (`cargo xtask sim`).
 
+mod answers;
 mod case;
-pub(crate) mod chain;
+mod chain;
 mod damage;
-pub(crate) mod process;
 mod starve;
 mod strike;
 mod summary;
@@ -26,8 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Failure;
 use crate::ci::Stopwatch;
-use crate::invocation::Invocation;
-use crate::needs;
+use crate::{needs, shipped};
 
 use chain::{CASES_PER_CHAIN, Chain, World};
 use summary::Summary;
@@ -97,9 +96,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     if !needs::on_path("strace") {
         return Err(Failure::machine("kills: strace is missing; `cargo xtask test` installs it"));
     }
-    let program = program(root, options.program.as_deref())?;
+    let program = shipped::program(root, options.program.as_deref())?;
     let clock = Stopwatch::start();
-    let world = World::prepare(program, target(root).join("kills"), options.seed)?;
+    let world = World::prepare(program, crate::target_folder(root).join("kills"), options.seed)?;
     let chains: Vec<usize> = match options.chain {
         Some(chain) => vec![chain],
         None => (0..options.count.div_ceil(CASES_PER_CHAIN)).collect(),
@@ -121,7 +120,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         }
     });
     let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    world.end(summary.failures() == 0);
+    world.end(summary.failures() > 0);
     eprint!("{}", summary.table());
     let line = summary.json(options.seed, &world.commit, clock.elapsed().as_secs_f64());
     println!("{line}");
@@ -133,29 +132,6 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         (0, None) => Ok(()),
         (0, Some(what)) => Err(Failure::check(format!("kills: {what}: nothing is proven"))),
         (failures, _) => Err(Failure::check(format!("kills: {failures} cases failed; see above"))),
-    }
-}
-
-/// Where cargo puts what it makes.
-pub(crate) fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-/// The command: the one named, or one that is built.
-pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    match named {
-        Some(named) => Ok(named.to_owned()),
-        None => build(root, &target(root)),
-    }
-}
-
-/// Builds the command as it is shipped; its path.
-fn build(root: &Path, target: &Path) -> Result<PathBuf, Failure> {
-    let call = Invocation::cargo("build --release --quiet -p tombolo");
-    match call.run(root) {
-        Ok(outcome) if outcome.success => Ok(target.join("release").join("tombolo")),
-        Ok(_) => Err(Failure::check(format!("`{call}` failed"))),
-        Err(message) => Err(Failure::machine(message)),
     }
 }
 

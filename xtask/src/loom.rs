@@ -7,7 +7,7 @@
 
 use crate::ci::Stopwatch;
 use crate::invocation::Invocation;
-use crate::{Failure, asan};
+use crate::{Failure, asan, target_folder};
 use std::path::Path;
 
 /// What is explored: a name, the package and its tests that do it.
@@ -68,10 +68,8 @@ fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static str, &'stati
 }
 
 fn call(root: &Path, workspace_flags: &str, package: &str, filter: &str) -> Invocation {
-    let target_folder =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     Invocation::cargo(&format!("test -p {package} --lib --profile quick"))
-        .with(["--target-dir".to_string(), target_folder.join("loom").display().to_string()])
+        .with(["--target-dir".to_string(), target_folder(root).join("loom").display().to_string()])
         .with(["--".to_string(), filter.to_string()])
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
         .env("RUSTFLAGS", format!("--cfg loom {workspace_flags}").trim_end())

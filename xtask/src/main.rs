@@ -19,6 +19,8 @@ mod kills;
 mod look;
 mod loom;
 mod needs;
+mod process;
+mod shipped;
 mod sim;
 mod tidy;
 mod trace;
@@ -121,6 +123,11 @@ fn repository_root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR");
     let package = package.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
+}
+
+/// Where cargo puts what it makes.
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@
 //! away; `--plant all` plants one after the other and prints a table. What seeds do and what must hold
 //! is the simulator's (`crates/tombolo-sim`).
 
-use crate::Failure;
-use crate::asan;
 use crate::ci::Stopwatch;
 use crate::invocation::Invocation;
+use crate::{Failure, asan, target_folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -99,10 +98,6 @@ fn noticed(answer: &Answer) -> String {
     }
     let reason = line("no seed reached").unwrap_or("every seed ran as if nothing were wrong");
     format!("NOBODY: {reason}")
-}
-
-fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
 }
 
 /// Builds the simulator; the program's path.

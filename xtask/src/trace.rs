@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::ci::Stopwatch;
-use crate::kills::chain::{PATIENCE, copy};
-use crate::kills::process::{Ended, Running};
 use crate::needs;
+use crate::process::{Ended, PATIENCE, Running};
+use crate::shipped::{self, copy};
 
 use lines::{Event, events};
 use rules::{Counts, Judge};
@@ -51,9 +51,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     if !needs::on_path("strace") {
         return Err(Failure::machine("trace: strace is missing; `cargo xtask test` installs it"));
     }
-    let program = crate::kills::program(root, named)?;
+    let program = shipped::program(root, named)?;
     let clock = Stopwatch::start();
-    let folder = crate::kills::target(root).join("trace");
+    let folder = crate::target_folder(root).join("trace");
     let tracer = Tracer::prepare(program, folder).map_err(machine)?;
     let mut shown = String::new();
     // Transactions in the log before the measured ones: the same for the same number of callers.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::case::{Outcome, Random};
 use super::chain::Chain;
-use super::process::Ended;
+use crate::process::Ended;
 
 /// How many places are spoilt until one is found that is read.
 const TRIES: u32 = 4;

@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::case::{Outcome, Random};
-use super::chain::{Chain, PATIENCE, copy, segment};
-use super::process::{Ended, MEMORY_KB, Running};
+use super::chain::{Chain, segment};
 use super::strike::{endless, has_answered};
 use crate::needs;
+use crate::process::{Ended, MEMORY_KB, PATIENCE, Running};
+use crate::shipped::copy;
 
 /// How many limits are tried.
 const TRIES: u32 = 6;
 
 /// Its memory is limited: at some time it gets no more. It must say so and end, and what it answered must be there for
-/// a process that has enough. What is limited is memory that it may write to (`ulimit -d`): of address space a store
-/// takes at once what it may ever need.
+/// a process that has enough.
 pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let data_kb = chain.world.data_kb();
     // Between what is too little to begin with and what is enough lies what is too little to go on.
@@ -23,7 +23,9 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
     for _ in 0..TRIES {
         let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
         words.extend(["--transactions", "20k"].map(str::to_owned));
-        let ended = within(chain, limit_kb, words)?;
+        let program = chain.world.program();
+        let process = Running::start_within(limit_kb, program, &words, &chain.folder)?;
+        let ended = process.finish(PATIENCE)?;
         chain.answers_of(&acks);
         let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
         let is_abrupt = is_abrupt(&ended);
@@ -53,14 +55,6 @@ fn is_abrupt(ended: &Ended) -> bool {
     let has_aborted = ended.signal == Some(6) || ended.status == Some(134);
     let (no_buffer, no_thread) = ("memory allocation of ", "internal error: no thread for ");
     has_aborted && ended.stderr.contains(no_buffer) || ended.stderr.contains(no_thread)
-}
-
-/// Runs the command with so much memory at most.
-fn within(chain: &Chain<'_>, limit_kb: u64, words: Vec<String>) -> Result<Ended, String> {
-    let script = format!("ulimit -d {limit_kb} && exec \"$0\" \"$@\"");
-    let mut all = vec!["-c".to_owned(), script, chain.world.program().display().to_string()];
-    all.extend(words);
-    Running::start(Path::new("sh"), &all, &chain.folder)?.finish(PATIENCE)
 }
 
 /// A file system in memory, gone when dropped.

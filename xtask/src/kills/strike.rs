@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::case::{Outcome, Random};
-use super::chain::{Chain, PATIENCE, SMALL_SEGMENT, segment};
-use super::process::{Ended, Running, sleep, wait_until_free};
+use super::chain::{Chain, SMALL_SEGMENT, segment};
+use crate::process::{Ended, PATIENCE, Running, sleep};
+use crate::shipped::wait_until_free;
 
 /// How long a call is waited for after the first answers.
 const WAIT_FOR_CALL: Duration = Duration::from_secs(2);
@@ -84,7 +85,7 @@ fn strike(
     words: Vec<String>,
     acks: Option<PathBuf>,
 ) -> Result<bool, String> {
-    wait_until_free(&chain.data(), PATIENCE)?;
+    wait_until_free(&chain.data())?;
     let words = traced(chain, call, "signal=KILL", nth, words);
     let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
     process.wait_until(PATIENCE, || acks.as_deref().is_some_and(has_answered));
@@ -172,7 +173,7 @@ fn recover(chain: &Chain<'_>) -> Vec<String> {
 
 /// Kills a recovery at some time; where, unless it was over before.
 fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<String>, String> {
-    wait_until_free(&chain.data(), PATIENCE)?;
+    wait_until_free(&chain.data())?;
     let mut process = Running::start(chain.world.program(), &recover(chain), &chain.folder)?;
     process.wait_until(Duration::from_micros(random.below(RECOVERY_US)), || false);
     process.kill();

@@ -1,14 +1,13 @@
 //! What came of all cases, by kind and by place.
 //!
 //! A harness whose kills strike nothing would find every database whole. So a kind of which no case struck is a failure
-//! of the harness, and so are too few strikes in all; what a machine cannot do is told apart.
+//! of the harness, and so are too few strikes in all; cases that a machine cannot do are not counted there.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::case::Outcome;
 
-/// Of all cases that are possible on the machine, so many of a hundred must strike.
+/// Of all cases in which something could strike, so many of a hundred must.
 const STRUCK_PERCENT_MIN: u64 = 90;
 /// A kind with so many cases must have struck.
 const CASES_OF_KIND_MIN: u64 = 3;
@@ -59,29 +58,37 @@ impl Summary {
         self.acknowledged += case.acknowledged;
     }
 
-    fn total(&self, of: fn(&OfKind) -> u64) -> u64 {
-        self.kinds.values().map(of).sum()
+    /// All kinds together.
+    fn total(&self) -> OfKind {
+        let mut total = OfKind::default();
+        for kind in self.kinds.values() {
+            total.cases += kind.cases;
+            total.struck += kind.struck;
+            total.missed += kind.missed;
+            total.skipped += kind.skipped;
+            total.failed += kind.failed;
+        }
+        total
     }
 
     pub(super) fn failures(&self) -> u64 {
-        self.total(|kind| kind.failed)
+        self.total().failed
     }
 
     /// Why these cases prove nothing, if so.
     pub(super) fn too_few(&self) -> Option<String> {
-        let possible = |kind: &OfKind| kind.cases - kind.skipped - kind.failed;
         let never = self
             .kinds
             .iter()
-            .find(|(_, kind)| kind.struck == 0 && possible(kind) >= CASES_OF_KIND_MIN);
+            .find(|(_, kind)| kind.struck == 0 && kind.possible() >= CASES_OF_KIND_MIN);
         if let Some((name, kind)) = never {
             return Some(format!("none of {} cases of {name} struck", kind.cases));
         }
-        let all: u64 = self.kinds.values().map(possible).sum();
-        let struck = self.total(|kind| kind.struck);
+        let total = self.total();
+        let (struck, possible) = (total.struck, total.possible());
         let is_enough =
-            struck * 100 >= all * STRUCK_PERCENT_MIN || all - struck < CASES_OF_KIND_MIN;
-        (!is_enough).then(|| format!("only {struck} of {all} cases struck"))
+            struck * 100 >= possible * STRUCK_PERCENT_MIN || possible - struck < CASES_OF_KIND_MIN;
+        (!is_enough).then(|| format!("only {struck} of {possible} cases struck"))
     }
 
     /// A line for each kind, for people.
@@ -91,41 +98,42 @@ impl Summary {
             "kind", "cases", "struck", "missed", "skipped", "failed"
         );
         for (name, OfKind { cases, struck, missed, skipped, failed }) in &self.kinds {
-            // A string takes everything.
-            let _ = writeln!(
-                table,
-                "{name:<14}{cases:>7}{struck:>8}{missed:>8}{skipped:>9}{failed:>8}"
-            );
+            table +=
+                &format!("{name:<14}{cases:>7}{struck:>8}{missed:>8}{skipped:>9}{failed:>8}\n");
         }
         table
     }
 
     /// One line.
     pub(super) fn json(&self, seed: u64, commit: &str, wall_s: f64) -> String {
-        let mut kinds = String::new();
-        for (name, OfKind { cases, struck, missed, skipped, failed }) in &self.kinds {
-            let comma = if kinds.is_empty() { "" } else { "," };
-            let _ = write!(
-                kinds,
-                "{comma}\"{name}\":{{\"cases\":{cases},\"struck\":{struck},\"missed\":{missed},\
-                 \"skipped\":{skipped},\"failed\":{failed}}}"
-            );
-        }
-        let mut places = String::new();
-        for (name, count) in &self.places {
-            let comma = if places.is_empty() { "" } else { "," };
-            let _ = write!(places, "{comma}\"{name}\":{count}");
-        }
+        let kinds: Vec<String> = self
+            .kinds
+            .iter()
+            .map(|(name, kind)| format!("\"{name}\":{{{}}}", kind.json()))
+            .collect();
+        let places: Vec<String> =
+            self.places.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
         format!(
-            "{{\"command\":\"kills\",\"commit\":\"{commit}\",\"seed\":{seed},\"cases\":{},\
-             \"struck\":{},\"missed\":{},\"skipped\":{},\"failed\":{},\"acknowledged\":{},\
-             \"wall_s\":{wall_s:.1},\"by_kind\":{{{kinds}}},\"by_place\":{{{places}}}}}",
-            self.total(|kind| kind.cases),
-            self.total(|kind| kind.struck),
-            self.total(|kind| kind.missed),
-            self.total(|kind| kind.skipped),
-            self.failures(),
-            self.acknowledged
+            "{{\"command\":\"kills\",\"commit\":\"{commit}\",\"seed\":{seed},{},\"acknowledged\":{},\
+             \"wall_s\":{wall_s:.1},\"by_kind\":{{{}}},\"by_place\":{{{}}}}}",
+            self.total().json(),
+            self.acknowledged,
+            kinds.join(","),
+            places.join(",")
+        )
+    }
+}
+
+impl OfKind {
+    /// Cases in which something could strike.
+    fn possible(&self) -> u64 {
+        self.struck + self.missed
+    }
+
+    fn json(&self) -> String {
+        let Self { cases, struck, missed, skipped, failed } = self;
+        format!(
+            "\"cases\":{cases},\"struck\":{struck},\"missed\":{missed},\"skipped\":{skipped},\"failed\":{failed}"
         )
     }
 }

@@ -9,9 +9,13 @@ use std::time::Duration;
 use crate::ci::Stopwatch;
 
 /// How often a process is looked at.
-const LOOK: Duration = Duration::from_millis(2);
-/// Memory that a process may write to.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+/// Memory that a process may write to, where nothing else is said: enough for one warehouse.
+///
+/// A run that has no room for its probe of cache misses (256 MB) leaves it out, and so begins in half the time.
 pub(crate) const MEMORY_KB: u64 = 400_000;
+/// A command that takes longer hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What one look counts at most: a machine that stood still meanwhile is no reason for impatience.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
@@ -61,30 +65,6 @@ impl Ended {
     }
 }
 
-/// Waits until nobody has the database in `data`: what strace ran may still be on its way out when strace is gone.
-///
-/// # Errors
-/// When somebody has it for long.
-pub(crate) fn wait_until_free(data: &Path, time: Duration) -> Result<(), String> {
-    let lock = data.join("lock");
-    let clock = Stopwatch::start();
-    loop {
-        // Taken for a moment only: it is given back when the file is closed.
-        let file = std::fs::OpenOptions::new().read(true).open(&lock);
-        let is_free = match file {
-            Ok(file) => file.try_lock().is_ok(),
-            Err(_) => true, // there is none yet
-        };
-        match is_free {
-            true => return Ok(()),
-            false if clock.elapsed() > time => {
-                return Err(format!("{} is still locked", lock.display()));
-            }
-            false => sleep(LOOK),
-        }
-    }
-}
-
 /// A process under way.
 pub(crate) struct Running {
     child: Child,
@@ -93,10 +73,19 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program with memory enough for one warehouse; what it says goes to files in `scratch`.
-    ///
-    /// A run that has no room for its probe of cache misses (256 MB) leaves it out, and so begins in half the time.
+    /// Starts a program with [`MEMORY_KB`]; what it says goes to files in `scratch`.
     pub(crate) fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        scratch: &Path,
+    ) -> Result<Self, String> {
+        Self::start_within(MEMORY_KB, program, arguments, scratch)
+    }
+
+    /// As [`Running::start`], with so much memory at most. What is limited is memory that it may write to
+    /// (`ulimit -d`): of address space a store takes at once what it may ever need.
+    pub(crate) fn start_within<A: AsRef<OsStr>>(
+        limit_kb: u64,
         program: &Path,
         arguments: &[A],
         scratch: &Path,
@@ -108,7 +97,7 @@ impl Running {
             options.write(true).create(true).truncate(true).open(path).map_err(failed)
         };
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -d {MEMORY_KB} && exec \"$0\" \"$@\"")]).arg(program);
+        command.args(["-c", &format!("ulimit -d {limit_kb} && exec \"$0\" \"$@\"")]).arg(program);
         command.args(arguments).process_group(0).env_remove("RUST_BACKTRACE");
         command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&err)?);
         Ok(Self { child: command.spawn().map_err(failed)?, out, err })
@@ -166,7 +155,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, Running};
+    use super::{Ended, MEMORY_KB, Running};
     use crate::ci::Stopwatch;
     use crate::tidy::scratch::Scratch;
     use std::path::Path;
@@ -185,6 +174,18 @@ mod tests {
         let ended = running.finish(Duration::from_secs(20)).unwrap();
         assert_eq!((ended.signal, ended.stdout.as_str()), (Some(9), "begun\n"));
         assert!(clock.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_process_gets_the_memory_it_was_given() {
+        let scratch = Scratch::new(&[("x", "")]);
+        let limit = |started: Result<Running, String>| {
+            started.unwrap().finish(Duration::from_secs(20)).unwrap().stdout
+        };
+        let (sh, words) = (Path::new("sh"), ["-c", "ulimit -d"]);
+        assert_eq!(limit(Running::start(sh, &words, scratch.root())), format!("{MEMORY_KB}\n"));
+        let within = Running::start_within(70_000, sh, &words, scratch.root());
+        assert_eq!(limit(within), "70000\n");
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! The command as it is shipped, for the chores that run it: where it is, and the directories it works on.
+//!
+//! What it does not do: start or end processes (`process.rs`).
+
+use std::path::{Path, PathBuf};
+
+use crate::ci::Stopwatch;
+use crate::invocation::Invocation;
+use crate::process::{LOOK, PATIENCE, sleep};
+use crate::{Failure, target_folder};
+
+/// The command: the one named, or one that is built.
+pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    match named {
+        Some(named) => Ok(named.to_owned()),
+        None => build(root),
+    }
+}
+
+/// Builds the command as it is shipped; its path.
+fn build(root: &Path) -> Result<PathBuf, Failure> {
+    let call = Invocation::cargo("build --release --quiet -p tombolo");
+    match call.run(root) {
+        Ok(outcome) if outcome.success => Ok(target_folder(root).join("release").join("tombolo")),
+        Ok(_) => Err(Failure::check(format!("`{call}` failed"))),
+        Err(message) => Err(Failure::machine(message)),
+    }
+}
+
+/// Copies a database's directory: the files in it.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let copied = std::fs::create_dir_all(to).and_then(|()| {
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
+    });
+    copied.map_err(|error: std::io::Error| format!("cannot copy {}: {error}", from.display()))
+}
+
+/// Waits until nobody has the database in `data`: what strace ran may still be on its way out when strace is gone.
+///
+/// # Errors
+/// When somebody has it for longer than [`PATIENCE`].
+pub(crate) fn wait_until_free(data: &Path) -> Result<(), String> {
+    let lock = data.join("lock");
+    let clock = Stopwatch::start();
+    loop {
+        let is_free = match std::fs::OpenOptions::new().read(true).open(&lock) {
+            // Taken for a moment only: it is given back when the file is closed.
+            Ok(file) => file.try_lock().is_ok(),
+            Err(_) => true, // there is none yet
+        };
+        match is_free {
+            true => return Ok(()),
+            false if clock.elapsed() > PATIENCE => {
+                return Err(format!("{} is still locked", lock.display()));
+            }
+            false => sleep(LOOK),
+        }
+    }
+}
