@@ -35,6 +35,8 @@ pub mod clock;
 pub mod command_log;
 pub mod pipeline;
 pub mod procedure;
+mod read_ahead;
+pub mod recovery;
 pub mod rng;
 pub mod settings;
 pub mod threads;

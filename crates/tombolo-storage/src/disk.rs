@@ -86,6 +86,12 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// When the file ends before (`is_truncated`), the alignment is wrong or the device fails.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError>;
 
+    /// Says that `bytes` bytes from `offset` on will be read soon, so that the system may fetch them
+    /// meanwhile. Advice only: nothing depends on it, and there may be fewer.
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// Writes all of `bytes` at `offset`; the file grows where it is shorter.
     ///
     /// # Errors

@@ -6,29 +6,25 @@
 //!                 recover, replay ──► store ──► tables as defined? ─┴─► missing tables, durable
 //! ```
 //!
-//! One thread reads and replays. Not here: what a log looks like (storage `value_log/`), running
-//! (`database.rs`). Invariant: what is opened is locked, so that one database at a time has it; a
-//! directory that is refused for its definitions is left with the same rows.
+//! Not here: how a log becomes a store again (engine `recovery`), running (`database.rs`).
+//! Invariant: what is opened is locked, so that one database at a time has it; a directory that is
+//! refused for its definitions is left with the same rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tombolo_engine::rng::entropy;
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::recovery::{self, OpenOptions};
+use tombolo_engine::threads;
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::Limits;
-use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::{
-    self, GroupNumber, LOCK_FILE, LogBuffer, LogSettings, LogWriter, RecoverOptions, Replay,
-};
+use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogSettings, LogWriter};
 
 use crate::calls::Logged;
 use crate::definition::difference;
 use crate::error::Error;
-
-/// What the names of a log's files begin with.
-const SEGMENT_PREFIX: &str = "log-";
 
 /// What came back when a directory was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +67,9 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
     let names = disk.list()?;
-    let mut opened = match names.iter().any(|name| name.starts_with(SEGMENT_PREFIX)) {
-        true => recover(disk, limits, log)?,
+    let options = OpenOptions { limits, log, threads: threads::available(), accept_loss: false };
+    let mut opened = match value_log::holds_log(&*disk)? {
+        true => recover(disk, &options)?,
         false => match names.iter().find(|name| *name != LOCK_FILE) {
             Some(stranger) => {
                 return Err(Error::Directory(format!(
@@ -80,7 +77,7 @@ pub(crate) fn open(
                     directory.display()
                 )));
             }
-            None => create(disk, limits, log)?,
+            None => create(disk, &options)?,
         },
     };
     define(&mut opened, tables)?;
@@ -103,59 +100,23 @@ fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
     Ok(disk)
 }
 
-fn create(disk: Arc<dyn Disk>, limits: Limits, log: LogSettings) -> Result<Opened, Error> {
-    let log = LogSettings { salt: entropy(), ..log };
-    let writer = LogWriter::create(disk, log).map_err(|failure| Error::log(&failure))?;
-    Ok(Opened { store: Logged::new(limits), writer, recovery: None })
+fn create(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
+    let created = recovery::create(disk, options);
+    let (store, writer) = created.map_err(|failure| Error::log(&failure))?;
+    Ok(Opened { store, writer, recovery: None })
 }
 
-/// Replays a log on the calling thread; the store is made before anything is written.
-struct Replaying {
-    limits: Limits,
-    part: Option<ReplayPart>,
-    newest: GroupNumber,
-    store: Option<Logged>,
-}
-
-impl Replay for Replaying {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
-        self.newest = group;
-        match &mut self.part {
-            Some(part) => part.replay(group, records),
-            None => Err("records behind the end of a log".to_owned()),
-        }
-    }
-
-    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
-        let part = self.part.take().map_or(Err("it was replayed before".to_owned()), |part| {
-            let rebuilt = part.finish()?;
-            Logged::from_replay(self.limits, vec![rebuilt])
-        });
-        self.store = Some(part.map_err(|what| (self.newest, what))?);
-        Ok(())
-    }
-}
-
-fn recover(disk: Arc<dyn Disk>, limits: Limits, log: LogSettings) -> Result<Opened, Error> {
-    let part = Some(ReplayPart::new(0, 1, limits));
-    let mut replaying = Replaying { limits, part, newest: 0, store: None };
-    let options = RecoverOptions::default();
-    // Should the log lack one after all, the next database in the directory has this salt.
-    let log = LogSettings { salt: entropy(), ..log };
-    let recovered = value_log::recover(disk, log, options, &mut replaying, &mut |_| {});
-    let recovered = recovered.map_err(|failure| Error::log(&failure))?;
-    let Some(store) = replaying.store else { unreachable!("a log that was opened was replayed") };
-    let torn = |cut: value_log::Cut| TornTail {
-        file: cut.file,
-        offset: cut.offset,
-        bytes: cut.torn_bytes,
-    };
+fn recover(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
+    let opened = recovery::open(disk, options, &SystemClock::new(), &mut |_| {});
+    let recovery::Opened { store, writer, recovery } =
+        opened.map_err(|failure| Error::log(&failure))?;
+    let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };
     let recovery = Recovery {
-        transactions: recovered.transactions,
-        groups: recovered.groups,
-        cut: recovered.cut.map(torn),
+        transactions: recovery.transactions,
+        groups: recovery.groups,
+        cut: recovery.cut.map(torn),
     };
-    Ok(Opened { store, writer: recovered.writer, recovery: Some(recovery) })
+    Ok(Opened { store, writer, recovery: Some(recovery) })
 }
 
 /// Compares the tables with those of the program and adds what is missing, durably.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_storage::disk::OsDisk;
-use tombolo_storage::value_log::LogFailure;
+use tombolo_storage::value_log::{self, LogFailure};
 
 use super::{Checked, failed};
 use crate::dump;
@@ -29,7 +29,7 @@ const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --
 
 /// Whether `directory` holds a value log.
 pub(super) fn is_logged(directory: &Path) -> bool {
-    OsDisk::open(directory).is_ok_and(|disk| durable::holds_log(&disk).unwrap_or(false))
+    OsDisk::open(directory).is_ok_and(|disk| value_log::holds_log(&disk).unwrap_or(false))
 }
 
 /// Verifies the database in `directory`.

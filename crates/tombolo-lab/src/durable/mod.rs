@@ -28,9 +28,10 @@ pub(crate) use load::load;
 pub(crate) use raw_flush::measure as measure_raw_flush;
 pub(crate) use sequences::Sequences;
 
-pub use open::{Logged, OpenOptions, Opened, Recovery, create, holds_log, open, open_directory};
+pub use open::{Logged, Opened, open, open_directory};
 pub use raw_flush::RawFlush;
 pub use survey::{Surveyed, notice, survey};
+pub use tombolo_engine::recovery::{OpenOptions, Recovery, create};
 
 #[cfg(test)]
 mod tests;

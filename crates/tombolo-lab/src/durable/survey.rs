@@ -4,10 +4,11 @@
 //! Not here: opening a database to go on with it (`open.rs`).
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::recovery::{OpenOptions, Replayed, Replayer};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::value_log::{self, Cut, LogFailure, Survey};
 
-use super::open::{Logged, OpenOptions, Replayed, Replayer, tell};
+use super::open::{Logged, tell};
 use crate::progress::Progress;
 
 /// What lies in a directory.

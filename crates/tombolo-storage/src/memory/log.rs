@@ -22,7 +22,7 @@ pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 /// Told of every change of a row, in execution order.
 ///
 /// Index entries are not logged: they follow from the rows.
-pub trait Log: Default + 'static {
+pub trait Log: Default + std::fmt::Debug + 'static {
     /// Whether anything is kept.
     const KEEPS: bool;
     /// A table was made, outside transactions.

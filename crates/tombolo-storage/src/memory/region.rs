@@ -4,21 +4,19 @@
 //! The base address never moves, so whatever lives in a region is found by `base + id * size`, and
 //! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
 //! touched at once, so that the first write of a transaction to a fresh page takes no page fault.
-//! Memory that does not stay may be taken in small steps instead, page by page as it is written
-//! (`Allowance::is_gradual`): so nobody waits long. Others: up to 2 MB a region grows by a quarter
-//! of its size (small tables stay small), from then on by exactly one huge page: the step costs
-//! what zeroing 2 MB costs, about 0.1 ms, which bounds both the stall of the one insert that grows
-//! the region and the memory committed but unused. Where another thread is idle it may take the
-//! next steps beforehand ([`Preparation`]); committing them then takes no call of the system.
+//! Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`). Others:
+//! up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
+//! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
+//! the stall of the one insert that grows the region and the memory committed but unused.
 //!
 //! Not here: what lies inside. A region never shrinks, hands out no references and knows no ids.
 //! Whatever is stored in one refers to other elements by id, never by address, so that a region may
 //! later be mapped copy-on-write from a file.
 //!
 //! Invariants: the base is aligned to 2 MB; bytes below `committed_bytes` are readable and writable
-//! and read as zero until they are written; bytes above are inaccessible or were never touched;
-//! `committed_bytes <= limit_bytes`, but for what was committed while the limit was lifted; what is
-//! committed is taken from the budget.
+//! and read as zero until they are written; bytes above are inaccessible; `committed_bytes <=
+//! limit_bytes`, but for what was committed while the limit was lifted; what is committed is taken
+//! from the budget.
 //!
 //! Part of the memory store (LG-S11, TPK); huge pages answer LG-59: after the components are gone,
 //! cache and TLB misses are the bottleneck.
@@ -26,7 +24,6 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::budget::{Allowance, Budget, OverBudget};
 
@@ -46,15 +43,11 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// of it.
 const REFUSED_DIVISOR: usize = 64;
 
-/// How far ahead of a region memory is prepared.
-const PREPARED_BYTES: usize = 2 * HUGE_PAGE_BYTES;
-
 const PAGE_BYTES: usize = 4 << 10;
 const FIRST_STEP_BYTES: usize = 16 << 10;
 
-/// The step of a region that grows gradually. It is not touched beforehand: where the system has to
-/// find a page first, that takes tens of microseconds, and nobody shall wait for eight of them.
-const GRADUAL_STEP_BYTES: usize = 64 << 10;
+/// The step of a region that grows gradually: some microseconds.
+const GRADUAL_STEP_BYTES: usize = 32 << 10;
 
 /// Why a region could not be made or could not grow. The operating system's error number is kept
 /// for the message.
@@ -111,91 +104,12 @@ impl std::error::Error for RegionError {}
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
-    mapping: Arc<Mapping>,
+    reserved_bytes: usize,
     limit_bytes: usize,
     is_limit_lifted: bool,
     committed_bytes: usize,
     budget: Option<Arc<Budget>>,
     is_gradual: bool,
-    /// How far preparations reach that were asked for.
-    asked_bytes: usize,
-}
-
-/// The address space of a region, for as long as the region or a preparation needs it.
-#[derive(Debug)]
-struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-    /// Bytes from the front that are writable and touched, as far as preparations know.
-    prepared_bytes: AtomicUsize,
-}
-
-// SAFETY: a mapping is an address and numbers; what lies behind the address is reached through the
-// region, which is one owner's, and preparing memory neither reads nor changes what it holds.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-/// The next steps of a region, to be taken by another thread before the region needs them. What is
-/// prepared and never committed, at most 4 MB a region, is not taken from its budget.
-#[derive(Debug)]
-#[must_use = "a preparation does nothing unless it is run"]
-pub struct Preparation {
-    mapping: Arc<Mapping>,
-    from: usize,
-    to: usize,
-}
-
-impl Preparation {
-    /// Makes the memory writable and touches it. Where the system refuses, the region finds out
-    /// itself.
-    pub fn run(self) {
-        let Self { mapping, from, to } = self;
-        for from in (from..to).step_by(HUGE_PAGE_BYTES) {
-            let to = from + HUGE_PAGE_BYTES;
-            if mapping.protect(from, to).is_err() {
-                return;
-            }
-            mapping.advise(from, HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE).ok();
-            if mapping.advise(from, HUGE_PAGE_BYTES, libc::MADV_POPULATE_WRITE).is_err() {
-                return;
-            }
-            // Pairs with the load in `Region::make_writable`.
-            mapping.prepared_bytes.store(to, Ordering::Release);
-        }
-    }
-}
-
-impl Mapping {
-    /// Makes `[from, to)` readable and writable; the error is `errno`.
-    fn protect(&self, from: usize, to: usize) -> Result<(), i32> {
-        assert!(from < to && to <= self.bytes);
-        let start = self.base.as_ptr().wrapping_add(from).cast();
-        // SAFETY: [from, to) lies inside this mapping; memory that is in use there is readable and
-        // writable already, and stays so.
-        let result =
-            unsafe { libc::mprotect(start, to - from, libc::PROT_READ | libc::PROT_WRITE) };
-        if result == 0 { Ok(()) } else { Err(errno()) }
-    }
-
-    /// Advises the system about `bytes` bytes from `from` on; the error is `errno`.
-    fn advise(&self, from: usize, bytes: usize, advice: libc::c_int) -> Result<(), i32> {
-        assert!(from + bytes <= self.bytes);
-        let start = self.base.as_ptr().wrapping_add(from).cast();
-        // SAFETY: the range lies inside this mapping, and none of the advices used here changes the
-        // content of memory.
-        let result = unsafe { libc::madvise(start, bytes, advice) };
-        if result == 0 { Ok(()) } else { Err(errno()) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: region and preparations are gone, and no reference into the mapping outlives the
-        // owner of the region.
-        let result = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
-        debug_assert_eq!(result, 0);
-    }
 }
 
 // SAFETY: a region owns its mapping exclusively, like a `Vec` its buffer; nothing in it is bound to
@@ -221,17 +135,14 @@ impl Region {
             match map_aligned(reserved_bytes) {
                 Ok(base) => {
                     let limit_bytes = limit_bytes.min(reserved_bytes);
-                    let prepared_bytes = AtomicUsize::new(0);
-                    let mapping = Mapping { base, bytes: reserved_bytes, prepared_bytes };
                     return Ok(Region {
                         base,
-                        mapping: Arc::new(mapping),
+                        reserved_bytes,
                         limit_bytes,
                         is_limit_lifted: false,
                         committed_bytes: 0,
                         budget,
                         is_gradual,
-                        asked_bytes: 0,
                     });
                 }
                 Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
@@ -259,7 +170,7 @@ impl Region {
     /// How far the region may grow.
     #[inline]
     pub fn limit_bytes(&self) -> usize {
-        if self.is_limit_lifted { self.mapping.bytes } else { self.limit_bytes }
+        if self.is_limit_lifted { self.reserved_bytes } else { self.limit_bytes }
     }
 
     /// Lets the region grow beyond its limit, up to four times of it, and beyond its budget, or no
@@ -336,43 +247,23 @@ impl Region {
         round_up(wanted, step).min(self.limit_bytes())
     }
 
-    /// The steps that follow what is committed or prepared, once the region grows by huge pages and
-    /// as long as it has not prepared enough.
-    pub fn preparation(&mut self) -> Option<Preparation> {
-        let prepared = self.mapping.prepared_bytes.load(Ordering::Acquire);
-        let from = self.committed_bytes.max(prepared);
-        let is_under_way = self.asked_bytes > from;
-        let is_enough = from >= self.committed_bytes + PREPARED_BYTES;
-        let to = from + PREPARED_BYTES;
-        if is_under_way
-            || is_enough
-            || self.is_gradual
-            || from == 0
-            || !from.is_multiple_of(HUGE_PAGE_BYTES)
-            || to > self.limit_bytes
-        {
-            return None;
-        }
-        self.asked_bytes = to;
-        Some(Preparation { mapping: self.mapping.clone(), from, to })
-    }
-
     fn make_writable(&self, from: usize, to: usize) -> Result<(), i32> {
-        // Pairs with the store in `Preparation::run`.
-        if to <= self.mapping.prepared_bytes.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.mapping.protect(from, to)?;
-        if self.is_gradual {
-            return Ok(());
+        assert!(from < to && to <= self.reserved_bytes);
+        let start = self.base().wrapping_add(from).cast();
+        // SAFETY: [from, to) lies inside this region's own mapping, nothing in it is in use yet.
+        let result =
+            unsafe { libc::mprotect(start, to - from, libc::PROT_READ | libc::PROT_WRITE) };
+        if result != 0 {
+            return Err(errno());
         }
         let huge_from = from / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let huge_bytes = to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES - huge_from;
+        let huge_bytes = if self.is_gradual { 0 } else { huge_bytes };
         if huge_bytes > 0 {
             // Advice only: where the kernel has no huge pages the small ones serve.
-            self.mapping.advise(huge_from, huge_bytes, libc::MADV_HUGEPAGE).ok();
+            self.advise(huge_from, huge_bytes, libc::MADV_HUGEPAGE).ok();
         }
-        match self.mapping.advise(from, to - from, libc::MADV_POPULATE_WRITE) {
+        match self.advise(from, to - from, libc::MADV_POPULATE_WRITE) {
             Ok(()) => {}
             Err(libc::EINVAL | libc::ENOSYS) => self.touch(from, to),
             Err(errno) => return Err(errno),
@@ -380,9 +271,17 @@ impl Region {
         if from > huge_from && huge_bytes > 0 {
             // The front was filled while it was small: turn its small pages into a huge one (Linux
             // 6.1; ignored before).
-            self.mapping.advise(huge_from, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE).ok();
+            self.advise(huge_from, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE).ok();
         }
         Ok(())
+    }
+
+    fn advise(&self, from: usize, bytes: usize, advice: libc::c_int) -> Result<(), i32> {
+        let start = self.base().wrapping_add(from).cast();
+        // SAFETY: the range lies inside this region's mapping, and none of the advices used here
+        // changes the content of memory.
+        let result = unsafe { libc::madvise(start, bytes, advice) };
+        if result == 0 { Ok(()) } else { Err(errno()) }
     }
 
     /// Takes the page faults of `[from, to)` now, on kernels without `MADV_POPULATE_WRITE` (before
@@ -399,6 +298,10 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.give(self.committed_bytes as u64);
+        // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of
+        // the region.
+        let result = unsafe { libc::munmap(self.base().cast(), self.reserved_bytes) };
+        debug_assert_eq!(result, 0);
     }
 }
 
@@ -452,32 +355,6 @@ mod tests {
         assert!(offset < region.committed_bytes());
         // SAFETY: the byte is committed.
         unsafe { region.base().add(offset).write(byte) }
-    }
-
-    #[test]
-    fn prepared_memory_is_committed_as_any_other() {
-        let mut region = Region::reserve(16 * HUGE_PAGE_BYTES).unwrap();
-        assert!(region.preparation().is_none(), "small regions grow by themselves");
-        region.commit(HUGE_PAGE_BYTES).unwrap();
-        let first = region.preparation().unwrap();
-        assert!(region.preparation().is_none(), "it is under way");
-        // It comes too late for one step, and must not harm what was written there.
-        region.commit(2 * HUGE_PAGE_BYTES).unwrap();
-        write(&mut region, HUGE_PAGE_BYTES + 5, 7);
-        first.run();
-        assert_eq!(read(&region, HUGE_PAGE_BYTES + 5), 7);
-        region.commit(3 * HUGE_PAGE_BYTES).unwrap();
-        assert_eq!(read(&region, 2 * HUGE_PAGE_BYTES), 0);
-        write(&mut region, 3 * HUGE_PAGE_BYTES - 1, 9);
-        // One that is never run, one that outlives its region, none beyond the limit.
-        drop(region.preparation().unwrap());
-        region.commit(6 * HUGE_PAGE_BYTES).unwrap();
-        assert_eq!(read(&region, 3 * HUGE_PAGE_BYTES - 1), 9);
-        let late = region.preparation().unwrap();
-        region.commit(16 * HUGE_PAGE_BYTES).unwrap();
-        assert!(region.preparation().is_none());
-        drop(region);
-        late.run();
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! DB′).
 
 use super::budget::Allowance;
-use super::region::{Preparation, Region, RegionError};
+use super::region::{Region, RegionError};
 
 /// Whether the checks that are too dear for every access are compiled in.
 pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
@@ -342,11 +342,6 @@ impl Slab {
     /// Memory taken from the system, the bitmap included.
     pub fn committed_bytes(&self) -> usize {
         self.region.committed_bytes() + self.live.capacity() * 8
-    }
-
-    /// See [`Region::preparation`].
-    pub fn preparation(&mut self) -> Option<Preparation> {
-        self.region.preparation()
     }
 
     /// See [`Region::lift_limit`].

@@ -99,7 +99,7 @@ pub enum Change {
 pub struct Full;
 
 /// What is kept to take changes back.
-pub trait Undo: Default + 'static {
+pub trait Undo: Default + std::fmt::Debug + 'static {
     /// Whether anything is.
     const KEEPS: bool;
     /// Takes the memory of notes from `budget` from now on.

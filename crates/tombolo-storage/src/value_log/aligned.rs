@@ -7,14 +7,14 @@ use crate::disk::ALIGNMENT_MAX;
 
 /// Bytes at an aligned address; the memory is kept and used again.
 #[derive(Debug, Default)]
-pub(super) struct AlignedBuffer {
+pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl AlignedBuffer {
     /// The first `bytes` bytes, whose content is unspecified.
-    pub(super) fn first(&mut self, bytes: usize) -> &mut [u8] {
+    pub fn first(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() < bytes + ALIGNMENT_MAX {
             // The old content is not worth a copy; new memory is zero and not touched yet.
             self.bytes = Vec::new();
@@ -25,7 +25,7 @@ impl AlignedBuffer {
     }
 
     /// The first `bytes` bytes, all zero.
-    pub(super) fn zeroed(&mut self, bytes: usize) -> &mut [u8] {
+    pub fn zeroed(&mut self, bytes: usize) -> &mut [u8] {
         let first = self.first(bytes);
         first.fill(0);
         first

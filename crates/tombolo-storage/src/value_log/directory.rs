@@ -6,7 +6,15 @@
 use super::reader::SegmentReader;
 use super::segment::{Found, Header, SALT, file_name, file_number, open_blocks};
 use super::settings::{LogFailure, LogSettings};
-use crate::disk::{Disk, Open};
+use crate::disk::{Disk, DiskError, Open};
+
+/// Whether a log lies on `disk`.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn holds_log(disk: &dyn Disk) -> Result<bool, DiskError> {
+    Ok(disk.list()?.iter().any(|name| file_number(name).is_some()))
+}
 
 /// The segment files of a directory.
 pub(super) struct Directory {

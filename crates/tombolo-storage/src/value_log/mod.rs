@@ -25,6 +25,8 @@ mod space;
 mod survey;
 mod writer;
 
+pub use aligned::AlignedBuffer;
+pub use directory::holds_log;
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
 pub use recover::{Cut, Progress, RecoverOptions, Recovered, Replay, recover};
 pub use settings::{

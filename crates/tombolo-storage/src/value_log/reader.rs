@@ -15,6 +15,9 @@ use crate::plant::{self, Plant};
 
 const WINDOW_BYTES: u64 = 4 << 20;
 
+/// Bytes that are asked for before they are read.
+const AHEAD_BYTES: u64 = 2 * WINDOW_BYTES;
+
 /// A segment that is read.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
@@ -108,6 +111,10 @@ impl SegmentReader {
             (self.start, self.end) = (0, 0);
             self.file.read_at(self.window.first(bytes as usize), start)?;
             (self.start, self.end) = (start, start + bytes);
+            let behind = self.header.segment_bytes - self.end;
+            if behind > 0 {
+                self.file.read_ahead(self.end, behind.min(AHEAD_BYTES));
+            }
         }
         let from = (offset - self.start) as usize;
         Ok(&self.window.first(from + length)[from..])

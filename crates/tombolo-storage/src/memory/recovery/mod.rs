@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::Limits;
 use super::budget::{Allowance, Budget};
 use super::index::RowIndex;
-use super::region::{Preparation, RegionError};
+use super::region::RegionError;
 use super::store::{MemoryStore, Rows};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
@@ -181,13 +181,6 @@ impl ReplayPart {
             done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
         Ok(())
-    }
-
-    /// Hands out what another thread may do now so that this one does not wait for memory: half of a
-    /// replay's time is the system's, for pages that nobody has used yet.
-    pub fn prepare(&mut self, hand_on: impl FnMut(Preparation)) {
-        let tables = self.tables.iter_mut().flatten();
-        tables.filter_map(|table| table.rows.slab.preparation()).for_each(hand_on);
     }
 
     fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
