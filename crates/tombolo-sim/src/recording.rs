@@ -224,7 +224,7 @@ fn open_log(
     let door: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut releases = Releases::new(disk, swarm);
     let first = releases.replay(replay).map_err(|failure| refused(&failure))? + 1;
-    let options = RecoverOptions { first, accept_loss };
+    let options = RecoverOptions { first: first.into(), accept_loss };
     let mut keeping = |number, records: &[u8]| {
         releases.keep(number, &[records]);
         replay.replay(number, records)

@@ -22,17 +22,19 @@ mod recover;
 mod segment;
 mod settings;
 mod space;
+mod start;
 mod survey;
 mod writer;
 
 pub use aligned::AlignedBuffer;
 pub use directory::holds_log;
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
-pub use recover::{Cut, Progress, RecoverOptions, Recovered, Replay, recover};
+pub use recover::{Cut, Progress, Recovered, Replay, recover};
 pub use settings::{
     FORMAT_VERSION, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage, NoRoom,
 };
 pub use space::{Preparer, Reservation, Space};
+pub use start::{LogPosition, LogStart, RecoverOptions};
 pub use survey::{SegmentState, SegmentSurvey, Survey, survey};
 pub use writer::{LOCK_FILE, LogWriter};
 

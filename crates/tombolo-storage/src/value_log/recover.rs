@@ -36,6 +36,7 @@ use super::reader::{Chain, SegmentReader};
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::space::Pool;
+use super::start::RecoverOptions;
 use super::writer::{Closed, LogWriter, Tail, lock};
 use crate::disk::Disk;
 use crate::plant::{self, Plant};
@@ -77,21 +78,6 @@ pub struct Progress {
     pub groups: u64,
     /// Transactions replayed.
     pub transactions: u64,
-}
-
-/// What recovery is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoverOptions {
-    /// The first group to be replayed; older ones may be gone. 1 is the whole log.
-    pub first: GroupNumber,
-    /// Whether damage is cut off like a torn tail, with all groups behind it.
-    pub accept_loss: bool,
-}
-
-impl Default for RecoverOptions {
-    fn default() -> Self {
-        Self { first: 1, accept_loss: false }
-    }
 }
 
 /// Where a log ended and what was cut off.
@@ -330,21 +316,33 @@ impl<'a> Walk<'a> {
     /// and does not go on with records that began before. That group is the log's: what an earlier
     /// recovery cut off was wiped from the segments' beginnings.
     fn find_start(&mut self) -> Result<(), LogFailure> {
-        if self.options.first <= 1 {
+        let start = self.options.first;
+        if start.group <= 1 {
             return Ok(());
         }
+        let mut oldest = None;
         for (position, segment) in self.segments.iter_mut().enumerate().rev() {
             let first = segment.first_group()?.map(|placed| placed.group);
-            if let Some(group) = first
-                && group.number <= self.options.first
-                && !group.continues
-            {
+            let Some(group) = first else { continue };
+            if group.number <= start.group && !group.continues {
                 self.segment = position;
                 self.chain = Chain { number: group.number, previous: None, epoch: group.epoch };
                 return Ok(());
             }
+            oldest = Some((group.number, segment.name().to_owned()));
         }
-        Ok(())
+        match oldest {
+            Some((number, file)) if start.checksum.is_some() => Err(LogFailure::Damaged {
+                file,
+                offset: FIRST_GROUP_OFFSET,
+                group: start.group,
+                what: format!(
+                    "the log begins at group {number}, the image needs group {}",
+                    start.group
+                ),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Replays the group at the place at hand, if it is the chain's next.
@@ -356,6 +354,11 @@ impl<'a> Walk<'a> {
             return Ok(false);
         };
         let (group, checksum) = (placed.group, placed.checksum);
+        let start = self.options.first;
+        if group.number == start.group && start.checksum.is_some_and(|known| known != checksum) {
+            let file = self.segments[self.segment].name();
+            return Err(start.stranger(checksum, file, at));
+        }
         if group.more || self.pending.is_some() {
             let pending = self.pending.get_or_insert_with(|| Pending {
                 records: Vec::new(),
@@ -371,7 +374,7 @@ impl<'a> Walk<'a> {
             let run = self.pending.take();
             let records = run.as_ref().map_or(placed.records, |run| &run.records);
             let is_late = plant::is(Plant::WrongRedoStart) && self.progress.groups < 2;
-            if group.number >= self.options.first && !records.is_empty() && !is_late {
+            if group.number >= start.group && !records.is_empty() && !is_late {
                 let replayed = self.replay.replay(group.number, records);
                 replayed.map_err(|what| LogFailure::Replay { group: group.number, what })?;
                 let before = self.chain.previous.map_or(group.transactions, |_| self.transactions);
@@ -437,10 +440,11 @@ impl<'a> Walk<'a> {
     pub(super) fn judge(&mut self, damage: Option<LogFailure>) -> Result<Option<Cut>, LogFailure> {
         let missing = self.chain.number;
         let behind = self.look_behind()?;
-        let is_late = self.options.first > missing;
+        let start = self.options.first;
+        let is_late = start.needed() >= missing;
         let Some(reader) = self.segments.get_mut(self.segment) else {
-            let (file, first) = (file_name(1), self.options.first);
-            let what = format!("no segment is left, but group {first} is the first that is needed");
+            let file = file_name(1);
+            let what = format!("no segment is left, but {}", start.need());
             let late =
                 is_late.then_some(LogFailure::Damaged { file, offset: 0, group: missing, what });
             return damage.or(late).map_or(Ok(None), Err);
@@ -454,10 +458,7 @@ impl<'a> Walk<'a> {
                  durable",
                 group.number, group.offset
             )),
-            None if is_late => Some(format!(
-                "the log ends here, but group {} is the first that is needed",
-                self.options.first
-            )),
+            None if is_late => Some(format!("the log ends here, but {}", start.need())),
             None => None,
         };
         let Broken { number, segment, at } = self.broken;

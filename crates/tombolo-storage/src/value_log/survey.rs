@@ -7,9 +7,10 @@
 
 use super::directory::Directory;
 use super::reader::SegmentReader;
-use super::recover::{Cut, Progress, RecoverOptions, Replay, Walk};
+use super::recover::{Cut, Progress, Replay, Walk};
 use super::segment::file_name;
 use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::start::RecoverOptions;
 use super::writer::LOCK_FILE;
 use crate::disk::{Disk, Open};
 

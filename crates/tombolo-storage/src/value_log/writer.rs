@@ -22,6 +22,7 @@ use super::group::{Group, HEADER_BYTES};
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
 use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
+use super::start::LogPosition;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -180,6 +181,17 @@ impl LogWriter {
     /// The newest group known to be durable.
     pub fn durable(&self) -> GroupNumber {
         self.durable
+    }
+
+    /// Where the newest group written ends, durable or not: what an image that holds it is tied to.
+    pub fn position(&self) -> LogPosition {
+        let Tail { newest, checksum, transactions, .. } = self.tail;
+        LogPosition { group: newest, checksum, transactions }
+    }
+
+    /// The log's salt: the settings' if it was made with them, else its own.
+    pub fn salt(&self) -> u64 {
+        self.current.header.salt
     }
 
     /// How many times the log was opened, this one included.

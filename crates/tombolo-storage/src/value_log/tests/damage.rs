@@ -197,7 +197,7 @@ fn a_start_is_never_looked_for_behind_a_cut() {
     writer.sync().unwrap();
     assert_eq!(writer.release_before(6), 0);
     drop(writer);
-    let options = RecoverOptions { first: 6, ..RecoverOptions::default() };
+    let options = RecoverOptions { first: 6.into(), ..RecoverOptions::default() };
     let (_, groups) = recover_with(&disk, options).unwrap();
     assert_eq!(groups, [(6, vec![2; 300])]);
 }
@@ -262,10 +262,10 @@ fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
     let disk = MemDisk::new();
     drop(disk.open("log-000001", Open::New).unwrap());
     let needed = |first| recover_with(&disk, RecoverOptions { first, accept_loss: false });
-    let refused = needed(2).unwrap_err();
+    let refused = needed(2.into()).unwrap_err();
     assert!(matches!(refused, LogFailure::Damaged { group: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("group 2 is the first that is needed"), "{refused}");
-    assert_eq!(needed(1).unwrap().0.writer.newest(), 1);
+    assert_eq!(needed(1.into()).unwrap().0.writer.newest(), 1);
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Where a recovery begins: at the first group, or where an image leaves off.
+//!
+//! An image is complete as of a group; what came later is in the log. Image and log are tied by that
+//! group's checksum, which covers all groups before it and the salt: a log of another database, or
+//! one that was cut before the group and went on differently, has another group there.
+//!
+//! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
+
+use super::settings::{GroupNumber, LogFailure};
+
+/// What recovery is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoverOptions {
+    /// Where replaying begins, and what an image needs of the log.
+    pub first: LogStart,
+    /// Whether damage is cut off like a torn tail, with all groups behind it.
+    pub accept_loss: bool,
+}
+
+/// How far a log is known, or an image holds it. The default is the beginning, before any group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogPosition {
+    /// The newest group; 0 for none.
+    pub group: GroupNumber,
+    /// That group's checksum.
+    pub checksum: u32,
+    /// Transactions up to it.
+    pub transactions: u64,
+}
+
+/// The first group to be replayed, and what the log must hold. A number is the log from that group
+/// on, whatever it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogStart {
+    /// The first group to be replayed; older ones may be gone. 1 is the whole log.
+    pub group: GroupNumber,
+    /// That group's checksum, if an image knows it: the log has to hold the group then, and it is
+    /// replayed once more.
+    pub checksum: Option<u32>,
+    /// The newest group whose changes an image holds; the log has to reach it. 0 for none.
+    pub known: GroupNumber,
+}
+
+impl Default for LogStart {
+    fn default() -> Self {
+        Self { group: 1, checksum: None, known: 0 }
+    }
+}
+
+impl From<GroupNumber> for LogStart {
+    fn from(group: GroupNumber) -> Self {
+        Self { group, ..Self::default() }
+    }
+}
+
+impl LogStart {
+    /// Where the log takes over from an image that is complete as of `position` and holds changes of
+    /// groups up to `known`.
+    pub fn behind(position: LogPosition, known: GroupNumber) -> Self {
+        match position.group {
+            0 => Self { known, ..Self::default() },
+            group => Self { group, checksum: Some(position.checksum), known },
+        }
+    }
+
+    /// The newest group that the log must hold.
+    pub(super) fn needed(&self) -> GroupNumber {
+        let first = self.group.saturating_sub(u64::from(self.checksum.is_none()));
+        self.known.max(first)
+    }
+
+    /// Who needs it, for messages.
+    pub(super) fn need(&self) -> String {
+        match self.known >= self.group {
+            true => format!("the image holds changes of group {}", self.known),
+            false => format!("group {} is the first that is needed", self.group),
+        }
+    }
+
+    /// That the first group, with this checksum, is not the one the image was made behind.
+    pub(super) fn stranger(&self, found: u32, file: &str, offset: u64) -> LogFailure {
+        let known = self.checksum.unwrap_or_default();
+        let what = format!(
+            "its checksum is {found:08x}, but the image was made behind a group with {known:08x}: \
+             image and log do not belong together"
+        );
+        LogFailure::Damaged { file: file.to_owned(), offset, group: self.group, what }
+    }
+}
