@@ -4,7 +4,8 @@
 //! told so. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction is
 //! left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
 //! runs. `cargo xtask sim --plant NAME` builds and runs that; a plant that no oracle notices within
-//! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg.
+//! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg. In the crate's own tests a
+//! plant can be chosen for a thread (`with`).
 //!
 //! Not here: faults of the medium (the simulator's disk makes those); any plant's code.
 
@@ -64,11 +65,23 @@ pub enum Plant {
     DamageTakenForTail,
     /// Recovery: deletes are not replayed.
     DeletesNotReplayed,
+    /// Image: blocks are not synced before what they replace is written over.
+    ImageSyncSkipped,
+    /// Image: the log is given back before the catalogue that makes it needless is durable.
+    LogReleasedEarly,
+    /// Image: the blocks of a ring are written from the last to the first.
+    BlocksDescending,
+    /// Image: blocks are written before the catalogue that names their rings and checkpoint is durable.
+    RingNotInCatalogueFirst,
+    /// Image: of a block's copies the first one found is loaded, however old.
+    StaleBlockAccepted,
+    /// Image: a value that neither image nor log holds is accepted as missing.
+    DanglingAccepted,
 }
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 32] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -95,6 +108,12 @@ impl Plant {
         Self::CutNotWiped,
         Self::DamageTakenForTail,
         Self::DeletesNotReplayed,
+        Self::ImageSyncSkipped,
+        Self::LogReleasedEarly,
+        Self::BlocksDescending,
+        Self::RingNotInCatalogueFirst,
+        Self::StaleBlockAccepted,
+        Self::DanglingAccepted,
     ];
 
     /// Its name on the command line and what it breaks, in one line.
@@ -164,6 +183,33 @@ impl Plant {
                 ("damage-taken-for-tail", "recovery takes any damage for a torn tail")
             }
             Self::DeletesNotReplayed => ("deletes-not-replayed", "recovery skips deletes"),
+            image => image.image_text(),
+        }
+    }
+
+    /// The same of what is planted in the checkpoint image.
+    const fn image_text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ImageSyncSkipped => {
+                ("image-sync-skipped", "blocks are not synced before older copies are written over")
+            }
+            Self::LogReleasedEarly => {
+                ("log-released-early", "the log is given back before the catalogue is durable")
+            }
+            Self::BlocksDescending => {
+                ("blocks-descending", "a ring's blocks are written from the last to the first")
+            }
+            Self::RingNotInCatalogueFirst => (
+                "ring-not-in-catalogue-first",
+                "blocks are written before the catalogue names their ring",
+            ),
+            Self::StaleBlockAccepted => {
+                ("stale-block-accepted", "loading takes the first copy of a block, however old")
+            }
+            Self::DanglingAccepted => {
+                ("dangling-accepted", "a value that neither image nor log holds is accepted")
+            }
+            _ => ("", ""),
         }
     }
 
@@ -183,7 +229,7 @@ impl Plant {
     }
 }
 
-#[cfg(not(tombolo_plants))]
+#[cfg(not(any(tombolo_plants, test)))]
 mod choice {
     use super::Plant;
 
@@ -207,6 +253,47 @@ mod choice {
     /// Whether the chosen plant's code was reached: never, in this build.
     pub fn reached() -> bool {
         false
+    }
+}
+
+/// In this crate's own tests a plant is chosen for the thread, so that a test shows that another one
+/// would notice it.
+#[cfg(all(test, not(tombolo_plants)))]
+mod choice {
+    use super::Plant;
+    use std::cell::Cell;
+
+    /// Whether this build can plant bugs for a whole process.
+    pub const POSSIBLE: bool = false;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Plant>> = const { Cell::new(None) };
+    }
+
+    /// Whether this plant was chosen for this thread.
+    pub fn is(plant: Plant) -> bool {
+        CHOSEN.get() == Some(plant)
+    }
+
+    /// Chooses a plant for the whole process: not in this build.
+    ///
+    /// # Panics
+    /// Always.
+    pub fn choose(plant: Plant) {
+        panic!("{} needs a build with --cfg tombolo_plants", plant.name());
+    }
+
+    /// Whether the chosen plant's code was reached: nobody asks, in this build.
+    pub fn reached() -> bool {
+        false
+    }
+
+    /// Runs `test` with this plant.
+    pub(crate) fn with<T>(plant: Plant, test: impl FnOnce() -> T) -> T {
+        CHOSEN.set(Some(plant));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
+        CHOSEN.set(None);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -246,6 +333,8 @@ mod choice {
     }
 }
 
+#[cfg(all(test, not(tombolo_plants)))]
+pub(crate) use choice::with;
 pub use choice::{POSSIBLE, choose, is, reached};
 
 #[cfg(test)]
@@ -265,8 +354,8 @@ mod tests {
     #[cfg(not(tombolo_plants))]
     #[test]
     fn nothing_is_planted_in_a_normal_build() {
-        const { assert!(!POSSIBLE && !is(Plant::SkippedFsync)) };
-        assert!(!reached());
+        const { assert!(!POSSIBLE) };
+        assert!(!is(Plant::SkippedFsync) && !reached());
         let chosen = std::panic::catch_unwind(|| choose(Plant::SkippedFsync));
         assert!(chosen.is_err());
     }

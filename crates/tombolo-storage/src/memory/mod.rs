@@ -8,6 +8,7 @@ pub mod budget;
     reason = "buckets lie in raw slots and are searched with vector instructions"
 )]
 pub mod hash;
+pub mod image;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]
 pub mod region;
 #[expect(unsafe_code, reason = "a slot is found by address arithmetic in mapped memory")]

@@ -188,6 +188,104 @@ impl Slab {
         }
     }
 
+    /// A slab of its own with the same slots: bytes, live bits and free list.
+    ///
+    /// # Errors
+    /// As [`Slab::new`] and [`Slab::allocate`].
+    pub(super) fn mirror(&self, allowance: impl Into<Allowance>) -> Result<Slab, RegionError> {
+        let mut copy = Slab::new(self.slot_bytes, allowance)?;
+        if self.used > 0 {
+            copy.grow(self.used as usize)?;
+            copy.live[..self.used.div_ceil(64) as usize]
+                .copy_from_slice(&self.live[..self.used.div_ceil(64) as usize]);
+        }
+        (copy.used, copy.len, copy.free_head) = (self.used, self.len, self.free_head);
+        copy.slots_mut(0, self.used).copy_from_slice(self.slots(0, self.used));
+        Ok(copy)
+    }
+
+    /// The bytes of `count` slots from `first` on, live or not.
+    ///
+    /// # Panics
+    /// When not all of them were handed out.
+    pub(super) fn slots(&self, first: u32, count: u32) -> &[u8] {
+        assert!(u64::from(first) + u64::from(count) <= self.used.into());
+        // SAFETY: as in `slot`: used slots lie one behind the other in committed memory.
+        unsafe { std::slice::from_raw_parts(self.pointer(first), count as usize * self.slot_bytes) }
+    }
+
+    fn slots_mut(&mut self, first: u32, count: u32) -> &mut [u8] {
+        assert!(u64::from(first) + u64::from(count) <= self.used.into());
+        // SAFETY: as in `slots`; `&mut self` keeps it exclusive.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.pointer(first), count as usize * self.slot_bytes)
+        }
+    }
+
+    /// The live bits of 64 slots from `first` on, which need not be a multiple of 64.
+    pub(super) fn live_bits(&self, first: u32) -> u64 {
+        let (word, shift) = (first / 64, first % 64);
+        let low = self.live_word(word) >> shift;
+        if shift == 0 { low } else { low | self.live_word(word + 1) << (64 - shift) }
+    }
+
+    /// Puts down slots that were written out before: their bytes, and of the `bits.len() * 64`
+    /// slots from `first` on, at most `slots`, which are live. Nothing may be allocated before
+    /// [`Slab::rebuild_free_list`].
+    ///
+    /// # Errors
+    /// As [`Slab::allocate`].
+    ///
+    /// # Panics
+    /// When `bytes` are not whole slots.
+    pub(super) fn load(
+        &mut self,
+        first: u32,
+        slots: u32,
+        bits: impl Iterator<Item = u64>,
+        bytes: &[u8],
+    ) -> Result<(), RegionError> {
+        assert!(bytes.len().is_multiple_of(self.slot_bytes));
+        let count = (bytes.len() / self.slot_bytes) as u32;
+        let end = first.saturating_add(count);
+        if end > self.capacity {
+            self.grow(end as usize)?;
+        }
+        self.used = self.used.max(end);
+        self.slots_mut(first, count).copy_from_slice(bytes);
+        let mut at = first;
+        for bits in bits {
+            let left = slots - (at - first);
+            let mask = if left < 64 { (1 << left) - 1 } else { !0 };
+            self.set_live(at, mask, bits & mask);
+            at += left.min(64);
+        }
+        Ok(())
+    }
+
+    /// Sets those of the 64 live bits from `first` on that `mask` names.
+    fn set_live(&mut self, first: u32, mask: u64, bits: u64) {
+        let (word, shift) = (first as usize / 64, first % 64);
+        let mut set = |word: usize, mask: u64, bits: u64| {
+            // Slots behind the capacity are dead, and have no bit.
+            let Some(live) = self.live.get_mut(word) else { return };
+            let now = *live & !mask | bits;
+            self.len = self.len + now.count_ones() - live.count_ones();
+            *live = now;
+        };
+        set(word, mask << shift, bits << shift);
+        if shift > 0 {
+            set(word + 1, mask >> (64 - shift), bits >> (64 - shift));
+        }
+    }
+
+    /// Lets those slots alone live whose bit is set in `live`.
+    pub(super) fn keep_live(&mut self, live: &[u64]) {
+        let own = self.live.iter_mut().enumerate();
+        own.for_each(|(at, word)| *word &= live.get(at).copied().unwrap_or(0));
+        self.len = self.live.iter().map(|word| word.count_ones()).sum();
+    }
+
     fn push_free(&mut self, id: u32) {
         let link = self.free_head;
         // SAFETY: a slot below `used` is committed and at least 16 bytes long; slots are 8-aligned.
@@ -454,6 +552,62 @@ mod tests {
         assert_eq!(slab.live().collect::<Vec<_>>(), [2, 5, 70_000]);
         assert_eq!([0, 1, 3, 4, 6].map(|_| slab.allocate().unwrap()), [0, 1, 3, 4, 6]);
         assert!(slab.claim(NO_SLOT).is_err());
+    }
+
+    #[test]
+    fn a_mirror_has_the_same_slots_and_goes_on_alone() {
+        let mut slab = Slab::new(24, RESERVATION_BYTES).unwrap();
+        for id in 0..300 {
+            assert_eq!(slab.allocate(), Ok(id));
+            slab.slot_mut(id).fill(id as u8);
+        }
+        (0..300).step_by(7).for_each(|id| slab.free(id));
+        let mut copy = slab.mirror(RESERVATION_BYTES).unwrap();
+        copy.check().unwrap();
+        assert!(copy.live().eq(slab.live()));
+        assert!(copy.live().all(|id| copy.slot(id) == slab.slot(id)));
+        assert_eq!(copy.allocate(), slab.allocate());
+        copy.slot_mut(1).fill(0);
+        assert_eq!(slab.slot(1), [1; 24]);
+        Slab::new(16, RESERVATION_BYTES).unwrap().mirror(RESERVATION_BYTES).unwrap();
+    }
+
+    #[test]
+    fn written_slots_are_loaded_wherever_they_begin() {
+        let mut random = Random::new(9);
+        for _ in 0..300 {
+            let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+            let used = 1 + random.below(400) as u32;
+            for id in 0..used {
+                slab.allocate().unwrap();
+                slab.slot_mut(id).fill(id as u8);
+            }
+            (0..used).for_each(|id| _ = random.below(3) == 0 && slab.retire(id));
+            let mut again = Slab::new(16, RESERVATION_BYTES).unwrap();
+            let per = 1 + random.below(150) as u32;
+            // In any order, and some of it twice: first as it never was.
+            let mut firsts: Vec<u32> = (0..used).step_by(per as usize).collect();
+            let middle = random.below(firsts.len() as u64) as usize;
+            firsts.rotate_left(middle);
+            for first in firsts {
+                let count = per.min(used - first);
+                let bits = (0..per.div_ceil(64)).map(|word| slab.live_bits(first + word * 64));
+                if random.below(2) == 0 {
+                    let wrong = bits.clone().map(|bits| !bits);
+                    again.load(first, per, wrong, &vec![9; count as usize * 16]).unwrap();
+                }
+                again.load(first, per, bits, slab.slots(first, count)).unwrap();
+            }
+            assert!(again.live().eq(slab.live()));
+            assert_eq!((again.len(), again.used()), (slab.len(), slab.used()));
+            assert!(again.live().all(|id| again.slot(id) == slab.slot(id)));
+            let keep: Vec<u64> = (0..used.div_ceil(64)).map(|_| random.next()).collect();
+            again.keep_live(&keep);
+            again.rebuild_free_list();
+            again.check().unwrap();
+            let kept = slab.live().filter(|id| keep[*id as usize / 64] >> (id % 64) & 1 == 1);
+            assert!(again.live().eq(kept));
+        }
     }
 
     #[test]

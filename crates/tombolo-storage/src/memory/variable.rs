@@ -24,7 +24,7 @@ pub const VALUE_BYTES_MAX: usize = TEXT_BYTES_MAX;
 pub const HANDLE_BYTES: usize = size_of::<u64>();
 
 const SLOT_BYTES_MIN_LOG2: u32 = 5;
-const CLASSES: usize = class_of(VALUE_BYTES_MAX) + 1;
+pub(super) const CLASSES: usize = class_of(VALUE_BYTES_MAX) + 1;
 
 /// Where a string lies: bits 0–31 slot, 32–52 length, 53–57 class. Zero is the empty string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,14 @@ const LEN_SHIFT: u32 = 32;
 const CLASS_SHIFT: u32 = 53;
 const LEN_MASK: u64 = (1 << (CLASS_SHIFT - LEN_SHIFT)) - 1;
 
-const _: () = assert!(VALUE_BYTES_MAX as u64 <= LEN_MASK && CLASSES <= 32);
+const _: () = assert!(VALUE_BYTES_MAX as u64 <= LEN_MASK && CLASSES < 32);
 
 impl Handle {
     /// The handle of the empty string.
     pub const EMPTY: Handle = Handle(0);
+
+    /// A handle of no class: that of a value which an image does not hold and the log must bring.
+    pub(super) const DANGLING: Handle = Handle(31 << CLASS_SHIFT);
 
     /// The handle as it is stored.
     #[inline]
@@ -71,12 +74,12 @@ impl Handle {
     }
 
     #[inline]
-    fn class(self) -> usize {
+    pub(super) fn class(self) -> usize {
         (self.0 >> CLASS_SHIFT) as usize
     }
 
     #[inline]
-    fn slot(self) -> u32 {
+    pub(super) fn slot(self) -> u32 {
         self.0 as u32
     }
 }
@@ -107,10 +110,7 @@ impl SizeClasses {
             return Err(RegionError::Limit { limit_bytes: VALUE_BYTES_MAX });
         }
         let class = class_of(value.len());
-        let slab = match &mut self.slabs[class] {
-            Some(slab) => slab,
-            vacant => vacant.insert(Slab::new(slot_bytes(class), self.allowance.clone())?),
-        };
+        let slab = self.slab_mut(class)?;
         let slot = slab.allocate()?;
         slab.slot_mut(slot)[..value.len()].copy_from_slice(value);
         let len = value.len() as u64;
@@ -153,6 +153,40 @@ impl SizeClasses {
             || slab.is_some_and(|slab| {
                 slab.is_live(handle.slot()) && class_of(handle.len()) == handle.class()
             })
+    }
+
+    /// Whether the handle leads to bytes here, of whatever string: its class, length and slot agree
+    /// and the slot is live.
+    pub(super) fn leads_somewhere(&self, handle: Handle) -> bool {
+        handle.class() < CLASSES && handle.len() > 0 && self.is_live(handle)
+    }
+
+    /// The slots of a class, if any was ever taken.
+    pub(super) fn slab(&self, class: usize) -> Option<&Slab> {
+        self.slabs[class].as_ref()
+    }
+
+    /// The slots of a class.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn slab_mut(&mut self, class: usize) -> Result<&mut Slab, RegionError> {
+        Ok(match &mut self.slabs[class] {
+            Some(slab) => slab,
+            vacant => vacant.insert(Slab::new(slot_bytes(class), self.allowance.clone())?),
+        })
+    }
+
+    /// The same strings behind the same handles, in memory of their own.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn mirror(&self, allowance: Allowance) -> Result<SizeClasses, RegionError> {
+        let mut copy = SizeClasses::new(allowance.clone());
+        for (slab, place) in self.slabs.iter().zip(&mut copy.slabs) {
+            *place = slab.as_ref().map(|slab| slab.mirror(allowance.clone())).transpose()?;
+        }
+        Ok(copy)
     }
 
     /// How many strings take a slot.
@@ -200,7 +234,7 @@ const fn class_of(len: usize) -> usize {
 }
 
 /// The slot size of a class: 32, 48, 64, 96, 128, …
-const fn slot_bytes(class: usize) -> usize {
+pub(super) const fn slot_bytes(class: usize) -> usize {
     (2 + class % 2) << (class / 2 + SLOT_BYTES_MIN_LOG2 as usize - 1)
 }
 

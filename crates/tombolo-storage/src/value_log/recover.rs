@@ -332,15 +332,7 @@ impl<'a> Walk<'a> {
             oldest = Some((group.number, segment.name().to_owned()));
         }
         match oldest {
-            Some((number, file)) if start.checksum.is_some() => Err(LogFailure::Damaged {
-                file,
-                offset: FIRST_GROUP_OFFSET,
-                group: start.group,
-                what: format!(
-                    "the log begins at group {number}, the image needs group {}",
-                    start.group
-                ),
-            }),
+            Some((number, file)) if start.checksum.is_some() => Err(start.is_gone(number, file)),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
 
+use super::segment::FIRST_GROUP_OFFSET;
 use super::settings::{GroupNumber, LogFailure};
 
 /// What recovery is told.
@@ -75,6 +76,13 @@ impl LogStart {
             true => format!("the image holds changes of group {}", self.known),
             false => format!("group {} is the first that is needed", self.group),
         }
+    }
+
+    /// That the log begins with a later group, `oldest`, which `file` begins with.
+    pub(super) fn is_gone(&self, oldest: GroupNumber, file: String) -> LogFailure {
+        let group = self.group;
+        let what = format!("the log begins at group {oldest}, the image needs group {group}");
+        LogFailure::Damaged { file, offset: FIRST_GROUP_OFFSET, group, what }
     }
 
     /// That the first group, with this checksum, is not the one the image was made behind.

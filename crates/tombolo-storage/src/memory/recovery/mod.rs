@@ -17,7 +17,10 @@
 //!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 
+mod image;
 mod indexes;
+
+pub(in crate::memory) use image::SlabName;
 
 use std::sync::Arc;
 
@@ -44,6 +47,19 @@ pub struct ReplayPart {
     tables: Vec<Option<ReplayTable>>,
     handles: Vec<(usize, u64)>,
     applied: u64,
+    fuzzy: Fuzzy,
+}
+
+/// What is still open after rows were loaded from an image, whose blocks are of different moments
+/// (`memory/image/`): until the log was replayed up to the newest of them, a record may be of a row
+/// that is gone by then.
+#[derive(Debug, Default)]
+struct Fuzzy {
+    /// The newest group whose changes any loaded block holds; 0 when nothing is open.
+    until: GroupNumber,
+    /// Values that the image does not hold, by table, slot and offset of the handle: the log must
+    /// bring them, or take their rows away.
+    dangling: Vec<(u32, u32, usize)>,
 }
 
 /// Records whose rows were asked for, so that memory is waited for once and not for each.
@@ -91,11 +107,12 @@ impl ReplayPart {
     /// When there is no such part.
     pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
         assert!(part < parts, "part {part} of {parts}");
-        let (schema, tables) = (Schema::default(), Vec::new());
+        let (schema, tables, handles) = (Schema::default(), Vec::new(), Vec::new());
+        let fuzzy = Fuzzy::default();
         // What the log holds was within the bounds once: nothing is refused here.
         let budget = Budget::new(u64::MAX);
         let allowance = Allowance::new(limits.structure_bytes_max, &budget);
-        Self { part, parts, allowance, budget, schema, tables, handles: Vec::new(), applied: 0 }
+        Self { part, parts, allowance, budget, schema, tables, handles, applied: 0, fuzzy }
     }
 
     /// Replays whole transactions; records of other parts' tables are passed over.
@@ -108,6 +125,49 @@ impl ReplayPart {
             self.look_at(records.map_err(|error| error.to_string())?, &mut ahead)?;
         }
         self.catch_up(&mut ahead)
+    }
+
+    /// Replays the transactions of group `group`, which comes behind all groups so far.
+    ///
+    /// # Errors
+    /// As [`ReplayPart::apply`] and [`ReplayPart::begin_group`].
+    pub fn apply_group(&mut self, group: GroupNumber, transactions: &[u8]) -> Result<(), String> {
+        self.begin_group(group)?;
+        self.apply(transactions)
+    }
+
+    /// Says that what is applied next is of this group. After loading an image that is what ends the
+    /// leniency its rows of different moments need; whoever replays without it has it until
+    /// [`ReplayPart::settle`].
+    ///
+    /// # Errors
+    /// As [`ReplayPart::settle`].
+    #[inline]
+    pub fn begin_group(&mut self, group: GroupNumber) -> Result<(), String> {
+        if self.fuzzy.until != 0 && group > self.fuzzy.until { self.settle() } else { Ok(()) }
+    }
+
+    /// The log was replayed up to everything a loaded image holds: its rows are those of one moment
+    /// from here on. Without an image nothing happens.
+    ///
+    /// # Errors
+    /// That a value is missing, which the image does not hold and the log did not bring: they do
+    /// not belong together, or one of them is damaged.
+    pub fn settle(&mut self) -> Result<(), String> {
+        let Fuzzy { dangling, .. } = std::mem::take(&mut self.fuzzy);
+        for (position, row, offset) in dangling {
+            let Some(Some(table)) = self.tables.get(position as usize) else { continue };
+            let slab = &table.rows.slab;
+            let is_open =
+                slab.is_live(row) && Handle::read(slab.slot(row), offset) == Handle::DANGLING;
+            if is_open && !plant::is(Plant::DanglingAccepted) {
+                return Err(format!(
+                    "table {position}, slot {row}: the image does not hold the value at byte \
+                     {offset}, and the log did not bring it: image and log do not belong together"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Replays the records of one transaction, as [`ReplayPart::apply`] does.
@@ -156,7 +216,8 @@ impl ReplayPart {
 
     /// Applies what was looked at.
     fn catch_up(&mut self, ahead: &mut Ahead<'_>) -> Result<(), String> {
-        let Self { tables, handles, applied, .. } = self;
+        let Self { tables, handles, applied, fuzzy, .. } = self;
+        let is_fuzzy = fuzzy.until != 0;
         let records = &ahead.records[..std::mem::take(&mut ahead.len)];
         *applied += records.len() as u64;
         for &record in records.iter().flatten() {
@@ -175,6 +236,8 @@ impl ReplayPart {
                     table.delete(row);
                     Ok(())
                 }
+                // The row is gone in the image, which is newer.
+                Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
                 Record::TableCreated { .. } => Ok(()),
             };
@@ -207,11 +270,12 @@ impl ReplayPart {
         Ok(ReplayTable { rows: Rows::new(table, &self.allowance)?, values })
     }
 
-    /// Rebuilds free lists and indexes.
+    /// Rebuilds free lists and indexes. Settles ([`ReplayPart::settle`]) before.
     ///
     /// # Errors
     /// That there is no memory, or that the rows do not fit the schema, in words.
-    pub fn finish(self) -> Result<RebuiltPart, String> {
+    pub fn finish(mut self) -> Result<RebuiltPart, String> {
+        self.settle()?;
         let Self { parts, allowance, budget, schema, tables, applied, .. } = self;
         let mut rebuilt = Vec::new();
         for (position, table) in tables.into_iter().enumerate() {
@@ -235,8 +299,8 @@ impl ReplayPart {
 
 /// A log replayed by one thread: [`ReplayPart`] number 0 of 1.
 impl Replay for ReplayPart {
-    fn replay(&mut self, _: GroupNumber, records: &[u8]) -> Result<(), String> {
-        self.apply(records)
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.apply_group(group, records)
     }
 }
 
@@ -306,7 +370,9 @@ impl ReplayTable {
             let slot = self.rows.slab.slot_mut(row);
             let handle = Handle::read(slot, offset);
             slot[offset..offset + HANDLE_BYTES].fill(0);
-            self.values.free(handle);
+            if handle != Handle::DANGLING {
+                self.values.free(handle);
+            }
         }
     }
 
@@ -321,7 +387,9 @@ impl ReplayTable {
         let slot = &mut self.rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
         let old = Handle::read(slot, 0);
         slot.copy_from_slice(&new.to_bits().to_le_bytes());
-        self.values.free(old);
+        if old != Handle::DANGLING {
+            self.values.free(old);
+        }
         Ok(())
     }
 

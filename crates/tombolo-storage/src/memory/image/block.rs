@@ -1,0 +1,215 @@
+//! A block: a stretch of slots of one slab as they were at one moment between two installs.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | magic: `tblk` |
+//! | 4 | 4 | checksum: CRC-32C of the image's salt and of all bytes from offset 8 to the end of the slots |
+//! | 8 | 4 | ring |
+//! | 12 | 4 | block |
+//! | 16 | 8 | checkpoint |
+//! | 24 | 8 | newest group whose changes it holds |
+//! | 32 | 4 | slots that are here |
+//! | 36 | 4 | bytes of a slot |
+//! | 40 | 4 | the first slot |
+//! | 44 | 4 | 0 |
+//! | 48 | | live bits of all slots the block has room for, in words of eight bytes |
+//! | | | the slots, from the next multiple of 64 on; zeros up to the next multiple of 4,096 |
+//!
+//! A block says where it belongs, so that one a disk put elsewhere is none there; the salt keeps what
+//! users store from passing for one.
+//!
+//! Not here: which copy of a block counts (`load.rs`), where it lies (`ring.rs`).
+
+use super::super::slab::Slab;
+use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
+use crate::value_log::GroupNumber;
+
+const MAGIC: [u8; 4] = *b"tblk";
+const CHECKSUM: usize = MAGIC.len();
+const RING: usize = CHECKSUM + 4;
+const BLOCK: usize = RING + 4;
+const CHECKPOINT: usize = BLOCK + 4;
+const NEWEST: usize = CHECKPOINT + 8;
+const SLOTS: usize = NEWEST + 8;
+const SLOT_BYTES: usize = SLOTS + 4;
+const FIRST_SLOT: usize = SLOT_BYTES + 4;
+const ZERO: usize = FIRST_SLOT + 4;
+const _: () = assert!(ZERO + 4 == HEADER_BYTES);
+
+/// Which block it is, and of when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) block: u32,
+    pub(super) checkpoint: u64,
+    pub(super) newest: GroupNumber,
+    pub(super) slots: u32,
+}
+
+/// An intact block.
+#[derive(Debug)]
+pub(super) struct Block<'a> {
+    pub(super) header: Header,
+    bits: &'a [u8],
+    pub(super) slots: &'a [u8],
+}
+
+impl Block<'_> {
+    /// Which slots are live, 64 at a time.
+    pub(super) fn live_bits(&self) -> impl Iterator<Item = u64> {
+        self.bits.chunks_exact(8).map(|word| long(word, 0))
+    }
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn short(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn checksum(salt: u64, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &bytes[RING..])
+}
+
+/// Puts a block of a ring into `out`, which is as long as blocks are; answers how many bytes of it
+/// are to be written. The slots are copied as they lie, all at once.
+pub(super) fn encode(
+    ring: &Ring,
+    (block, checkpoint, newest): (u32, u64, GroupNumber),
+    salt: u64,
+    slab: Option<&Slab>,
+    out: &mut [u8],
+) -> usize {
+    let first = ring.first_slot_of(block);
+    let used = slab.map_or(0, Slab::used);
+    let slots = used.saturating_sub(first).min(ring.block_slots);
+    let bits_end = HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize;
+    let slots_at = slots_offset(ring.block_slots);
+    let end = slots_at + slots as usize * ring.slot_bytes as usize;
+    let written = end.next_multiple_of(UNIT_BYTES as usize);
+    out[..CHECKSUM].copy_from_slice(&MAGIC);
+    for (at, value) in [
+        (RING, ring.number),
+        (BLOCK, block),
+        (SLOTS, slots),
+        (SLOT_BYTES, ring.slot_bytes),
+        (FIRST_SLOT, first),
+        (ZERO, 0),
+    ] {
+        out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    out[CHECKPOINT..NEWEST].copy_from_slice(&checkpoint.to_le_bytes());
+    out[NEWEST..SLOTS].copy_from_slice(&newest.to_le_bytes());
+    out[HEADER_BYTES..slots_at].fill(0);
+    if let Some(slab) = slab.filter(|_| slots > 0) {
+        for (at, word) in out[HEADER_BYTES..bits_end].chunks_exact_mut(8).enumerate() {
+            let left = slots.saturating_sub(at as u32 * 64);
+            let mask = if left < 64 { (1 << left) - 1 } else { !0 };
+            let first = first.saturating_add(at as u32 * 64);
+            word.copy_from_slice(&(slab.live_bits(first) & mask).to_le_bytes());
+        }
+        out[slots_at..end].copy_from_slice(slab.slots(first, slots));
+    }
+    out[end..written].fill(0);
+    let checksum = checksum(salt, &out[..end]);
+    out[CHECKSUM..RING].copy_from_slice(&checksum.to_le_bytes());
+    written
+}
+
+/// What a header says, if it is of a block of this ring.
+pub(super) fn header(ring: &Ring, bytes: &[u8]) -> Option<Header> {
+    let header = Header {
+        block: short(bytes, BLOCK),
+        checkpoint: long(bytes, CHECKPOINT),
+        newest: long(bytes, NEWEST),
+        slots: short(bytes, SLOTS),
+    };
+    let is_here = bytes[..CHECKSUM] == MAGIC
+        && short(bytes, RING) == ring.number
+        && short(bytes, SLOT_BYTES) == ring.slot_bytes
+        && header.block < ring.blocks
+        && header.slots <= ring.block_slots
+        && short(bytes, FIRST_SLOT) == ring.first_slot_of(header.block)
+        && short(bytes, ZERO) == 0;
+    is_here.then_some(header)
+}
+
+/// The block in `bytes`, which are as long as blocks are, if it is intact and of this ring.
+pub(super) fn decode<'a>(ring: &Ring, salt: u64, bytes: &'a [u8]) -> Option<Block<'a>> {
+    let header = header(ring, bytes)?;
+    let bits_end = HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize;
+    let slots_at = slots_offset(ring.block_slots);
+    let end = slots_at + header.slots as usize * ring.slot_bytes as usize;
+    let is_intact = checksum(salt, &bytes[..end]) == short(bytes, CHECKSUM);
+    let (bits, slots) = (&bytes[HEADER_BYTES..bits_end], &bytes[slots_at..end]);
+    is_intact.then_some(Block { header, bits, slots })
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::super::super::region::RESERVATION_BYTES;
+    use super::super::ring::tests::ring;
+    use super::*;
+
+    const SALT: u64 = 0x0123_4567_89ab_cdef;
+
+    fn slab() -> Slab {
+        let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+        for id in 0..105 {
+            slab.allocate().unwrap();
+            slab.slot_mut(id).fill(id as u8);
+        }
+        slab.retire(104);
+        slab
+    }
+
+    fn encoded(block: u32) -> (Vec<u8>, usize) {
+        let mut out = vec![0xff; UNIT_BYTES as usize];
+        let written = encode(&ring(4, 1), (block, 9, 0x0102), SALT, Some(&slab()), &mut out);
+        (out, written)
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let (out, written) = encoded(1);
+        let mut expected = b"tblk\0\0\0\0".to_vec();
+        expected.extend([7_u32, 1].iter().flat_map(|field| field.to_le_bytes()));
+        expected.extend([9_u64, 0x0102].iter().flat_map(|field| field.to_le_bytes()));
+        expected.extend([2_u32, 16, 103, 0].iter().flat_map(|field| field.to_le_bytes()));
+        expected.extend(1_u64.to_le_bytes());
+        expected.resize(64, 0);
+        expected.extend([103; 16]);
+        expected.extend([104; 16]);
+        let checksum = crc32c::crc32c(&[&SALT.to_le_bytes(), &expected[8..]].concat());
+        expected[4..8].copy_from_slice(&checksum.to_le_bytes());
+        expected.resize(4096, 0);
+        assert_eq!((out, written), (expected, 4096));
+    }
+
+    #[test]
+    fn a_block_comes_back() {
+        for (number, slots) in [(0, 3), (1, 2), (2, 0)] {
+            let (out, _) = encoded(number);
+            let block = decode(&ring(4, 1), SALT, &out).unwrap();
+            assert_eq!((block.header.slots, block.header.newest), (slots, 0x0102));
+            assert!(decode(&ring(4, 1), SALT + 1, &out).is_none());
+            let mut again = Slab::new(16, RESERVATION_BYTES).unwrap();
+            let first = ring(4, 1).first_slot_of(number);
+            again.load(first, 3, block.live_bits(), block.slots).unwrap();
+            assert!(again.live().eq(slab().live().filter(|id| (first..first + 3).contains(id))));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let (out, _) = encoded(1);
+        for bit in 0..(64 + 32) * 8 {
+            let mut changed = out.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            // What fills the live bits up to the slots is covered too.
+            assert!(decode(&ring(4, 1), SALT, &changed).is_none(), "bit {bit}");
+        }
+    }
+}

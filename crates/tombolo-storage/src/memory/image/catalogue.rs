@@ -1,0 +1,375 @@
+//! The catalogue: which checkpoint is complete, which is being written, and which rings there are. Each
+//! state of it is a new file, `checkpoint-NNNNNN`, written and synced, its directory too, before the
+//! older ones are removed.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic: `tombchk` and a line feed |
+//! | 8 | 4 | version of the format |
+//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and of all from 16 on |
+//! | 16 | 8 | sequence number, which is in the file's name too |
+//! | 24 | 8 | bytes of the catalogue |
+//! | 32 | 8 | salt: the log's |
+//! | 40 | 8 | the last complete checkpoint, 0 for none |
+//! | 48 | 8 | the group it is complete as of, 0 for none |
+//! | 56 | 8 | transactions up to that one |
+//! | 64 | 4 | that group's checksum |
+//! | 68 | 4 | the same of the checkpoint that is being written |
+//! | 72 | 8 | the checkpoint that is being written, 0 for none |
+//! | 80 | 8 | its group |
+//! | 88 | 8 | transactions up to that one |
+//! | 96 | 4 | directories |
+//! | 100 | 4 | the next ring's number |
+//! | 104 | 4 | tables |
+//! | 108 | 4 | rings |
+//! | 112 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
+//! | | | rings, 48 bytes each, as follows |
+//!
+//! A ring, 4 bytes each: number, directory, table, slab (0 rows, 1 + size class), bytes of a slot, first
+//! slot, slots of a block, blocks, spare places, bytes of a block; then 8, the checkpoint that writes it
+//! first.
+//!
+//! A file that is not intact may be one that a crash left half written, or the newest one, damaged
+//! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
+//! what the newest catalogue needs, after it was durable. So an older one is believed by nobody: the log
+//! it needs is gone, and opening is refused; where it is not gone, nothing is lost.
+//!
+//! Not here: rings' files, when a checkpoint is complete (`checkpoints.rs`).
+
+use super::super::recovery::SlabName;
+use super::ring::Ring;
+use super::settings::{FORMAT_VERSION, ImageFailure};
+use crate::disk::{Disk, DiskError, Open};
+use crate::value_log::LogPosition;
+
+const MAGIC: [u8; 8] = *b"tombchk\n";
+const VERSION: usize = MAGIC.len();
+const CHECKSUM: usize = VERSION + 4;
+const SEQUENCE: usize = CHECKSUM + 4;
+const LENGTH: usize = SEQUENCE + 8;
+const HEADER_BYTES: usize = 112;
+const RING_BYTES: usize = 48;
+
+/// Longer files are no catalogues: a million rings would not need it.
+const BYTES_MAX: u64 = 64 << 20;
+
+const PREFIX: &str = "checkpoint-";
+
+/// A checkpoint and what it is complete as of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// 0 for none.
+    pub(super) number: u64,
+    pub(super) position: LogPosition,
+}
+
+/// One state. See the module's head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Catalogue {
+    pub(super) sequence: u64,
+    pub(super) salt: u64,
+    pub(super) complete: Checkpoint,
+    pub(super) writing: Checkpoint,
+    pub(super) directories: u32,
+    pub(super) next_ring: u32,
+    /// Definitions, in the order of the tables.
+    pub(super) tables: Vec<Vec<u8>>,
+    pub(super) rings: Vec<Ring>,
+}
+
+/// What was found in a directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// The newest one that is intact, and its file.
+    pub(super) catalogue: Option<(Catalogue, String)>,
+    /// Files that are not intact and newer than it.
+    pub(super) passed_over: Vec<String>,
+    /// The greatest number in any file's name.
+    pub(super) newest: u64,
+}
+
+fn file_name(sequence: u64) -> String {
+    format!("{PREFIX}{sequence:06}")
+}
+
+/// The files of catalogues, by number.
+fn files(disk: &dyn Disk) -> Result<Vec<(u64, String)>, DiskError> {
+    let number = |name: &str| {
+        let digits = name.strip_prefix(PREFIX)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    };
+    let names = disk.list()?.into_iter();
+    let mut files: Vec<_> = names.filter_map(|name| Some((number(&name)?, name))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+impl Catalogue {
+    /// The newest intact one of a directory.
+    ///
+    /// # Errors
+    /// `OtherVersion`, `Disk`.
+    pub(super) fn find(disk: &dyn Disk) -> Result<Found, ImageFailure> {
+        let mut found = Found::default();
+        for (number, name) in files(disk)?.into_iter().rev() {
+            found.newest = found.newest.max(number);
+            let file = disk.open(&name, Open::Read)?;
+            let bytes_len = file.len()?;
+            let mut bytes = vec![0; bytes_len.min(BYTES_MAX) as usize];
+            file.read_at(&mut bytes, 0)?;
+            if let Some(version) = other_version(&bytes) {
+                let file = file.name().to_owned();
+                return Err(ImageFailure::OtherVersion { file, found: version });
+            }
+            match Self::decode(&bytes).filter(|catalogue| catalogue.sequence == number) {
+                Some(catalogue) => {
+                    found.catalogue = Some((catalogue, file.name().to_owned()));
+                    break;
+                }
+                None => found.passed_over.push(file.name().to_owned()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes this state into a file of its own, which is durable when this returns; older files are
+    /// gone then, or not needed. Without `is_durable` nothing is synced (a planted bug).
+    ///
+    /// # Errors
+    /// `Full`, `Disk`: whether this state or the one before is found after a crash is unknown.
+    pub(super) fn write(&self, disk: &dyn Disk, is_durable: bool) -> Result<(), DiskError> {
+        let name = file_name(self.sequence);
+        let bytes = self.encode();
+        let written = disk.open(&name, Open::New).and_then(|file| {
+            file.write_at(&bytes, 0)?;
+            if is_durable { file.sync() } else { Ok(()) }
+        });
+        if let Err(error) = written {
+            // What stays is not intact, or says what was to be; the next one is newer than it.
+            _ = disk.remove(&name);
+            return Err(error);
+        }
+        if !is_durable {
+            return Ok(());
+        }
+        disk.sync_dir()?;
+        for (_, older) in files(disk)?.into_iter().filter(|(_, file)| *file != name) {
+            disk.remove(&older)?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        let short = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
+        let long = |out: &mut Vec<u8>, value: u64| out.extend_from_slice(&value.to_le_bytes());
+        short(&mut out, FORMAT_VERSION);
+        short(&mut out, 0);
+        let (complete, writing) = (&self.complete, &self.writing);
+        for value in [self.sequence, 0, self.salt, complete.number, complete.position.group] {
+            long(&mut out, value);
+        }
+        long(&mut out, complete.position.transactions);
+        short(&mut out, complete.position.checksum);
+        short(&mut out, writing.position.checksum);
+        for value in [writing.number, writing.position.group, writing.position.transactions] {
+            long(&mut out, value);
+        }
+        let (tables, rings) = (self.tables.len() as u32, self.rings.len() as u32);
+        for value in [self.directories, self.next_ring, tables, rings] {
+            short(&mut out, value);
+        }
+        assert_eq!(out.len(), HEADER_BYTES);
+        for definition in &self.tables {
+            short(&mut out, definition.len() as u32);
+            out.extend_from_slice(definition);
+        }
+        for ring in &self.rings {
+            let SlabName { table, kind } = ring.slab;
+            for value in [ring.number, ring.stripe, table, kind, ring.slot_bytes] {
+                short(&mut out, value);
+            }
+            for value in
+                [ring.first_slot, ring.block_slots, ring.blocks, ring.spare, ring.block_bytes]
+            {
+                short(&mut out, value);
+            }
+            long(&mut out, ring.created_by);
+        }
+        let length = out.len() as u64;
+        out[LENGTH..LENGTH + 8].copy_from_slice(&length.to_le_bytes());
+        let checksum = checksum(&out);
+        out[CHECKSUM..SEQUENCE].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < HEADER_BYTES || !bytes.starts_with(&MAGIC) {
+            return None;
+        }
+        let mut from = Source(&bytes[VERSION..]);
+        let version = from.short()?;
+        let stored = from.short()?;
+        if version != FORMAT_VERSION || stored != checksum(bytes) {
+            return None;
+        }
+        let (sequence, length, salt) = (from.long()?, from.long()?, from.long()?);
+        let (number, group, transactions) = (from.long()?, from.long()?, from.long()?);
+        let checksums = (from.short()?, from.short()?);
+        let position = LogPosition { group, checksum: checksums.0, transactions };
+        let complete = Checkpoint { number, position };
+        let (number, group, transactions) = (from.long()?, from.long()?, from.long()?);
+        let position = LogPosition { group, checksum: checksums.1, transactions };
+        let writing = Checkpoint { number, position };
+        let (directories, next_ring) = (from.short()?, from.short()?);
+        let (tables, rings) = (from.short()?, from.short()?);
+        let tables =
+            (0..tables).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
+        let rings = (0..rings).map(|_| from.ring()).collect::<Option<Vec<_>>>()?;
+        let is_whole = from.0.is_empty() && length == bytes.len() as u64;
+        let is_possible = rings.iter().all(|ring| ring.is_possible() && ring.stripe < directories);
+        (is_whole && is_possible).then_some(Self {
+            sequence,
+            salt,
+            complete,
+            writing,
+            directories,
+            next_ring,
+            tables,
+            rings,
+        })
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM]), &bytes[SEQUENCE..])
+}
+
+/// The version of a catalogue that is of another one. Its checksum may well lie elsewhere.
+fn other_version(bytes: &[u8]) -> Option<u32> {
+    let version = bytes.get(VERSION..CHECKSUM).filter(|_| bytes.starts_with(&MAGIC))?;
+    let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
+    (version != FORMAT_VERSION && version != 0).then_some(version)
+}
+
+/// What is left to be read.
+struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn short(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.short()? as usize;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn ring(&mut self) -> Option<Ring> {
+        const { assert!(RING_BYTES == 10 * 4 + 8) };
+        Some(Ring {
+            number: self.short()?,
+            stripe: self.short()?,
+            slab: SlabName { table: self.short()?, kind: self.short()? },
+            slot_bytes: self.short()?,
+            first_slot: self.short()?,
+            block_slots: self.short()?,
+            blocks: self.short()?,
+            spare: self.short()?,
+            block_bytes: self.short()?,
+            created_by: self.long()?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::super::ring::tests::ring;
+    use super::*;
+    use crate::disk::MemDisk;
+
+    fn catalogue(sequence: u64) -> Catalogue {
+        let position = LogPosition { group: 5, checksum: 0xdead_beef, transactions: 77 };
+        let later = LogPosition { group: 9, checksum: 0x0102_0304, transactions: 99 };
+        Catalogue {
+            sequence,
+            salt: 0x0123,
+            complete: Checkpoint { number: 3, position },
+            writing: Checkpoint { number: 4, position: later },
+            directories: 1,
+            next_ring: 8,
+            tables: vec![b"abc".to_vec(), Vec::new()],
+            rings: vec![ring(4, 1)],
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let mut expected = b"tombchk\n\x01\0\0\0\0\0\0\0".to_vec();
+        let long = |out: &mut Vec<u8>, fields: &[u64]| {
+            out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
+        };
+        let short = |out: &mut Vec<u8>, fields: &[u32]| {
+            out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
+        };
+        long(&mut expected, &[6, 112 + 7 + 4 + 48, 0x0123, 3, 5, 77]);
+        short(&mut expected, &[0xdead_beef, 0x0102_0304]);
+        long(&mut expected, &[4, 9, 99]);
+        short(&mut expected, &[1, 8, 2, 1, 3]);
+        expected.extend(b"abc");
+        short(&mut expected, &[0, 7, 0, 2, 0, 16, 100, 3, 4, 1, 4096]);
+        long(&mut expected, &[1]);
+        let checksum = crc32c::crc32c(&[&expected[..12], &expected[16..]].concat()).to_le_bytes();
+        expected[12..16].copy_from_slice(&checksum);
+        assert_eq!(catalogue(6).encode(), expected);
+        assert_eq!(Catalogue::decode(&expected), Some(catalogue(6)));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        let bytes = catalogue(6).encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Catalogue::decode(&changed), None, "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert_eq!(Catalogue::decode(&bytes[..length]), None, "{length} bytes");
+        }
+        assert_eq!(Catalogue::decode(&[&bytes[..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn the_newest_intact_one_is_found_and_the_others_go() {
+        let disk = MemDisk::new();
+        assert!(Catalogue::find(&disk).unwrap().catalogue.is_none());
+        catalogue(6).write(&disk, true).unwrap();
+        let torn = disk.open(&file_name(7), Open::New).unwrap();
+        torn.write_at(&catalogue(7).encode()[..100], 0).unwrap();
+        let found = Catalogue::find(&disk).unwrap();
+        assert_eq!(found.catalogue, Some((catalogue(6), file_name(6))));
+        assert_eq!((found.passed_over, found.newest), (vec![file_name(7)], 7));
+        catalogue(8).write(&disk, true).unwrap();
+        assert_eq!(disk.list().unwrap(), [file_name(8)]);
+        // Under another name it is none.
+        let moved = disk.open(&file_name(9), Open::New).unwrap();
+        moved.write_at(&catalogue(8).encode(), 0).unwrap();
+        assert_eq!(Catalogue::find(&disk).unwrap().passed_over, [file_name(9)]);
+        moved.write_at(&[2], VERSION as u64).unwrap();
+        let other = ImageFailure::OtherVersion { file: file_name(9), found: 2 };
+        assert_eq!(Catalogue::find(&disk).unwrap_err(), other);
+    }
+}

@@ -1,0 +1,276 @@
+//! `Checkpoints`: begins a checkpoint, says when it is complete, and up to where the log may go then.
+//!
+//! ```text
+//!            begin: rings' files made and synced,          step of all parts until Complete,
+//!            then the catalogue that names them            then the catalogue that says so
+//!   idle ───────────────────────────────────────► writing ─────────────────────────────────► idle
+//!    ▲                                               ▲                                          │
+//!    │ start: no checkpoint was under way            │ start: one was; it is gone on with       │
+//!    └───────────────────────────────────────────────┴──────────────────────────────────────────┘
+//! ```
+//!
+//! *Idle*: the catalogue names checkpoint i; every block has an intact copy of it or of i + 1 on the
+//! way. *Writing*: the catalogue on the disk names i + 1 and all its rings before any block of it is
+//! written. A failure that is not `Full` is final: the state on the disk is unknown until a restart.
+//!
+//! Not here: blocks (`part.rs`), threads, when to begin.
+
+use super::catalogue::{Catalogue, Checkpoint};
+use super::load::Image;
+use super::part::{Completed, Needs};
+use super::ring::{Ring, block_layout, is_ring_file};
+use super::settings::{ImageFailure, ImageSettings};
+use crate::disk::{Disk, DiskError, Open};
+use crate::plant::{self, Plant};
+use crate::sync::Arc;
+use crate::value_log::{LogPosition, definition};
+
+/// A new ring has at least one slot for so many that are covered already, so that a slab has a
+/// number of rings that grows with the logarithm of its size.
+const GROWTH_DIVISOR: u64 = 4;
+
+/// The image's catalogue, open for writing. See the module's head.
+#[derive(Debug)]
+pub struct Checkpoints {
+    disks: Vec<Arc<dyn Disk>>,
+    settings: ImageSettings,
+    /// As it is on the disk.
+    catalogue: Catalogue,
+    /// The greatest sequence number of any file.
+    newest: u64,
+    failure: Option<ImageFailure>,
+}
+
+/// What parts are told of a checkpoint that has begun.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    pub(super) number: u64,
+    pub(super) rings: Vec<Ring>,
+}
+
+impl Begun {
+    /// The checkpoint's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many rings are new.
+    pub fn new_rings(&self) -> usize {
+        self.rings.len()
+    }
+}
+
+impl Checkpoints {
+    /// Goes on with the image that was found, for the log with this salt
+    /// ([`crate::value_log::LogWriter::salt`]). What was found may be in the system's memory only:
+    /// it is made durable.
+    ///
+    /// # Errors
+    /// `Stranger`, `Full`, `Disk`.
+    pub fn start(image: Image, salt: u64) -> Result<Self, ImageFailure> {
+        let Image { disks, settings, found, .. } = image;
+        let newest = found.newest;
+        let Some((mut catalogue, file)) = found.catalogue else {
+            let catalogue =
+                Catalogue { salt, directories: disks.len() as u32, ..Catalogue::default() };
+            let none = Self { disks, settings, catalogue, newest, failure: None };
+            none.remove_strays()?;
+            return Ok(none);
+        };
+        if catalogue.salt != salt {
+            return Err(ImageFailure::Stranger { file });
+        }
+        catalogue.directories = disks.len() as u32;
+        // The values of rows that changed since the complete checkpoint lie in other slots now than
+        // blocks say which were written before the restart: what is gone on with is complete as of
+        // the same position, no later one.
+        catalogue.writing.position = match catalogue.writing.number {
+            0 => LogPosition::default(),
+            _ => catalogue.complete.position,
+        };
+        let mut checkpoints =
+            Self { disks, settings, catalogue: catalogue.clone(), newest, failure: None };
+        checkpoints.write(catalogue, true)?;
+        checkpoints.remove_strays()?;
+        Ok(checkpoints)
+    }
+
+    /// Removes rings' files that no catalogue names: those of a checkpoint that never began, or of
+    /// an image that is not needed because the log was whole without it.
+    fn remove_strays(&self) -> Result<(), ImageFailure> {
+        let names: Vec<_> = self.catalogue.rings.iter().map(Ring::file_name).collect();
+        for disk in &self.disks {
+            let files = disk.list()?.into_iter();
+            for stray in files.filter(|name| is_ring_file(name) && !names.contains(name)) {
+                disk.remove(&stray)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checkpoint that is being written, if one is.
+    pub fn writing(&self) -> Option<u64> {
+        Some(self.catalogue.writing.number).filter(|&number| number != 0)
+    }
+
+    /// The last complete checkpoint; 0 for none.
+    pub fn complete_number(&self) -> u64 {
+        self.catalogue.complete.number
+    }
+
+    /// What the last complete checkpoint is complete as of: the log from that group on is needed.
+    pub fn position(&self) -> LogPosition {
+        self.catalogue.complete.position
+    }
+
+    /// Bytes of all rings' files.
+    pub fn image_bytes(&self) -> u64 {
+        self.catalogue.rings.iter().map(Ring::file_bytes).sum()
+    }
+
+    /// Why nothing is written any more.
+    pub fn failure(&self) -> Option<&ImageFailure> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn settings(&self) -> ImageSettings {
+        self.settings
+    }
+
+    pub(super) fn salt(&self) -> u64 {
+        self.catalogue.salt
+    }
+
+    pub(super) fn disks(&self) -> &[Arc<dyn Disk>] {
+        &self.disks
+    }
+
+    /// Begins the next checkpoint, with what all parts need. It will be complete as of the oldest of
+    /// their positions. Rings that are missing are made, so that a full disk is met here.
+    ///
+    /// # Errors
+    /// `Full`: the call may be tried again, and the last complete checkpoint is valid. `Disk`.
+    ///
+    /// # Panics
+    /// When one is being written, or no part is given.
+    pub fn begin(&mut self, parts: &[Needs]) -> Result<Begun, ImageFailure> {
+        self.refuse_if_failed()?;
+        assert!(self.writing().is_none(), "a checkpoint is being written already");
+        let positions = parts.iter().map(|part| part.position);
+        let position = positions.min_by_key(|position| position.group).expect("at least one part");
+        let schemas = parts.iter().map(|part| &part.schema);
+        let schema = schemas.max_by_key(|schema| schema.tables.len()).expect("at least one part");
+        let mut next = self.catalogue.clone();
+        next.tables = schema.tables.iter().map(definition::encode).collect();
+        next.writing = Checkpoint { number: next.complete.number + 1, position };
+        let rings = self.missing_rings(&mut next, parts);
+        for ring in &rings {
+            self.make(ring)?;
+        }
+        self.sync_directories(&rings)?;
+        next.rings.extend_from_slice(&rings);
+        let number = next.writing.number;
+        self.write(next, !plant::is(Plant::RingNotInCatalogueFirst))?;
+        Ok(Begun { number, rings })
+    }
+
+    /// Rings for the slots that no ring has.
+    fn missing_rings(&self, next: &mut Catalogue, parts: &[Needs]) -> Vec<Ring> {
+        let mut rings = Vec::new();
+        for need in parts.iter().flat_map(|part| &part.slabs) {
+            let own = next.rings.iter().filter(|ring| ring.slab == need.slab);
+            let covered = own.map(Ring::end_slot).max().unwrap_or(0);
+            let used = u64::from(need.used);
+            if used <= covered {
+                continue;
+            }
+            let most = u64::from(u32::MAX) - covered;
+            let slots = (used - covered).max(covered / GROWTH_DIVISOR).min(most);
+            let (block_bytes, block_slots) =
+                block_layout(need.slot_bytes, slots, self.settings.block_bytes);
+            rings.push(Ring {
+                number: next.next_ring,
+                stripe: next.next_ring % self.disks.len() as u32,
+                slab: need.slab,
+                slot_bytes: need.slot_bytes,
+                first_slot: covered as u32,
+                block_slots,
+                blocks: slots.div_ceil(block_slots.into()) as u32,
+                spare: self.settings.spare_blocks,
+                block_bytes,
+                created_by: next.writing.number,
+            });
+            next.next_ring += 1;
+        }
+        rings
+    }
+
+    /// Makes a ring's file and takes its space. A file of this name is left from a checkpoint that
+    /// never began.
+    fn make(&mut self, ring: &Ring) -> Result<(), ImageFailure> {
+        let disk = Arc::clone(&self.disks[ring.stripe as usize]);
+        let name = ring.file_name();
+        let made = (|| {
+            if disk.exists(&name)? {
+                disk.remove(&name)?;
+            }
+            let file = disk.open(&name, Open::New)?;
+            file.set_len(ring.file_bytes())?;
+            file.sync()
+        })();
+        made.map_err(|error| {
+            // Made again by the next try; until then its space is wanted.
+            _ = disk.remove(&name);
+            self.fail(error)
+        })
+    }
+
+    fn sync_directories(&mut self, rings: &[Ring]) -> Result<(), ImageFailure> {
+        for stripe in 0..self.disks.len() {
+            if rings.iter().any(|ring| ring.stripe as usize == stripe) {
+                self.disks[stripe].sync_dir().map_err(|error| self.fail(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All parts have written all their blocks: the checkpoint is complete as of the position that is
+    /// answered, and the log may be released before its group
+    /// ([`crate::value_log::LogWriter::release_before`]).
+    ///
+    /// # Errors
+    /// `Full`: may be tried again. `Disk`.
+    ///
+    /// # Panics
+    /// When none is being written, or what parts completed is another one.
+    pub fn complete(&mut self, parts: &[Completed]) -> Result<LogPosition, ImageFailure> {
+        self.refuse_if_failed()?;
+        let number = self.writing().expect("a checkpoint is being written");
+        assert!(!parts.is_empty() && parts.iter().all(|part| part.0 == number));
+        let mut next = self.catalogue.clone();
+        next.complete = std::mem::take(&mut next.writing);
+        self.write(next, !plant::is(Plant::LogReleasedEarly))?;
+        Ok(self.position())
+    }
+
+    /// Writes the next state of the catalogue.
+    fn write(&mut self, mut next: Catalogue, is_durable: bool) -> Result<(), ImageFailure> {
+        self.newest += 1;
+        next.sequence = self.newest;
+        next.write(&*self.disks[0], is_durable).map_err(|error| self.fail(error))?;
+        self.catalogue = next;
+        Ok(())
+    }
+
+    fn refuse_if_failed(&self) -> Result<(), ImageFailure> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, error: DiskError) -> ImageFailure {
+        let failure = ImageFailure::from(error);
+        if !failure.is_full() {
+            self.failure = Some(failure.clone());
+        }
+        failure
+    }
+}

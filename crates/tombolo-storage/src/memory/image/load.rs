@@ -1,0 +1,299 @@
+//! Loading: of each block the newest intact copy, into the rows of a part.
+//!
+//! A copy counts if it is of the complete checkpoint or of the one after it that was being written. A
+//! file is read once, from its beginning to its end, in large pieces; a block whose older copy lies in
+//! front of the newer one is put down twice. Several threads may each load a part.
+//!
+//! Not here: replaying what came later (`memory/recovery/`), why rows of different moments are no harm
+//! (`mod.rs`).
+
+use super::super::Limits;
+use super::super::recovery::ReplayPart;
+use super::block::{decode, header};
+use super::catalogue::{Catalogue, Found};
+use super::ring::Ring;
+use super::settings::{ImageFailure, ImageSettings};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::plant::{self, Plant};
+use crate::sync::Arc;
+use crate::value_log::AlignedBuffer;
+use crate::value_log::{GroupNumber, LogPosition, LogStart};
+
+/// How much is read at a time, if a block is not longer.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// The image that lies on some directories, or that there is none.
+#[derive(Debug)]
+pub struct Image {
+    pub(super) disks: Vec<Arc<dyn Disk>>,
+    pub(super) settings: ImageSettings,
+    pub(super) found: Found,
+}
+
+/// Rows of some of the tables, as an image has them. Replay the log from [`Image::log_start`] on.
+#[derive(Debug)]
+pub struct LoadedPart {
+    /// The rows.
+    pub replay: ReplayPart,
+    pub(super) rings: Vec<LoadedRing>,
+    known: GroupNumber,
+    bytes: u64,
+    dangling: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadedRing {
+    pub(super) ring: Ring,
+    /// Blocks of the checkpoint that was being written, in whole batches from the first on.
+    pub(super) written: u32,
+}
+
+impl LoadedPart {
+    /// The newest group whose changes any of its blocks holds; 0 for none.
+    pub fn known(&self) -> GroupNumber {
+        self.known
+    }
+
+    /// Bytes of files that were read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Values that only the log has.
+    pub fn dangling(&self) -> usize {
+        self.dangling
+    }
+}
+
+impl Image {
+    /// Looks for an image. The catalogue lies in the first directory, the rings in all of them; they
+    /// are given in the same order each time, and more may be given than before.
+    ///
+    /// # Errors
+    /// `OtherVersion`, `Directories`, `Settings`, `Disk`.
+    ///
+    /// # Panics
+    /// When no directory is given.
+    pub fn find(disks: Vec<Arc<dyn Disk>>, settings: ImageSettings) -> Result<Self, ImageFailure> {
+        settings.check()?;
+        assert!(!disks.is_empty(), "an image needs a directory");
+        let found = Catalogue::find(&*disks[0])?;
+        let (needed, given) = (
+            found.catalogue.as_ref().map_or(0, |(catalogue, _)| catalogue.directories),
+            disks.len() as u32,
+        );
+        if needed > given {
+            return Err(ImageFailure::Directories { needed, given });
+        }
+        Ok(Self { disks, settings, found })
+    }
+
+    fn catalogue(&self) -> Option<&Catalogue> {
+        self.found.catalogue.as_ref().map(|(catalogue, _)| catalogue)
+    }
+
+    /// What the image is complete as of: the beginning if there is none.
+    pub fn position(&self) -> LogPosition {
+        self.catalogue().map_or_else(LogPosition::default, |found| found.complete.position)
+    }
+
+    /// Where replaying begins behind these parts.
+    pub fn log_start<'a>(&self, parts: impl IntoIterator<Item = &'a LoadedPart>) -> LogStart {
+        let known = parts.into_iter().map(LoadedPart::known).max().unwrap_or(0);
+        LogStart::behind(self.position(), known)
+    }
+
+    /// Catalogues that are not intact and newer than the one that was found. Usually a crash left
+    /// one; if the log then begins too late, one was damaged.
+    pub fn passed_over(&self) -> &[String] {
+        &self.found.passed_over
+    }
+
+    /// Bytes of all rings' files.
+    pub fn image_bytes(&self) -> u64 {
+        self.catalogue().map_or(0, |found| found.rings.iter().map(Ring::file_bytes).sum())
+    }
+
+    /// Loads part `part` of `parts` (see [`ReplayPart::new`]); `progress` is told bytes read. Without
+    /// an image the part is empty.
+    ///
+    /// # Errors
+    /// `Damaged`, `Rows`, `Disk`.
+    ///
+    /// # Panics
+    /// As [`ReplayPart::new`].
+    pub fn load(
+        &self,
+        part: usize,
+        parts: usize,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<LoadedPart, ImageFailure> {
+        let replay = ReplayPart::new(part, parts, limits);
+        let mut loaded = LoadedPart { replay, rings: Vec::new(), known: 0, bytes: 0, dangling: 0 };
+        let Some((catalogue, file)) = &self.found.catalogue else { return Ok(loaded) };
+        for definition in &catalogue.tables {
+            loaded.replay.load_table(definition).map_err(|what| ImageFailure::Damaged {
+                file: file.clone(),
+                offset: 0,
+                what,
+            })?;
+        }
+        for ring in &catalogue.rings {
+            if loaded.replay.keeps(ring.slab.table) {
+                self.check_shape(ring, &loaded.replay, file)?;
+                let mut reader = RingReader::new(self, catalogue, ring)?;
+                reader.read(&mut loaded, progress)?;
+                let written = reader.finish(&mut loaded)?;
+                loaded.rings.push(LoadedRing { ring: *ring, written });
+            }
+        }
+        loaded.dangling = loaded.replay.claim_values(loaded.known);
+        Ok(loaded)
+    }
+
+    /// Refuses a ring that is of other slots than its table has.
+    fn check_shape(
+        &self,
+        ring: &Ring,
+        replay: &ReplayPart,
+        file: &str,
+    ) -> Result<(), ImageFailure> {
+        let expected = replay.slot_bytes(ring.slab);
+        if expected == Some(ring.slot_bytes as usize) {
+            return Ok(());
+        }
+        let what = format!(
+            "ring {} has slots of {} bytes, those of its table have {expected:?}",
+            ring.number, ring.slot_bytes
+        );
+        Err(ImageFailure::Damaged { file: file.to_owned(), offset: 0, what })
+    }
+}
+
+/// The way along one ring's file.
+struct RingReader<'a> {
+    ring: &'a Ring,
+    file: Box<dyn DiskFile>,
+    salt: u64,
+    complete: u64,
+    /// The newest checkpoint whose copies count.
+    newest: u64,
+    /// Of each block, the checkpoint whose copy was loaded, 0 for none, and its newest group.
+    loaded: Vec<(u64, GroupNumber)>,
+}
+
+impl<'a> RingReader<'a> {
+    fn new(image: &Image, catalogue: &Catalogue, ring: &'a Ring) -> Result<Self, ImageFailure> {
+        let disk = &*image.disks[ring.stripe as usize];
+        let name = ring.file_name();
+        let file = match image.settings.direct {
+            true => disk.open_direct(&name, Open::Read),
+            false => disk.open(&name, Open::Read),
+        };
+        let file = file.map_err(|error| match error.is_not_found() {
+            true => {
+                let what = "the catalogue names this file, and it is not there".to_owned();
+                ImageFailure::Damaged { file: error.file().to_owned(), offset: 0, what }
+            }
+            false => error.into(),
+        })?;
+        let bytes = file.len()?;
+        if bytes < ring.file_bytes() {
+            let what = format!("the file ends here instead of at {}", ring.file_bytes());
+            let file = file.name().to_owned();
+            return Err(ImageFailure::Damaged { file, offset: bytes, what });
+        }
+        let (salt, complete) = (catalogue.salt, catalogue.complete.number);
+        let newest = complete.max(catalogue.writing.number);
+        let loaded = vec![(0, 0); ring.blocks as usize];
+        Ok(Self { ring, file, salt, complete, newest, loaded })
+    }
+
+    /// Reads all places.
+    fn read(
+        &mut self,
+        into: &mut LoadedPart,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), ImageFailure> {
+        let block_bytes = u64::from(self.ring.block_bytes);
+        let places = self.ring.places();
+        let together = (PIECE_BYTES / block_bytes).max(1);
+        let mut buffer = AlignedBuffer::default();
+        let mut place = 0;
+        while place < places {
+            let count = together.min(places - place);
+            let bytes = buffer.first((count * block_bytes) as usize);
+            self.file.read_at(bytes, self.ring.offset(place))?;
+            for (at, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
+                self.take(place + at as u64, bytes, into)?;
+            }
+            place += count;
+            into.bytes += count * block_bytes;
+            progress(count * block_bytes);
+        }
+        Ok(())
+    }
+
+    /// Puts down the block at a place, if it is one that counts and newer than what is there.
+    fn take(
+        &mut self,
+        place: u64,
+        bytes: &[u8],
+        into: &mut LoadedPart,
+    ) -> Result<(), ImageFailure> {
+        let ring = self.ring;
+        let Some(head) = header(ring, bytes) else { return Ok(()) };
+        let known = self.loaded[head.block as usize].0;
+        let counts = match plant::is(Plant::StaleBlockAccepted) {
+            true => known == 0,
+            false => (self.complete..=self.newest).contains(&head.checkpoint),
+        };
+        let is_here = ring.block_at(head.checkpoint, place) == Some(head.block);
+        if !counts || !is_here || head.checkpoint == 0 || head.checkpoint < known {
+            return Ok(());
+        }
+        let Some(block) = decode(ring, self.salt, bytes) else { return Ok(()) };
+        let slab = into.replay.slab_mut(ring.slab).map_err(ImageFailure::Rows)?;
+        let first = ring.first_slot_of(head.block);
+        slab.load(first, ring.block_slots, block.live_bits(), block.slots).map_err(|error| {
+            ImageFailure::Rows(format!("no memory for what the image holds: {error}"))
+        })?;
+        self.loaded[head.block as usize] = (block.header.checkpoint, block.header.newest);
+        Ok(())
+    }
+
+    /// Refuses a ring that lacks blocks, and says how many were written of the checkpoint under way.
+    fn finish(self, into: &mut LoadedPart) -> Result<u32, ImageFailure> {
+        let ring = self.ring;
+        let missing = self.loaded.iter().position(|&(checkpoint, _)| checkpoint == 0);
+        if let Some(block) = missing
+            && ring.created_by <= self.complete
+        {
+            let block = block as u32;
+            let offset = ring.offset(ring.place(self.complete, block));
+            let mut what = format!("block {block} of checkpoint {} is damaged", self.complete);
+            if self.newest > self.complete {
+                let newer = ring.offset(ring.place(self.newest, block));
+                what += &format!(", and so is that of {} at offset {newer}", self.newest);
+            }
+            let file = self.file.name().to_owned();
+            return Err(ImageFailure::Damaged { file, offset, what });
+        }
+        let newest = self.loaded.iter().map(|&(_, newest)| newest).max().unwrap_or(0);
+        into.known = into.known.max(newest);
+        if self.newest == self.complete {
+            return Ok(0);
+        }
+        let mut written = 0;
+        while written < ring.blocks {
+            let batch = ring.batch_of(written);
+            let is_whole = batch.clone().all(|block| self.loaded[block as usize].0 == self.newest);
+            if !is_whole {
+                break;
+            }
+            written = batch.end;
+        }
+        Ok(written)
+    }
+}

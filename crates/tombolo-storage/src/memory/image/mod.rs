@@ -1,0 +1,65 @@
+//! The checkpoint image: what a store holds, on disk, so that the log before it can go (TPK-14 …
+//! TPK-26, TPK-46, TPK-E2).
+//!
+//! ```text
+//!   durable groups ──install──► CheckpointPart (DB′) ──step──► blocks in rings' files
+//!                                     ▲                               │
+//!                             Checkpoints::begin            Checkpoints::complete ──► the log may
+//!                           (catalogue, new rings)             (catalogue)            be released
+//!
+//!   after a restart:  Image::find ─► Image::load ─► value_log::recover from Image::log_start
+//!                                         │                    │
+//!                                         └── ReplayPart ◄─────┘ ──finish──► store
+//!                                                 └──mirror──► CheckpointPart::new
+//! ```
+//!
+//! DB′ has the rows and values of the store slot by slot, without indexes and free lists of rows: what
+//! a replay of the log gives. Checkpoint i begins at a *position*: a group g that all parts have
+//! installed. Blocks are written while later groups are installed, so the image is *fuzzy*: each block
+//! holds everything up to g and, of what came later, what was installed when it was written. Replaying
+//! the log from g on makes it one moment's, because records are physical by slot: a row that no record
+//! behind g names is in its block as it was at g, and stayed so; of any other row the last record of
+//! each byte decides, and what a record finds in its place on the way does not matter.
+//!
+//! *A record of a row that the image does not have any more*: the row was deleted later, by a group
+//! that its block holds, and its slot may have another row. The record's bytes are written over by
+//! that row's insertion, which is replayed later; a value for a row that is gone is passed over. Both
+//! only up to the newest group that any block holds; behind it a replay is as strict as ever.
+//!
+//! *Values.* A row's handle names a slot of another slab, whose block was written at another moment.
+//! Say row R was not changed behind g, and its handle names slot v. R's value took v when a group up
+//! to g was installed, and gives it back only when R changes. So from g on, in DB′, v holds R's value
+//! and no other row's handle names v; blocks are written from g on, so v's block has the value, live,
+//! R's block has the handle, and no other row of the image can name v. Loading keeps every slot that a
+//! live row's handle names, so that R's value stays in v in the DB′ of the next process too, and blocks
+//! that it writes of the same checkpoint say the same: the argument goes on across restarts, as long
+//! as the image is loaded as of g. (What changed between g and the position of a checkpoint that was
+//! being written may lie elsewhere after the restart. That checkpoint is therefore completed as of g.)
+//! A handle that leads nowhere, or to a slot another row named before, is of a row that changed
+//! behind g: it *dangles*, and must have been overwritten, or its row deleted or inserted anew, when
+//! the groups that blocks hold have been replayed. If it is not, opening is refused.
+//!
+//! *Tie to the log.* Only durable groups are installed, so the log must reach the newest group any
+//! block holds. The group g itself stays in the log, and its checksum is in the catalogue: a log of
+//! another database, or one that was cut before g, is refused.
+//!
+//! Not here: threads, time, when a checkpoint begins, who holds the database's lock (the engine's and
+//! the log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
+//! between any two in `ring.rs`.
+
+mod block;
+mod catalogue;
+mod checkpoints;
+mod load;
+mod part;
+mod ring;
+mod settings;
+
+pub use checkpoints::{Begun, Checkpoints};
+pub use load::{Image, LoadedPart};
+pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
+pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings};
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,148 @@
+//! What an image can be told, and why it fails.
+//!
+//! Not here: how the engine names these settings to a user.
+
+use std::fmt;
+
+use super::ring::UNIT_BYTES;
+use crate::disk::DiskError;
+
+/// The version of the format of catalogue and blocks.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The longest block that can be asked for.
+const BLOCK_BYTES_MAX: u32 = 256 << 20;
+
+/// Numbers an image is made with. Rings made before keep theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// Bytes of a block: a multiple of 4,096, at most 256 MiB. Small tables get shorter ones; a slot
+    /// that does not fit gets a longer one. What is between two syncs is `spare_blocks` of them.
+    pub block_bytes: u32,
+    /// Places beyond the blocks of a ring: 1 to 1,024. After so many blocks there is a sync.
+    pub spare_blocks: u32,
+    /// Whether files are read and written directly, where the file system has that.
+    pub direct: bool,
+}
+
+impl Default for ImageSettings {
+    fn default() -> Self {
+        Self { block_bytes: 1 << 20, spare_blocks: 1, direct: true }
+    }
+}
+
+impl ImageSettings {
+    /// Refuses numbers that make no image.
+    ///
+    /// # Errors
+    /// `Settings`.
+    pub fn check(&self) -> Result<(), ImageFailure> {
+        let block = self.block_bytes;
+        if !(UNIT_BYTES..=BLOCK_BYTES_MAX).contains(&block) || !block.is_multiple_of(UNIT_BYTES) {
+            return Err(ImageFailure::Settings(
+                "block_bytes is a multiple of 4,096, from 4,096 to 268,435,456",
+            ));
+        }
+        if !(1..=1024).contains(&self.spare_blocks) {
+            return Err(ImageFailure::Settings("spare_blocks is from 1 to 1,024"));
+        }
+        Ok(())
+    }
+}
+
+/// Why an image was not written or loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImageFailure {
+    /// The disk failed. What of the checkpoint under way is on it is unknown: it is gone on with
+    /// after a restart, and the last complete one is valid.
+    Disk(DiskError),
+    /// The disk is full. Nothing is lost, and the same call may succeed later.
+    Full(DiskError),
+    /// The image is damaged where it was known to be durable.
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The image is of another version of the format.
+    OtherVersion {
+        /// The file.
+        file: String,
+        /// The version it says it has.
+        found: u32,
+    },
+    /// The image lies in more directories than were given.
+    Directories {
+        /// How many it lies in.
+        needed: u32,
+        /// How many there are.
+        given: u32,
+    },
+    /// The image is of another database than the log.
+    Stranger {
+        /// Its catalogue's file.
+        file: String,
+    },
+    /// What is to be loaded or installed cannot be: a record that fits no row, or no memory.
+    Rows(String),
+    /// The settings make no sense.
+    Settings(&'static str),
+}
+
+impl ImageFailure {
+    /// Whether the same call may succeed once there is room.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
+impl From<DiskError> for ImageFailure {
+    fn from(error: DiskError) -> Self {
+        if error.is_full() { Self::Full(error) } else { Self::Disk(error) }
+    }
+}
+
+impl fmt::Display for ImageFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => write!(
+                f,
+                "the checkpoint's disk failed: {error}; the last complete checkpoint is valid, no \
+                 other is written before a restart"
+            ),
+            Self::Full(error) => write!(
+                f,
+                "the checkpoint's disk is full: {error}; the last complete checkpoint is valid: \
+                 make room, then it is tried again"
+            ),
+            Self::Damaged { file, offset, what } => write!(
+                f,
+                "the image is damaged in {file} at offset {offset}: {what}; restore a copy of the \
+                 database"
+            ),
+            Self::OtherVersion { file, found } => write!(
+                f,
+                "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \
+                 open it with the program that wrote it, dump it and restore the dump"
+            ),
+            Self::Directories { needed, given } => write!(
+                f,
+                "the image lies in {needed} directories, {given} were given: give all of them, in \
+                 the order they were made with"
+            ),
+            Self::Stranger { file } => write!(
+                f,
+                "{file} is of another database than the log: put the files of one database \
+                 together"
+            ),
+            Self::Rows(what) => f.write_str(what),
+            Self::Settings(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ImageFailure {}

@@ -1,0 +1,248 @@
+//! The image on a disk: with the log it is the store, whatever was lost between any two calls.
+//!
+//! Here: a database as the engine will run one, on one thread: store, log, parts, checkpoints.
+
+mod damage;
+mod model;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::*;
+use crate::disk::Disk;
+use crate::memory::recovery::ReplayPart;
+use crate::memory::recovery::tests::{change, rows, tables};
+use crate::memory::test_random::Random;
+use crate::memory::{Limits, MemoryStore};
+use crate::profile::MemoryLogged;
+use crate::sync::Arc;
+use crate::value_log::{
+    GroupNumber, LogBuffer, LogFailure, LogKind, LogPosition, LogSettings, LogWriter,
+    RecoverOptions, Transactions, recover,
+};
+use crate::{dynamic::DynamicTable, store::Store};
+
+type Logged = MemoryStore<MemoryLogged>;
+
+const LOG: LogSettings = LogSettings {
+    kind: LogKind::Value,
+    segment_bytes: 32 << 10,
+    block_bytes: 512,
+    segments_ahead: 1,
+    log_bytes_max: u64::MAX,
+    direct: true,
+    salt: 0x5eed_5a17,
+};
+
+fn image_settings(spare_blocks: u32) -> ImageSettings {
+    ImageSettings { block_bytes: 4096, spare_blocks, direct: true }
+}
+
+/// Why a database was not opened or does not go on.
+#[derive(Clone, Debug)]
+enum Failure {
+    Log(LogFailure),
+    Image(ImageFailure),
+    #[expect(dead_code, reason = "read by whoever reads a failing test's message")]
+    Rows(String),
+}
+
+impl From<LogFailure> for Failure {
+    fn from(failure: LogFailure) -> Self {
+        Self::Log(failure)
+    }
+}
+
+impl From<ImageFailure> for Failure {
+    fn from(failure: ImageFailure) -> Self {
+        Self::Image(failure)
+    }
+}
+
+impl Failure {
+    /// Whether the disk said so, and nothing worse is wrong.
+    fn is_disk(&self) -> bool {
+        matches!(self, Self::Log(LogFailure::Disk(_)) | Self::Image(ImageFailure::Disk(_)))
+    }
+}
+
+/// A database that is open.
+struct Database {
+    store: Logged,
+    writer: LogWriter,
+    checkpoints: Checkpoints,
+    parts: Vec<CheckpointPart>,
+    done: Vec<Option<Completed>>,
+    /// Groups that are not durable yet, then those that are, for each part those it did not install.
+    written: Vec<(LogPosition, Arc<Vec<u8>>)>,
+    waiting: Vec<VecDeque<(LogPosition, Arc<Vec<u8>>)>>,
+    buffer: LogBuffer,
+    /// Segments of the log that were given back.
+    released: usize,
+}
+
+impl Database {
+    /// Opens what is there, or makes it.
+    fn open(disks: &[Arc<dyn Disk>], spare: u32, parts: usize) -> Result<Self, Failure> {
+        let image = Image::find(disks.to_vec(), image_settings(spare))?;
+        let limits = Limits::default();
+        let mut loaded = (0..parts)
+            .map(|part| image.load(part, parts, limits, &mut |_| {}))
+            .collect::<Result<Vec<_>, _>>()?;
+        let options =
+            RecoverOptions { first: image.log_start(&loaded), ..RecoverOptions::default() };
+        let mut replay = |group, records: &[u8]| {
+            // As threads do it: by transactions, each part all of them.
+            loaded.iter_mut().try_for_each(|part| {
+                part.replay.begin_group(group)?;
+                Transactions::new(records)
+                    .try_for_each(|found| part.replay.apply_transaction(found.unwrap()))
+            })
+        };
+        let recovered = recover(disks[0].clone(), LOG, options, &mut replay, &mut |_| {});
+        let writer = match recovered {
+            Err(LogFailure::NoLog) if image.position().group == 0 => {
+                LogWriter::create(disks[0].clone(), LOG)?
+            }
+            recovered => recovered?.writer,
+        };
+        let checkpoints = Checkpoints::start(image, writer.salt())?;
+        let (mut checkpoint_parts, mut rebuilt) = (Vec::new(), Vec::new());
+        for mut part in loaded {
+            let position = writer.position();
+            checkpoint_parts.push(CheckpointPart::new(&mut part, &checkpoints, position)?);
+            rebuilt.push(part.replay.finish().map_err(Failure::Rows)?);
+        }
+        let store = Logged::from_replay(limits, rebuilt).map_err(Failure::Rows)?;
+        Ok(Self {
+            store,
+            writer,
+            checkpoints,
+            parts: checkpoint_parts,
+            done: vec![None; parts],
+            written: Vec::new(),
+            waiting: vec![VecDeque::new(); parts],
+            buffer: LogBuffer::new(),
+            released: 0,
+        })
+    }
+
+    /// Makes the next table, if there is one.
+    fn create_table(&mut self) {
+        let next = self.store.schema().tables.len();
+        if let Some(table) = tables().into_iter().nth(next) {
+            self.store.create_table(table).unwrap();
+        }
+    }
+
+    /// Some transactions; nothing is written yet.
+    fn work(&mut self, random: &mut Random, transactions: u64) {
+        let tables = self.store.schema().tables.len();
+        let handles: Vec<_> =
+            (0..tables).map(|at| DynamicTable::new(self.store.schema(), at)).collect();
+        for _ in 0..transactions {
+            self.store.begin().unwrap();
+            self.store.begin_writes();
+            for _ in 0..random.below(6) {
+                change(&mut self.store, &handles[random.below(tables as u64) as usize], random);
+            }
+            if random.below(6) == 0 {
+                self.store.abort().unwrap();
+            } else {
+                self.store.commit().unwrap();
+            }
+        }
+    }
+
+    /// Some durable groups, each shorter than a segment.
+    fn groups(&mut self, random: &mut Random, groups: u64) {
+        for _ in 0..groups {
+            self.work(random, 3);
+            self.write().unwrap();
+            self.sync().unwrap();
+        }
+    }
+
+    /// Writes what was logged as a group; its number, if there was anything.
+    fn write(&mut self) -> Result<Option<GroupNumber>, Failure> {
+        self.store.take_log(&mut self.buffer);
+        if self.buffer.is_empty() {
+            return Ok(None);
+        }
+        let records = Arc::new(self.buffer.as_slice().to_vec());
+        let transactions = self.buffer.transactions();
+        self.buffer.clear();
+        let group = self.writer.append_group(&[&records], transactions, None)?;
+        self.written.push((self.writer.position(), records));
+        Ok(Some(group))
+    }
+
+    fn sync(&mut self) -> Result<GroupNumber, Failure> {
+        let durable = self.writer.sync()?;
+        for group in self.written.drain(..) {
+            self.waiting.iter_mut().for_each(|part| part.push_back(group.clone()));
+        }
+        Ok(durable)
+    }
+
+    /// Lets a part install the next durable group.
+    fn install(&mut self, part: usize) -> Result<(), Failure> {
+        if let Some((position, records)) = self.waiting[part].pop_front() {
+            self.parts[part].install(position, &records)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.checkpoints.writing().is_none() {
+            let needs: Vec<_> = self.parts.iter().map(CheckpointPart::needs).collect();
+            let begun = self.checkpoints.begin(&needs)?;
+            self.parts.iter_mut().for_each(|part| part.begin(&begun));
+        }
+        Ok(())
+    }
+
+    /// One step of a part; completes the checkpoint when all parts have. Whether it did.
+    fn step(&mut self, part: usize) -> Result<bool, Failure> {
+        if self.checkpoints.writing().is_none() {
+            return Ok(false);
+        }
+        if let Step::Complete(done) = self.parts[part].step()? {
+            self.done[part] = Some(done);
+        }
+        let Some(done) = self.done.iter().copied().collect::<Option<Vec<_>>>() else {
+            return Ok(false);
+        };
+        let position = self.checkpoints.complete(&done)?;
+        self.done.fill(None);
+        self.released += self.writer.release_before(position.group);
+        Ok(true)
+    }
+
+    /// Installs all that is durable and writes a whole checkpoint.
+    fn checkpoint(&mut self) -> Result<(), Failure> {
+        self.sync()?;
+        for part in 0..self.parts.len() {
+            while !self.waiting[part].is_empty() {
+                self.install(part)?;
+            }
+        }
+        self.begin()?;
+        let mut part = 0;
+        while !self.step(part)? {
+            part = (part + usize::from(self.done[part].is_some())) % self.parts.len();
+        }
+        Ok(())
+    }
+
+    /// DB′ is the store, once everything is installed.
+    fn check_mirror(&mut self) {
+        let parts = self.parts.iter_mut().map(|part| part.replay_for_test().mirror().unwrap());
+        let rebuilt = parts.map(|part| ReplayPart::finish(part).unwrap()).collect();
+        let mut mirrored = Logged::from_replay(Limits::default(), rebuilt).unwrap();
+        assert_eq!(mirrored.check(), []);
+        assert!(rows(&mut mirrored) == rows(&mut self.store), "DB′ is another");
+    }
+}
+
+/// The rows after each group.
+type History = BTreeMap<GroupNumber, Vec<String>>;

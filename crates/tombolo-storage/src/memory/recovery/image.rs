@@ -1,0 +1,205 @@
+//! What a checkpoint image needs of rows that are replayed: their slabs, to be read and to be filled,
+//! and a second copy of them all (DB′, TPK-14).
+//!
+//! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
+//! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
+
+use std::sync::Arc;
+
+use super::super::budget::{Allowance, Budget};
+use super::super::region::RegionError;
+use super::super::slab::Slab;
+use super::super::store::Rows;
+use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
+use super::{Fuzzy, ReplayPart, ReplayTable, no_memory};
+use crate::schema::Schema;
+use crate::value_log::GroupNumber;
+
+/// Which slots of a table: its rows, or its values of one size class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::memory) struct SlabName {
+    pub(in crate::memory) table: u32,
+    /// 0 for the rows, 1 + the size class for values.
+    pub(in crate::memory) kind: u32,
+}
+
+impl ReplayPart {
+    /// All tables so far, those of other parts too.
+    pub(in crate::memory) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Whether this part keeps the rows of a table.
+    pub(in crate::memory) fn keeps(&self, table: u32) -> bool {
+        matches!(self.tables.get(table as usize), Some(Some(_)))
+    }
+
+    /// Makes a table, as a record of it would.
+    ///
+    /// # Errors
+    /// As [`ReplayPart::apply`].
+    pub(in crate::memory) fn load_table(&mut self, definition: &[u8]) -> Result<(), String> {
+        self.create_table(definition)
+    }
+
+    /// The slabs that hold anything.
+    pub(in crate::memory) fn slabs(&self) -> impl Iterator<Item = (SlabName, &Slab)> {
+        let tables = self.tables.iter().enumerate();
+        tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
+            |(table, parts)| {
+                let rows = Some((0, &parts.rows.slab));
+                let values = (0..CLASSES).filter_map(|class| {
+                    parts.values.slab(class).map(|slab| (1 + class as u32, slab))
+                });
+                let slabs = rows.into_iter().chain(values);
+                slabs.map(move |(kind, slab)| (SlabName { table, kind }, slab))
+            },
+        )
+    }
+
+    /// A slab, if it is this part's and holds anything.
+    pub(in crate::memory) fn slab(&self, name: SlabName) -> Option<&Slab> {
+        let table = self.tables.get(name.table as usize)?.as_ref()?;
+        match name.kind {
+            0 => Some(&table.rows.slab),
+            kind => table.values.slab(kind as usize - 1),
+        }
+    }
+
+    /// The size of a slab's slots, whether it holds anything or not; `None` when it is of another
+    /// part, of no table, or of no size class.
+    pub(in crate::memory) fn slot_bytes(&self, name: SlabName) -> Option<usize> {
+        let table = self.tables.get(name.table as usize)?.as_ref()?;
+        match name.kind as usize {
+            0 => Some(table.rows.slab.slot_bytes()),
+            kind => (kind <= CLASSES).then(|| slot_bytes(kind - 1)),
+        }
+    }
+
+    /// A slab to be filled.
+    ///
+    /// # Errors
+    /// No memory, in words.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    pub(in crate::memory) fn slab_mut(&mut self, name: SlabName) -> Result<&mut Slab, String> {
+        let table = self.tables[name.table as usize].as_mut().expect("a table of this part");
+        match name.kind {
+            0 => Ok(&mut table.rows.slab),
+            kind => table.values.slab_mut(kind as usize - 1).map_err(no_memory),
+        }
+    }
+
+    /// All blocks are loaded, which hold changes of groups up to `known`. Finds out which value is
+    /// whose, and which values the log must bring: those whose handle leads nowhere, or where
+    /// another row's handle led before. Says how many.
+    pub(in crate::memory) fn claim_values(&mut self, known: GroupNumber) -> usize {
+        let mut dangling = Vec::new();
+        for (position, table) in self.tables.iter_mut().enumerate() {
+            let Some(table) = table else { continue };
+            table.claim_values(|row, offset| dangling.push((position as u32, row, offset)));
+        }
+        let open = dangling.len();
+        self.fuzzy = Fuzzy { until: known, dangling };
+        open
+    }
+
+    /// The same rows and values in the same slots, in memory of their own.
+    ///
+    /// # Errors
+    /// As [`ReplayPart::settle`], or that there is no memory, in words.
+    pub fn mirror(&mut self) -> Result<ReplayPart, String> {
+        self.settle()?;
+        let budget = Budget::new(u64::MAX);
+        let allowance = Allowance { budget: Some(Arc::clone(&budget)), ..self.allowance.clone() };
+        let of = |table: &Option<ReplayTable>| {
+            table.as_ref().map(|table| table.mirror(&allowance)).transpose()
+        };
+        let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
+        Ok(ReplayPart {
+            part: self.part,
+            parts: self.parts,
+            allowance,
+            budget,
+            schema: self.schema.clone(),
+            tables,
+            handles: Vec::new(),
+            applied: 0,
+            fuzzy: Fuzzy::default(),
+        })
+    }
+
+    /// Memory its rows and values take, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.budget.held_bytes()
+    }
+}
+
+impl ReplayTable {
+    fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
+        let Rows { slab, row_bytes, raw_row_bytes, variable_offsets } = &self.rows;
+        Ok(ReplayTable {
+            rows: Rows {
+                slab: slab.mirror(allowance.clone())?,
+                row_bytes: *row_bytes,
+                raw_row_bytes: *raw_row_bytes,
+                variable_offsets: variable_offsets.clone(),
+            },
+            values: self.values.mirror(allowance.clone())?,
+        })
+    }
+
+    /// Lets every live row claim the slots its handles lead to, and those slots alone live.
+    fn claim_values(&mut self, mut dangling: impl FnMut(u32, usize)) {
+        let Self { rows, values } = self;
+        let mut claimed = Claims::new(values);
+        // The ids are gathered word by word: the rows change under the walk.
+        for first in (0..rows.slab.used()).step_by(64) {
+            if rows.variable_offsets.is_empty() {
+                break;
+            }
+            let mut live = rows.slab.live_bits(first);
+            while live != 0 {
+                let row = first + live.trailing_zeros();
+                live &= live - 1;
+                for &offset in &rows.variable_offsets {
+                    let slot = &mut rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
+                    let handle = Handle::read(slot, 0);
+                    if handle == Handle::EMPTY
+                        || values.leads_somewhere(handle) && claimed.claim(handle)
+                    {
+                        continue;
+                    }
+                    slot.copy_from_slice(&Handle::DANGLING.to_bits().to_le_bytes());
+                    dangling(row, offset);
+                }
+            }
+        }
+        for (class, claimed) in claimed.0.iter().enumerate() {
+            if values.slab(class).is_some()
+                && let Ok(slab) = values.slab_mut(class)
+            {
+                slab.keep_live(claimed);
+                slab.rebuild_free_list();
+            }
+        }
+    }
+}
+
+/// Which slots of each size class a row's handle led to: a bit each.
+struct Claims(Vec<Vec<u64>>);
+
+impl Claims {
+    fn new(values: &SizeClasses) -> Self {
+        let words = |class| values.slab(class).map_or(0, |slab| slab.used().div_ceil(64));
+        Self((0..CLASSES).map(|class| vec![0; words(class) as usize]).collect())
+    }
+
+    /// Whether nobody claimed it before.
+    fn claim(&mut self, handle: Handle) -> bool {
+        let (word, bit) = (handle.slot() as usize / 64, 1 << (handle.slot() % 64));
+        let word = &mut self.0[handle.class()][word];
+        std::mem::replace(word, *word | bit) & bit == 0
+    }
+}
