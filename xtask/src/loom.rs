@@ -11,12 +11,13 @@ use crate::{Failure, asan, target_folder};
 use std::path::Path;
 
 /// What is explored: a name, the package and its tests that do it.
-const MODULES: [(&str, &str, &str); 5] = [
+const MODULES: [(&str, &str, &str); 6] = [
     ("latch", "tombolo-storage", "latch::loom_tests"),
     ("lock", "tombolo-storage", "lock::loom_tests"),
     ("pool", "tombolo-storage", "paged::pool::loom_tests"),
     ("log", "tombolo-storage", "log::loom_tests"),
     ("queue", "tombolo-engine", "pipeline::queue::loom_tests"),
+    ("visit", "tombolo-engine", "pipeline::visit::loom_tests"),
 ];
 
 /// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.

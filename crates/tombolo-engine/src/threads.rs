@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::pipeline::{Signal, Stage, StageKind, Step};
+use crate::pipeline::{Signal, Stage, StageKind, Step, VisitOfStages};
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
@@ -118,9 +118,68 @@ pub struct StageLoop {
     /// Those that have not ended, in the order of the path.
     stages: Vec<Box<dyn Stage>>,
     signal: Arc<Signal>,
-    clock: Arc<dyn Clock>,
     spin_ns: u64,
+    steps: Steps,
+    visit: Visiting,
+}
+
+/// Whether stages change threads.
+enum Visiting {
+    Never,
+    /// These visit another thread while this one sleeps.
+    Guests(Arc<VisitOfStages>),
+    /// Those visit this thread.
+    Host(Arc<VisitOfStages>),
+}
+
+/// How stages are stepped.
+struct Steps {
+    clock: Arc<dyn Clock>,
     broken: WhenBroken,
+}
+
+/// What a turn has come to so far.
+struct Turn {
+    now_ns: u64,
+    has_progress: bool,
+    until_ns: Option<u64>,
+}
+
+impl Steps {
+    /// Steps each of `stages` once, the execution stage a few times; those that end leave.
+    fn take(&self, stages: &mut Vec<Box<dyn Stage>>, turn: &mut Turn) {
+        let mut at = 0;
+        while at < stages.len() {
+            let stage = &mut stages[at];
+            let mut steps = if stage.kind() == StageKind::Execution { EXECUTION_STEPS } else { 1 };
+            let last = loop {
+                match catch_unwind(AssertUnwindSafe(|| stage.step(turn.now_ns))) {
+                    Ok(Step::Progress) => {
+                        turn.has_progress = true;
+                        let before_ns = std::mem::replace(&mut turn.now_ns, self.clock.now_ns());
+                        stage.worked(turn.now_ns - before_ns);
+                        steps -= 1;
+                        if steps == 0 {
+                            break Ok(Step::Progress);
+                        }
+                    }
+                    other => break other,
+                }
+            };
+            match last {
+                Ok(Step::Ended) => stages.remove(at).retire(),
+                Ok(Step::IdleUntil(Some(ns))) => {
+                    turn.until_ns = Some(turn.until_ns.map_or(ns, |until| until.min(ns)));
+                    at += 1;
+                }
+                Ok(_) => at += 1,
+                Err(panic) => {
+                    let kind = stages.remove(at).kind();
+                    (self.broken)(kind, &crate::pipeline::panic_message(&*panic));
+                }
+            }
+        }
+    }
 }
 
 impl StageLoop {
@@ -133,48 +192,34 @@ impl StageLoop {
         spin_ns: u64,
         broken: WhenBroken,
     ) -> Self {
-        Self { stages, signal, clock, spin_ns, broken }
+        Self { stages, signal, spin_ns, steps: Steps { clock, broken }, visit: Visiting::Never }
     }
 
-    /// Steps every stage once, the execution stage a few times. Idle until the first of their
-    /// times; ended when all have.
+    /// The stages may visit another thread while this one sleeps.
+    pub(crate) fn may_visit(mut self, visit: Arc<VisitOfStages>) -> Self {
+        self.visit = Visiting::Guests(visit);
+        self
+    }
+
+    /// Stages of another thread may visit this one.
+    pub(crate) fn hosts(mut self, visit: Arc<VisitOfStages>) -> Self {
+        self.visit = Visiting::Host(visit);
+        self
+    }
+
+    /// Steps every stage once, the execution stage a few times; those that visit first. Idle until
+    /// the first of their times; ended when all have.
     pub fn turn(&mut self) -> Step {
-        let mut now_ns = self.clock.now_ns();
-        let (mut has_progress, mut until_ns, mut at) = (false, None::<u64>, 0);
-        while at < self.stages.len() {
-            let stage = &mut self.stages[at];
-            let mut steps = if stage.kind() == StageKind::Execution { EXECUTION_STEPS } else { 1 };
-            let last = loop {
-                match catch_unwind(AssertUnwindSafe(|| stage.step(now_ns))) {
-                    Ok(Step::Progress) => {
-                        has_progress = true;
-                        let before_ns = std::mem::replace(&mut now_ns, self.clock.now_ns());
-                        stage.worked(now_ns - before_ns);
-                        steps -= 1;
-                        if steps == 0 {
-                            break Ok(Step::Progress);
-                        }
-                    }
-                    other => break other,
-                }
-            };
-            match last {
-                Ok(Step::Ended) => self.stages.remove(at).retire(),
-                Ok(Step::IdleUntil(Some(ns))) => {
-                    until_ns = Some(until_ns.map_or(ns, |until| until.min(ns)));
-                    at += 1;
-                }
-                Ok(_) => at += 1,
-                Err(panic) => {
-                    let kind = self.stages.remove(at).kind();
-                    (self.broken)(kind, &crate::pipeline::panic_message(&*panic));
-                }
-            }
+        let now_ns = self.steps.clock.now_ns();
+        let mut turn = Turn { now_ns, has_progress: false, until_ns: None };
+        if let Visiting::Host(visit) = &self.visit {
+            visit.with_visitors(|stages| self.steps.take(stages, &mut turn));
         }
-        match has_progress {
+        self.steps.take(&mut self.stages, &mut turn);
+        match turn.has_progress {
             _ if self.stages.is_empty() => Step::Ended,
             true => Step::Progress,
-            false => Step::IdleUntil(until_ns),
+            false => Step::IdleUntil(turn.until_ns),
         }
     }
 
@@ -186,11 +231,14 @@ impl StageLoop {
             self.signal.retract();
             return step;
         };
-        let left = until_ns.map(|ns| ns.saturating_sub(self.clock.now_ns()));
+        let left = until_ns.map(|ns| ns.saturating_sub(self.steps.clock.now_ns()));
         let left = left.map(Duration::from_nanos);
-        match [left, time_max].into_iter().flatten().min() {
-            Some(Duration::ZERO) => self.signal.retract(),
-            shortest => self.signal.sleep(shortest),
+        match ([left, time_max].into_iter().flatten().min(), &self.visit) {
+            (Some(Duration::ZERO), _) => self.signal.retract(),
+            (None, Visiting::Guests(visit)) => {
+                self.stages = visit.leave_and_sleep(std::mem::take(&mut self.stages));
+            }
+            (shortest, _) => self.signal.sleep(shortest),
         }
         step
     }
@@ -208,10 +256,13 @@ impl StageLoop {
                 step = self.turn_or_sleep(None);
             }
             match step {
-                Step::Ended => return,
+                Step::Ended => break,
                 Step::Progress => idle_since_ns = None,
                 Step::IdleUntil(_) => {}
             }
+        }
+        if let Visiting::Host(visit) = &self.visit {
+            visit.send_home();
         }
     }
 
@@ -220,7 +271,7 @@ impl StageLoop {
         if self.spin_ns == 0 {
             return false;
         }
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.steps.clock.now_ns();
         now_ns - *idle_since_ns.get_or_insert(now_ns) < self.spin_ns
     }
 }

@@ -28,6 +28,7 @@ use super::room::MakingRoom;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::statistics::Statistics;
+use super::visit::VisitOfStages;
 use super::{Stage, StageKind};
 use crate::clock::Clock;
 use crate::threads::{Running, StageLoop, WhenBroken};
@@ -106,6 +107,11 @@ impl<E: Executor> Builder<E> {
             }
             let name = format!("tombolo-{}", stages[0].kind());
             let stages = StageLoop::new(stages, signal, clock.clone(), spin_ns, broken.clone());
+            let stages = match pipeline.wires.visit.clone() {
+                Some(visit) if thread == BEFORE_LOG => stages.may_visit(visit),
+                Some(visit) if thread == LOG => stages.hosts(visit),
+                _ => stages,
+            };
             if spread == Spread::Callers && thread == CALLERS_OWN {
                 pipeline.own = Mutex::new(Some(stages));
             } else {
@@ -121,7 +127,11 @@ impl<E: Executor> Builder<E> {
         let places = Places::new(spread, inputs, output_stages.max(1));
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
-        let wires = Wires::<E>::new(self.options.queue_max, room, &places);
+        let mut wires = Wires::<E>::new(self.options.queue_max, room, &places);
+        if spread == Spread::OneOrTwo && self.log.is_some() {
+            let signal = places.signals[BEFORE_LOG].clone();
+            wires.visit = Some(Arc::new(VisitOfStages::new(signal)));
+        }
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         if let Some(make) = &mut self.prepare {
             stages.extend(wires.inputs(make, inputs, self.request_bytes, &places));
@@ -157,6 +167,7 @@ impl<E: Executor> Builder<E> {
                     clock: clock.clone(),
                     policy: self.options.group,
                     observer: self.observer,
+                    visit: wires.visit.clone(),
                     room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
                 });
                 stages.push((places.of(StageKind::Logging, 0), Box::new(logging)));
@@ -183,6 +194,10 @@ impl<E: Executor> Builder<E> {
 /// A pipeline that does not run yet, its stages with their threads, the threads' signals.
 type Wired<E> = (Pipeline<E>, Vec<(usize, Box<dyn Stage>)>, Vec<Arc<Signal>>);
 
+/// The place of execution's thread.
+const BEFORE_LOG: usize = 0;
+/// The place of the logging stage's thread, where it has one.
+const LOG: usize = 1;
 /// The place of the callers' own thread, where there is one.
 const CALLERS_OWN: usize = 2;
 
@@ -199,11 +214,15 @@ impl Places {
         // One more for the room stage, which waits for the disk.
         let threads = 1 + match spread {
             Spread::One => 1,
-            Spread::Two => 2,
+            Spread::Two | Spread::OneOrTwo => 2,
             Spread::Callers => 3,
             Spread::Each => 2 + inputs + outputs,
         };
-        Self { spread, inputs, outputs, signals: (0..threads).map(|_| Arc::default()).collect() }
+        let mut signals: Vec<Arc<Signal>> = (0..threads).map(|_| Arc::default()).collect();
+        if spread == Spread::OneOrTwo {
+            signals[BEFORE_LOG] = Arc::new(Signal::with_host(signals[LOG].clone()));
+        }
+        Self { spread, inputs, outputs, signals }
     }
 
     /// The thread of the `n`-th stage of a kind.
@@ -211,11 +230,11 @@ impl Places {
         use StageKind::{Execution, Input, Logging, Output, Room};
         match (self.spread, kind) {
             (_, Room) => self.signals.len() - 1,
-            (Spread::One, _) => 0,
-            (Spread::Two, Input | Execution) => 0,
-            (Spread::Two, Logging | Output) => 1,
-            (Spread::Callers | Spread::Each, Execution) => 0,
-            (Spread::Callers | Spread::Each, Logging) => 1,
+            (Spread::One, _) => BEFORE_LOG,
+            (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,
+            (Spread::Two | Spread::OneOrTwo, Logging | Output) => LOG,
+            (Spread::Callers | Spread::Each, Execution) => BEFORE_LOG,
+            (Spread::Callers | Spread::Each, Logging) => LOG,
             (Spread::Callers, Input | Output) => CALLERS_OWN,
             (Spread::Each, Input) => 2 + n,
             (Spread::Each, Output) => 2 + self.inputs + n,
@@ -249,6 +268,8 @@ struct Wires<E: Executor> {
     long_queue: Arc<Queue<LongCall<E>>>,
     overruns: Overruns,
     outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
+    /// Where the stages before the log lie that may visit its thread.
+    visit: Option<Arc<VisitOfStages>>,
     parcels: Arc<Pool<Parcel<E::Answer>>>,
     buffers: Arc<Pool<E::Records>>,
     retired_executor: Arc<Mutex<Option<E>>>,
@@ -283,6 +304,7 @@ impl<E: Executor> Wires<E> {
             )),
             overruns: Overruns::default(),
             outputs: (0..places.outputs).map(output).collect(),
+            visit: None,
             parcels: Arc::new(Pool::new()),
             buffers: Arc::new(Pool::new()),
             retired_executor: Arc::default(),

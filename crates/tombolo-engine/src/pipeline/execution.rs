@@ -525,6 +525,10 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
         }
     }
 
+    fn is_called(&self) -> bool {
+        self.done < self.calls.len() || self.input.has_items() || self.long.are_called()
+    }
+
     fn retire(self: Box<Self>) {
         *self.retired.lock() = Some(self.executor);
     }

@@ -107,6 +107,10 @@ impl<R: Send + 'static, A: Send + 'static> Stage for Input<R, A> {
         Step::Progress
     }
 
+    fn is_called(&self) -> bool {
+        !self.ready.is_empty() || self.intake.has_items()
+    }
+
     fn retire(self: Box<Self>) {}
 
     fn worked(&self, ns: u64) {

@@ -37,6 +37,7 @@ use super::returns::Returns;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::statistics::{Flush, add, get};
+use super::visit::VisitOfStages;
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
@@ -203,6 +204,8 @@ pub(super) struct Parts<A, B> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) policy: GroupPolicy,
     pub(super) observer: Option<FlushObserver>,
+    /// Where the stages before this one lie that may visit its thread.
+    pub(super) visit: Option<Arc<VisitOfStages>>,
     /// Woken when room is wanted.
     pub(super) room_stage: Option<Arc<Signal>>,
 }
@@ -311,11 +314,25 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
+    /// Waits for the disk in `wait`; the stages that visit this thread are not held up by it.
+    fn beside_execution<T>(&mut self, wait: impl FnOnce(&mut Self) -> T) -> T {
+        let visit = self.parts.visit.clone();
+        let ran = |stage: &Self| get(&stage.parts.shared.counters.batches);
+        if let Some(visit) = &visit {
+            visit.flush_begins(ran(self));
+        }
+        let waited = wait(self);
+        if let Some(visit) = &visit {
+            visit.flush_ended(ran(self));
+        }
+        waited
+    }
+
     /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room.
     fn flush(&mut self, is_open: bool) {
         let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
         let start_ns = self.parts.clock.now_ns();
-        let written = self.write();
+        let written = self.beside_execution(Self::write);
         let end_ns = self.parts.clock.now_ns();
         self.stall = None;
         match written {
@@ -387,7 +404,7 @@ impl<A, B: Records> Logging<A, B> {
     /// Writes the empty group behind the last one.
     fn seal(&mut self) {
         self.is_sealed = true;
-        match self.parts.log.seal() {
+        match self.beside_execution(|stage| stage.parts.log.seal()) {
             Ok(()) => add(&self.parts.shared.counters.seals, 1),
             // The last group stays unsealed, as it was; the next flush finds room or says so.
             Err(GroupLogError::Full) => {}

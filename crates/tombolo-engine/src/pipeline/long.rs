@@ -232,6 +232,11 @@ impl<E: Executor> LongWorks<E> {
         !self.active.is_empty()
     }
 
+    /// Whether there is any, or some has arrived.
+    pub(super) fn are_called(&self) -> bool {
+        self.are_active() || self.queue.has_items()
+    }
+
     /// Whether more may come.
     pub(super) fn are_open(&self) -> bool {
         self.is_open

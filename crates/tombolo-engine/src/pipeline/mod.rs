@@ -25,6 +25,7 @@
 //! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
 //! | `value_log.rs` | the value log behind that trait |
 //! | `assembly.rs` | wiring, starting, closing |
+//! | `visit.rs` | input and execution on the logging stage's thread while nothing overlaps |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
 //!
@@ -57,6 +58,7 @@ mod shared;
 mod signal;
 mod statistics;
 mod value_log;
+mod visit;
 
 pub use assembly::{Builder, Closed, Pipeline};
 pub(crate) use call::panic_message;
@@ -73,6 +75,7 @@ pub use queue::{Load, NotPut, Queue};
 pub use signal::Signal;
 pub use statistics::{Busy, Flush, Statistics};
 pub use value_log::ValueLogGroups;
+pub(crate) use visit::VisitOfStages;
 
 /// What a step of a stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +125,12 @@ pub trait Stage: Send {
     /// Does what there is to do, a bounded amount of it. Never waits, but for the log's own write
     /// and sync.
     fn step(&mut self, now_ns: u64) -> Step;
+
+    /// Whether something waits for it that its next step takes up, or it has work left. Asked of
+    /// input and execution stages only.
+    fn is_called(&self) -> bool {
+        false
+    }
 
     /// Called once, after [`Step::Ended`]: gives back what the stage was lent.
     fn retire(self: Box<Self>);

@@ -13,6 +13,9 @@ pub enum Spread {
     One,
     /// Input and execution on one, logging and output on another.
     Two,
+    /// Like `Two`; but with a log, input and execution go to the other thread for as long as
+    /// nobody calls while it flushes.
+    OneOrTwo,
     /// Execution on one, logging on another; input and output are stepped by the callers' own
     /// thread (see [`super::Pipeline::own_stages`]).
     Callers,
@@ -58,14 +61,14 @@ impl Options {
             "callers" => Spread::Callers,
             "each" => Spread::Each,
             _ if cores == 1 => Spread::One,
-            _ if cores < 6 => Spread::Two,
+            _ if cores < 6 => Spread::OneOrTwo,
             _ => Spread::Each,
         };
         let (input_stages, output_stages) =
             (count(&settings::INPUT_THREADS), count(&settings::OUTPUT_THREADS));
         let threads = match spread {
             Spread::One => 1,
-            Spread::Two | Spread::Callers => 2,
+            Spread::Two | Spread::OneOrTwo | Spread::Callers => 2,
             Spread::Each => 2 + input_stages + output_stages,
         };
         // A thread that looks for work keeps a core from whoever would make some.
@@ -117,7 +120,7 @@ mod tests {
     #[test]
     fn threads_follow_the_cores_unless_told() {
         for (cores, spread, spins) in
-            [(1, Spread::One, false), (2, Spread::Two, false), (8, Spread::Each, true)]
+            [(1, Spread::One, false), (2, Spread::OneOrTwo, false), (8, Spread::Each, true)]
         {
             let options = options(&[], cores);
             assert_eq!((options.spread, options.spin_ns > 0), (spread, spins), "{cores} cores");

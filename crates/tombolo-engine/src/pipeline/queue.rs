@@ -221,6 +221,11 @@ impl<T> Queue<T> {
         self.producers.iter().for_each(|producer| producer.wake());
     }
 
+    /// Whether anything is in it.
+    pub fn has_items(&self) -> bool {
+        !self.inner.lock().items.is_empty()
+    }
+
     /// What is in it now.
     pub fn load(&self) -> Load {
         self.inner.lock().load

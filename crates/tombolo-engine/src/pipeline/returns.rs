@@ -13,10 +13,10 @@
 //!
 //! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it is
 //! worth it up to w = F a / (a + b), and only if that is enough: how long they took to come back
-//! lately says so, and is learned whether anybody waited for them or not. Who comes back is not
-//! asked, only how many calls have run since; those that leave ask for nothing are not waited for
-//! twice in a row for long, because not coming back counts as having taken long. A lone caller's
-//! call is all there is to wait for when it arrives.
+//! lately says so, and is learned whether anybody waited for them or not. Which callers come back is
+//! not asked, only how many calls have run since. A caller that leaves for good costs one or two
+//! waits of at most F: not coming back counts as having taken long, and who takes long is not waited
+//! for. A lone caller never waits: when its call arrives, all that were answered are back.
 //!
 //! Not here: when a group is flushed otherwise (`logging.rs`). Times are of the pipeline's clock.
 

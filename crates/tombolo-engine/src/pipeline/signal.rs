@@ -6,44 +6,79 @@
 //! visible to whoever came after; if it looks after, it sees the work (`queue/loom_tests.rs`).
 //! Telling a thread that runs costs one load.
 //!
+//! A signal may have a host: while the thread's stages are stepped by another thread
+//! (`visit.rs`), whoever has work for them wakes that one.
+//!
 //! Not here: who sleeps and for how long (`threads.rs`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_storage::sync::{AtomicBool, Ordering, Parker};
+use tombolo_storage::sync::{AtomicU32, Ordering, Parker};
+
+/// The thread runs, and will look at its queues.
+const AWAKE: u32 = 0;
+/// It sleeps or is about to.
+const ASLEEP: u32 = 1;
+/// It sleeps, and its stages are its host's for now.
+const AWAY: u32 = 2;
 
 /// What wakes one thread.
 ///
 /// All its orderings are the strongest, though the mutexes around would do: loom does not see the
 /// order of one thread's store and another's swap otherwise, and only who falls asleep pays.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Signal {
-    asleep: AtomicBool,
+    state: AtomicU32,
     parker: Parker<()>,
+    host: Option<Arc<Signal>>,
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Signal {
     /// Of a thread that is awake.
     pub fn new() -> Self {
-        Self { asleep: AtomicBool::new(false), parker: Parker::new() }
+        Self { state: AtomicU32::new(AWAKE), parker: Parker::new(), host: None }
+    }
+
+    /// Of a thread that is awake, and whose stages may go to the thread of `host`.
+    pub(crate) fn with_host(host: Arc<Signal>) -> Self {
+        Self { host: Some(host), ..Self::new() }
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Wakes the thread if it sleeps or is about to; called after what it shall see was done.
     pub fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            self.parker.unpark(());
+        match self.state.load(Ordering::SeqCst) {
+            ASLEEP if self.change(ASLEEP, AWAKE) => self.parker.unpark(()),
+            AWAKE => {}
+            // They are away, or went in this moment, or somebody else has woken the thread. One word
+            // too many to the host does no harm.
+            _ => {
+                if let Some(host) = &self.host {
+                    host.wake();
+                }
+            }
         }
     }
 
     /// The thread is about to sleep: what it looks at after this call is not missed.
     pub fn announce(&self) {
-        self.asleep.store(true, Ordering::SeqCst);
+        self.state.store(ASLEEP, Ordering::SeqCst);
     }
 
     /// The thread has found work and stays awake after all.
     pub fn retract(&self) {
         // Somebody may have woken it in between; the word then ends its next sleep early.
-        self.asleep.store(false, Ordering::SeqCst);
+        self.state.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Sleeps until woken, or for `time_max`; only after [`Signal::announce`].
@@ -52,6 +87,28 @@ impl Signal {
             Some(time) => drop(self.parker.park_for(time)),
             None => self.parker.park(),
         }
-        self.asleep.store(false, Ordering::SeqCst);
+        self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// Sleeps until woken, wherever its stages are meanwhile; only after [`Signal::announce`].
+    pub(crate) fn park(&self) {
+        self.parker.park();
+    }
+
+    /// From here on the host is woken instead, if the thread sleeps and nobody has woken it; says
+    /// whether that is so. The host looks at the stages' queues afterwards.
+    pub(crate) fn go_away(&self) -> bool {
+        self.host.is_some() && self.change(ASLEEP, AWAY)
+    }
+
+    /// From here on the thread is woken again; says whether the host was before. Whoever calls this
+    /// looks at the stages' queues afterwards.
+    pub(crate) fn come_back(&self) -> bool {
+        self.change(AWAY, ASLEEP)
+    }
+
+    /// Whether the host is woken instead.
+    pub(crate) fn is_away(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == AWAY
     }
 }

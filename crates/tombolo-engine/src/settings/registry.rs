@@ -151,7 +151,7 @@ pub static PIPELINE_THREADS: Setting = setting(
     "pipeline_threads",
     Kind::Choice(&["auto", "one", "two", "callers", "each"]),
     Default::Is("auto"),
-    "threads of the pipeline: one, two (logging and output apart), one per stage; by cores",
+    "threads of the pipeline: one, two (logging and output apart), one per stage; by cores and callers",
 );
 /// Input stages.
 pub static INPUT_THREADS: Setting = setting(

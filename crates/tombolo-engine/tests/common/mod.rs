@@ -129,7 +129,7 @@ pub(crate) fn start<B: Bank>(bank: B, writer: LogWriter, spread: Spread) -> Pipe
     Builder::new(bank, options).log(Box::new(groups)).start(Arc::new(SystemClock::new()))
 }
 
-const SPREADS: [Spread; 3] = [Spread::One, Spread::Two, Spread::Each];
+const SPREADS: [Spread; 4] = [Spread::One, Spread::Two, Spread::OneOrTwo, Spread::Each];
 
 /// The balance that a call answers.
 pub(crate) fn answer(caller: &mut Caller<Ask, i64>, ask: Ask) -> i64 {

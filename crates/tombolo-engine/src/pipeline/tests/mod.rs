@@ -5,6 +5,7 @@ mod flow;
 mod full;
 mod long;
 mod threads;
+mod visit;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
