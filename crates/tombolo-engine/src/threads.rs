@@ -213,7 +213,10 @@ impl StageLoop {
         let now_ns = self.steps.clock.now_ns();
         let mut turn = Turn { now_ns, has_progress: false, until_ns: None };
         if let Visiting::Host(visit) = &self.visit {
-            visit.with_visitors(|stages| self.steps.take(stages, &mut turn));
+            visit.with_visitors(|stages| {
+                self.steps.take(stages, &mut turn);
+                if turn.has_progress { turn.now_ns - now_ns } else { 0 }
+            });
         }
         self.steps.take(&mut self.stages, &mut turn);
         match turn.has_progress {

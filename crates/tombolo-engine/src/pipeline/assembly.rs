@@ -452,6 +452,8 @@ impl<E: Executor> Pipeline<E> {
             statistics.input_queue = intakes.fold(statistics.input_queue, sum);
         }
         statistics.log_queue = self.wires.log_queue.load();
+        let visiting_ns = self.wires.visit.as_ref().map(|visit| visit.worked_ns());
+        statistics.busy.visiting_ns = visiting_ns.unwrap_or_default();
         let outputs = self.wires.outputs.iter().map(|queue| queue.load());
         statistics.output_queue = outputs.fold(Load::default(), sum);
         statistics

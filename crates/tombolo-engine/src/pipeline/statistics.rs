@@ -66,6 +66,8 @@ pub struct Busy {
     pub logging_ns: u64,
     /// Output stages.
     pub output_ns: u64,
+    /// What of the time of input and execution stages was the logging stage's thread's.
+    pub visiting_ns: u64,
 }
 
 /// A pipeline's numbers since it started; the queues' lengths are those of the moment.
@@ -161,6 +163,7 @@ impl Statistics {
                 execution_ns: get(&counters.busy_ns[1]),
                 logging_ns: get(&counters.busy_ns[2]),
                 output_ns: get(&counters.busy_ns[3]),
+                visiting_ns: 0,
             },
             ..Self::default()
         }

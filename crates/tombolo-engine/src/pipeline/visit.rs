@@ -26,10 +26,11 @@
 
 use std::sync::Arc;
 
-use tombolo_storage::sync::Mutex;
+use tombolo_storage::sync::{AtomicU64, Mutex};
 
 use super::Stage;
 use super::signal::Signal;
+use super::statistics::{add, get};
 
 /// Flushes in a row without a call before the stages visit. Who is wrong about it pays two wakes;
 /// with calls at random moments, so many in a row mean that the device is idle most of the time.
@@ -53,6 +54,8 @@ pub(crate) struct Visit<T> {
     slot: Mutex<Slot<T>>,
     /// Of their own thread; its host is the logging stage's.
     signal: Arc<Signal>,
+    /// How long they have worked as visitors.
+    worked_ns: AtomicU64,
 }
 
 /// What it must be possible to ask of guests.
@@ -71,7 +74,7 @@ impl<T: Guests> Visit<T> {
     /// Of stages that `signal` wakes, which has a host.
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
         let slot = Slot { guests: None, ran: 0, quiet: 0 };
-        Self { slot: Mutex::new(slot), signal }
+        Self { slot: Mutex::new(slot), signal, worked_ns: AtomicU64::new(0) }
     }
 
     /// Their own thread leaves them open and sleeps until it has to take them home; only after it
@@ -92,15 +95,21 @@ impl<T: Guests> Visit<T> {
         }
     }
 
-    /// For the logging stage's thread: steps them with `step`, if they visit.
-    pub(crate) fn with_visitors(&self, step: impl FnOnce(&mut T)) {
+    /// For the logging stage's thread: steps them with `step`, if they visit; it answers for how
+    /// many nanoseconds they have worked.
+    pub(crate) fn with_visitors(&self, step: impl FnOnce(&mut T) -> u64) {
         if !self.signal.is_away() {
             return;
         }
         // Only this thread lets them visit, and while they do only this thread takes the slot.
         if let Some(guests) = &mut self.slot.lock().guests {
-            step(guests);
+            add(&self.worked_ns, step(guests));
         }
+    }
+
+    /// How long they have worked as visitors, in nanoseconds.
+    pub(crate) fn worked_ns(&self) -> u64 {
+        get(&self.worked_ns)
     }
 
     /// A flush begins: until it ends, who calls wakes the stages' own thread. `ran` counts what they

@@ -3,6 +3,7 @@
 //! Fields of parts that a profile does not have are null or zero, never left out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use tombolo_engine::pipeline::Busy;
@@ -186,7 +187,7 @@ impl RunResult {
         let total = outcome.throughput.tally.total();
         let mut all = Latencies::default();
         outcome.latencies.iter().for_each(|latencies| all.add(latencies));
-        let seconds = |time: std::time::Duration| rounded(time.as_secs_f64(), 6);
+        let seconds = |time: Duration| rounded(time.as_secs_f64(), 6);
         let pipeline = outcome.pipeline.as_ref();
         let raw = pipeline.and_then(|found| found.raw_flush.as_ref());
         Self {
@@ -276,18 +277,30 @@ const STAGES: [(&str, &str); 4] = [
 ];
 
 fn by_stage(found: &PipelineOutcome) -> BTreeMap<&'static str, ByStage> {
-    let Busy { input_ns, execution_ns, logging_ns, output_ns } = found.busy;
+    let Busy { input_ns, execution_ns, logging_ns, output_ns, .. } = found.busy;
     let busy = [input_ns, execution_ns, logging_ns, output_ns];
     let stages = STAGES.into_iter().zip(busy).map(|((name, thread), ns)| {
-        let cpu_s = found.cpu.get(thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
+        let cpu_s = cpu_of(found, thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
         (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s })
     });
     stages.filter(|(_, stage)| stage.busy_s > 0.0 || stage.cpu_s.is_some()).collect()
 }
 
+/// What a stage's thread took, input and execution also where they visited the logging stage's: a
+/// step of theirs waits for nothing, so the time it takes is about what it takes of the processor.
+fn cpu_of(found: &PipelineOutcome, thread: &str) -> Option<Duration> {
+    let cpu = *found.cpu.get(thread)?;
+    let visiting = Duration::from_nanos(found.busy.visiting_ns);
+    Some(match thread {
+        thread if thread == STAGES[1].1 => cpu + visiting,
+        thread if thread == STAGES[2].1 => cpu.saturating_sub(visiting),
+        _ => cpu,
+    })
+}
+
 fn per_execution_cpu_s(outcome: &Outcome) -> Option<f64> {
     let found = outcome.pipeline.as_ref()?;
-    let cpu = found.cpu.get(STAGES[1].1).filter(|cpu| !cpu.is_zero())?;
+    let cpu = cpu_of(found, STAGES[1].1).filter(|cpu| !cpu.is_zero())?;
     let committed = outcome.throughput.tally.total().committed;
     Some(rounded(committed as f64 / cpu.as_secs_f64(), 1))
 }

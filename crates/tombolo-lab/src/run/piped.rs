@@ -499,6 +499,7 @@ impl PipelineOutcome {
         self.busy.execution_ns += after.execution_ns - before.execution_ns;
         self.busy.logging_ns += after.logging_ns - before.logging_ns;
         self.busy.output_ns += after.output_ns - before.output_ns;
+        self.busy.visiting_ns += after.visiting_ns - before.visiting_ns;
         for (name, &cpu) in cpu_after {
             let before = cpu_before.get(name).copied().unwrap_or_default();
             *self.cpu.entry(name.clone()).or_default() += cpu.saturating_sub(before);

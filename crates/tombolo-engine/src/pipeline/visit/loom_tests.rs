@@ -56,7 +56,10 @@ fn run_host(visit: &Visit<Before>, host: &Signal, log: &Queue<u32>, mut flushes:
     loop {
         host.announce();
         let mut has_work = false;
-        visit.with_visitors(|before| has_work = before.step());
+        visit.with_visitors(|before| {
+            has_work = before.step();
+            0
+        });
         if flushes > 0 {
             flushes -= 1;
             has_work = true;
