@@ -1,9 +1,11 @@
 //! A buffer whose bytes begin where every file accepts a write from.
 //!
-//! Not here: what is in it. Invariant: `start` is at most [`ALIGNMENT_MAX`], and the allocation holds
-//! at least that much more than was ever asked for.
+//! Not here: what is in it. Invariant: `start` is at most [`ALIGNMENT_MAX`] bytes into the
+//! allocation, which does not move while it is large enough.
 
-use crate::disk::ALIGNMENT_MAX;
+use std::io;
+
+use crate::disk::{ALIGNMENT_MAX, DiskError, DiskFile, Operation};
 
 /// Bytes at an aligned address; the memory is kept and used again.
 #[derive(Debug, Default)]
@@ -13,15 +15,51 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// The first `bytes` bytes, whose content is unspecified.
+    /// Takes memory for so many bytes of `file`, so that [`Self::first`] needs none for as many. It is
+    /// not touched before it is used.
+    ///
+    /// # Errors
+    /// When the system gives none, as a failure of `operation`.
+    pub fn reserve(
+        &mut self,
+        bytes: usize,
+        operation: Operation,
+        file: &dyn DiskFile,
+    ) -> Result<(), DiskError> {
+        let taken = self.take(bytes);
+        taken.map_err(|error| DiskError::new(operation, file.name(), None, &error))
+    }
+
+    fn take(&mut self, bytes: usize) -> io::Result<()> {
+        let needed = bytes.saturating_add(ALIGNMENT_MAX);
+        if self.bytes.capacity() >= needed {
+            return Ok(());
+        }
+        // The old content is not worth a copy, and its memory goes back first.
+        self.bytes = Vec::new();
+        let taken = self.bytes.try_reserve_exact(needed);
+        self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
+        taken.map_err(|_| {
+            let what = format!(
+                "the system has no memory for a buffer of {bytes} bytes: give the process more, or \
+                 its database less (memory_bytes_max)"
+            );
+            io::Error::new(io::ErrorKind::OutOfMemory, what)
+        })
+    }
+
+    /// The first `bytes` bytes, whose content is unspecified. Whoever may not fail reserves them
+    /// before.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
-        if self.bytes.len() < bytes + ALIGNMENT_MAX {
-            // The old content is not worth a copy; new memory is zero and not touched yet.
-            self.bytes = Vec::new();
-            self.bytes = vec![0; (bytes + ALIGNMENT_MAX).next_power_of_two()];
+        if self.bytes.capacity() < bytes + ALIGNMENT_MAX {
+            self.bytes = Vec::with_capacity((bytes + ALIGNMENT_MAX).next_power_of_two());
             self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
         }
-        &mut self.bytes[self.start..self.start + bytes]
+        let end = self.start + bytes;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0); // within what is there: the address stays
+        }
+        &mut self.bytes[self.start..end]
     }
 
     /// The first `bytes` bytes, all zero.
@@ -45,5 +83,19 @@ mod tests {
             assert!((first.as_ptr() as usize).is_multiple_of(ALIGNMENT_MAX));
             first.fill(9);
         }
+    }
+
+    #[test]
+    fn what_was_reserved_needs_no_more_memory() {
+        let mut buffer = AlignedBuffer::default();
+        buffer.take(100_000).unwrap();
+        let place = buffer.first(1).as_ptr();
+        for bytes in [4096, 100_000, 7] {
+            buffer.take(bytes).unwrap();
+            assert_eq!(buffer.first(bytes).as_ptr(), place);
+        }
+        let refused = buffer.take(usize::MAX / 2).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(buffer.zeroed(4096), [0; 4096], "it goes on");
     }
 }

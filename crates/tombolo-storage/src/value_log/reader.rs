@@ -10,7 +10,7 @@ use super::aligned::AlignedBuffer;
 use super::group::{Group, HEADER_BYTES, is_intact};
 use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{BLOCK_BYTES_MAX, GroupNumber};
-use crate::disk::{Disk, DiskError, DiskFile};
+use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -109,6 +109,7 @@ impl SegmentReader {
             let needed = (offset - start + length as u64).next_multiple_of(self.header.block_bytes);
             let bytes = needed.max(WINDOW_BYTES).min(self.header.segment_bytes - start);
             (self.start, self.end) = (0, 0);
+            self.window.reserve(bytes as usize, Operation::Read, &*self.file)?;
             self.file.read_at(self.window.first(bytes as usize), start)?;
             (self.start, self.end) = (start, start + bytes);
             let behind = self.header.segment_bytes - self.end;

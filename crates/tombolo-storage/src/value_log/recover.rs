@@ -38,7 +38,7 @@ use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::space::Pool;
 use super::start::RecoverOptions;
 use super::writer::{Closed, LogWriter, Tail, lock};
-use crate::disk::Disk;
+use crate::disk::{Disk, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
@@ -549,6 +549,7 @@ fn open_segments(
         let segment = reader.open_for_writing(disk, settings.direct)?;
         let passed = end.passed.iter().find(|passed| passed.segment == position);
         for group in end.doubtful.iter().filter(|group| group.segment == position) {
+            buffer.reserve(group.bytes, Operation::Read, &*segment.file)?;
             let bytes = buffer.first(group.bytes);
             reader.read(group.at, bytes)?;
             segment.file.write_at(bytes, group.at)?;

@@ -29,7 +29,7 @@
 
 use super::aligned::AlignedBuffer;
 use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings};
-use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 use crate::header_copies::{
     CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, VERSION, long, short,
 };
@@ -153,6 +153,7 @@ impl Header {
             return Ok(Found::Unfinished);
         }
         let mut buffer = AlignedBuffer::default();
+        buffer.reserve(FIRST_GROUP_OFFSET as usize, Operation::Read, file)?;
         let bytes = buffer.first(FIRST_GROUP_OFFSET as usize);
         file.read_at(bytes, 0)?;
         let (first, second) = bytes.split_at(COPY_BYTES);
@@ -288,7 +289,9 @@ impl Segment {
     /// When the disk fails.
     pub(super) fn wipe(&self, mut from: u64, to: u64) -> Result<(), DiskError> {
         let mut zeros = AlignedBuffer::default();
-        let chunk = zeros.zeroed(FILL_BYTES.min(to - from) as usize);
+        let chunk_bytes = FILL_BYTES.min(to - from) as usize;
+        zeros.reserve(chunk_bytes, Operation::Write, &*self.file)?;
+        let chunk = zeros.zeroed(chunk_bytes);
         while from < to {
             let bytes = (to - from).min(chunk.len() as u64);
             self.file.write_at(&chunk[..bytes as usize], from)?;
@@ -327,6 +330,7 @@ impl Segment {
 
     fn write_copy(&self, copy: usize) -> Result<(), DiskError> {
         let mut buffer = AlignedBuffer::default();
+        buffer.reserve(COPY_BYTES, Operation::Write, &*self.file)?;
         let bytes = buffer.zeroed(COPY_BYTES);
         self.header.encode(bytes);
         self.file.write_at(bytes, (copy * COPY_BYTES) as u64)?;

@@ -23,12 +23,15 @@ use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
 use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
 use super::start::LogPosition;
-use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
 /// The file that is locked while a database is open.
 pub const LOCK_FILE: &str = "lock";
+
+/// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
+const BUFFER_BYTES: u64 = 17 << 20;
 
 /// A segment that was written to the end.
 #[derive(Debug)]
@@ -132,6 +135,10 @@ impl LogWriter {
                 shared.pool(|pool| pool.ready.pop_front()).expect("room was just reserved")
             }
         };
+        // At opening, where want of memory is only a refusal.
+        let buffer_bytes = current.header.segment_bytes.min(BUFFER_BYTES) as usize;
+        let mut buffer = AlignedBuffer::default();
+        buffer.reserve(buffer_bytes, Operation::Write, &*current.file)?;
         let usage = LogUsage { is_direct: current.is_direct(), ..LogUsage::default() };
         let durable = tail.newest;
         let mut writer = Self {
@@ -142,7 +149,7 @@ impl LogWriter {
             tail,
             durable,
             is_sealed: true,
-            buffer: AlignedBuffer::default(),
+            buffer,
             failure: None,
             usage,
         };
@@ -372,6 +379,8 @@ impl LogWriter {
         };
         let block_bytes = self.current.header.block_bytes as usize;
         let bytes = group.bytes().next_multiple_of(block_bytes);
+        let room = self.buffer.reserve(bytes, Operation::Write, &*self.current.file);
+        room.map_err(|error| fail(&mut self.failure, error))?;
         let buffer = self.buffer.first(bytes);
         let (used, padding) = buffer.split_at_mut(group.bytes());
         source.read(&mut used[HEADER_BYTES..]);
