@@ -62,6 +62,20 @@ impl AlignedBuffer {
         &mut self.bytes[self.start..end]
     }
 
+    /// The first `bytes` bytes, for an `operation` on `file`, with what [`Self::reserve`] takes.
+    ///
+    /// # Errors
+    /// As [`Self::reserve`].
+    pub fn try_first(
+        &mut self,
+        bytes: usize,
+        operation: Operation,
+        file: &dyn DiskFile,
+    ) -> Result<&mut [u8], DiskError> {
+        self.reserve(bytes, operation, file)?;
+        Ok(self.first(bytes))
+    }
+
     /// The first `bytes` bytes, all zero.
     pub fn zeroed(&mut self, bytes: usize) -> &mut [u8] {
         let first = self.first(bytes);

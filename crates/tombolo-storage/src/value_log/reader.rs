@@ -109,8 +109,8 @@ impl SegmentReader {
             let needed = (offset - start + length as u64).next_multiple_of(self.header.block_bytes);
             let bytes = needed.max(WINDOW_BYTES).min(self.header.segment_bytes - start);
             (self.start, self.end) = (0, 0);
-            self.window.reserve(bytes as usize, Operation::Read, &*self.file)?;
-            self.file.read_at(self.window.first(bytes as usize), start)?;
+            let window = self.window.try_first(bytes as usize, Operation::Read, &*self.file)?;
+            self.file.read_at(window, start)?;
             (self.start, self.end) = (start, start + bytes);
             let behind = self.header.segment_bytes - self.end;
             if behind > 0 {

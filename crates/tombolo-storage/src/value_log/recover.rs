@@ -549,8 +549,7 @@ fn open_segments(
         let segment = reader.open_for_writing(disk, settings.direct)?;
         let passed = end.passed.iter().find(|passed| passed.segment == position);
         for group in end.doubtful.iter().filter(|group| group.segment == position) {
-            buffer.reserve(group.bytes, Operation::Read, &*segment.file)?;
-            let bytes = buffer.first(group.bytes);
+            let bytes = buffer.try_first(group.bytes, Operation::Read, &*segment.file)?;
             reader.read(group.at, bytes)?;
             segment.file.write_at(bytes, group.at)?;
         }

@@ -153,8 +153,7 @@ impl Header {
             return Ok(Found::Unfinished);
         }
         let mut buffer = AlignedBuffer::default();
-        buffer.reserve(FIRST_GROUP_OFFSET as usize, Operation::Read, file)?;
-        let bytes = buffer.first(FIRST_GROUP_OFFSET as usize);
+        let bytes = buffer.try_first(FIRST_GROUP_OFFSET as usize, Operation::Read, file)?;
         file.read_at(bytes, 0)?;
         let (first, second) = bytes.split_at(COPY_BYTES);
         if let Some(version) = Self::other_version(first, second) {
