@@ -247,12 +247,14 @@ impl Slab {
     ) -> Result<(), RegionError> {
         assert!(bytes.len().is_multiple_of(self.slot_bytes));
         let count = (bytes.len() / self.slot_bytes) as u32;
-        let end = first.saturating_add(count);
-        if end > self.capacity {
-            self.grow(end as usize)?;
+        if count > 0 {
+            let end = first.saturating_add(count);
+            if end > self.capacity {
+                self.grow(end as usize)?;
+            }
+            self.used = self.used.max(end);
+            self.slots_mut(first, count).copy_from_slice(bytes);
         }
-        self.used = self.used.max(end);
-        self.slots_mut(first, count).copy_from_slice(bytes);
         let mut at = first;
         for bits in bits {
             let left = slots - (at - first);
@@ -601,6 +603,9 @@ mod tests {
             assert!(again.live().eq(slab.live()));
             assert_eq!((again.len(), again.used()), (slab.len(), slab.used()));
             assert!(again.live().all(|id| again.slot(id) == slab.slot(id)));
+            // A block behind all slots brings none.
+            again.load(used + 1000, per, [0, 0, 0].into_iter(), &[]).unwrap();
+            assert_eq!(again.used(), used);
             let keep: Vec<u64> = (0..used.div_ceil(64)).map(|_| random.next()).collect();
             again.keep_live(&keep);
             again.rebuild_free_list();

@@ -1,0 +1,116 @@
+//! How fast checkpoints are written and loaded, and what that costs the processor.
+//!
+//! `cargo run --profile quick --example image_probe -- [DIRECTORY [MEGABYTES [SPARE]]]` fills a table of
+//! rows of 128 bytes, writes two checkpoints and loads the image; without a directory it lies in
+//! memory. For instructions: `valgrind --tool=callgrind target/quick/examples/image_probe`, then
+//! `callgrind_annotate --inclusive=yes`: `CheckpointPart::step` divided by the megabytes written.
+
+#![expect(clippy::disallowed_methods, reason = "a probe outside the engine reads the clock itself")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tombolo_storage::disk::{Disk, MemDisk, OsDisk};
+use tombolo_storage::dynamic::DynamicTable;
+use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, Image, ImageSettings, Step};
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::schema::{ColumnDef, TableDef};
+use tombolo_storage::store::Store;
+use tombolo_storage::types::SqlType;
+use tombolo_storage::value::Value;
+use tombolo_storage::value_log::{LogBuffer, LogPosition};
+
+const ROW_BYTES: usize = 128;
+const ROWS_PER_TRANSACTION: usize = 1000;
+
+fn table() -> TableDef {
+    let column = |name: &'static str, sql| ColumnDef {
+        name: name.into(),
+        sql,
+        nullable: false,
+        range: None,
+        hot: false,
+    };
+    let columns = vec![column("n", SqlType::BigInt), column("filler", SqlType::Char(118))];
+    TableDef { name: "rows".into(), columns, indexes: Vec::new() }
+}
+
+/// Installs `megabytes` of rows, logged by a store.
+fn fill(part: &mut CheckpointPart, megabytes: usize) -> Result<(), Box<dyn Error>> {
+    let mut store = MemoryStore::<MemoryLogged>::new(Limits::default());
+    store.create_table(table())?;
+    let rows = DynamicTable::new(store.schema(), 0);
+    let (filler, mut buffer, mut position) =
+        ("x".repeat(118), LogBuffer::new(), LogPosition::default());
+    for first in (0..megabytes * (1 << 20) / ROW_BYTES).step_by(ROWS_PER_TRANSACTION) {
+        store.begin()?;
+        store.begin_writes();
+        for n in first..first + ROWS_PER_TRANSACTION {
+            rows.insert(&mut store, &[Value::Integer(n as i64), Value::Text(&filler)])?;
+        }
+        store.commit()?;
+        store.take_log(&mut buffer);
+        position.group += 1;
+        part.install(position, buffer.as_slice())?;
+        buffer.clear();
+    }
+    Ok(())
+}
+
+fn checkpoint(
+    checkpoints: &mut Checkpoints,
+    part: &mut CheckpointPart,
+) -> Result<(), Box<dyn Error>> {
+    let before = part.progress();
+    part.begin(&checkpoints.begin(&[part.needs()])?);
+    let start = Instant::now();
+    let done = loop {
+        if let Step::Complete(done) = part.step()? {
+            break done;
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    checkpoints.complete(&[done])?;
+    let now = part.progress();
+    let megabytes = (now.written_bytes - before.written_bytes) as f64 / 1e6;
+    println!(
+        "written: {megabytes:.0} MB in {seconds:.3} s, {:.0} MB/s, {} syncs",
+        megabytes / seconds,
+        now.syncs - before.syncs
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let disk: Arc<dyn Disk> = match arguments.next().filter(|directory| directory != "-") {
+        Some(directory) => Arc::new(OsDisk::open(directory.as_ref())?),
+        None => Arc::new(MemDisk::new()),
+    };
+    let megabytes = arguments.next().map_or(Ok(64), |text| text.parse())?;
+    let spare_blocks = arguments.next().map_or(Ok(1), |text| text.parse())?;
+    let settings = ImageSettings { spare_blocks, ..ImageSettings::default() };
+    let image = Image::find(vec![Arc::clone(&disk)], settings)?;
+    let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {})?;
+    let mut checkpoints = Checkpoints::start(image, 1)?;
+    let mut part = CheckpointPart::new(&mut loaded, &checkpoints, LogPosition::default())?;
+    fill(&mut part, megabytes)?;
+    for _ in 0..2 {
+        checkpoint(&mut checkpoints, &mut part)?;
+    }
+    println!(
+        "DB′: {} MB, image: {} MB",
+        part.memory_bytes() >> 20,
+        checkpoints.image_bytes() >> 20
+    );
+    for _ in 0..2 {
+        let start = Instant::now();
+        let image = Image::find(vec![Arc::clone(&disk)], settings)?;
+        let loaded = image.load(0, 1, Limits::default(), &mut |_| {})?;
+        let (seconds, read) = (start.elapsed().as_secs_f64(), loaded.bytes() as f64 / 1e6);
+        println!("loaded: {read:.0} MB in {seconds:.3} s, {:.0} MB/s", read / seconds);
+    }
+    Ok(())
+}
