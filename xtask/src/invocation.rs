@@ -1,19 +1,33 @@
 //! One call of another program: built once, shown the way a person would type it, run in the repository root.
 //!
-//! What is printed and what is run come from the same value, so that "run it alone" never lies.
-//! It does not capture errors of the program: standard error stays the terminal's.
+//! What is printed and what is run come from the same value, so that "run it alone" never lies. Either what it says
+//! goes through to the terminal, or all of it to a file.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::process::{end_with_children, sleep};
+
+/// How often a program beside others is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A program, its arguments and the environment that differs from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
-    program: String,
+    program: Program,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Program {
+    Cargo,
+    /// This program: `cargo xtask`, but it is not built again, for which it would wait for other builds.
+    Ourselves,
+    Other(String),
 }
 
 /// What a run came to.
@@ -26,12 +40,17 @@ pub(crate) struct Outcome {
 impl Invocation {
     pub(crate) fn new(program: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        Self { program: program.to_string(), arguments, environment: Vec::new() }
+        Self { program: Program::Other(program.to_string()), arguments, environment: Vec::new() }
     }
 
     /// `cargo` with these arguments, separated by spaces.
     pub(crate) fn cargo(arguments: &str) -> Self {
-        Self::new("cargo", &arguments.split_whitespace().collect::<Vec<_>>())
+        Self { program: Program::Cargo, ..Self::new("", &words(arguments)) }
+    }
+
+    /// `cargo xtask` with these arguments, separated by spaces.
+    pub(crate) fn xtask(arguments: &str) -> Self {
+        Self { program: Program::Ourselves, ..Self::new("", &words(arguments)) }
     }
 
     pub(crate) fn with(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
@@ -67,11 +86,44 @@ impl Invocation {
         Ok(Outcome { success, tests_passed })
     }
 
+    /// Runs to the end with all it says in `file`, and adds up what the test harnesses report; `None` when `stop` said
+    /// so and it was ended.
+    pub(crate) fn run_into_file(
+        &self,
+        root: &Path,
+        file: &Path,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Outcome>, String> {
+        let failed = |error: std::io::Error| format!("cannot run `{self}`: {error}");
+        let mut options = std::fs::OpenOptions::new();
+        let out = options.write(true).create(true).truncate(true).open(file).map_err(failed)?;
+        let err = out.try_clone().map_err(failed)?;
+        let mut command = self.command(root);
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let mut child = command.spawn().map_err(failed)?;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            if stop() {
+                end_with_children(child.id());
+                child.wait().map_err(failed)?;
+                return Ok(None);
+            }
+            sleep(LOOK);
+        };
+        let said = std::fs::read(file).map_err(failed)?;
+        let tests_passed = String::from_utf8_lossy(&said).lines().filter_map(passed_in).sum();
+        Ok(Some(Outcome { success: status.success(), tests_passed }))
+    }
+
     fn command(&self, root: &Path) -> Command {
-        // Under `cargo xtask` the variable names the very cargo that called us, whatever PATH says.
-        let program = match self.program.as_str() {
-            "cargo" => std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")),
-            other => OsString::from(other),
+        let program = match &self.program {
+            // Under `cargo xtask` the variable names the very cargo that called us, whatever PATH says.
+            Program::Cargo => std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")),
+            // Also when the file was replaced meanwhile.
+            Program::Ourselves => OsString::from("/proc/self/exe"),
+            Program::Other(name) => OsString::from(name),
         };
         let mut command = Command::new(program);
         command.args(&self.arguments).current_dir(root);
@@ -87,9 +139,17 @@ impl std::fmt::Display for Invocation {
         for (name, value) in &self.environment {
             write!(out, "{name}={} ", quoted(value))?;
         }
-        write!(out, "{}", self.program)?;
+        out.write_str(match &self.program {
+            Program::Cargo => "cargo",
+            Program::Ourselves => "cargo xtask",
+            Program::Other(name) => name,
+        })?;
         self.arguments.iter().try_for_each(|argument| write!(out, " {}", quoted(argument)))
     }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
 }
 
 fn quoted(word: &str) -> String {
@@ -116,6 +176,7 @@ mod tests {
     fn it_is_shown_as_one_would_type_it() {
         let call = Invocation::cargo("doc --no-deps").env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(call.to_string(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+        assert_eq!(Invocation::xtask("sim --seeds 5").to_string(), "cargo xtask sim --seeds 5");
     }
 
     #[test]

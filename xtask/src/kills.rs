@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Failure;
-use crate::ci::Stopwatch;
+use crate::stopwatch::Stopwatch;
 use crate::{needs, shipped};
 
 use chain::{CASES_PER_CHAIN, Chain, World};

@@ -2,11 +2,10 @@
 //!
 //! Each module's `loom_tests` are built against the model checker in place of the standard library
 //! (`sync.rs`) and run with a bounded number of preemptions, because the unbounded number takes for ever.
-//! Objects go to a target folder of their own so that no other build is thrown away. It is no part of `ci`:
-//! the exploration takes minutes and depends on few files.
+//! Objects go to a target folder of their own so that no other build is thrown away.
 
-use crate::ci::Stopwatch;
 use crate::invocation::Invocation;
+use crate::stopwatch::Stopwatch;
 use crate::{Failure, asan, target_folder};
 use std::path::Path;
 

@@ -22,6 +22,7 @@ mod needs;
 mod process;
 mod shipped;
 mod sim;
+mod stopwatch;
 mod tidy;
 mod trace;
 

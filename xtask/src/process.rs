@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::ci::Stopwatch;
+use crate::stopwatch::Stopwatch;
 
 /// How often a process is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
@@ -22,6 +22,35 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 #[expect(clippy::disallowed_methods, reason = "a chore waits for processes; no engine runs here")]
 pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
+}
+
+/// Kills a process and all that it and its children have started; they notice nothing.
+///
+/// Unlike a process group of its own this leaves them in ours, so that an interrupt from the keyboard reaches them.
+pub(crate) fn end_with_children(process: u32) {
+    let parents = parents();
+    let mut doomed = vec![process];
+    let mut at = 0;
+    while let Some(&parent) = doomed.get(at) {
+        doomed.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+        at += 1;
+    }
+    // From the top, so that nobody starts anything in place of what is gone.
+    let doomed = doomed.iter().map(u32::to_string);
+    let _ = Command::new("kill").arg("-9").args(doomed).stderr(Stdio::null()).status();
+}
+
+/// Every process with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parent = |process: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // Behind the name, which may hold anything: its state, then its parent.
+        let (_, rest) = stat.rsplit_once(')')?;
+        Some((process, rest.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(parent).collect()
 }
 
 /// How a process ended.
@@ -156,7 +185,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::{Ended, MEMORY_KB, Running};
-    use crate::ci::Stopwatch;
+    use crate::stopwatch::Stopwatch;
     use crate::tidy::scratch::Scratch;
     use std::path::Path;
     use std::time::Duration;

@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ci::Stopwatch;
 use crate::invocation::Invocation;
 use crate::process::{LOOK, PATIENCE, sleep};
+use crate::stopwatch::Stopwatch;
 use crate::{Failure, target_folder};
 
 /// The command: the one named, or one that is built.

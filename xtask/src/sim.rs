@@ -6,8 +6,8 @@
 //! away; `--plant all` plants one after the other and prints a table. What seeds do and what must hold
 //! is the simulator's (`crates/tombolo-sim`).
 
-use crate::ci::Stopwatch;
 use crate::invocation::Invocation;
+use crate::stopwatch::Stopwatch;
 use crate::{Failure, asan, target_folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -13,10 +13,10 @@ mod rules;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::ci::Stopwatch;
 use crate::needs;
 use crate::process::{Ended, PATIENCE, Running};
 use crate::shipped::{self, copy};
+use crate::stopwatch::Stopwatch;
 
 use lines::{Event, events};
 use rules::{Counts, Judge};

@@ -1,0 +1,290 @@
+//! The checks of `ci`, each with what it shows, where it runs and the program it calls.
+
+use std::path::Path;
+
+use crate::Failure;
+use crate::invocation::{Invocation, Outcome};
+
+/// One check: its name for `--only`, what it shows, where it runs and what.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) shows: &'static str,
+    pub(super) lane: Lane,
+    pub(super) action: Action,
+}
+
+/// Which steps a step waits for. Cargo locks one folder per build profile, so lanes that build with
+/// different profiles do not wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Before all others, one after the other: they take seconds, and most mistakes show there.
+    First,
+    /// Checked, documented and tested without optimisation across crates: many compilers at once.
+    Crates,
+    /// The command as it is shipped: its build is one long thread, its tests wait for disks and
+    /// processes.
+    Command,
+}
+
+pub(super) enum Action {
+    /// Another program; `None` when there is nothing for it to do yet.
+    Call(fn(&Path) -> Option<Invocation>),
+    /// The tidy rules, in this process.
+    Tidy,
+}
+
+/// All of them; of one lane, in the order they run.
+pub(super) static STEPS: [Step; 13] = [
+    first("fmt", "the code has the one format", Action::Call(fmt)),
+    first("tidy", "the rules no compiler knows hold", Action::Tidy),
+    first("python", "verify_dump.py finds what it must find", Action::Call(python)),
+    of_crates("clippy", "no lint speaks, with every feature", clippy),
+    of_crates("doc", "the documentation builds, its links hold", doc),
+    of_crates(
+        "test",
+        "the crates do what they say; other engines hold the same rows; components do their work or none",
+        test,
+    ),
+    of_crates("doctest", "the examples in the documentation run", doctest),
+    of_crates("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
+    of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
+    of_command("release", "the command builds as shipped", release),
+    of_command("commands", "the command line does what it says", commands),
+    of_command(
+        "kills",
+        "100 processes killed, starved or spoilt lose nothing they answered",
+        kills,
+    ),
+    of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
+];
+
+const fn first(name: &'static str, shows: &'static str, action: Action) -> Step {
+    Step { name, shows, lane: Lane::First, action }
+}
+
+const fn of_crates(
+    name: &'static str,
+    shows: &'static str,
+    call: fn(&Path) -> Option<Invocation>,
+) -> Step {
+    Step { name, shows, lane: Lane::Crates, action: Action::Call(call) }
+}
+
+const fn of_command(
+    name: &'static str,
+    shows: &'static str,
+    call: fn(&Path) -> Option<Invocation>,
+) -> Step {
+    Step { name, shows, lane: Lane::Command, action: Action::Call(call) }
+}
+
+fn fmt(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo("fmt --all -- --check"))
+}
+
+fn python(_: &Path) -> Option<Invocation> {
+    // -B: a check leaves no byte code behind.
+    Some(Invocation::new("python3", &["-B", "xtask/test_verify_dump.py"]))
+}
+
+fn clippy(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo("clippy --workspace --all-targets --all-features -- -D warnings"))
+}
+
+fn doc(_: &Path) -> Option<Invocation> {
+    let call = Invocation::cargo("doc --workspace --no-deps --all-features");
+    Some(call.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn release(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo("build --release -p tombolo"))
+}
+
+/// Everything with the few profiles; the command is a feature of its package.
+const WITH_COMMAND: &str = "test --workspace --no-default-features \
+    --features tombolo/command,tombolo/compare-sqlite,tombolo/probe";
+
+/// Whether an integration test is one of the command as it is shipped. The package's library has
+/// its own, called after it, which need no release.
+fn is_of_the_command(package: &str, name: &str) -> bool {
+    package == "tombolo" && !name.starts_with("library")
+}
+
+fn test(root: &Path) -> Option<Invocation> {
+    let names = integration_tests(root, |package, name| !is_of_the_command(package, name));
+    Some(Invocation::cargo(&format!("{WITH_COMMAND} --lib --bins --examples")).with(names))
+}
+
+fn doctest(_: &Path) -> Option<Invocation> {
+    Some(Invocation::cargo(&format!("{WITH_COMMAND} --doc")))
+}
+
+/// The command as it is shipped, in all profiles.
+fn commands(root: &Path) -> Option<Invocation> {
+    let names = integration_tests(root, is_of_the_command);
+    (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
+}
+
+/// The command as it is shipped, killed.
+fn kills(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo").is_dir();
+    is_there.then(|| Invocation::xtask("kills"))
+}
+
+/// The command as it is shipped, its system calls looked at.
+fn trace(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo").is_dir();
+    is_there.then(|| Invocation::xtask("trace"))
+}
+
+fn sim(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo-sim").is_dir();
+    is_there.then(|| Invocation::xtask("sim"))
+}
+
+fn loom(root: &Path) -> Option<Invocation> {
+    let is_there = root.join("crates/tombolo-storage").is_dir();
+    is_there.then(|| Invocation::xtask("loom"))
+}
+
+/// `--test NAME` for each integration test asked for, by package and name, in order of name.
+fn integration_tests(root: &Path, wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    let mut names = Vec::new();
+    for package in entries(&root.join("crates")) {
+        let folder = root.join("crates").join(&package).join("tests");
+        for entry in entries(&folder) {
+            let is_folder_test = folder.join(&entry).join("main.rs").is_file();
+            let name = match entry.strip_suffix(".rs") {
+                Some(name) => name.to_string(),
+                None if is_folder_test => entry,
+                None => continue,
+            };
+            if wanted(&package, &name) {
+                names.push(name);
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names.into_iter().flat_map(|name| ["--test".to_string(), name]).collect()
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Prints the steps and what each shows.
+pub(crate) fn list() {
+    for step in &STEPS {
+        println!("{:<10}{}", step.name, step.shows);
+    }
+}
+
+/// Reads `--only NAME[,NAME…]`, which may be repeated; nothing means every step.
+pub(crate) fn selection(words: &[&str]) -> Result<Vec<&'static str>, Failure> {
+    let mut names = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let list = match word.strip_prefix("--only") {
+            Some("") => rest.next().copied(),
+            Some(list) => list.strip_prefix('='),
+            None => None,
+        };
+        let list =
+            list.ok_or_else(|| Failure::usage(format!("`{word}`: expected --only STEP[,STEP…]")))?;
+        for name in list.split(',') {
+            let step = STEPS.iter().find(|step| step.name == name).ok_or_else(|| {
+                let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+                Failure::usage(format!("no step `{name}`; there are {}", known.join(", ")))
+            })?;
+            names.push(step.name);
+        }
+    }
+    Ok(names)
+}
+
+impl Step {
+    /// What a person types to repeat this step.
+    pub(super) fn alone(&self, root: &Path) -> Option<String> {
+        match self.action {
+            Action::Call(call) => call(root).map(|call| call.to_string()),
+            Action::Tidy => Some("cargo xtask tidy".to_string()),
+        }
+    }
+
+    /// Runs it by `run`, which gets the program to call.
+    pub(super) fn run(
+        &self,
+        root: &Path,
+        run: impl FnOnce(&Invocation) -> Result<Outcome, String>,
+    ) -> Result<Outcome, Failure> {
+        let nothing = Outcome { success: true, tests_passed: 0 };
+        match self.action {
+            Action::Call(call) => {
+                call(root).map_or(Ok(nothing), |call| run(&call)).map_err(|message| {
+                    Failure::machine(format!(
+                        "{message}; `cargo xtask test` installs what the checks need"
+                    ))
+                })
+            }
+            Action::Tidy => {
+                let findings = crate::tidy::findings(root)?;
+                findings.iter().for_each(|finding| println!("{finding}"));
+                Ok(Outcome { success: findings.is_empty(), tests_passed: 0 })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STEPS, integration_tests, is_of_the_command, selection};
+    use crate::tidy::scratch::Scratch;
+
+    #[test]
+    fn steps_are_chosen_by_name() {
+        assert_eq!(selection(&[]).unwrap(), Vec::<&str>::new());
+        assert_eq!(selection(&["--only", "tidy,fmt"]).unwrap(), ["tidy", "fmt"]);
+        assert_eq!(selection(&["--only=doc", "--only", "test"]).unwrap(), ["doc", "test"]);
+        for bad in [&["--only"][..], &["--only", "nonsense"], &["tidy"], &["--onlytidy"]] {
+            assert!(selection(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn step_names_differ() {
+        let mut names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+    }
+
+    #[test]
+    fn integration_tests_are_found_by_package() {
+        let scratch = Scratch::new(&[
+            ("crates/tombolo/tests/cli.rs", ""),
+            ("crates/tombolo/tests/demo/main.rs", ""),
+            ("crates/tombolo/tests/common/mod.rs", ""),
+            ("crates/tombolo/tests/library/main.rs", ""),
+            ("crates/tombolo-storage/tests/model.rs", ""),
+        ]);
+        let names =
+            |wanted: fn(&str, &str) -> bool| integration_tests(scratch.root(), wanted).join(" ");
+        assert_eq!(names(is_of_the_command), "--test cli --test demo");
+        let others = names(|package, name| !is_of_the_command(package, name));
+        assert_eq!(others, "--test library --test model");
+    }
+
+    /// Cargo selects tests by name alone: the command's would run a second time, as built for tests.
+    #[test]
+    fn no_test_of_the_command_has_the_name_of_another() {
+        let root = crate::repository_root();
+        let of_the_command = integration_tests(&root, is_of_the_command);
+        let mut others =
+            integration_tests(&root, |package, name| !is_of_the_command(package, name));
+        assert!(of_the_command.len() > 1 && others.len() > 2, "tests were found");
+        others.retain(|name| name != "--test" && of_the_command.contains(name));
+        assert_eq!(others, [""; 0]);
+    }
+}
