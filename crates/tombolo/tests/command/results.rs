@@ -1,13 +1,11 @@
 //! What a run says of itself: every field, the same rows on every profile, counts that repeat, checks that notice.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{Ended, line};
+use crate::ended::{Ended, line};
 use serde_json::Value;
 
 /// The fields of cli.md that a result of `run` has now.

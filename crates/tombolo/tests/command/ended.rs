@@ -44,7 +44,6 @@ pub(crate) fn line(line: &str) -> Ended {
 }
 
 /// The command refuses with this status and one line that contains `expect`.
-#[allow(dead_code, reason = "not every test program is about refusals")]
 pub(crate) fn refused(arguments: &str, status: i32, expect: &str) {
     let ended = line(arguments);
     assert_eq!(ended.status, status, "{arguments}: {ended:?}");

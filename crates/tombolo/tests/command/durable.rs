@@ -1,11 +1,9 @@
 //! Durable runs of the memory store: what they say, what they leave, that they go on.
 
-mod common;
-
 use std::fs;
 use std::process::Stdio;
 
-use common::{Ended, command, line, refused};
+use crate::ended::{Ended, command, line, refused};
 use serde_json::Value;
 
 /// The flags of a run that a test can wait for.

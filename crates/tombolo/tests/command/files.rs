@@ -1,13 +1,11 @@
 //! Databases with files: kept, verified, refused where they are damaged, in use or not closed.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, command, line};
+use crate::ended::{Ended, command, line};
 use serde_json::Value;
 
 /// The flags of a run that a test can wait for.

@@ -1,12 +1,10 @@
 //! Directories of profile memory after a crash: recovered, inspected, verified, refused where damaged.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use common::{Ended, line};
+use crate::ended::{Ended, line};
 use serde_json::Value;
 
 /// The only object on standard output.

@@ -1,10 +1,8 @@
 //! Bad input of every kind: the exit status, and one line that says what to do.
 
-mod common;
-
 use std::fs;
 
-use common::{command, refused, tombolo};
+use crate::ended::{command, refused, tombolo};
 
 #[test]
 fn commands_and_flags_that_do_not_exist() {

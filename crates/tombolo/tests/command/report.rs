@@ -1,11 +1,9 @@
 //! `report`: a page or a text of stored results, and one line about whatever is none.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{command, line, tombolo};
+use crate::ended::{command, line, tombolo};
 
 /// A result that the lab's own tests store.
 fn example(name: &str) -> PathBuf {

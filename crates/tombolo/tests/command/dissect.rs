@@ -1,13 +1,11 @@
 //! The engine taken apart from the command line: every field of the result, the paper's rows, what
 //! is refused, and a demonstration that leaves other people's files alone.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{Ended, line, refused};
+use crate::ended::{Ended, line, refused};
 use serde_json::Value;
 
 /// The fields of cli.md that a result of `dissect` has.

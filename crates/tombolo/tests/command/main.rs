@@ -1,0 +1,13 @@
+//! The command as it is shipped: what it says, leaves and refuses.
+//!
+//! One program, so that its tests are linked once, with all optimisation of the release build, and
+//! share the cores. Not here: processes that are killed (`cargo xtask kills`), the library.
+
+mod dissect;
+mod durable;
+mod ended;
+mod files;
+mod recovery;
+mod report;
+mod results;
+mod usage;
