@@ -13,7 +13,7 @@ use super::block::{decode, header};
 use super::catalogue::{Catalogue, Found};
 use super::ring::Ring;
 use super::settings::{ImageFailure, ImageSettings};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 use crate::value_log::AlignedBuffer;
@@ -223,7 +223,8 @@ impl<'a> RingReader<'a> {
         let mut place = 0;
         while place < places {
             let count = together.min(places - place);
-            let bytes = buffer.first((count * block_bytes) as usize);
+            let length = (count * block_bytes) as usize;
+            let bytes = buffer.try_first(length, Operation::Read, &*self.file)?;
             self.file.read_at(bytes, self.ring.offset(place))?;
             for (at, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
                 self.take(place + at as u64, bytes, into)?;

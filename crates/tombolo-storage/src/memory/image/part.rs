@@ -14,7 +14,7 @@ use super::checkpoints::{Begun, Checkpoints};
 use super::load::{LoadedPart, LoadedRing};
 use super::ring::Ring;
 use super::settings::ImageFailure;
-use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::sync::Arc;
@@ -260,7 +260,8 @@ impl CheckpointPart {
             confirm(file, ring, checkpoint, *written, buffer)?;
             *in_doubt = false;
         }
-        let out = buffer.first(ring.block_bytes as usize);
+        let out = buffer.try_first(ring.block_bytes as usize, Operation::Write, file);
+        let out = out.map_err(|error| (error, false))?;
         let batch = ring.batch_of(*written);
         let (first, blocks, mut bytes) = (batch.start, batch.len() as u32, 0);
         for block in batch {
@@ -298,7 +299,8 @@ fn confirm(
     buffer: &mut AlignedBuffer,
 ) -> Result<(), (DiskError, bool)> {
     let Some(last) = written.checked_sub(1) else { return Ok(()) };
-    let bytes = buffer.first(ring.block_bytes as usize);
+    let bytes = buffer.try_first(ring.block_bytes as usize, Operation::Read, file);
+    let bytes = bytes.map_err(|error| (error, false))?;
     for block in ring.batch_of(last) {
         let at = ring.offset(ring.place(checkpoint, block));
         file.read_at(bytes, at).map_err(|error| (error, false))?;
