@@ -96,10 +96,10 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// The plants, one per line.
+/// The plants that a simulated database can show, one per line.
 pub fn plants() -> String {
     let line = |plant: Plant| format!("{:<26}{}\n", plant.name(), plant.breaks());
-    Plant::ALL.into_iter().map(line).collect()
+    Plant::ALL.into_iter().filter(|plant| plant.is_simulated()).map(line).collect()
 }
 
 #[cfg(test)]
@@ -131,6 +131,8 @@ mod tests {
 
     #[test]
     fn every_plant_has_a_line() {
-        assert_eq!(plants().lines().count(), Plant::ALL.len());
+        let simulated = Plant::ALL.into_iter().filter(|plant| plant.is_simulated());
+        assert_eq!(plants().lines().count(), simulated.count());
+        assert!(plants().lines().count() >= 20);
     }
 }

@@ -223,6 +223,23 @@ impl Plant {
         self.text().1
     }
 
+    /// Whether the simulator can notice it. The others are noticed by this crate's tests: those of the
+    /// image, which the simulator does not write yet, and what recovery leaves behind a cut, which an
+    /// honest disk never shows (a segment is begun when the one before is durable) and a lying one in
+    /// fewer than one of 10,000 seeds.
+    pub const fn is_simulated(self) -> bool {
+        !matches!(
+            self,
+            Self::CutNotWiped
+                | Self::ImageSyncSkipped
+                | Self::LogReleasedEarly
+                | Self::BlocksDescending
+                | Self::RingNotInCatalogueFirst
+                | Self::StaleBlockAccepted
+                | Self::DanglingAccepted
+        )
+    }
+
     /// The plant of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plant| plant.name() == name)
