@@ -35,7 +35,9 @@ pub mod clock;
 pub mod command_log;
 pub mod pipeline;
 pub mod procedure;
+#[cfg(not(loom))]
 mod read_ahead;
+#[cfg(not(loom))]
 pub mod recovery;
 pub mod rng;
 pub mod settings;

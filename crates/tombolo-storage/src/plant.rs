@@ -306,6 +306,7 @@ mod choice {
     }
 
     /// Runs `test` with this plant.
+    #[cfg(not(loom))]
     pub(crate) fn with<T>(plant: Plant, test: impl FnOnce() -> T) -> T {
         CHOSEN.set(Some(plant));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
@@ -350,7 +351,7 @@ mod choice {
     }
 }
 
-#[cfg(all(test, not(tombolo_plants)))]
+#[cfg(all(test, not(tombolo_plants), not(loom)))]
 pub(crate) use choice::with;
 pub use choice::{POSSIBLE, choose, is, reached};
 

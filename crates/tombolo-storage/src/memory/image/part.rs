@@ -310,6 +310,7 @@ fn confirm(
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 impl CheckpointPart {
     pub(super) fn replay_for_test(&mut self) -> &mut ReplayPart {
         &mut self.replay
