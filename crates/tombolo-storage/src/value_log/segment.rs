@@ -52,8 +52,9 @@ const fn layout(kind: LogKind) -> Layout {
     Layout { magic, version: FORMAT_VERSION, used_bytes: USED_BYTES }
 }
 
-/// How much is written at a time when a new segment is written over.
-const FILL_BYTES: u64 = 1 << 20;
+/// How much is written at a time when a new segment is written over. A flush that comes meanwhile
+/// waits for one such write: it is short, though longer ones would be over sooner.
+const FILL_BYTES: u64 = 128 << 10;
 
 const PREFIX: &str = "log-";
 
