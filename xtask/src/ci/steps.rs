@@ -127,24 +127,25 @@ fn commands(root: &Path) -> Option<Invocation> {
 
 /// The command as it is shipped, killed.
 fn kills(root: &Path) -> Option<Invocation> {
-    let is_there = root.join("crates/tombolo").is_dir();
-    is_there.then(|| Invocation::xtask("kills"))
+    own(root, "tombolo", "kills")
 }
 
 /// The command as it is shipped, its system calls looked at.
 fn trace(root: &Path) -> Option<Invocation> {
-    let is_there = root.join("crates/tombolo").is_dir();
-    is_there.then(|| Invocation::xtask("trace"))
+    own(root, "tombolo", "trace")
 }
 
 fn sim(root: &Path) -> Option<Invocation> {
-    let is_there = root.join("crates/tombolo-sim").is_dir();
-    is_there.then(|| Invocation::xtask("sim"))
+    own(root, "tombolo-sim", "sim")
 }
 
 fn loom(root: &Path) -> Option<Invocation> {
-    let is_there = root.join("crates/tombolo-storage").is_dir();
-    is_there.then(|| Invocation::xtask("loom"))
+    own(root, "tombolo-storage", "loom")
+}
+
+/// A command of this program, once there is the package it is about.
+fn own(root: &Path, package: &str, command: &str) -> Option<Invocation> {
+    root.join("crates").join(package).is_dir().then(|| Invocation::xtask(command))
 }
 
 /// `--test NAME` for each integration test asked for, by package and name, in order of name.
