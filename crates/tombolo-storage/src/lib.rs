@@ -23,6 +23,7 @@ pub mod probe;
 pub mod profile;
 pub mod row;
 pub mod schema;
+mod source;
 pub mod store;
 pub mod sync;
 pub mod types;

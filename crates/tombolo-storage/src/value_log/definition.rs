@@ -19,6 +19,7 @@
 use std::borrow::Cow;
 
 use crate::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
+use crate::source::Source;
 use crate::types::SqlType;
 
 const NULLABLE: u8 = 1;
@@ -136,16 +137,7 @@ fn type_of(tag: u8, first: u16, second: u16) -> Option<SqlType> {
     })
 }
 
-/// What is left to be read.
-struct Source<'a>(&'a [u8]);
-
-impl<'a> Source<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
+impl Source<'_> {
     fn number(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
@@ -160,8 +152,7 @@ impl<'a> Source<'a> {
 
     fn name(&mut self) -> Option<Cow<'static, str>> {
         let length = self.count()?;
-        let (name, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+        let name = self.take(length)?;
         Some(Cow::Owned(std::str::from_utf8(name).ok()?.to_owned()))
     }
 

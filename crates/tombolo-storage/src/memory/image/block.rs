@@ -22,6 +22,7 @@
 
 use super::super::slab::Slab;
 use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
+use crate::header_copies::{long, short};
 use crate::value_log::GroupNumber;
 
 const MAGIC: [u8; 4] = *b"tblk";
@@ -58,14 +59,6 @@ impl Block<'_> {
     pub(super) fn live_bits(&self) -> impl Iterator<Item = u64> {
         self.bits.chunks_exact(8).map(|word| long(word, 0))
     }
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn short(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
 fn checksum(salt: u64, bytes: &[u8]) -> u32 {

@@ -40,6 +40,7 @@ use super::super::recovery::SlabName;
 use super::ring::Ring;
 use super::settings::{FORMAT_VERSION, ImageFailure};
 use crate::disk::{Disk, DiskError, Open};
+use crate::source::Source;
 use crate::value_log::LogPosition;
 
 const MAGIC: [u8; 8] = *b"tombchk\n";
@@ -252,16 +253,7 @@ fn other_version(bytes: &[u8]) -> Option<u32> {
     (version != FORMAT_VERSION && version != 0).then_some(version)
 }
 
-/// What is left to be read.
-struct Source<'a>(&'a [u8]);
-
 impl<'a> Source<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
     fn short(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
@@ -272,9 +264,7 @@ impl<'a> Source<'a> {
 
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.short()? as usize;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
+        self.take(length)
     }
 
     fn ring(&mut self) -> Option<Ring> {
