@@ -142,6 +142,20 @@ fn rot_flips_one_bit() {
     assert_eq!(disk.counts().of(FaultKind::Rot), 1);
 }
 
+/// Found by seed 143205: of a group and the one that vouches for it both were flipped.
+#[test]
+fn rot_on_request_flips_one_bit_whatever_else_rots() {
+    for seed in 0..50 {
+        let disk = disk(seed, |faults| faults.rot = 1);
+        settled(&disk, "a", 4_096, 0);
+        let (_, at) = disk.rot_now().unwrap();
+        let bytes = contents(&disk, "a");
+        let flipped: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!((flipped, bytes[at as usize].count_ones()), (1, 1), "seed {seed}");
+        assert_eq!(disk.faults().rot, 1);
+    }
+}
+
 #[test]
 fn the_machine_stops_at_every_step() {
     for budget in 0..6 {
