@@ -31,6 +31,8 @@
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`) are the only ways to time, concurrency and chance.
 
+#[cfg(not(loom))]
+pub mod checkpointing;
 pub mod clock;
 pub mod command_log;
 pub mod pipeline;

@@ -95,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = Image::find(vec![Arc::clone(&disk)], settings)?;
     let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {})?;
     let mut checkpoints = Checkpoints::start(image, 1)?;
-    let mut part = CheckpointPart::new(&mut loaded, &checkpoints, LogPosition::default())?;
+    let mut part = CheckpointPart::new(loaded.mirror()?, &checkpoints, LogPosition::default());
     fill(&mut part, megabytes)?;
     for _ in 0..2 {
         checkpoint(&mut checkpoints, &mut part)?;

@@ -9,10 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tombolo_engine::pipeline::{Failure, Refusal};
+use tombolo_engine::recovery::OpenFailure;
 use tombolo_engine::settings::SettingError;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::DiskError;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::value_log::LogFailure;
 
@@ -137,6 +139,15 @@ impl Error {
         match failure {
             Failure::Stopped(stop) => Self::stopped(stop, schema),
             Failure::Panicked(message) => Self::Panicked(message),
+        }
+    }
+
+    /// What kept a database from being made or opened.
+    pub(crate) fn opening(failure: &OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Log(failure) => Self::log(failure),
+            OpenFailure::Image(ImageFailure::Settings(what)) => Self::Setting((*what).to_owned()),
+            OpenFailure::Image(failure) => Self::Directory(failure.to_string()),
         }
     }
 

@@ -67,7 +67,8 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
     let names = disk.list()?;
-    let options = OpenOptions { limits, log, threads: threads::available(), accept_loss: false };
+    let threads = threads::available();
+    let options = OpenOptions { limits, log, threads, ..OpenOptions::default() };
     let mut opened = match value_log::holds_log(&*disk)? {
         true => recover(disk, &options)?,
         false => match names.iter().find(|name| *name != LOCK_FILE) {
@@ -101,8 +102,9 @@ fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
 }
 
 fn create(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
-    let created = recovery::create(disk, options);
-    let (store, writer) = created.map_err(|failure| Error::log(&failure))?;
+    let created = recovery::create(&[disk], options);
+    let recovery::Created { store, writer, .. } =
+        created.map_err(|failure| Error::opening(&failure))?;
     Ok(Opened { store, writer, recovery: None })
 }
 

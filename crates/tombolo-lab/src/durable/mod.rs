@@ -31,7 +31,7 @@ pub(crate) use sequences::Sequences;
 pub use open::{Logged, Opened, open, open_directory};
 pub use raw_flush::RawFlush;
 pub use survey::{Surveyed, notice, survey};
-pub use tombolo_engine::recovery::{OpenOptions, Recovery, create};
+pub use tombolo_engine::recovery::{Created, OpenOptions, Recovery, create};
 
 #[cfg(test)]
 mod tests;

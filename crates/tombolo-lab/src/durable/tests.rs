@@ -78,7 +78,8 @@ fn fill(store: &mut Logged, writer: &mut LogWriter, count: i32) {
 #[test]
 fn a_database_comes_back_whoever_replays_it() {
     let disk = MemDisk::new();
-    let (mut store, mut writer) = create(Arc::new(disk.clone()), &options(1)).unwrap();
+    let Created { mut store, mut writer, .. } =
+        create(&[Arc::new(disk.clone())], &options(1)).unwrap();
     fill(&mut store, &mut writer, 40_500);
     let hash = state_hash(&mut store).unwrap();
     drop(writer);
@@ -113,7 +114,7 @@ fn directories_without_a_database_are_refused_and_left_alone() {
 fn damage_is_refused_with_its_place() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
-    let (mut store, mut writer) = create(disk, &options(1)).unwrap();
+    let Created { mut store, mut writer, .. } = create(&[disk], &options(1)).unwrap();
     fill(&mut store, &mut writer, 2_500);
     drop(writer);
     let file = scratch.path().join("log-000001");

@@ -147,8 +147,8 @@ fn load_logged(
     }
     let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let disk = OsDisk::open(&place.path).map_err(|error| failed(&error))?;
-    let created = durable::create(Arc::new(disk), &options);
-    let (mut store, writer) = created.map_err(|error| failed(&error))?;
+    let created = durable::create(&[Arc::new(disk)], &options).map_err(|error| failed(&error))?;
+    let durable::Created { mut store, writer, .. } = created;
     let mut loaded = None;
     let load_s = timed_load(plan, clock, progress, |told| {
         let threads = plan.load_threads;

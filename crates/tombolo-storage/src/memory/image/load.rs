@@ -41,6 +41,13 @@ pub struct LoadedPart {
     dangling: usize,
 }
 
+/// A second copy of the rows of some tables (DB′), with their rings.
+#[derive(Debug)]
+pub struct MirroredPart {
+    pub(super) replay: ReplayPart,
+    pub(super) rings: Vec<LoadedRing>,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadedRing {
     pub(super) ring: Ring,
@@ -62,6 +69,33 @@ impl LoadedPart {
     /// Values that only the log has.
     pub fn dangling(&self) -> usize {
         self.dangling
+    }
+
+    /// DB′ of its tables, when the log was replayed: for [`super::CheckpointPart::new`].
+    ///
+    /// # Errors
+    /// `Rows`: no memory, or as [`ReplayPart::settle`].
+    pub fn mirror(&mut self) -> Result<MirroredPart, ImageFailure> {
+        let replay = self.replay.mirror().map_err(ImageFailure::Rows)?;
+        Ok(MirroredPart { replay, rings: self.rings.clone() })
+    }
+}
+
+impl MirroredPart {
+    /// All parts of one replay, divided into `count`: as many as there are to write checkpoints,
+    /// however many there were to load and replay.
+    ///
+    /// # Panics
+    /// When a part is missing, or `count` is 0.
+    pub fn divide(parts: Vec<Self>, count: usize) -> Vec<Self> {
+        let (replays, rings): (Vec<_>, Vec<_>) =
+            parts.into_iter().map(|part| (part.replay, part.rings)).unzip();
+        let rings: Vec<LoadedRing> = rings.into_iter().flatten().collect();
+        let divided = ReplayPart::divide(replays, count).into_iter().map(|replay| {
+            let own = rings.iter().filter(|ring| replay.keeps(ring.ring.slab.table));
+            Self { rings: own.copied().collect(), replay }
+        });
+        divided.collect()
     }
 }
 
@@ -90,6 +124,11 @@ impl Image {
 
     fn catalogue(&self) -> Option<&Catalogue> {
         self.found.catalogue.as_ref().map(|(catalogue, _)| catalogue)
+    }
+
+    /// The catalogue's file, if there is an image.
+    pub fn file(&self) -> Option<&str> {
+        self.found.catalogue.as_ref().map(|(_, file)| &**file)
     }
 
     /// What the image is complete as of: the beginning if there is none.

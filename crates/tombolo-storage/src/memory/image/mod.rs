@@ -10,7 +10,7 @@
 //!   after a restart:  Image::find ─► Image::load ─► value_log::recover from Image::log_start
 //!                                         │                    │
 //!                                         └── ReplayPart ◄─────┘ ──finish──► store
-//!                                                 └──mirror──► CheckpointPart::new
+//!                                                 └──mirror, divide──► CheckpointPart::new
 //! ```
 //!
 //! DB′ has the rows and values of the store slot by slot, without indexes and free lists of rows: what
@@ -56,7 +56,7 @@ mod ring;
 mod settings;
 
 pub use checkpoints::{Begun, Checkpoints};
-pub use load::{Image, LoadedPart};
+pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
 pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings};
 

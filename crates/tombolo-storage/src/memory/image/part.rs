@@ -11,7 +11,7 @@
 use super::super::recovery::{ReplayPart, SlabName};
 use super::block::encode;
 use super::checkpoints::{Begun, Checkpoints};
-use super::load::{LoadedPart, LoadedRing};
+use super::load::{LoadedRing, MirroredPart};
 use super::ring::Ring;
 use super::settings::ImageFailure;
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
@@ -99,27 +99,19 @@ struct RingWriter {
 }
 
 impl CheckpointPart {
-    /// A part whose rows are those of `loaded`, replayed up to `position`
-    /// ([`crate::value_log::LogWriter::position`] of the log that was opened) and copied. Without
-    /// an image, `loaded` is what [`super::Image::load`] gives then. If a checkpoint was under way
-    /// when the last process ended, the part goes on with it.
-    ///
-    /// # Errors
-    /// `Rows`: no memory, or as [`ReplayPart::settle`].
-    pub fn new(
-        loaded: &mut LoadedPart,
-        checkpoints: &Checkpoints,
-        position: LogPosition,
-    ) -> Result<Self, ImageFailure> {
-        let replay = loaded.replay.mirror().map_err(ImageFailure::Rows)?;
+    /// A part with the rows of `mirrored`, replayed up to `position`
+    /// ([`crate::value_log::LogWriter::position`] of the log that was opened). If a checkpoint was
+    /// under way when the last process ended, the part goes on with it.
+    pub fn new(mirrored: MirroredPart, checkpoints: &Checkpoints, position: LogPosition) -> Self {
+        let MirroredPart { replay, rings } = mirrored;
         let writing = checkpoints.writing();
-        let rings = loaded.rings.iter().map(|&LoadedRing { ring, written }| RingWriter {
+        let rings = rings.into_iter().map(|LoadedRing { ring, written }| RingWriter {
             ring,
             file: None,
             written: if writing.is_some() { written } else { 0 },
             in_doubt: written > 0,
         });
-        Ok(Self {
+        Self {
             rings: rings.collect(),
             replay,
             position,
@@ -132,7 +124,7 @@ impl CheckpointPart {
             written_bytes: 0,
             syncs: 0,
             failure: None,
-        })
+        }
     }
 
     /// Installs the records of durable groups, the newest of which ends at `position`; records of

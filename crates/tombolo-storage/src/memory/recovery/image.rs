@@ -4,14 +4,12 @@
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
-use std::sync::Arc;
-
 use super::super::budget::{Allowance, Budget};
 use super::super::region::RegionError;
 use super::super::slab::Slab;
 use super::super::store::Rows;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
-use super::{Fuzzy, ReplayPart, ReplayTable, no_memory};
+use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
 use crate::schema::Schema;
 use crate::value_log::GroupNumber;
 
@@ -111,28 +109,54 @@ impl ReplayPart {
     /// As [`ReplayPart::settle`], or that there is no memory, in words.
     pub fn mirror(&mut self) -> Result<ReplayPart, String> {
         self.settle()?;
-        let budget = Budget::new(u64::MAX);
-        let allowance = Allowance { budget: Some(Arc::clone(&budget)), ..self.allowance.clone() };
+        // Nothing is refused here, so nobody needs to count on the way.
+        let allowance = Allowance { budget: None, ..self.allowance.clone() };
         let of = |table: &Option<ReplayTable>| {
             table.as_ref().map(|table| table.mirror(&allowance)).transpose()
         };
         let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
-        Ok(ReplayPart {
-            part: self.part,
-            parts: self.parts,
-            allowance,
-            budget,
-            schema: self.schema.clone(),
-            tables,
-            handles: Vec::new(),
-            applied: 0,
-            fuzzy: Fuzzy::default(),
-        })
+        let (part, parts, schema) = (self.part, self.parts, self.schema.clone());
+        Ok(Self::of_tables((part, parts), allowance, schema, tables))
+    }
+
+    /// All parts of one replay whose rows are of one moment, divided into `count`.
+    ///
+    /// # Panics
+    /// When a part is missing, or `count` is 0.
+    pub(in crate::memory) fn divide(parts: Vec<ReplayPart>, count: usize) -> Vec<ReplayPart> {
+        let first = parts.first().expect("a replay has at least one part");
+        assert!(count > 0 && first.parts == parts.len(), "a part of the replay is missing");
+        let (allowance, schema) = (first.allowance.clone(), first.schema.clone());
+        let mut tables: Vec<_> = schema.tables.iter().map(|_| None).collect();
+        for part in parts {
+            assert!(part.fuzzy.until == 0 && part.schema == schema);
+            for (place, table) in tables.iter_mut().zip(part.tables) {
+                *place = place.take().or(table);
+            }
+        }
+        let divided = (0..count).map(|part| {
+            let own = tables
+                .iter_mut()
+                .enumerate()
+                .map(|(position, table)| table.take_if(|_| is_own(position, part, count)));
+            Self::of_tables((part, count), allowance.clone(), schema.clone(), own.collect())
+        });
+        divided.collect()
+    }
+
+    fn of_tables(
+        (part, parts): (usize, usize),
+        allowance: Allowance,
+        schema: Schema,
+        tables: Vec<Option<ReplayTable>>,
+    ) -> Self {
+        let (budget, handles, fuzzy) = (Budget::new(u64::MAX), Vec::new(), Fuzzy::default());
+        Self { part, parts, allowance, budget, schema, tables, handles, applied: 0, fuzzy }
     }
 
     /// Memory its rows and values take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.budget.held_bytes()
+        self.slabs().map(|(_, slab)| slab.committed_bytes() as u64).sum()
     }
 }
 

@@ -255,9 +255,7 @@ impl ReplayPart {
             return Ok(());
         }
         let position = self.schema.add(table).map_err(|error| error.to_string())?;
-        // Not every second table: in TPC-C that puts 80 % of the work into one of two parts, this half.
-        let is_own = (position ^ position >> 1) % self.parts == self.part;
-        let table = match is_own {
+        let table = match is_own(position, self.part, self.parts) {
             true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
             false => None,
         };
@@ -302,6 +300,12 @@ impl Replay for ReplayPart {
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
         self.apply_group(group, records)
     }
+}
+
+/// Whether part `part` of `parts` keeps the table at `position`. Not every second table: in TPC-C that
+/// puts 80 % of the work into one of two parts, this half.
+fn is_own(position: usize, part: usize, parts: usize) -> bool {
+    (position ^ position >> 1) % parts == part
 }
 
 fn no_memory(error: RegionError) -> String {

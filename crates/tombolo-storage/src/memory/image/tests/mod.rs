@@ -81,12 +81,13 @@ struct Database {
 }
 
 impl Database {
-    /// Opens what is there, or makes it.
+    /// Opens what is there, or makes it. It is loaded in another number of parts than it has.
     fn open(disks: &[Arc<dyn Disk>], spare: u32, parts: usize) -> Result<Self, Failure> {
         let image = Image::find(disks.to_vec(), image_settings(spare))?;
         let limits = Limits::default();
-        let mut loaded = (0..parts)
-            .map(|part| image.load(part, parts, limits, &mut |_| {}))
+        let loading = parts % 3 + 1;
+        let mut loaded = (0..loading)
+            .map(|part| image.load(part, loading, limits, &mut |_| {}))
             .collect::<Result<Vec<_>, _>>()?;
         let options =
             RecoverOptions { first: image.log_start(&loaded), ..RecoverOptions::default() };
@@ -106,12 +107,15 @@ impl Database {
             recovered => recovered?.writer,
         };
         let checkpoints = Checkpoints::start(image, writer.salt())?;
-        let (mut checkpoint_parts, mut rebuilt) = (Vec::new(), Vec::new());
+        let (mut mirrored, mut rebuilt) = (Vec::new(), Vec::new());
         for mut part in loaded {
-            let position = writer.position();
-            checkpoint_parts.push(CheckpointPart::new(&mut part, &checkpoints, position)?);
+            mirrored.push(part.mirror()?);
             rebuilt.push(part.replay.finish().map_err(Failure::Rows)?);
         }
+        let position = writer.position();
+        let to_part = |mirrored| CheckpointPart::new(mirrored, &checkpoints, position);
+        let divided = MirroredPart::divide(mirrored, parts).into_iter();
+        let checkpoint_parts = divided.map(to_part).collect();
         let store = Logged::from_replay(limits, rebuilt).map_err(Failure::Rows)?;
         Ok(Self {
             store,

@@ -16,10 +16,12 @@
 //! Invariant: nothing in the directory changes unless the log could be read to its end and the
 //! store stands.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tombolo_storage::disk::Disk;
+use tombolo_storage::disk::{Disk, DiskError};
+use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSettings};
 use tombolo_storage::memory::recovery::{RebuiltPart, ReplayPart};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
@@ -27,6 +29,7 @@ use tombolo_storage::value_log::{
     self, Cut, GroupNumber, LogFailure, LogSettings, LogWriter, RecoverOptions, Replay,
 };
 
+use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::read_ahead::ReadAhead;
 use crate::rng::entropy;
@@ -39,24 +42,78 @@ const CHUNKS_MAX: usize = 8;
 /// How many there are: those that wait, one that is being replayed, one that is being filled.
 const CHUNKS: usize = CHUNKS_MAX + 2;
 
-/// What a directory is opened with.
+/// What a database is opened or made with.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// The store's limits.
     pub limits: Limits,
     /// The log's numbers.
     pub log: LogSettings,
+    /// The numbers of the image that checkpoints are written to; without them none are written.
+    pub image: Option<ImageSettings>,
+    /// Parts that checkpoints are written in, each of which may have a thread.
+    pub checkpoint_threads: usize,
     /// Whether damage is cut off with everything behind it.
     pub accept_loss: bool,
-    /// Threads that replay.
+    /// Threads that load and replay.
     pub threads: usize,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, log) = (Limits::default(), LogSettings::default());
-        Self { limits, log, accept_loss: false, threads: 1 }
+        let (image, checkpoint_threads, accept_loss, threads) = (None, 1, false, 1);
+        Self { limits, log, image, checkpoint_threads, accept_loss, threads }
     }
+}
+
+/// Why a database was not opened or made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenFailure {
+    /// Its log.
+    Log(LogFailure),
+    /// Its image.
+    Image(ImageFailure),
+}
+
+impl From<LogFailure> for OpenFailure {
+    fn from(failure: LogFailure) -> Self {
+        Self::Log(failure)
+    }
+}
+
+impl From<ImageFailure> for OpenFailure {
+    fn from(failure: ImageFailure) -> Self {
+        Self::Image(failure)
+    }
+}
+
+impl From<DiskError> for OpenFailure {
+    fn from(error: DiskError) -> Self {
+        Self::Log(error.into())
+    }
+}
+
+impl fmt::Display for OpenFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(failure) => failure.fmt(f),
+            Self::Image(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenFailure {}
+
+/// A database that was made: without tables, and with a log that holds nothing.
+#[derive(Debug)]
+pub struct Created<P: MemoryProfile> {
+    /// Its rows.
+    pub store: MemoryStore<P>,
+    /// Its log.
+    pub writer: LogWriter,
+    /// Its image, if the options have one.
+    pub checkpointing: Option<Checkpointing>,
 }
 
 /// A database that was opened.
@@ -104,16 +161,31 @@ impl Recovery {
     }
 }
 
-/// A database without tables, whose log is made on `disk` with a salt of its own.
+/// Makes a database in empty directories, with a salt of its own. The first one is for the log and
+/// the image's catalogue, all of them for the image's rings.
 ///
 /// # Errors
-/// As [`LogWriter::create`].
+/// As [`LogWriter::create`], [`Image::find`] and [`Checkpoints::start`].
+///
+/// # Panics
+/// When no directory is given.
 pub fn create<P: MemoryProfile>(
-    disk: Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
-) -> Result<(MemoryStore<P>, LogWriter), LogFailure> {
+) -> Result<Created<P>, OpenFailure> {
+    let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
+    if let Some(file) = image.file() {
+        return Err(ImageFailure::Stranger { file: file.to_owned() }.into());
+    }
     let log = LogSettings { salt: entropy(), ..options.log };
-    Ok((MemoryStore::new(options.limits), LogWriter::create(disk, log)?))
+    let writer = LogWriter::create(Arc::clone(&disks[0]), log)?;
+    let store = MemoryStore::new(options.limits);
+    let Some(_) = options.image else { return Ok(Created { store, writer, checkpointing: None }) };
+    let mirrored = image.load(0, 1, options.limits, &mut |_| {})?.mirror()?;
+    let checkpoints = Checkpoints::start(image, writer.salt())?;
+    let threads = options.checkpoint_threads;
+    let checkpointing = Checkpointing::start(checkpoints, vec![mirrored], threads, &writer);
+    Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
 /// Opens the database on `disk`; `told` hears how far reading the log is.
