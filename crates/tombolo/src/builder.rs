@@ -17,7 +17,9 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogSettings;
 
-use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile};
+use crate::calls::{
+    Counters, Durability, OWN_PREFIX, Product, Request, Runner, Volatile, request_table,
+};
 use crate::database::{AnyExecutor, Database, Parts};
 use crate::error::Error;
 use crate::open::{self, Opened, Recovery};
@@ -40,6 +42,7 @@ pub const SETTINGS: &[&Setting] = &[
     &settings::MEMORY_BYTES_MAX,
     &settings::LOG_SEGMENT_BYTES,
     &settings::LOG_BYTES_MAX,
+    &settings::REQUEST_IDS_MAX,
 ];
 
 /// Segments are whole blocks of the log.
@@ -185,7 +188,7 @@ impl Builder {
         let log = self.log_settings()?;
         let options = self.options()?;
         let Opened { store, writer, recovery } =
-            open::open(directory.as_ref(), self.limits(), log, &self.tables)?;
+            open::open(directory.as_ref(), self.limits(), log, &self.all_tables()?)?;
         let log = ValueLogGroups::new(writer);
         self.start(store, options, Some(log), recovery)
     }
@@ -198,10 +201,25 @@ impl Builder {
     pub fn in_memory(self) -> Result<Database, Error> {
         let options = self.options()?;
         let mut store = Volatile::new(self.limits());
-        for table in &self.tables {
-            store.create_table(table.clone())?;
+        for table in self.all_tables()? {
+            store.create_table(table)?;
         }
         self.start(store, options, None, None)
+    }
+
+    /// The tables that were given, and the database's own.
+    fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
+        let own = |name: &str| match name.starts_with(OWN_PREFIX) {
+            true => Err(Error::Schema(format!(
+                "{name}: names that begin with {OWN_PREFIX} are the database's own: choose another"
+            ))),
+            false => Ok(()),
+        };
+        for table in &self.tables {
+            own(&table.name)?;
+            table.indexes.iter().try_for_each(|index| own(&index.name))?;
+        }
+        Ok(self.tables.iter().cloned().chain([request_table()]).collect())
     }
 
     fn limits(&self) -> Limits {
@@ -248,7 +266,8 @@ impl Builder {
     {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (schema, counters) = (store.schema().clone(), Arc::new(Counters::default()));
-        let runner = Runner::new(store, Tables::new(&schema), counters.clone(), clock.clone());
+        let tables = Tables::new(&schema, self.settings.count(&settings::REQUEST_IDS_MAX))?;
+        let runner = Runner::new(store, tables, counters.clone(), clock.clone());
         let executor: AnyExecutor = Box::new(runner);
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
         let mut log_bytes_max = LOG_BYTES_PER_CALL;

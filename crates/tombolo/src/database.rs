@@ -24,9 +24,9 @@ use tombolo_storage::value_log::LogBuffer;
 
 use crate::builder::Builder;
 use crate::calls::{
-    Answered, CallOptions, ClosureBody, Counters, Desk, Durability, Envelope, ProcedureBody,
-    Promise, Ran, Registered, Request, Ticket, Transactions, block_on, on_database_thread,
-    register, wait_a_moment,
+    Answered, CallOptions, ClosureBody, Counters, Desk, Durability, Envelope, Identified,
+    OWN_PREFIX, Otherwise, Outcome, ProcedureBody, Promise, REQUEST_LOG_BYTES_MAX, Ran, Registered,
+    Request, Ticket, Transactions, block_on, on_database_thread, register, wait_a_moment,
 };
 use crate::error::Error;
 use crate::open::Recovery;
@@ -97,7 +97,14 @@ impl Core {
             let ns = u64::try_from(time.as_nanos()).unwrap_or(NEVER_NS);
             self.clock.now_ns().saturating_add(ns)
         });
-        let log_bytes_max = options.log_bytes_max.unwrap_or(self.log_bytes_max);
+        let (envelope, log_bytes_max) = match options.request_id {
+            None => (envelope, options.log_bytes_max.unwrap_or(self.log_bytes_max)),
+            Some(id) => {
+                let own = |bytes: u64| bytes.saturating_add(REQUEST_LOG_BYTES_MAX);
+                let log_bytes_max = options.log_bytes_max.map_or(self.log_bytes_max, own);
+                (Identified::envelope(id, envelope), log_bytes_max)
+            }
+        };
         let request = Request { envelope: Some(envelope), deadline_ns, log_bytes_max };
         let durability = match options.durability.unwrap_or(self.durability) {
             _ if W::IS_EARLY => pipeline::Durability::Async,
@@ -196,7 +203,12 @@ impl Core {
         match ran {
             Some(Ran::Ended(Ok(answer))) => Ok(W::answer(answer, is_durable)),
             Some(Ran::Ended(Err(stop))) => Err(Error::stopped(stop, &self.schema)),
-            Some(Ran::Expired) => Err(Error::Expired),
+            Some(Ran::Otherwise(how)) => Err(match how {
+                Otherwise::Expired => Error::Expired,
+                Otherwise::Repeated(outcome) => Error::Repeated(outcome),
+                Otherwise::Stopped(stop) => Error::stopped(stop, &self.schema),
+                Otherwise::Panicked(message) => Error::Panicked(message),
+            }),
             None => unreachable!("a call that was answered has an outcome of its type"),
         }
     }
@@ -350,7 +362,17 @@ impl Database {
         register(&self.core, name, ClosureBody::new(closure))
     }
 
-    /// The tables and indexes.
+    /// What became of the call with this request id ([`CallOptions::request_id`]), whichever process
+    /// made it. The answer is as durable as the call's own would have been.
+    ///
+    /// # Errors
+    /// Why there is no answer; see [`Error`].
+    pub fn outcome(&self, request_id: u128) -> Result<Outcome, Error> {
+        let reads = self.with(CallOptions::new().read_only());
+        reads.transaction(move |tx| Ok(tx.outcome(request_id)?))
+    }
+
+    /// The tables and indexes; those whose names begin with `tombolo_` are the database's own.
     pub fn schema(&self) -> &Schema {
         &self.core.schema
     }
@@ -379,8 +401,10 @@ impl Database {
     /// When the database has no such table.
     pub fn dynamic_table(&self, name: &str) -> Result<DynamicTable, Error> {
         match self.core.schema.table(name) {
-            Some(position) => Ok(DynamicTable::new(&self.core.schema, position)),
-            None => Err(Error::Schema(format!("{name}: no such table"))),
+            Some(position) if !name.starts_with(OWN_PREFIX) => {
+                Ok(DynamicTable::new(&self.core.schema, position))
+            }
+            _ => Err(Error::Schema(format!("{name}: no such table"))),
         }
     }
 
@@ -428,7 +452,8 @@ impl Drop for Database {
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables: Vec<_> = self.core.schema.tables.iter().map(|table| &table.name).collect();
+        let names = self.core.schema.tables.iter().map(|table| &table.name);
+        let tables: Vec<_> = names.filter(|name| !name.starts_with(OWN_PREFIX)).collect();
         f.debug_struct("Database").field("tables", &tables).finish_non_exhaustive()
     }
 }

@@ -18,6 +18,7 @@ use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::value_log::LogFailure;
 
+use crate::calls::Outcome;
 use crate::definition::Difference;
 
 /// Why a database was not opened, or a call has no answer.
@@ -54,6 +55,9 @@ pub enum Error {
     QueueFull,
     /// Not run: the call's deadline passed before its turn came.
     Expired,
+    /// Not run: a call with the same request id ran before, and this became of it. What it answered
+    /// is not kept: look.
+    Repeated(Outcome),
     /// The call's deadline passed while it was under way, or the thread that waited is a database's:
     /// it may have committed, or may yet.
     TimedOut,
@@ -115,7 +119,7 @@ impl Error {
     /// Whether the transaction may be there in spite of the error. With any other error nothing was
     /// changed.
     pub fn may_have_committed(&self) -> bool {
-        matches!(self, Self::TimedOut | Self::Unknown(_))
+        matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
     }
 
     /// What a transaction stopped with, in the names of its database.
@@ -226,6 +230,15 @@ impl fmt::Display for Error {
             Self::Expired => {
                 f.write_str("not run: its deadline passed before its turn came; try again later")
             }
+            Self::Repeated(outcome) => write!(
+                f,
+                "not run again: a call with this request id ran before and {}; give another \
+                 request another id",
+                match outcome {
+                    Outcome::Committed => "committed",
+                    _ => "aborted",
+                }
+            ),
             Self::TimedOut => f.write_str(
                 "not waited for any longer: the call is or was under way and may commit; look before \
                  trying it again",

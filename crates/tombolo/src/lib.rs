@@ -24,6 +24,7 @@
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
 //! | choose durability, a deadline | [`CallOptions`] |
+//! | try again after a crash without doing it twice | [`CallOptions::request_id`], [`Database::outcome`] |
 //! | know what to do about an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
 //! | see what it does | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
 //!
@@ -58,8 +59,8 @@ mod tx;
 
 pub use builder::{Builder, SETTINGS};
 pub use calls::{
-    CallOptions, Durability, Early, NotSubmitted, Pending, PreCommitted, Promise, Registered,
-    Settled, Transactions,
+    CallOptions, Durability, Early, NotSubmitted, Outcome, Pending, PreCommitted, Promise,
+    Registered, Settled, Transactions,
 };
 pub use database::Database;
 pub use definition::Difference;

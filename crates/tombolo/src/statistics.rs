@@ -18,6 +18,8 @@ pub struct Statistics {
     pub aborted: u64,
     /// Transactions that panicked.
     pub panicked: u64,
+    /// Calls that did not run because one with the same request id did before.
+    pub repeated: u64,
     /// Calls whose deadline had passed when their turn came.
     pub expired: u64,
     /// Calls that were taken in and refused without running: for want of room in the log, or after
@@ -51,7 +53,8 @@ impl Statistics {
             committed: own.committed.load(Ordering::Relaxed),
             aborted: own.aborted.load(Ordering::Relaxed),
             // However else a call ends is in its envelope, where the pipeline does not look.
-            panicked: counted.failed,
+            panicked: counted.failed + own.panicked.load(Ordering::Relaxed),
+            repeated: own.repeated.load(Ordering::Relaxed),
             expired: own.expired.load(Ordering::Relaxed),
             refused: counted.refused,
             waiting_to_run: counted.input_queue.transactions,

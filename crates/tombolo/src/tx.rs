@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
-use tombolo_storage::error::{Error as StoreError, Result};
+use tombolo_storage::error::{Error as StoreError, Result, SchemaError};
 use tombolo_storage::key::{IndexType, Range};
 use tombolo_storage::memory::{MemoryRow, MemoryStore};
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut};
@@ -20,7 +20,7 @@ use tombolo_storage::store::{Index, Order, Store, Table, TableType};
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
-use crate::calls::{Logged, Product, Volatile};
+use crate::calls::{Logged, Outcome, Product, Requests, Volatile};
 
 mod dynamic;
 mod variable;
@@ -29,12 +29,23 @@ pub use dynamic::DynamicTable;
 pub use variable::VariableType;
 
 /// The tables of a database, with their indexes as data.
-pub(crate) struct Tables(Vec<Entries>);
+pub(crate) struct Tables {
+    entries: Vec<Entries>,
+    requests: Requests,
+}
 
 impl Tables {
-    pub(crate) fn new(schema: &Schema) -> Self {
+    /// # Errors
+    /// When the schema has no table to remember `request_ids_max` requests in.
+    pub(crate) fn new(schema: &Schema, request_ids_max: u64) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
-        Self(tables.map(|position| Entries::new(schema, position)).collect())
+        let entries = tables.map(|position| Entries::new(schema, position)).collect();
+        Ok(Self { entries, requests: Requests::new(schema, request_ids_max)? })
+    }
+
+    /// Where request ids are remembered.
+    pub(crate) const fn requests(&self) -> &Requests {
+        &self.requests
     }
 }
 
@@ -137,6 +148,12 @@ impl Tx<'_> {
         written
     }
 
+    /// What became of the call with a request id.
+    pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
+        let requests = &self.tables.requests;
+        on!(self, tx => requests.outcome(tx.store(), request_id))
+    }
+
     /// The row a unique index holds for `key`; of another, the first.
     ///
     /// # Errors
@@ -200,7 +217,7 @@ impl Tx<'_> {
     /// # Errors
     /// `NoSuchRow`.
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        let checked = self.tables.0[table.position()].handle();
+        let checked = self.tables.entries[table.position()].handle();
         // The first pin verifies that the row is there, which that of a declared table does not.
         let row = match &self.inner {
             Inner::Logged(tx) => tx.pin(checked, row).and_then(|_| tx.pin(table, row)),
@@ -218,7 +235,7 @@ impl Tx<'_> {
         table: &Table<R>,
         fill: impl FnOnce(&mut NewRow<'_, R>),
     ) -> Result<RowId> {
-        let entries = &self.tables.0[table.position()];
+        let entries = &self.tables.entries[table.position()];
         let inserted = on!(self, tx => insert(tx.store(), entries, table, fill));
         self.written(inserted)
     }
@@ -257,7 +274,7 @@ impl Tx<'_> {
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
         let bytes = fields.start()..fields.end();
-        let entries = &self.tables.0[table.position()];
+        let entries = &self.tables.entries[table.position()];
         let updated = on!(self, tx => {
             entries.change(tx.store(), row, bytes, |store| store.update(table, row, fields, change))
         });
@@ -292,7 +309,7 @@ impl Tx<'_> {
     ) -> Result<()> {
         let fields = Fields::none().with(column);
         let bytes = fields.start()..fields.end();
-        let entries = &self.tables.0[table.position()];
+        let entries = &self.tables.entries[table.position()];
         let set = on!(self, tx => entries.change(tx.store(), row, bytes, |store| {
             if T::NULLABLE {
                 let is_present = T::bytes(value).is_some();
@@ -308,7 +325,7 @@ impl Tx<'_> {
     /// # Errors
     /// `NoSuchRow`; the transaction can only abort then.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        let entries = &self.tables.0[table.position()];
+        let entries = &self.tables.entries[table.position()];
         let deleted = on!(self, tx => entries.delete(tx.store(), row));
         self.written(deleted)
     }

@@ -281,6 +281,15 @@ pub static SNAPSHOT_BYTES_MAX: Setting = setting(
     "changed rows kept for long reads, of memory_bytes_max; beyond it the oldest read ends",
 )
 .of("bytes");
+/// How many request ids a database remembers.
+pub static REQUEST_IDS_MAX: Setting = setting(
+    "request_ids_max",
+    Kind::Count(1, 1_000_000_000),
+    Default::Is("100k"),
+    "calls with a request id whose outcome a program's database remembers; 100 bytes each",
+)
+.of("ids")
+.not_identifying();
 /// Callers.
 pub static CLIENTS: Setting = setting(
     "clients",
@@ -439,6 +448,7 @@ pub static ALL: &[&Setting] = &[
     &LOG_BYTES_MAX,
     &MEMORY_BYTES_MAX,
     &SNAPSHOT_BYTES_MAX,
+    &REQUEST_IDS_MAX,
     &CLIENTS,
     &IN_FLIGHT,
     &WAREHOUSES,

@@ -45,7 +45,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     #[inline(always)]
     fn begin(&mut self) -> Result<()> {
         if self.state != State::Idle {
-            return Err(self.not_idle());
+            return self.begin_otherwise();
         }
         self.state = State::Reading;
         Ok(())
@@ -56,7 +56,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         match self.state {
             State::Idle | State::Poisoned(_) => Phase::Idle,
             State::Reading => Phase::Reading,
-            State::Writing => Phase::Writing,
+            State::Prefaced | State::Writing => Phase::Writing,
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Rows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
+    /// It was begun and written to on behalf of the next one, which goes on with it.
+    Prefaced,
     Reading,
     Writing,
     Poisoned(&'static str),
@@ -191,7 +193,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             State::Idle => {}
             // What its transaction logged, if it was within one, never happened.
             State::Poisoned(_) => self.log.aborted(),
-            State::Reading | State::Writing => panic!("the log is taken between transactions"),
+            State::Prefaced | State::Reading | State::Writing => {
+                panic!("the log is taken between transactions")
+            }
         }
         self.log.take(into);
     }
@@ -342,14 +346,46 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 
-    /// Why no transaction can begin.
+    /// Leaves the open transaction to whoever begins the next: that one goes on with it. So what was
+    /// written until now — the *preface* — commits or is undone together with what the next one does,
+    /// which need not know of it. Whoever prefaces sees to it that the transaction ends, also when
+    /// nobody began it. It costs transactions without a preface nothing.
+    ///
+    /// ```
+    /// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory, store::{Phase, Store}};
+    /// let mut store = MemoryStore::<Memory>::new(Limits::default());
+    /// store.begin()?;
+    /// store.begin_writes();
+    /// store.preface(); // behind what is written first
+    /// store.begin()?;
+    /// assert_eq!(store.phase(), Phase::Reading);
+    /// store.abort()?; // takes the preface back, too
+    /// assert_eq!(store.phase(), Phase::Idle);
+    /// # Ok::<(), tombolo_storage::error::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When no transaction writes, or in a profile without undo, where a transaction that only read
+    /// could not take the preface back.
+    pub fn preface(&mut self) {
+        assert!(P::Undo::KEEPS, "a preface needs undo");
+        assert_eq!(self.state, State::Writing, "a preface is written in a transaction");
+        self.state = State::Prefaced;
+    }
+
+    /// Begins where the store is not idle: behind a preface, else not at all.
     #[cold]
-    pub(super) fn not_idle(&mut self) -> Error {
+    pub(super) fn begin_otherwise(&mut self) -> Result<()> {
         match self.state {
-            State::Poisoned(reason) => Error::Poisoned { reason },
+            State::Poisoned(reason) => Err(Error::Poisoned { reason }),
+            State::Prefaced => {
+                self.state = State::Reading;
+                Ok(())
+            }
             _ => {
-                self.poison("a transaction began before the last one had ended");
-                Error::Poisoned { reason: "a transaction began before the last one had ended" }
+                let reason = "a transaction began before the last one had ended";
+                self.poison(reason);
+                Err(Error::Poisoned { reason })
             }
         }
     }

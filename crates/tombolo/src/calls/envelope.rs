@@ -14,6 +14,7 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::sync::Mutex;
 
+use super::identified::Outcome;
 use super::runner::{Logged, Product, Volatile};
 use crate::tx::{self, Tables, Tx};
 
@@ -21,8 +22,39 @@ use crate::tx::{self, Tables, Tx};
 pub(crate) enum Ran<A> {
     /// It ran.
     Ended(Result<A, Stop>),
+    /// It did not, or not to its end.
+    Otherwise(Otherwise),
+}
+
+/// How a call ended that has no outcome of its own.
+pub(crate) enum Otherwise {
     /// Its deadline had passed when its turn came.
     Expired,
+    /// A call with its request id ran before, and this became of it.
+    Repeated(Outcome),
+    /// The store refused to remember its request id.
+    Stopped(Stop),
+    /// It panicked with this message.
+    Panicked(Box<str>),
+}
+
+/// How a call's turn ended, for whoever counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Committed,
+    Aborted,
+    Panicked,
+    /// It did not run: a call with its request id did before.
+    Repeated,
+}
+
+impl How {
+    const fn of<A>(outcome: &Result<A, Stop>) -> Self {
+        match outcome {
+            Ok(_) => Self::Committed,
+            Err(_) => Self::Aborted,
+        }
+    }
 }
 
 /// A call on its way in.
@@ -44,16 +76,16 @@ impl Request {
 
 /// A call of any type.
 pub(crate) trait Envelope: Send {
-    /// Runs it as one transaction; says whether it committed.
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool;
+    /// Runs it as one transaction; says how that ended.
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How;
     /// The same, on a store without a log.
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool;
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How;
     /// Asks for what it will wait for.
     fn locate_logged(&self, store: &Logged, ahead: Ahead);
     /// The same, on a store without a log.
     fn locate_volatile(&self, store: &Volatile, ahead: Ahead);
-    /// It does not run: its deadline has passed.
-    fn expire(&mut self);
+    /// It ends like this, and in no other way.
+    fn end_otherwise(&mut self, how: Otherwise);
     /// What people know it by.
     fn name(&self) -> &'static str;
     /// Its input, an `Option` of its type, as long as it has not run.
@@ -188,14 +220,14 @@ impl<B: Body> Default for Registrant<B> {
 
 impl<B: Body> Registrant<B> {
     #[inline]
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> bool {
+    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
         let (Some(registration), Some(input)) = (&self.registration, &self.input) else {
             unreachable!("an envelope under way has its input")
         };
         let outcome = registration.body.run(store, tables, input);
-        let is_committed = outcome.is_ok();
+        let how = How::of(&outcome);
         self.ran = Some(Ran::Ended(outcome));
-        is_committed
+        how
     }
 
     fn locate<P: Product>(&self, store: &MemoryStore<P>, ahead: Ahead) {
@@ -206,11 +238,11 @@ impl<B: Body> Registrant<B> {
 }
 
 impl<B: Body> Envelope for Registrant<B> {
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool {
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How {
         self.run(store, tables)
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool {
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How {
         self.run(store, tables)
     }
 
@@ -222,8 +254,8 @@ impl<B: Body> Envelope for Registrant<B> {
         self.locate(store, ahead);
     }
 
-    fn expire(&mut self) {
-        self.ran = Some(Ran::Expired);
+    fn end_otherwise(&mut self, how: Otherwise) {
+        self.ran = Some(Ran::Otherwise(how));
     }
 
     fn name(&self) -> &'static str {
@@ -264,12 +296,12 @@ where
         Box::new(Self { closure: Some(closure), ran: None })
     }
 
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> bool {
+    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
         let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
         let outcome = tx::run(store, tables, closure);
-        let is_committed = outcome.is_ok();
+        let how = How::of(&outcome);
         self.ran = Some(Ran::Ended(outcome));
-        is_committed
+        how
     }
 }
 
@@ -278,11 +310,11 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
     A: Send + 'static,
 {
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> bool {
+    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How {
         self.run(store, tables)
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> bool {
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How {
         self.run(store, tables)
     }
 
@@ -290,8 +322,8 @@ where
 
     fn locate_volatile(&self, _: &Volatile, _: Ahead) {}
 
-    fn expire(&mut self) {
-        self.ran = Some(Ran::Expired);
+    fn end_otherwise(&mut self, how: Otherwise) {
+        self.ran = Some(Ran::Otherwise(how));
     }
 
     fn name(&self) -> &'static str {

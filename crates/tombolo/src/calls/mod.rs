@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `envelope.rs` | what travels: bodies, envelopes, pools |
 //! | `runner.rs` | what the execution stage runs |
+//! | `identified.rs` | calls with a request id: remembered, never run twice |
 //! | `desk.rs` | where replies wait, and who waits for them |
 //! | `pending.rs` | the caller's end of a call under way: waiting, polling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
@@ -25,17 +26,22 @@
 
 mod desk;
 mod envelope;
+mod identified;
 mod options;
 mod pending;
 mod registered;
 mod runner;
 
 pub(crate) use desk::{Answered, Desk, block_on, on_database_thread, wait_a_moment};
-pub(crate) use envelope::{ClosureBody, Envelope, ProcedureBody, Ran, Request};
+pub(crate) use envelope::{ClosureBody, Envelope, Otherwise, ProcedureBody, Ran, Request};
+pub(crate) use identified::{
+    Identified, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
+};
 pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
 pub(crate) use runner::{Counters, Logged, Product, Runner, Volatile};
 
+pub use identified::Outcome;
 pub use options::{CallOptions, Durability, Early, PreCommitted, Promise, Settled};
 pub use pending::Pending;
 pub use registered::{NotSubmitted, Registered, Transactions};

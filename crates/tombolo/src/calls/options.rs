@@ -106,6 +106,7 @@ pub struct CallOptions<W = Settled> {
     pub(crate) durability: Option<Durability>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) log_bytes_max: Option<u64>,
+    pub(crate) request_id: Option<u128>,
     promise: PhantomData<fn() -> W>,
 }
 
@@ -118,7 +119,13 @@ impl Default for CallOptions {
 impl CallOptions {
     /// What calls ask for that say nothing: the database's durability, no deadline, 64 KB of log.
     pub const fn new() -> Self {
-        Self { durability: None, deadline: None, log_bytes_max: None, promise: PhantomData }
+        Self {
+            durability: None,
+            deadline: None,
+            log_bytes_max: None,
+            request_id: None,
+            promise: PhantomData,
+        }
     }
 
     /// Answers leave when their group is on disk.
@@ -135,8 +142,8 @@ impl CallOptions {
 
     /// Answers leave at pre-commit, as [`PreCommitted`].
     pub const fn early(self) -> CallOptions<Early> {
-        let Self { deadline, log_bytes_max, .. } = self;
-        CallOptions { durability: None, deadline, log_bytes_max, promise: PhantomData }
+        let Self { deadline, log_bytes_max, request_id, .. } = self;
+        CallOptions { durability: None, deadline, log_bytes_max, request_id, promise: PhantomData }
     }
 }
 
@@ -155,6 +162,34 @@ impl<W> CallOptions<W> {
     /// runs; a transaction that writes more is undone.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
         self.log_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The call is known by this id from now on, also after a crash: it runs once at most
+    /// ([`Error::Repeated`](crate::Error::Repeated) says what became of the first), and
+    /// [`Database::outcome`](crate::Database::outcome) tells it. Any number will do that no other
+    /// request has: a UUID, a random one. The setting `request_ids_max` says how many are remembered.
+    ///
+    /// The id becomes durable with the transaction, in the same group of the log. A transaction that
+    /// aborts is remembered, too; one that was refused before it ran is not, and may be tried again
+    /// with the same id. Such a call writes, whatever it does; it cannot be all
+    /// [`read_only`](CallOptions::read_only).
+    ///
+    /// ```
+    /// use tombolo::{CallOptions, Database, Error, Outcome};
+    ///
+    /// let db = Database::in_memory()?;
+    /// let once = CallOptions::new().request_id(0x5EED);
+    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Unknown);
+    /// db.with(once).transaction(|_| Ok("paid"))?;
+    /// // The caller has not heard of it and tries again.
+    /// let again = db.with(once).transaction(|_| Ok("paid twice"));
+    /// assert_eq!(again, Err(Error::Repeated(Outcome::Committed)));
+    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Committed);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn request_id(mut self, id: u128) -> Self {
+        self.request_id = Some(id);
         self
     }
 

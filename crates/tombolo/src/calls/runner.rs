@@ -15,7 +15,7 @@ use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
 use super::desk::enter_database_thread;
-use super::envelope::{Envelope, Request};
+use super::envelope::{Envelope, How, Otherwise, Request};
 use crate::tx::{Inner, Tables};
 
 /// The store of a database with a log.
@@ -25,7 +25,7 @@ pub(crate) type Volatile = MemoryStore<Memory>;
 
 /// One of the product's profiles: which of an envelope's doors leads to its store.
 pub(crate) trait Product: MemoryProfile + 'static {
-    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &Tables) -> bool
+    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &Tables) -> How
     where
         Self: Sized;
     fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead)
@@ -38,7 +38,7 @@ pub(crate) trait Product: MemoryProfile + 'static {
 
 impl Product for MemoryLogged {
     #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &Tables) -> bool {
+    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &Tables) -> How {
         envelope.run_logged(store, tables)
     }
     fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead) {
@@ -51,7 +51,7 @@ impl Product for MemoryLogged {
 
 impl Product for Memory {
     #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &Tables) -> bool {
+    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &Tables) -> How {
         envelope.run_volatile(store, tables)
     }
     fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead) {
@@ -67,6 +67,9 @@ impl Product for Memory {
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
     pub(crate) aborted: AtomicU64,
+    /// Of calls with a request id; the pipeline counts the others.
+    pub(crate) panicked: AtomicU64,
+    pub(crate) repeated: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) memory_bytes: AtomicU64,
 }
@@ -103,15 +106,17 @@ impl<P: Product> Runner<P> {
     fn run(&mut self, request: &mut Request) {
         let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
         if request.deadline_ns != u64::MAX && self.clock.now_ns() >= request.deadline_ns {
-            envelope.expire();
+            envelope.end_otherwise(Otherwise::Expired);
             return count(&self.counters.expired);
         }
         // Held to what was reserved for it, so that an executed batch always finds its room.
         let log_bytes = request.log_bytes_max.saturating_sub(TRANSACTION_BYTES);
         self.store.set_transaction_log_bytes_max(log_bytes as usize);
         match P::run(&mut **envelope, &mut self.store, &self.tables) {
-            true => count(&self.counters.committed),
-            false => count(&self.counters.aborted),
+            How::Committed => count(&self.counters.committed),
+            How::Aborted => count(&self.counters.aborted),
+            How::Panicked => count(&self.counters.panicked),
+            How::Repeated => count(&self.counters.repeated),
         }
     }
 }

@@ -114,7 +114,8 @@ fn indexes_follow_whatever_is_written_and_undone() {
     let mut store = Volatile::new(Limits::default());
     let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
     store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
-    let tables = Tables::new(store.schema());
+    store.create_table(crate::calls::request_table()).unwrap();
+    let tables = Tables::new(store.schema(), 1).unwrap();
     let resolve = tombolo_storage::store::resolve_table::<Entry>(store.schema());
     let (table, schema) = (resolve.unwrap(), store.schema().clone());
     let by_id = tombolo_storage::store::resolve_index::<ById>(&schema).unwrap();

@@ -11,10 +11,10 @@ use tombolo_engine::threads::on_each;
 use super::{adding, open, value};
 
 /// Tells the test that it is the child, and where.
-const CHILD: &str = "TOMBOLO_TEST_CHILD";
+pub(crate) const CHILD: &str = "TOMBOLO_TEST_CHILD";
 const THREADS: i32 = 3;
 
-fn child(test: &str, directory: &Path) -> Child {
+pub(crate) fn child(test: &str, directory: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(CHILD, directory);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()

@@ -8,6 +8,7 @@ mod directories;
 mod failures;
 mod kills;
 mod promises;
+mod requests;
 
 use std::path::Path;
 

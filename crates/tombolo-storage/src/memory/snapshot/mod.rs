@@ -199,7 +199,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         match self.state {
             State::Idle => Ok(()),
             State::Poisoned(reason) => Err(Error::Poisoned { reason }),
-            State::Reading | State::Writing => panic!("a snapshot is used between transactions"),
+            State::Prefaced | State::Reading | State::Writing => {
+                panic!("a snapshot is used between transactions")
+            }
         }
     }
 }
