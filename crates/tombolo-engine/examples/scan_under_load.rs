@@ -279,7 +279,8 @@ where
     scan_ns: (u64, Option<u64>),
     scans_s: Vec<f64>,
     sums: Vec<i64>,
-    without: Latencies,
+    /// One for each pause.
+    without: Vec<Latencies>,
     /// One for each scan, behind one for what came before the first.
     with: Vec<Latencies>,
 }
@@ -305,6 +306,7 @@ where
                 taken.map_err(|_| "a scan was not taken")?;
                 self.scan_ns = (now_ns, None);
                 self.with.push(Latencies::default());
+                self.without.push(Latencies::default());
                 scans += 1;
             }
             let is_loading = !(rested && scans == self.plan.scans && self.scan_ns.1.is_some());
@@ -348,11 +350,25 @@ where
                 let with = self.with.last_mut().ok_or("there is a first one")?;
                 with.0.push(now_ns - tag);
             } else {
-                self.without.0.push(now_ns - tag);
+                let without = self.without.last_mut().ok_or("there is a first one")?;
+                without.0.push(now_ns - tag);
             }
         }
         Ok(())
     }
+}
+
+/// The latencies of several stretches as one, the p99 of each in microseconds, and the median of
+/// these: where the machine is taken away for some milliseconds, one stretch decides the p99 of all.
+fn taken_together(mut stretches: Vec<Latencies>) -> (Latencies, Vec<f64>, f64) {
+    stretches.iter_mut().for_each(|stretch| stretch.0.sort_unstable());
+    stretches.retain(|stretch| !stretch.0.is_empty());
+    let p99_us = |stretch: &Latencies| (stretch.p99() / 100.0).round() / 10.0;
+    let each: Vec<f64> = stretches.iter().map(p99_us).collect();
+    let mut ordered = each.clone();
+    ordered.sort_unstable_by(f64::total_cmp);
+    let median = ordered.get(ordered.len() / 2).copied().unwrap_or(0.0);
+    (Latencies(stretches.into_iter().flat_map(|stretch| stretch.0).collect()), each, median)
 }
 
 fn run<P>(plan: &Plan, log: Option<ValueLogGroups>) -> Result<String, String>
@@ -381,30 +397,30 @@ where
         scan_ns: (0, None),
         scans_s: Vec::new(),
         sums: Vec::new(),
-        without: Latencies::default(),
+        without: vec![Latencies::default()],
         with: vec![Latencies::default()],
     };
     run.load()?;
-    let Run { own, scans_s, sums, mut without, with: mut by_scan, .. } = run;
+    let Run { own, scans_s, sums, without: by_pause, with: mut by_scan, .. } = run;
     by_scan.remove(0);
-    let mut with = Latencies(by_scan.iter().flat_map(|scan| scan.0.iter().copied()).collect());
-    by_scan.iter_mut().for_each(|scan| scan.0.sort_unstable());
-    let p99_by_scan: Vec<f64> =
-        by_scan.iter().map(|scan| (scan.p99() / 100.0).round() / 10.0).collect();
+    let (mut without, p99_by_pause, median_without) = taken_together(by_pause);
+    let (mut with, p99_by_scan, median_with) = taken_together(by_scan);
     let (statistics, overruns) = (pipeline.statistics(), pipeline.overruns());
     pipeline.shut();
     own.into_iter().for_each(StageLoop::run);
     drop(pipeline);
     let expected = plan.accounts as i64 * EACH;
     let one_state = !sums.is_empty() && sums.iter().all(|&sum| sum == expected);
+    let named: Vec<&str> = overruns.iter().map(|overrun| overrun.name).collect();
     let json = format!(
         "{{\"command\":\"scan_under_load\",\"accounts\":{},\"row_bytes\":{},\"load_tps\":{},\
          \"pause_ms\":{},\"durable\":{},\"slice_us_max\":{},\"cores\":{},\
          \"latency_us_without\":{},\"latency_us_with\":{},\"p99_ratio\":{:.2},\
+         \"p99_ratio_of_medians\":{:.2},\"p99_us_by_pause\":{p99_by_pause:?},\
          \"p99_us_by_scan\":{p99_by_scan:?},\"scans\":{},\
          \"scan_s\":{:?},\"sum_expected\":{expected},\"one_state\":{one_state},\"slices\":{},\
          \"slices_late\":{},\"slice_us_mean\":{:.1},\"slice_us_longest\":{:.1},\
-         \"overruns\":{},\"overrun_us_longest\":{:.1},\"overruns_named\":\"{overruns:?}\"}}",
+         \"overruns\":{},\"overrun_us_longest\":{:.1},\"overruns_named\":{named:?}}}",
         plan.accounts,
         TableDef::of::<Account>().row_size(),
         plan.tps,
@@ -415,6 +431,7 @@ where
         without.json(),
         with.json(),
         with.p99() / without.p99().max(1.0),
+        median_with / median_without.max(1e-3),
         sums.len(),
         scans_s.iter().map(|s| (s * 1e3).round() / 1e3).collect::<Vec<_>>(),
         statistics.slices,
