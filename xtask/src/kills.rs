@@ -90,6 +90,9 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
     Ok(options)
 }
 
+/// Cases that end without a word in between: half a minute's worth.
+const CASES_UNTOLD: u64 = 20;
+
 /// Kills `tombolo` as `words` say.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
@@ -113,7 +116,17 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
                     let cases = (options.count - (number * CASES_PER_CHAIN).min(options.count))
                         .clamp(1, CASES_PER_CHAIN);
                     Chain::new(&world, number).run(cases, &has_time, &|case| {
-                        summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(case);
+                        let summary = summary.lock();
+                        let mut summary =
+                            summary.unwrap_or_else(std::sync::PoisonError::into_inner);
+                        summary.add(case);
+                        if summary.cases().is_multiple_of(CASES_UNTOLD) {
+                            let (cases, failed) = (summary.cases(), summary.failures());
+                            eprintln!(
+                                "xtask: kills: {cases} of {}, {failed} failed",
+                                options.count
+                            );
+                        }
                     });
                 }
             });

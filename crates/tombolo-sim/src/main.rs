@@ -27,6 +27,9 @@ Usage: tombolo-sim [OPTIONS]
 Example: tombolo-sim --seeds 1000 --threads 2
 ";
 
+/// Seeds that run without a word in between: some seconds' worth.
+const SEEDS_UNTOLD: u64 = 2_000;
+
 /// What the command line asks for.
 struct Options {
     plan: Plan,
@@ -126,7 +129,16 @@ fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
 
 fn many(options: &Options) -> ExitCode {
     let until_violation = options.plant.is_some();
-    let summary = run(Plan { until_violation, ..options.plan }, run_seed);
+    let Plan { seeds, .. } = options.plan;
+    let stride = (seeds / 20).max(SEEDS_UNTOLD);
+    let summary = run(Plan { until_violation, ..options.plan }, run_seed, &|begun, violation| {
+        if let Some((seed, violation)) = violation.filter(|_| !until_violation) {
+            eprintln!("{}", report::violation_line(seed, violation, None));
+        }
+        if begun.is_multiple_of(stride) && begun < seeds {
+            eprintln!("tombolo-sim: {begun} of {seeds} seeds");
+        }
+    });
     match options.json {
         true => println!("{}", report::json(&summary, options.plant)),
         false => print!("{}", report::text(&summary, options.plant)),

@@ -98,11 +98,14 @@ impl Summary {
     }
 }
 
+/// Told of every seed that ended: how many have begun, and its violation.
+pub type Told<'a> = dyn Fn(u64, Option<(u64, &Violation)>) + Sync + 'a;
+
 /// Runs the seeds of `plan`.
 ///
 /// # Panics
 /// When it has no thread.
-pub fn run(plan: Plan, run_seed: RunSeed) -> Summary {
+pub fn run(plan: Plan, run_seed: RunSeed, told: &Told<'_>) -> Summary {
     assert!(plan.threads > 0, "at least one thread runs the seeds");
     hide_planned_panics();
     let next = AtomicU64::new(plan.first);
@@ -119,6 +122,7 @@ pub fn run(plan: Plan, run_seed: RunSeed) -> Summary {
             let before = clock.thread_cpu();
             let result = guarded(seed, false, run_seed);
             let failed = result.violation.is_some();
+            told(seed - plan.first + 1, result.violation.as_ref().map(|what| (seed, what)));
             part.add(result, (clock.thread_cpu() - before).as_nanos() as u64);
             if failed && plan.until_violation {
                 stop.store(true, Ordering::Relaxed);
@@ -171,7 +175,7 @@ mod tests {
     fn the_sums_do_not_depend_on_threads() {
         let plan = Plan { first: 0, seeds: 30, threads: 1, until_violation: false };
         let untimed = |threads| {
-            let summary = run(Plan { threads, ..plan }, toy);
+            let summary = run(Plan { threads, ..plan }, toy, &|_, _| ());
             Summary { cpu_ns: 0, cpu_ns_max: 0, ..summary }
         };
         let summary = untimed(1);
@@ -187,7 +191,14 @@ mod tests {
     #[test]
     fn a_violation_ends_the_run_where_that_is_asked() {
         let plan = Plan { first: 20, seeds: 1_000, threads: 2, until_violation: true };
-        let summary = run(plan, toy);
+        let told = AtomicU64::new(0);
+        let summary = run(plan, toy, &|begun, violation| {
+            if let Some((seed, _)) = violation {
+                told.store(seed, Ordering::Relaxed);
+            }
+            assert!((1..=1_000).contains(&begun));
+        });
+        assert_eq!(told.into_inner() % 10, 7);
         assert!(summary.failed >= 1 && summary.seeds < 100, "{} seeds", summary.seeds);
     }
 }

@@ -11,11 +11,11 @@ fn untimed(summary: Summary) -> Summary {
 
 #[test]
 fn a_few_seeds_hold_every_rule_on_any_number_of_threads() {
-    let alone = untimed(run(PLAN, run_seed));
+    let alone = untimed(run(PLAN, run_seed, &|_, _| ()));
     assert_eq!(alone.violations, []);
     assert_eq!((alone.seeds, alone.counted), (60, 60));
     assert!(alone.faults.any_broken_promise());
-    assert_eq!(untimed(run(Plan { threads: 3, ..PLAN }, run_seed)), alone);
+    assert_eq!(untimed(run(Plan { threads: 3, ..PLAN }, run_seed, &|_, _| ())), alone);
 }
 
 #[test]

@@ -71,6 +71,10 @@ impl Summary {
         total
     }
 
+    pub(super) fn cases(&self) -> u64 {
+        self.total().cases
+    }
+
     pub(super) fn failures(&self) -> u64 {
         self.total().failed
     }
