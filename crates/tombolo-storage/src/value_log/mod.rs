@@ -15,6 +15,7 @@
 mod aligned;
 pub mod definition;
 mod directory;
+mod follow;
 mod group;
 mod reader;
 pub mod record;
@@ -28,6 +29,7 @@ mod writer;
 
 pub use aligned::AlignedBuffer;
 pub use directory::holds_log;
+pub use follow::{LogReader, Visit};
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
 pub use recover::{Cut, Progress, Recovered, Replay, recover};
 pub use settings::{

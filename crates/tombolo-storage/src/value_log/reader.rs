@@ -158,6 +158,14 @@ impl SegmentReader {
         Ok(Some(Placed { group, checksum, records: &bytes[HEADER_BYTES..] }))
     }
 
+    /// The records of a group that was found in place.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn records(&mut self, group: &Group) -> Result<&[u8], DiskError> {
+        self.bytes(group.offset + HEADER_BYTES as u64, group.length as usize)
+    }
+
     /// Where the group behind `group` would begin.
     pub(super) fn behind(&self, group: &Group) -> u64 {
         (group.offset + group.bytes() as u64).next_multiple_of(self.header.block_bytes)

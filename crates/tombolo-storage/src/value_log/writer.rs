@@ -18,6 +18,7 @@
 //! holds a group is written once; `durable` never exceeds what a successful sync covered.
 
 use super::aligned::AlignedBuffer;
+use super::follow::LogReader;
 use super::group::{Group, HEADER_BYTES};
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
 use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
@@ -194,6 +195,11 @@ impl LogWriter {
     pub fn position(&self) -> LogPosition {
         let Tail { newest, checksum, transactions, .. } = self.tail;
         LogPosition { group: newest, checksum, transactions }
+    }
+
+    /// Reads groups back while this writes.
+    pub fn reader(&self) -> LogReader {
+        LogReader::new(Arc::clone(&self.shared.disk), self.shared.settings)
     }
 
     /// The log's salt: the settings' if it was made with them, else its own.

@@ -4,6 +4,7 @@
 
 pub(crate) mod crash_disk;
 mod damage;
+mod follow;
 mod model;
 mod space;
 mod survey;

@@ -1,0 +1,175 @@
+//! `LogReader`: reads groups back while the log is written, for whoever could not take them when they
+//! were.
+//!
+//! A checkpoint that falls behind does not keep what it has not installed: it knows up to which group
+//! the log is durable, and reads it here (TPK-17). Recovery's walk (`recover.rs`) asks why a log ends;
+//! here the end is known beforehand, and what does not lead to it is damage.
+//!
+//! Not here: what records mean, who waits. Invariants: no group is given that the caller did not
+//! say is durable; groups are given once, in order, runs of them whole; nothing is written.
+
+use super::directory::Directory;
+use super::group::Group;
+use super::reader::{Chain, SegmentReader};
+use super::segment::FIRST_GROUP_OFFSET;
+use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::start::LogPosition;
+use crate::disk::Disk;
+use crate::sync::Arc;
+
+/// What is done with the records of a run of groups that ends at a position.
+pub type Visit<'a, E> = dyn FnMut(LogPosition, &[u8]) -> Result<(), E> + 'a;
+
+/// Reads a log beside its writer. See the module's head.
+#[derive(Debug)]
+pub struct LogReader {
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+    way: Option<Way>,
+}
+
+/// Where the next group is looked for.
+#[derive(Debug)]
+struct Way {
+    /// In the order of their sequence numbers, as they were when the directory was read.
+    segments: Vec<SegmentReader>,
+    segment: usize,
+    at: u64,
+    chain: Chain,
+    /// Where what was given ends.
+    position: LogPosition,
+}
+
+impl LogReader {
+    /// Of the log that is written on `disk` with these settings.
+    pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings) -> Self {
+        Self { disk, settings, way: None }
+    }
+
+    /// Gives the records of all groups behind `from` up to `to`, or fewer: it stops when it has given
+    /// `bytes_max` bytes or more. Both are ends of what was written together; `to` is durable, and no
+    /// group behind `from` was released. Says how far it is.
+    ///
+    /// # Errors
+    /// `Disk`; `Damaged` when the log does not lead from one to the other; what `visit` says.
+    pub fn read<E: From<LogFailure>>(
+        &mut self,
+        from: LogPosition,
+        to: GroupNumber,
+        bytes_max: usize,
+        visit: &mut Visit<'_, E>,
+    ) -> Result<LogPosition, E> {
+        let mut way = match self.way.take() {
+            Some(way) if way.position == from => way,
+            _ => self.find(from)?,
+        };
+        let (mut run, mut given, mut looked_again) = (Vec::new(), 0, false);
+        while way.position.group < to && given < bytes_max {
+            let Some(next) = way.next_group()? else {
+                if looked_again {
+                    return Err(way.is_missing().into());
+                }
+                // It goes on in a segment that was not there yet, or not in use.
+                (way, looked_again) = (self.find(way.position)?, true);
+                run.clear();
+                continue;
+            };
+            let before = way.position;
+            given += way.give(next, &mut run, visit)?;
+            looked_again &= way.position == before;
+        }
+        // What is in memory of segments in use was written over in part when more is asked for.
+        way.segments.iter_mut().for_each(SegmentReader::forget);
+        let position = way.position;
+        self.way = Some(way);
+        Ok(position)
+    }
+
+    /// The beginning of the newest segment whose first group is not newer than the one behind
+    /// `position`.
+    fn find(&self, position: LogPosition) -> Result<Way, LogFailure> {
+        // What cannot be read is being made in this moment, or is missed below.
+        let mut segments = Directory::read(&*self.disk, true, &self.settings)?.segments;
+        let next = position.group + 1;
+        for (segment, reader) in segments.iter_mut().enumerate().rev() {
+            let Some(group) = reader.first_group()?.map(|placed| placed.group) else {
+                reader.forget();
+                continue;
+            };
+            if group.number <= next {
+                let previous = (group.number == next).then_some(position.checksum);
+                let chain = Chain { number: group.number, previous, epoch: group.epoch };
+                return Ok(Way { segments, segment, at: FIRST_GROUP_OFFSET, chain, position });
+            }
+        }
+        let what = "no segment begins before it".to_owned();
+        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: next, what })
+    }
+}
+
+impl Way {
+    /// The chain's next group and its checksum, if it is in the segments that are known.
+    fn next_group(&mut self) -> Result<Option<(Group, u32)>, LogFailure> {
+        let here = self.segments[self.segment].group(self.at)?;
+        let here = here.map(|placed| (placed.group, placed.checksum));
+        if let Some(next) = here.filter(|(group, _)| self.chain.continues(group)) {
+            return Ok(Some(next));
+        }
+        self.segments[self.segment].forget();
+        for segment in self.segment + 1..self.segments.len() {
+            let first = self.segments[segment].first_group()?;
+            let first = first.map(|placed| (placed.group, placed.checksum));
+            if let Some(next) = first.filter(|(group, _)| self.chain.continues(group)) {
+                (self.segment, self.at) = (segment, FIRST_GROUP_OFFSET);
+                return Ok(Some(next));
+            }
+            self.segments[segment].forget();
+        }
+        Ok(None)
+    }
+
+    /// Goes behind `group`, the one at the place at hand, and gives its records if it is new and
+    /// the last of its run. Says how many bytes were given.
+    fn give<E: From<LogFailure>>(
+        &mut self,
+        (group, checksum): (Group, u32),
+        run: &mut Vec<u8>,
+        visit: &mut Visit<'_, E>,
+    ) -> Result<usize, E> {
+        if group.number == self.position.group && checksum != self.position.checksum {
+            return Err(self.is_missing().into());
+        }
+        let reader = &mut self.segments[self.segment];
+        let mut given = 0;
+        if group.number > self.position.group {
+            let Group { number, transactions, .. } = group;
+            let records = reader.records(&group).map_err(LogFailure::from)?;
+            if !group.more {
+                let position = LogPosition { group: number, checksum, transactions };
+                if run.is_empty() {
+                    visit(position, records)?;
+                    given = records.len();
+                } else {
+                    run.extend_from_slice(records);
+                    visit(position, run)?;
+                    given = run.len();
+                    run.clear();
+                }
+                self.position = position;
+            } else {
+                run.extend_from_slice(records);
+            }
+        }
+        self.at = reader.behind(&group);
+        self.chain =
+            Chain { number: group.number + 1, previous: Some(checksum), epoch: group.epoch };
+        Ok(given)
+    }
+
+    /// That the log does not lead where it was said to.
+    fn is_missing(&self) -> LogFailure {
+        let what = "a group that was written is not there".to_owned();
+        let (file, group) = (self.segments[self.segment].name().to_owned(), self.chain.number);
+        LogFailure::Damaged { file, offset: self.at, group, what }
+    }
+}
