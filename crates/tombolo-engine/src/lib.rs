@@ -28,10 +28,12 @@
 //! 11. The *output* stage hands each caller its replies ([`pipeline::Sink::deliver`]), all that are
 //!     there at once. A reply's type says what it waited for ([`pipeline::Reply`]).
 //!
+//! Beside that path a *checkpoint* stage installs what is durable into a second copy of the rows, and
+//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); then the log before it can go.
+//!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`) are the only ways to time, concurrency and chance.
 
-#[cfg(not(loom))]
 pub mod checkpointing;
 pub mod clock;
 pub mod command_log;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Batch, Builder, Caller, Durability, Executor, Failure, GroupPolicy, Load, NotSubmitted,
-    Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
+    Batch, Builder, Caller, CheckpointPolicy, Durability, Executor, Failure, GroupPolicy, Load,
+    NotSubmitted, Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
 };
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -208,6 +208,12 @@ fn options(swarm: &Swarm) -> Options {
             time_ns: swarm.time_per_group_ns,
             async_loss_ns_max: 20_000_000,
             seal_ns_max: 5_000_000,
+        },
+        checkpoint: CheckpointPolicy {
+            log_bytes: u64::MAX,
+            device_percent: 100,
+            queue_bytes_max: 1 << 20,
+            at_close: false,
         },
         spin_ns: 0,
     }

@@ -13,6 +13,7 @@ use tombolo_storage::sync::{AtomicU64, Mutex};
 
 use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
+use super::checkpoint::{self, CheckpointHandle, Course};
 use super::execution::{self, Cut, Execution, ToLog};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
@@ -22,6 +23,7 @@ use super::long::{LONG_WORKS_MAX, LongCall, LongIntake, LongWorks};
 use super::options::{Options, Spread};
 use super::output::{Outbox, Output, Parcel};
 use super::overrun::{Overrun, Overruns, Watch};
+use super::places::{BEFORE_LOG, CALLERS_OWN, LOG, Places};
 use super::pool::Pool;
 use super::queue::{Load, Queue};
 use super::room::MakingRoom;
@@ -30,6 +32,7 @@ use super::signal::Signal;
 use super::statistics::Statistics;
 use super::visit::VisitOfStages;
 use super::{Stage, StageKind};
+use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::threads::{Running, StageLoop, WhenBroken};
 
@@ -41,6 +44,8 @@ pub struct Builder<E: Executor> {
     executor: E,
     options: Options,
     log: Option<Box<dyn GroupLog>>,
+    /// The image, and how many bytes of records it does not hold.
+    checkpoints: Option<(Checkpointing, u64)>,
     prepare: Option<MakePrepare<E::Request>>,
     request_bytes: fn(&E::Request) -> usize,
     observer: Option<FlushObserver>,
@@ -49,14 +54,22 @@ pub struct Builder<E: Executor> {
 impl<E: Executor> Builder<E> {
     /// A pipeline around `executor`, without a log: what it answers is volatile.
     pub fn new(executor: E, options: Options) -> Self {
-        let (log, prepare, observer) = (None, None, None);
-        Self { executor, options, log, prepare, request_bytes: |_| 0, observer }
+        let (log, checkpoints, prepare, observer) = (None, None, None, None);
+        Self { executor, options, log, checkpoints, prepare, request_bytes: |_| 0, observer }
     }
 
     /// With a log.
     #[must_use]
     pub fn log(mut self, log: Box<dyn GroupLog>) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// With checkpoints of the log's database; `behind_bytes` of records were replayed behind the
+    /// image. Without a log nothing happens.
+    #[must_use]
+    pub fn checkpoints(mut self, checkpointing: Checkpointing, behind_bytes: u64) -> Self {
+        self.checkpoints = Some((checkpointing, behind_bytes));
         self
     }
 
@@ -124,7 +137,9 @@ impl<E: Executor> Builder<E> {
     fn wire(mut self, clock: &Arc<dyn Clock>) -> Wired<E> {
         let Options { input_stages, output_stages, spread, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
-        let places = Places::new(spread, inputs, output_stages.max(1));
+        let checkpoints = self.checkpoints.take().filter(|_| self.log.is_some());
+        let parts = checkpoints.as_ref().map_or(0, |(checkpointing, _)| checkpointing.parts.len());
+        let places = Places::new(spread, inputs, output_stages.max(1), parts);
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let mut wires = Wires::<E>::new(self.options.queue_max, room, &places);
@@ -144,37 +159,18 @@ impl<E: Executor> Builder<E> {
         let place = places.of(StageKind::Execution, 0);
         match self.log {
             None => stages.push((place, wires.execution::<false>(self.executor, None, cut, clock))),
-            Some(mut log) => {
-                let maker = log.room_maker();
-                let room_place = places.of(StageKind::Room, 0);
+            Some(log) => {
                 let to_log = ToLog::new(
                     wires.log_queue.clone(),
                     wires.buffers.clone(),
                     log.group_bytes_max(),
                     log.cost(),
                 );
-                stages.push((
-                    place,
-                    wires.execution::<true>(self.executor, Some(to_log), cut, clock),
-                ));
-                let logging = Logging::new(Parts {
-                    queue: wires.log_queue.clone(),
-                    log,
-                    retired: wires.retired_log.clone(),
-                    outbox: wires.outbox(),
-                    buffers: wires.buffers.clone(),
-                    shared: wires.shared.clone(),
-                    clock: clock.clone(),
-                    policy: self.options.group,
-                    observer: self.observer,
-                    visit: wires.visit.clone(),
-                    room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
-                });
-                stages.push((places.of(StageKind::Logging, 0), Box::new(logging)));
-                if let Some(maker) = maker {
-                    let (queue, shared) = (wires.log_queue.clone(), wires.shared.clone());
-                    stages.push((room_place, Box::new(MakingRoom { maker, queue, shared })));
-                }
+                let execution = wires.execution::<true>(self.executor, Some(to_log), cut, clock);
+                stages.push((place, execution));
+                let (options, observer) = (self.options, self.observer);
+                let log = LogOfPipeline { log, options, observer, checkpoints };
+                stages.extend(wires.log_stages(log, &places, clock));
             }
         }
         for (n, queue) in wires.outputs.iter().enumerate() {
@@ -194,67 +190,12 @@ impl<E: Executor> Builder<E> {
 /// A pipeline that does not run yet, its stages with their threads, the threads' signals.
 type Wired<E> = (Pipeline<E>, Vec<(usize, Box<dyn Stage>)>, Vec<Arc<Signal>>);
 
-/// The place of execution's thread.
-const BEFORE_LOG: usize = 0;
-/// The place of the logging stage's thread, where it has one.
-const LOG: usize = 1;
-/// The place of the callers' own thread, where there is one.
-const CALLERS_OWN: usize = 2;
-
-/// Which stage is on which thread.
-struct Places {
-    spread: Spread,
-    inputs: usize,
-    outputs: usize,
-    signals: Vec<Arc<Signal>>,
-}
-
-impl Places {
-    fn new(spread: Spread, inputs: usize, outputs: usize) -> Self {
-        // One more for the room stage, which waits for the disk.
-        let threads = 1 + match spread {
-            Spread::One => 1,
-            Spread::Two | Spread::OneOrTwo => 2,
-            Spread::Callers => 3,
-            Spread::Each => 2 + inputs + outputs,
-        };
-        let mut signals: Vec<Arc<Signal>> = (0..threads).map(|_| Arc::default()).collect();
-        if spread == Spread::OneOrTwo {
-            signals[BEFORE_LOG] = Arc::new(Signal::with_host(signals[LOG].clone()));
-        }
-        Self { spread, inputs, outputs, signals }
-    }
-
-    /// The thread of the `n`-th stage of a kind.
-    fn of(&self, kind: StageKind, n: usize) -> usize {
-        use StageKind::{Execution, Input, Logging, Output, Room};
-        match (self.spread, kind) {
-            (_, Room) => self.signals.len() - 1,
-            (Spread::One, _) => BEFORE_LOG,
-            (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,
-            (Spread::Two | Spread::OneOrTwo, Logging | Output) => LOG,
-            (Spread::Callers | Spread::Each, Execution) => BEFORE_LOG,
-            (Spread::Callers | Spread::Each, Logging) => LOG,
-            (Spread::Callers, Input | Output) => CALLERS_OWN,
-            (Spread::Each, Input) => 2 + n,
-            (Spread::Each, Output) => 2 + self.inputs + n,
-        }
-    }
-
-    fn signal(&self, kind: StageKind, n: usize) -> Arc<Signal> {
-        self.signals[self.of(kind, n)].clone()
-    }
-
-    fn signals(&self, kinds: &[StageKind]) -> Vec<Arc<Signal>> {
-        let mut places: Vec<usize> = Vec::new();
-        for &kind in kinds {
-            let stages = if kind == StageKind::Input { self.inputs } else { 1 };
-            places.extend((0..stages).map(|n| self.of(kind, n)));
-        }
-        places.sort_unstable();
-        places.dedup();
-        places.into_iter().map(|place| self.signals[place].clone()).collect()
-    }
+/// What the stages behind execution are made of.
+struct LogOfPipeline {
+    log: Box<dyn GroupLog>,
+    options: Options,
+    observer: Option<FlushObserver>,
+    checkpoints: Option<(Checkpointing, u64)>,
 }
 
 /// What connects the stages.
@@ -272,6 +213,7 @@ struct Wires<E: Executor> {
     visit: Option<Arc<VisitOfStages>>,
     parcels: Arc<Pool<Parcel<E::Answer>>>,
     buffers: Arc<Pool<E::Records>>,
+    checkpoint: Option<Arc<checkpoint::Ways<E::Records>>>,
     retired_executor: Arc<Mutex<Option<E>>>,
     retired_log: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
 }
@@ -307,9 +249,60 @@ impl<E: Executor> Wires<E> {
             visit: None,
             parcels: Arc::new(Pool::new()),
             buffers: Arc::new(Pool::new()),
+            checkpoint: None,
             retired_executor: Arc::default(),
             retired_log: Arc::default(),
         }
+    }
+
+    /// The stages that the log has, each with its thread.
+    fn log_stages(
+        &mut self,
+        of: LogOfPipeline,
+        places: &Places,
+        clock: &Arc<dyn Clock>,
+    ) -> Vec<(usize, Box<dyn Stage>)> {
+        let LogOfPipeline { mut log, options, observer, checkpoints } = of;
+        let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
+        let maker = log.room_maker();
+        let room_place = places.of(StageKind::Room, 0);
+        let to_checkpoint = checkpoints.map(|(checkpointing, behind_bytes)| {
+            let part = |n| places.signal(StageKind::Checkpoint, n);
+            let of = checkpoint::Shares {
+                shared: &self.shared,
+                buffers: &self.buffers,
+                clock,
+                policy: options.checkpoint,
+                signals: (0..places.parts).map(part).collect(),
+                logging: places.signal(StageKind::Logging, 0),
+            };
+            let (to_checkpoint, parts) = checkpoint::wire(checkpointing, behind_bytes, &*log, &of);
+            let place = |n| places.of(StageKind::Checkpoint, n);
+            let parts = parts.into_iter().enumerate();
+            stages.extend(parts.map(|(n, part)| (place(n), Box::new(part) as Box<dyn Stage>)));
+            self.checkpoint = Some(Arc::new(to_checkpoint.ways()));
+            to_checkpoint
+        });
+        let logging = Logging::new(Parts {
+            queue: self.log_queue.clone(),
+            log,
+            retired: self.retired_log.clone(),
+            outbox: self.outbox(),
+            buffers: self.buffers.clone(),
+            shared: self.shared.clone(),
+            clock: clock.clone(),
+            policy: options.group,
+            observer,
+            visit: self.visit.clone(),
+            room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
+            to_checkpoint,
+        });
+        stages.insert(0, (places.of(StageKind::Logging, 0), Box::new(logging)));
+        if let Some(maker) = maker {
+            let (queue, shared) = (self.log_queue.clone(), self.shared.clone());
+            stages.push((room_place, Box::new(MakingRoom { maker, queue, shared })));
+        }
+        stages
     }
 
     /// The input stages, each on its thread.
@@ -388,6 +381,8 @@ pub struct Closed<E: Executor> {
     pub log: Option<Box<dyn GroupLog>>,
     /// Why answers were kept back, if they were.
     pub poison: Option<Arc<str>>,
+    /// Why no checkpoint was written any more, if so: the next process replays more of the log.
+    pub checkpoint_failure: Option<Arc<str>>,
     /// What was counted.
     pub statistics: Statistics,
 }
@@ -437,6 +432,20 @@ impl<E: Executor> Pipeline<E> {
         self.wires.shared.poison().cloned()
     }
 
+    /// Asks for a checkpoint that holds all that was durable before this call.
+    pub fn checkpoint(&self) -> CheckpointHandle {
+        CheckpointHandle::ask(self.course())
+    }
+
+    /// Why no checkpoint is written any more, if so. Transactions go on; the log grows.
+    pub fn checkpoint_failure(&self) -> Option<Arc<str>> {
+        self.course().and_then(|course| course.failure().cloned())
+    }
+
+    fn course(&self) -> Option<&Arc<Course>> {
+        self.wires.checkpoint.as_ref().map(|ways| &ways.course)
+    }
+
     /// What was counted so far.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = Statistics::of(&self.wires.shared.counters);
@@ -454,6 +463,7 @@ impl<E: Executor> Pipeline<E> {
         statistics.log_queue = self.wires.log_queue.load();
         let visiting_ns = self.wires.visit.as_ref().map(|visit| visit.worked_ns());
         statistics.busy.visiting_ns = visiting_ns.unwrap_or_default();
+        statistics.checkpoint = self.course().map(|course| course.statistics()).unwrap_or_default();
         let outputs = self.wires.outputs.iter().map(|queue| queue.load());
         statistics.output_queue = outputs.fold(Load::default(), sum);
         statistics
@@ -474,6 +484,7 @@ impl<E: Executor> Pipeline<E> {
             executor: self.wires.retired_executor.lock().take(),
             log: self.wires.retired_log.lock().take(),
             poison: self.poison(),
+            checkpoint_failure: self.checkpoint_failure(),
             statistics: self.statistics(),
         }
     }
@@ -493,11 +504,19 @@ impl<E: Executor> Pipeline<E> {
         intakes.push(self.wires.input_queue.clone());
         let (log_queue, outputs) = (self.wires.log_queue.clone(), self.wires.outputs.clone());
         let long_queue = self.wires.long_queue.clone();
+        let checkpoint = self.wires.checkpoint.clone();
         Arc::new(move |kind, message| {
+            if let (StageKind::Checkpoint, Some(ways)) = (kind, &checkpoint) {
+                // Nothing of a transaction depends on it.
+                return ways.course.fail(&format!("the {kind} stage panicked: {message}"));
+            }
             let reason = shared.set_poison(&format!("the {kind} stage panicked: {message}"));
             intakes.iter().for_each(|intake| intake.close());
             long_queue.close();
             log_queue.close();
+            if let Some(ways) = &checkpoint {
+                ways.close_broken(&reason);
+            }
             outputs.iter().for_each(|output| output.close());
             shared.callers.broken(&reason);
         })

@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use tombolo_storage::value_log::{GroupNumber, LogPosition, LogReader};
+
 /// Why a log did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupLogError {
@@ -30,7 +32,7 @@ impl fmt::Display for GroupLogError {
 impl std::error::Error for GroupLogError {}
 
 /// What a store has logged: whole transactions, in a buffer that is used again and again.
-pub trait Records: Default + Send + 'static {
+pub trait Records: Default + Send + Sync + 'static {
     /// The records.
     fn bytes(&self) -> &[u8];
     /// How many transactions they are.
@@ -130,6 +132,20 @@ pub trait GroupLog: Send {
 
     /// What makes room ahead of its use, for a thread that has time.
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
+        None
+    }
+
+    /// Where the log ends, if all that was written is durable. A log that says nothing of it has no
+    /// checkpoints.
+    fn position(&self) -> Option<LogPosition> {
+        None
+    }
+
+    /// Gives back the room of what is older than this group: a checkpoint holds it. Does not wait.
+    fn release_before(&mut self, _: GroupNumber) {}
+
+    /// Reads back what was written, beside the writing.
+    fn reader(&self) -> Option<LogReader> {
         None
     }
 

@@ -29,6 +29,7 @@ use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::{Mutex, Ordering};
 
 use super::call::{Answered, Refusal, Reply};
+use super::checkpoint::ToCheckpoint;
 use super::log::{GroupLog, GroupLogError, Records, Room};
 use super::output::Outbox;
 use super::pool::Pool;
@@ -208,6 +209,8 @@ pub(super) struct Parts<A, B> {
     pub(super) visit: Option<Arc<VisitOfStages>>,
     /// Woken when room is wanted.
     pub(super) room_stage: Option<Arc<Signal>>,
+    /// Where the records of durable groups go, if checkpoints are written.
+    pub(super) to_checkpoint: Option<ToCheckpoint<B>>,
 }
 
 /// The logging stage.
@@ -361,11 +364,12 @@ impl<A, B: Records> Logging<A, B> {
     /// The group is durable: its answers leave.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
         self.returns.released(now_ns, self.group.waiting(), flush_ns);
+        // First: who asks for a checkpoint after an answer finds in it what was answered.
+        self.give_records_away();
         self.let_answers_go();
         let (group, shared) = (&mut self.group, &self.parts.shared);
         shared.set_durable(group.position);
         self.charged += group.charges;
-        group.records.drain(..).for_each(|records| self.parts.buffers.give_records(records));
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
         group.reset();
         self.is_sealed = false;
@@ -379,6 +383,23 @@ impl<A, B: Records> Logging<A, B> {
         counters.flush_ns_max.store(get(&counters.flush_ns_max).max(flush.ns), Ordering::Relaxed);
         if let Some(observer) = &mut self.parts.observer {
             observer(flush);
+        }
+    }
+
+    /// The group's records are durable: they are installed into DB′, or nobody needs them.
+    fn give_records_away(&mut self) {
+        let Self { parts: Parts { log, to_checkpoint, buffers, .. }, group, .. } = self;
+        match to_checkpoint {
+            Some(to_checkpoint) => to_checkpoint.hand_on(log.position(), &mut group.records),
+            None => group.records.drain(..).for_each(|records| buffers.give_records(records)),
+        }
+    }
+
+    /// Gives back what of the log a checkpoint has made needless.
+    fn release_log(&mut self) {
+        let Parts { log, to_checkpoint, .. } = &mut self.parts;
+        if let Some(group) = to_checkpoint.as_mut().and_then(ToCheckpoint::newly_releasable) {
+            log.release_before(group);
         }
     }
 
@@ -398,6 +419,9 @@ impl<A, B: Records> Logging<A, B> {
         self.group.records.clear();
         self.group.reset();
         self.stall = None;
+        if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+            to_checkpoint.course.fail(&reason);
+        }
         self.feed();
     }
 
@@ -418,6 +442,10 @@ impl<A, B: Records> Logging<A, B> {
             self.has_ended = true;
             if !self.is_sealed && self.parts.shared.poison().is_none() {
                 self.seal();
+            }
+            if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+                let end = self.parts.log.position();
+                to_checkpoint.close(end.filter(|_| self.parts.shared.poison().is_none()));
             }
         }
         if !self.parts.outbox.send() {
@@ -454,6 +482,9 @@ impl<A, B: Records> Logging<A, B> {
             self.feed();
         }
         self.room_until = room_until;
+        if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+            to_checkpoint.course.set_log_is_short(room.is_all && room.more_is_wanted);
+        }
         if let Some(room_stage) = self.parts.room_stage.as_ref().filter(|_| room.more_is_wanted) {
             room_stage.wake();
         }
@@ -476,6 +507,7 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
         if !self.parts.outbox.send() {
             return Step::IdleUntil(None);
         }
+        self.release_log();
         let is_open = self.gather();
         if let Some(reason) = self.parts.shared.poison().cloned() {
             self.fail(&reason);

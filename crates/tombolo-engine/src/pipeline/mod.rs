@@ -6,6 +6,7 @@
 //!     └─────────────── output ◄─ [output queue] ◄───────┴── early answers          │
 //!                                      ▲                                           │
 //!                                      └───────── answers that are durable ────────┘
+//!                                        image ◄─ checkpoint ◄─ [handover] ◄─ records
 //! ```
 //!
 //! One file per stage, each a [`Stage`] whose `step` never blocks but for the log's own write and
@@ -23,13 +24,14 @@
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
 //! | `long.rs`, `overrun.rs` | long work in slices between batches; procedures that take too long |
 //! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
+//! | `checkpoint/` | stages beside the path: durable groups into DB′, its blocks onto the disk |
 //! | `value_log.rs` | the value log behind that trait |
-//! | `assembly.rs` | wiring, starting, closing |
+//! | `assembly.rs`, `places.rs` | wiring, starting, closing; which stage is on which thread |
 //! | `visit.rs` | input and execution on the logging stage's thread while nothing overlaps |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
 //!
-//! Not here: the checkpoint stage, limits of a single transaction.
+//! Not here: limits of a single transaction.
 //!
 //! Invariants: one reply per call that was taken in; no reply says `Durable` before what its
 //! transaction wrote and read is on disk; after a failure of the log nothing is acknowledged; no
@@ -41,6 +43,7 @@ use std::fmt;
 mod assembly;
 mod call;
 mod callers;
+mod checkpoint;
 mod execution;
 mod executor;
 mod input;
@@ -50,6 +53,7 @@ mod long;
 mod options;
 mod output;
 mod overrun;
+mod places;
 mod pool;
 mod queue;
 mod returns;
@@ -64,6 +68,7 @@ pub use assembly::{Builder, Closed, Pipeline};
 pub(crate) use call::panic_message;
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
+pub use checkpoint::{CheckpointHandle, CheckpointPolicy, CheckpointRefusal, CheckpointStatistics};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
 pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
@@ -103,6 +108,8 @@ pub enum StageKind {
     Output,
     /// Makes room in the log ahead of its use.
     Room,
+    /// Writes checkpoints, so that the log can go.
+    Checkpoint,
 }
 
 impl fmt::Display for StageKind {
@@ -113,6 +120,7 @@ impl fmt::Display for StageKind {
             Self::Logging => "logging",
             Self::Output => "output",
             Self::Room => "room",
+            Self::Checkpoint => "checkpoint",
         })
     }
 }

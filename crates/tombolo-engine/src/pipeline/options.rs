@@ -2,6 +2,7 @@
 //!
 //! Not here: what the settings are called and their limits (`settings/registry.rs`).
 
+use super::checkpoint::CheckpointPolicy;
 use super::logging::GroupPolicy;
 use super::queue::Load;
 use crate::settings::{self, Settings};
@@ -43,6 +44,8 @@ pub struct Options {
     pub slice_ns_max: u64,
     /// When groups are flushed.
     pub group: GroupPolicy,
+    /// When checkpoints are written, where there are any.
+    pub checkpoint: CheckpointPolicy,
     /// How long an idle thread looks for work before it sleeps, in nanoseconds.
     pub spin_ns: u64,
 }
@@ -95,10 +98,28 @@ impl Options {
                 async_loss_ns_max: ms(&settings::ASYNC_LOSS_MS_MAX),
                 seal_ns_max: ms(&settings::SEAL_MS_MAX),
             },
+            checkpoint: CheckpointPolicy {
+                log_bytes: checkpoint_log_bytes(settings),
+                device_percent: settings.count(&settings::CHECKPOINT_DEVICE_PERCENT),
+                queue_bytes_max: settings.count(&settings::CHECKPOINT_QUEUE_BYTES_MAX),
+                at_close: settings.word(&settings::CHECKPOINT_AT_CLOSE) == "yes",
+            },
             spin_ns: spin_us * 1_000,
         }
     }
 }
+
+/// After how many bytes of records a checkpoint begins: soon enough that the log does not come to its
+/// limit while it is written.
+fn checkpoint_log_bytes(settings: &Settings) -> u64 {
+    let of_limit = settings.number(&settings::LOG_BYTES_MAX).map(|bytes| bytes / 4);
+    let asked = settings.number(&settings::CHECKPOINT_LOG_BYTES);
+    asked
+        .unwrap_or_else(|| of_limit.map_or(CHECKPOINT_LOG_BYTES, |of| of.min(CHECKPOINT_LOG_BYTES)))
+}
+
+/// What a recovery replays in a few seconds.
+const CHECKPOINT_LOG_BYTES: u64 = 1 << 30;
 
 /// How long an idle thread that has a core to itself looks for work.
 const SPIN_US: u64 = 50;

@@ -5,6 +5,7 @@
 
 use tombolo_storage::sync::{AtomicU64, Ordering};
 
+use super::checkpoint::CheckpointStatistics;
 use super::queue::Load;
 
 /// The counters' places.
@@ -31,7 +32,7 @@ pub(super) struct Counters {
     pub(super) long_works: AtomicU64,
     pub(super) overruns: AtomicU64,
     pub(super) overrun_ns_max: AtomicU64,
-    pub(super) busy_ns: [AtomicU64; 4],
+    pub(super) busy_ns: [AtomicU64; 5],
 }
 
 /// Adds to a counter. Readers want numbers that are about right, not an order.
@@ -66,6 +67,8 @@ pub struct Busy {
     pub logging_ns: u64,
     /// Output stages.
     pub output_ns: u64,
+    /// Checkpoint stages, their waiting for the device among it.
+    pub checkpoint_ns: u64,
     /// What of the time of input and execution stages was the logging stage's thread's.
     pub visiting_ns: u64,
 }
@@ -116,6 +119,8 @@ pub struct Statistics {
     pub overruns: u64,
     /// The longest of those batches, in nanoseconds.
     pub overrun_ns_max: u64,
+    /// Checkpoints, where they are written.
+    pub checkpoint: CheckpointStatistics,
     /// How long each kind of stage has worked.
     pub busy: Busy,
     /// What waits for execution.
@@ -163,6 +168,7 @@ impl Statistics {
                 execution_ns: get(&counters.busy_ns[1]),
                 logging_ns: get(&counters.busy_ns[2]),
                 output_ns: get(&counters.busy_ns[3]),
+                checkpoint_ns: get(&counters.busy_ns[4]),
                 visiting_ns: 0,
             },
             ..Self::default()

@@ -8,7 +8,7 @@
 //! Not here: groups, segments, recovery (storage `value_log/`).
 
 use tombolo_storage::value_log::{
-    GroupNumber, LogBuffer, LogFailure, LogWriter, NoRoom, Preparer, Space,
+    GroupNumber, LogBuffer, LogFailure, LogPosition, LogReader, LogWriter, NoRoom, Preparer, Space,
 };
 
 use super::log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
@@ -56,12 +56,6 @@ impl ValueLogGroups {
         self.writer.durable()
     }
 
-    /// Gives segments back that hold no group from this one on; says how many. Nobody may ask for
-    /// an older group again.
-    pub fn release_before(&mut self, group: GroupNumber) -> usize {
-        self.writer.release_before(group)
-    }
-
     /// The log, once the pipeline has given it back.
     pub fn into_writer(self) -> LogWriter {
         self.writer
@@ -103,6 +97,19 @@ impl GroupLog for ValueLogGroups {
 
     fn room_maker(&mut self) -> Option<Box<dyn RoomMaker>> {
         Some(Box::new(SegmentMaker(self.preparer.clone())))
+    }
+
+    fn position(&self) -> Option<LogPosition> {
+        let is_durable = self.writer.durable() == self.writer.newest();
+        is_durable.then(|| self.writer.position())
+    }
+
+    fn release_before(&mut self, group: GroupNumber) {
+        self.writer.release_before(group);
+    }
+
+    fn reader(&self) -> Option<LogReader> {
+        Some(self.writer.reader())
     }
 
     fn group_bytes_max(&self) -> u64 {

@@ -265,6 +265,68 @@ pub static LOG_BYTES_MAX: Setting = setting(
     "all files of a memory store's log together; beyond, writes are refused",
 )
 .of("bytes");
+/// Whether checkpoints are written.
+pub static CHECKPOINTS: Setting = setting(
+    "checkpoints",
+    Kind::Choice(&["on", "off"]),
+    Default::Is("on"),
+    "whether a memory store's rows are kept on disk, too, so that its log can go; costs a second copy",
+);
+/// When a checkpoint begins.
+pub static CHECKPOINT_LOG_BYTES: Setting = setting(
+    "checkpoint_log_bytes",
+    Kind::Bytes(GB >> 20, GB << 14),
+    Default::Means("1 GB, or a quarter of log_bytes_max"),
+    "log records after which a checkpoint begins; what a restart replays",
+)
+.of("bytes");
+/// Threads that write checkpoints.
+pub static CHECKPOINT_THREADS: Setting = setting(
+    "checkpoint_threads",
+    Kind::Count(1, 256),
+    Default::Is("1"),
+    "threads that write checkpoints, each the rows of some tables",
+)
+.of("threads");
+/// What a checkpoint may take of the device.
+pub static CHECKPOINT_DEVICE_PERCENT: Setting = setting(
+    "checkpoint_device_percent",
+    Kind::Count(1, 100),
+    Default::Is("50"),
+    "the device's time that a checkpoint may take while transactions are made durable",
+)
+.of("percent");
+/// What waits for a checkpoint stage.
+pub static CHECKPOINT_QUEUE_BYTES_MAX: Setting = setting(
+    "checkpoint_queue_bytes_max",
+    Kind::Bytes(GB >> 20, GB << 10),
+    Default::Is("64 MB"),
+    "log records that wait to be installed for a checkpoint; beyond, they are read from the log",
+)
+.of("bytes");
+/// Whether closing writes a checkpoint.
+pub static CHECKPOINT_AT_CLOSE: Setting = setting(
+    "checkpoint_at_close",
+    Kind::Choice(&["yes", "no"]),
+    Default::Is("yes"),
+    "whether closing writes a checkpoint, so that nothing is replayed when the database is opened",
+);
+/// The image's blocks.
+pub static CHECKPOINT_BLOCK_BYTES: Setting = setting(
+    "checkpoint_block_bytes",
+    Kind::Bytes(4 << 10, GB / 4),
+    Default::Is("1 MB"),
+    "a block of a checkpoint's image: what is written at a time",
+)
+.of("bytes");
+/// The image's spare blocks.
+pub static CHECKPOINT_SPARE_BLOCKS: Setting = setting(
+    "checkpoint_spare_blocks",
+    Kind::Count(1, 1_024),
+    Default::Is("1"),
+    "places beyond the blocks of a ring: after so many blocks the image is flushed",
+)
+.of("blocks");
 /// The memory store's budget.
 pub static MEMORY_BYTES_MAX: Setting = setting(
     "memory_bytes_max",
@@ -446,6 +508,14 @@ pub static ALL: &[&Setting] = &[
     &SPIN_US_MAX,
     &LOG_SEGMENT_BYTES,
     &LOG_BYTES_MAX,
+    &CHECKPOINTS,
+    &CHECKPOINT_LOG_BYTES,
+    &CHECKPOINT_THREADS,
+    &CHECKPOINT_DEVICE_PERCENT,
+    &CHECKPOINT_QUEUE_BYTES_MAX,
+    &CHECKPOINT_AT_CLOSE,
+    &CHECKPOINT_BLOCK_BYTES,
+    &CHECKPOINT_SPARE_BLOCKS,
     &MEMORY_BYTES_MAX,
     &SNAPSHOT_BYTES_MAX,
     &REQUEST_IDS_MAX,

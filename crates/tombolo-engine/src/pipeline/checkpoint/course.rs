@@ -1,0 +1,500 @@
+//! The course of checkpoints: what the stages of all parts agree on, and what others ask and are told.
+//!
+//! ```text
+//!             wanted            all parts handed in       all parts are done
+//!   resting ─────────► ready ──────────────────► begun ─► writing ─► done ──────────► resting
+//!      ▲                 │  (Checkpoints::begin)                   (Checkpoints::complete)
+//!      └── disk full ────┘                                      the log may go before its group
+//! ```
+//!
+//! Each part is at one of these places, and whoever is the last to come to *ready* or *done* writes
+//! the catalogue for all. A checkpoint is wanted when enough was logged, when the log runs short of
+//! room, when somebody asks for one, and when the pipeline closes. A full disk puts it off; any other
+//! failure ends checkpoints until a restart, and nothing else: transactions go on and the log grows.
+//!
+//! Not here: DB′ and blocks (storage), which step a stage makes. Invariants: a checkpoint begins with
+//! parts that had installed all that was handed over when it was asked for; the log's oldest group
+//! that is needed is told only when a catalogue that says so is durable.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tombolo_storage::memory::image::{
+    Begun, CheckpointPart, Checkpoints, Completed, ImageFailure, Needs,
+};
+use tombolo_storage::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use tombolo_storage::value_log::GroupNumber;
+
+use super::super::signal::Signal;
+use super::super::statistics::{add, get};
+
+/// How long a checkpoint that found the disk full is put off.
+pub(super) const RETRY_NS: u64 = 1_000_000_000;
+
+/// Why a checkpoint that was asked for was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckpointRefusal {
+    /// This database writes none: it has no log, no image, or the setting is off.
+    Off,
+    /// The disk is full: make room and ask again.
+    Full(Arc<str>),
+    /// The image or the log has failed; no checkpoint is written before a restart.
+    Failed(Arc<str>),
+    /// The database is being closed.
+    Closed,
+}
+
+impl CheckpointRefusal {
+    /// Whether asking again may succeed.
+    pub const fn retry(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
+impl fmt::Display for CheckpointRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str(
+                "the database writes no checkpoints: open it with checkpoints on, and with a log",
+            ),
+            Self::Full(what) | Self::Failed(what) => f.write_str(what),
+            Self::Closed => f.write_str("the database is being closed"),
+        }
+    }
+}
+
+impl std::error::Error for CheckpointRefusal {}
+
+/// Where a part is.
+#[derive(Debug)]
+enum Place {
+    Resting,
+    /// What it needs of the checkpoint that is to begin.
+    Ready(Needs),
+    Begun(Begun),
+    Writing,
+    Done(Completed),
+    /// Its stage has ended.
+    Over,
+}
+
+#[derive(Debug)]
+struct Inner {
+    checkpoints: Checkpoints,
+    places: Vec<Place>,
+    /// Some part wants a checkpoint; the others follow.
+    is_wanted: bool,
+    /// Nothing is tried before this time: the disk was full.
+    not_before_ns: u64,
+    /// A full disk at the end: what is missing is replayed by the next process.
+    has_given_up: bool,
+    /// Demands that the checkpoint at hand meets, and up to which one it was thought of.
+    serves: u64,
+    /// When the one at hand began; `None` for one that a former process began.
+    begun_ns: Option<u64>,
+}
+
+/// Who waits for a checkpoint.
+#[derive(Debug, Default)]
+struct Demands {
+    /// How many were made.
+    asked: u64,
+    /// How many of them, from the first on, were met.
+    met: u64,
+    /// How many of them, from the first on, were told this if they were not met.
+    refused: Option<(u64, CheckpointRefusal)>,
+    /// What all others are told.
+    end: Option<CheckpointRefusal>,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) count: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) wall_ns: AtomicU64,
+    pub(super) put_off: AtomicU64,
+    pub(super) read_back_bytes: AtomicU64,
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Course {
+    inner: Mutex<Inner>,
+    demands: Mutex<Demands>,
+    demands_changed: Condvar,
+    /// The log may be released before this group.
+    needed_from: AtomicU64,
+    log_is_short: AtomicBool,
+    is_writing: AtomicBool,
+    failure: OnceLock<Arc<str>>,
+    pub(super) counts: Counts,
+    /// The threads of the parts.
+    stages: Vec<Arc<Signal>>,
+    /// The logging stage's thread.
+    logging: Arc<Signal>,
+}
+
+/// What a part's stage knows when it asks what to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub(super) now_ns: u64,
+    /// Whether it has installed all that was handed over when it last looked.
+    pub(super) is_caught_up: bool,
+    /// Demands that were made before that look.
+    pub(super) asked: u64,
+    /// Whether anything was logged behind the last checkpoint's position.
+    pub(super) has_news: bool,
+    /// Whether that is enough for the next one.
+    pub(super) is_due: bool,
+    /// Nothing more comes; whether what is missing is to be written nevertheless.
+    pub(super) is_last: bool,
+    pub(super) closes_with_one: bool,
+}
+
+/// What a part's stage is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing before this time, or before something changes.
+    Rest(Option<u64>),
+    /// Something changed for all.
+    Progress,
+    /// It has handed in what it needs: what it installs from here on is the next checkpoint's.
+    HandedIn,
+    /// A checkpoint has begun with what was handed in.
+    Begun,
+    /// Write blocks.
+    Write,
+    /// End.
+    Over,
+}
+
+impl Course {
+    /// Of an image with one stage for each of `stages`.
+    pub(super) fn new(
+        checkpoints: Checkpoints,
+        stages: Vec<Arc<Signal>>,
+        logging: Arc<Signal>,
+    ) -> Self {
+        let is_writing = checkpoints.writing().is_some();
+        let place = || if is_writing { Place::Writing } else { Place::Resting };
+        let needed_from = AtomicU64::new(checkpoints.position().group);
+        let inner = Inner {
+            places: stages.iter().map(|_| place()).collect(),
+            checkpoints,
+            is_wanted: false,
+            not_before_ns: 0,
+            has_given_up: false,
+            serves: 0,
+            begun_ns: None,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            demands: Mutex::default(),
+            demands_changed: Condvar::new(),
+            needed_from,
+            log_is_short: AtomicBool::new(false),
+            is_writing: AtomicBool::new(is_writing),
+            failure: OnceLock::new(),
+            counts: Counts::default(),
+            stages,
+            logging,
+        }
+    }
+
+    /// What part `number` does next.
+    ///
+    /// # Errors
+    /// When the image has failed; the caller passes it to [`Course::fail`].
+    pub(super) fn turn(
+        &self,
+        number: usize,
+        part: &mut CheckpointPart,
+        view: View,
+    ) -> Result<Turn, ImageFailure> {
+        let mut inner = self.inner.lock();
+        let waits_until =
+            (inner.not_before_ns > view.now_ns && !view.is_last).then_some(inner.not_before_ns);
+        match &inner.places[number] {
+            Place::Over => Ok(Turn::Over),
+            Place::Writing if view.is_last && inner.has_given_up => Ok(self.end(number, inner)),
+            Place::Writing => Ok(Turn::Write),
+            Place::Resting if !view.is_caught_up => Ok(Turn::Rest(None)),
+            Place::Resting if !self.wants(&inner, view) => match view.is_last {
+                true => Ok(self.end(number, inner)),
+                false => Ok(Turn::Rest(None)),
+            },
+            Place::Resting if waits_until.is_some() => Ok(Turn::Rest(waits_until)),
+            Place::Resting => {
+                let is_first = !inner.is_wanted;
+                inner.serves = if is_first { view.asked } else { inner.serves.min(view.asked) };
+                inner.is_wanted = true;
+                inner.places[number] = Place::Ready(part.needs());
+                if is_first {
+                    self.wake_stages(); // those without much to install sleep
+                }
+                self.begin_if_all_are_ready(&mut inner, view)?;
+                Ok(Turn::HandedIn)
+            }
+            Place::Ready(_) => Ok(Turn::Rest(None)),
+            Place::Begun(begun) => {
+                part.begin(begun);
+                inner.places[number] = Place::Writing;
+                Ok(Turn::Begun)
+            }
+            Place::Done(_) if view.is_last && inner.has_given_up => Ok(self.end(number, inner)),
+            Place::Done(_) if waits_until.is_some() => Ok(Turn::Rest(waits_until)),
+            Place::Done(_) => match self.complete_if_all_are_done(&mut inner, view)? {
+                true => Ok(Turn::Progress),
+                false => Ok(Turn::Rest(None)),
+            },
+        }
+    }
+
+    fn wants(&self, inner: &Inner, view: View) -> bool {
+        if inner.has_given_up || inner.places.iter().any(|place| matches!(place, Place::Over)) {
+            return false;
+        }
+        inner.is_wanted
+            || view.is_due
+            || view.asked > inner.serves
+            // Relaxed: the flag is all that is passed on; a late look finds it, too.
+            || view.has_news && self.log_is_short.load(Ordering::Relaxed)
+            || view.has_news && view.is_last && view.closes_with_one
+    }
+
+    /// The last part that hands in what it needs begins the checkpoint.
+    fn begin_if_all_are_ready(&self, inner: &mut Inner, view: View) -> Result<(), ImageFailure> {
+        let needs: Option<Vec<Needs>> = inner.places.iter().map(Place::needs).collect();
+        let Some(needs) = needs else { return Ok(()) };
+        match inner.checkpoints.begin(&needs) {
+            Ok(begun) => {
+                inner.places.iter_mut().for_each(|place| *place = Place::Begun(begun.clone()));
+                inner.begun_ns = Some(view.now_ns);
+                inner.is_wanted = false;
+                self.is_writing.store(true, Ordering::Relaxed);
+            }
+            Err(full) if full.is_full() => {
+                inner.places.iter_mut().for_each(|place| *place = Place::Resting);
+                // What wanted it does so still, but for demands, which are told.
+                inner.is_wanted = false;
+                self.put_off(inner, view, &full);
+            }
+            Err(failure) => return Err(failure),
+        }
+        self.wake_stages();
+        Ok(())
+    }
+
+    /// A part has written all its blocks.
+    pub(super) fn is_done(&self, number: usize, completed: Completed) {
+        self.inner.lock().places[number] = Place::Done(completed);
+    }
+
+    /// The last part that is done completes the checkpoint; says whether it did.
+    fn complete_if_all_are_done(
+        &self,
+        inner: &mut Inner,
+        view: View,
+    ) -> Result<bool, ImageFailure> {
+        let done: Option<Vec<Completed>> = inner.places.iter().map(Place::completed).collect();
+        let Some(done) = done else { return Ok(false) };
+        match inner.checkpoints.complete(&done) {
+            Ok(position) => {
+                inner.places.iter_mut().for_each(|place| *place = Place::Resting);
+                // Partner: `needed_from`. The catalogue is durable.
+                self.needed_from.store(position.group, Ordering::Release);
+                self.is_writing.store(false, Ordering::Relaxed);
+                add(&self.counts.count, 1);
+                let wall_ns = inner.begun_ns.take().map_or(0, |begun_ns| view.now_ns - begun_ns);
+                add(&self.counts.wall_ns, wall_ns);
+                self.meet(inner.serves);
+                self.logging.wake();
+            }
+            Err(full) if full.is_full() => self.put_off(inner, view, &full),
+            Err(failure) => return Err(failure),
+        }
+        self.wake_stages();
+        Ok(true)
+    }
+
+    /// A part's step found the disk full.
+    pub(super) fn part_found_it_full(&self, view: View, full: &ImageFailure) {
+        self.put_off(&mut self.inner.lock(), view, full);
+    }
+
+    /// The disk is full: it is tried again, at the end it is not.
+    fn put_off(&self, inner: &mut Inner, view: View, full: &ImageFailure) {
+        add(&self.counts.put_off, 1);
+        inner.not_before_ns = view.now_ns + RETRY_NS;
+        inner.has_given_up |= view.is_last;
+        let mut demands = self.demands.lock();
+        let up_to = view.asked.max(inner.serves);
+        demands.refused = Some((up_to, CheckpointRefusal::Full(full.to_string().into())));
+        drop(demands);
+        self.demands_changed.notify_all();
+    }
+
+    /// A part's stage ends: no checkpoint begins any more.
+    fn end(&self, number: usize, mut inner: tombolo_storage::sync::MutexGuard<'_, Inner>) -> Turn {
+        inner.places[number] = Place::Over;
+        drop(inner);
+        self.end_demands(CheckpointRefusal::Closed);
+        Turn::Over
+    }
+
+    fn end_demands(&self, end: CheckpointRefusal) {
+        self.demands.lock().end.get_or_insert(end);
+        self.demands_changed.notify_all();
+    }
+
+    fn meet(&self, serves: u64) {
+        let mut demands = self.demands.lock();
+        demands.met = demands.met.max(serves);
+        drop(demands);
+        self.demands_changed.notify_all();
+    }
+
+    /// Checkpoints end: the image, or the log behind it, has failed.
+    pub(in crate::pipeline) fn fail(&self, reason: &str) {
+        let reason = self.failure.get_or_init(|| reason.into()).clone();
+        self.is_writing.store(false, Ordering::Relaxed);
+        self.end_demands(CheckpointRefusal::Failed(reason));
+        self.wake_stages();
+    }
+
+    /// Why no checkpoint is written any more, if so.
+    pub(in crate::pipeline) fn failure(&self) -> Option<&Arc<str>> {
+        self.failure.get()
+    }
+
+    /// Before which group the log may go.
+    pub(in crate::pipeline) fn needed_from(&self) -> GroupNumber {
+        self.needed_from.load(Ordering::Acquire)
+    }
+
+    /// Tells whether the log runs short of room, which a checkpoint gives back.
+    pub(in crate::pipeline) fn set_log_is_short(&self, is_short: bool) {
+        if self.log_is_short.load(Ordering::Relaxed) != is_short {
+            self.log_is_short.store(is_short, Ordering::Relaxed);
+            self.wake_stages();
+        }
+    }
+
+    /// How many parts there are.
+    pub(super) fn parts(&self) -> u64 {
+        self.stages.len() as u64
+    }
+
+    pub(super) fn log_is_short(&self) -> bool {
+        self.log_is_short.load(Ordering::Relaxed)
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(in crate::pipeline) fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
+    }
+
+    /// How many demands were made.
+    pub(super) fn asked(&self) -> u64 {
+        self.demands.lock().asked
+    }
+
+    fn wake_stages(&self) {
+        self.stages.iter().for_each(|stage| stage.wake());
+    }
+
+    /// The numbers so far.
+    pub(in crate::pipeline) fn statistics(&self) -> CheckpointStatistics {
+        CheckpointStatistics {
+            count: get(&self.counts.count),
+            bytes: get(&self.counts.bytes),
+            wall_ns: get(&self.counts.wall_ns),
+            put_off: get(&self.counts.put_off),
+            read_back_bytes: get(&self.counts.read_back_bytes),
+            is_writing: self.is_writing(),
+            has_failed: self.failure().is_some(),
+        }
+    }
+}
+
+impl Place {
+    fn needs(&self) -> Option<Needs> {
+        if let Self::Ready(needs) = self { Some(needs.clone()) } else { None }
+    }
+
+    fn completed(&self) -> Option<Completed> {
+        if let Self::Done(completed) = self { Some(*completed) } else { None }
+    }
+}
+
+/// A pipeline's checkpoints since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStatistics {
+    /// Checkpoints that were completed.
+    pub count: u64,
+    /// Bytes of blocks that were written, those of a checkpoint under way among them.
+    pub bytes: u64,
+    /// Time from beginning to completing, in nanoseconds, over all of them.
+    pub wall_ns: u64,
+    /// Times one was put off because the disk was full.
+    pub put_off: u64,
+    /// Bytes of records that were read back from the log, because the stage was behind.
+    pub read_back_bytes: u64,
+    /// Whether one is being written.
+    pub is_writing: bool,
+    /// Whether none is written any more, because the disk failed.
+    pub has_failed: bool,
+}
+
+/// A checkpoint that was asked for.
+#[derive(Clone, Debug)]
+pub struct CheckpointHandle(Result<(Arc<Course>, u64), CheckpointRefusal>);
+
+impl CheckpointHandle {
+    /// Asks for one that holds everything that was durable before this call.
+    pub(in crate::pipeline) fn ask(course: Option<&Arc<Course>>) -> Self {
+        let Some(course) = course else { return Self(Err(CheckpointRefusal::Off)) };
+        let mut demands = course.demands.lock();
+        demands.asked += 1;
+        let number = demands.asked;
+        drop(demands);
+        course.wake_stages();
+        Self(Ok((Arc::clone(course), number)))
+    }
+
+    /// What became of it, if it is over.
+    pub fn poll(&self) -> Option<Result<(), CheckpointRefusal>> {
+        match &self.0 {
+            Err(refusal) => Some(Err(refusal.clone())),
+            Ok((course, number)) => course.demands.lock().outcome(*number),
+        }
+    }
+
+    /// Waits until it is complete.
+    ///
+    /// # Errors
+    /// Why it will not be, or not now.
+    pub fn wait(&self) -> Result<(), CheckpointRefusal> {
+        let (course, number) = self.0.as_ref().map_err(CheckpointRefusal::clone)?;
+        let mut demands = course.demands.lock();
+        loop {
+            if let Some(outcome) = demands.outcome(*number) {
+                return outcome;
+            }
+            demands = course.demands_changed.wait(demands);
+        }
+    }
+}
+
+impl Demands {
+    fn outcome(&self, number: u64) -> Option<Result<(), CheckpointRefusal>> {
+        if number <= self.met {
+            return Some(Ok(()));
+        }
+        let refused = self.refused.as_ref().filter(|(up_to, _)| number <= *up_to);
+        let refusal = refused.map(|(_, refusal)| refusal).or(self.end.as_ref())?;
+        Some(Err(refusal.clone()))
+    }
+}

@@ -1,0 +1,420 @@
+//! The checkpoint stage: installs durable groups into DB′ and writes its blocks, so that the log can go
+//! (TPK-14 … TPK-19, TPK-22, TPK-25).
+//!
+//! ```text
+//!   logging ──records of a flush──► [handover] ──► install ──► DB′ ──► a batch of blocks ──► image
+//!      ▲                                ▲             │                      │
+//!      │                                │ behind:     └─ buffers to the pool │
+//!      │                                └─ read from the log's files         │
+//!      └──────────── the log may go before this group ◄── all parts done ◄───┘
+//! ```
+//!
+//! A step installs what has arrived, a few megabytes of it, and then writes one batch of blocks, so
+//! neither waits for long for the other. It is the only stage besides `room.rs` that waits for the disk, so
+//! each part of DB′ has a thread of its own; nothing on the path of a transaction waits for it. While
+//! the log is flushed, too, it leaves the device alone for a part of the time (setting
+//! `checkpoint_device_percent`), unless the log runs short of room.
+//!
+//! When the pipeline closes, a last checkpoint is written, if anything was logged since the last one:
+//! the next process then has nothing to replay.
+//!
+//! Not here: when a checkpoint begins and what all parts agree on (`course.rs`), what passes from
+//! logging (`handover.rs`), DB′ and blocks (storage `memory/image/`). Invariants: only durable groups
+//! are installed, in order; the buffers of an installment go back when all parts have it; a failure
+//! here is never the database's.
+
+mod course;
+mod handover;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tombolo_storage::memory::image::{CheckpointPart, ImageFailure, Step as Wrote};
+use tombolo_storage::value_log::{GroupNumber, LogFailure, LogPosition, LogReader};
+
+pub(super) use course::Course;
+pub use course::{CheckpointHandle, CheckpointRefusal, CheckpointStatistics};
+use course::{RETRY_NS, Turn, View};
+use handover::{Handover, Installment};
+
+use super::log::{GroupLog, Records};
+use super::pool::Pool;
+use super::shared::Shared;
+use super::signal::Signal;
+use super::statistics::{add, get};
+use super::{Stage, StageKind, Step};
+use crate::checkpointing::Checkpointing;
+use crate::clock::Clock;
+
+/// Bytes of records installed in a step, if there are more.
+const INSTALL_BYTES: usize = 4 << 20;
+
+/// When checkpoints are written, and what they may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointPolicy {
+    /// Bytes of records after which the next one begins.
+    pub log_bytes: u64,
+    /// How much of the device's time blocks may take while groups are flushed, in percent.
+    pub device_percent: u64,
+    /// Bytes of buffers that wait for a part; beyond, it reads the log.
+    pub queue_bytes_max: u64,
+    /// Whether closing writes one, if anything was logged since the last.
+    pub at_close: bool,
+}
+
+/// What logging hands records on with.
+pub(super) struct ToCheckpoint<B> {
+    pub(super) course: Arc<Course>,
+    handovers: Vec<Arc<Handover<B>>>,
+    buffers: Arc<Pool<B>>,
+    vectors: Arc<Pool<Vec<B>>>,
+    /// Before which group the log was released.
+    released: GroupNumber,
+    /// Whether all before the next flush was handed on.
+    is_gapless: bool,
+}
+
+impl<B: Records> ToCheckpoint<B> {
+    /// Hands on what a flush made durable, which ends at `position`; `records` is empty afterwards.
+    pub(super) fn hand_on(&mut self, position: Option<LogPosition>, records: &mut Vec<B>) {
+        let has_records = records.iter().any(|records| !records.bytes().is_empty());
+        let Some(position) = position.filter(|_| has_records && self.course.failure().is_none())
+        else {
+            return records.drain(..).for_each(|records| self.buffers.give_records(records));
+        };
+        let bytes = records.iter().map(|records| records.memory_bytes() as u64).sum();
+        let records = std::mem::replace(records, self.vectors.take());
+        let installment = Arc::new(Installment { position, records });
+        for handover in &self.handovers {
+            match self.is_gapless {
+                true => handover.put(&installment, bytes),
+                false => handover.put_position(position),
+            }
+        }
+        self.is_gapless = true;
+        handover::give_back(installment, &self.buffers, &self.vectors);
+    }
+
+    /// For whoever speaks to the stages from outside.
+    pub(super) fn ways(&self) -> Ways<B> {
+        Ways { course: Arc::clone(&self.course), handovers: self.handovers.clone() }
+    }
+
+    /// Before which group the log may go, if that is news.
+    pub(super) fn newly_releasable(&mut self) -> Option<GroupNumber> {
+        let needed_from = self.course.needed_from();
+        let is_news = needed_from > self.released;
+        self.released = needed_from;
+        is_news.then_some(needed_from)
+    }
+
+    /// Nothing more comes; the log ends at `position`.
+    pub(super) fn close(&self, position: Option<LogPosition>) {
+        let end = position.map(|position| Arc::new(Installment { position, records: Vec::new() }));
+        for handover in &self.handovers {
+            match &end {
+                Some(end) if self.is_gapless => handover.put(end, 0),
+                Some(end) => handover.put_position(end.position),
+                None => {}
+            }
+            handover.close();
+        }
+    }
+}
+
+/// What checkpoints have come to, and the ways to their stages.
+pub(super) struct Ways<B> {
+    pub(super) course: Arc<Course>,
+    handovers: Vec<Arc<Handover<B>>>,
+}
+
+impl<B: Records> Ways<B> {
+    /// A stage broke down, and nothing more comes.
+    pub(super) fn close_broken(&self, reason: &str) {
+        self.course.fail(reason);
+        self.handovers.iter().for_each(|handover| handover.close());
+    }
+}
+
+/// What the checkpoint stages of a pipeline share.
+pub(super) struct Shares<'a, A, B> {
+    pub(super) shared: &'a Arc<Shared<A>>,
+    pub(super) buffers: &'a Arc<Pool<B>>,
+    pub(super) clock: &'a Arc<dyn Clock>,
+    pub(super) policy: CheckpointPolicy,
+    /// The stages' threads, and the logging stage's.
+    pub(super) signals: Vec<Arc<Signal>>,
+    pub(super) logging: Arc<Signal>,
+}
+
+/// What is wired: the logging stage's end, and a stage for each part.
+pub(super) type Wired<A, B> = (ToCheckpoint<B>, Vec<Checkpoint<A, B>>);
+
+/// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
+pub(super) fn wire<A, B: Records>(
+    checkpointing: Checkpointing,
+    behind_bytes: u64,
+    log: &dyn GroupLog,
+    of: &Shares<'_, A, B>,
+) -> Wired<A, B> {
+    let Checkpointing { checkpoints, parts } = checkpointing;
+    let log_end = log.position();
+    let released = checkpoints.position().group;
+    let course = Course::new(checkpoints, of.signals.clone(), of.logging.clone());
+    let (course, vectors) = (Arc::new(course), Arc::new(Pool::new()));
+    let mut handovers = Vec::new();
+    let stage = |(number, part): (usize, CheckpointPart)| {
+        let signal = of.signals[number].clone();
+        let handover = Arc::new(Handover::new(of.policy.queue_bytes_max, signal));
+        // What was loaded past the pipeline is in the log only.
+        if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
+            handover.put_position(end);
+        }
+        handovers.push(Arc::clone(&handover));
+        Checkpoint {
+            number,
+            part,
+            handover,
+            arrived: VecDeque::new(),
+            behind: None,
+            is_closed: false,
+            asked: 0,
+            reader: log.reader(),
+            course: Arc::clone(&course),
+            buffers: Arc::clone(of.buffers),
+            vectors: Arc::clone(&vectors),
+            shared: Arc::clone(of.shared),
+            clock: Arc::clone(of.clock),
+            policy: of.policy,
+            installed_bytes: behind_bytes,
+            covered_bytes: 0,
+            handed_in_bytes: 0,
+            pause_until_ns: 0,
+            flushes: 0,
+        }
+    };
+    let stages = parts.into_iter().enumerate().map(stage).collect();
+    let is_gapless = log_end.is_some();
+    let buffers = Arc::clone(of.buffers);
+    (ToCheckpoint { course, handovers, buffers, vectors, released, is_gapless }, stages)
+}
+
+/// The checkpoint stage of one part of DB′.
+pub(super) struct Checkpoint<A, B> {
+    number: usize,
+    part: CheckpointPart,
+    handover: Arc<Handover<B>>,
+    /// What was taken and is not installed.
+    arrived: VecDeque<Arc<Installment<B>>>,
+    /// Up to where the log is to be read when that is installed.
+    behind: Option<LogPosition>,
+    is_closed: bool,
+    /// Demands that were made before the handover was looked at last.
+    asked: u64,
+    reader: Option<LogReader>,
+    course: Arc<Course>,
+    buffers: Arc<Pool<B>>,
+    vectors: Arc<Pool<Vec<B>>>,
+    shared: Arc<Shared<A>>,
+    clock: Arc<dyn Clock>,
+    policy: CheckpointPolicy,
+    /// Records installed, of all parts; those that a checkpoint holds; those that the next one does.
+    installed_bytes: u64,
+    covered_bytes: u64,
+    handed_in_bytes: u64,
+    /// Before this time no block is written.
+    pause_until_ns: u64,
+    /// Flushes when blocks were written last.
+    flushes: u64,
+}
+
+/// What reading the log back for a part comes to.
+enum Unread {
+    Log(LogFailure),
+    Image(ImageFailure),
+}
+
+impl From<LogFailure> for Unread {
+    fn from(failure: LogFailure) -> Self {
+        Self::Log(failure)
+    }
+}
+
+impl<A, B: Records> Checkpoint<A, B> {
+    /// Takes what was handed over, when all before is installed.
+    fn take(&mut self) {
+        if !self.is_caught_up() {
+            return;
+        }
+        // First, so that what was durable before a demand is among what is taken now.
+        self.asked = self.course.asked();
+        let taken = self.handover.take(&mut self.arrived);
+        self.behind = taken.behind;
+        self.is_closed = !taken.is_open;
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.arrived.is_empty() && self.behind.is_none()
+    }
+
+    /// Installs some of what has arrived; whether there was anything.
+    fn install(&mut self) -> Result<bool, String> {
+        let had_any = !self.is_caught_up();
+        let mut bytes = 0;
+        while bytes < INSTALL_BYTES
+            && let Some(installment) = self.arrived.pop_front()
+        {
+            let position = installment.position;
+            // The end of a log that is closed has none.
+            let records = installment.records.iter().map(Records::bytes).chain([&[][..]]);
+            for records in records {
+                let installed = self.part.install(position, records);
+                installed.map_err(|failure| failure.to_string())?;
+                bytes += records.len();
+            }
+            handover::give_back(installment, &self.buffers, &self.vectors);
+        }
+        if let Some(to) = self.behind.filter(|_| self.arrived.is_empty()) {
+            bytes += self.read_back(to)?;
+        }
+        self.installed_bytes += bytes as u64;
+        Ok(had_any)
+    }
+
+    /// Installs what nobody has kept from the log's files, some of it; how many bytes.
+    fn read_back(&mut self, to: LogPosition) -> Result<usize, String> {
+        let Self { reader, part, .. } = self;
+        let reader = reader.as_mut().ok_or("this log cannot be read back for a checkpoint")?;
+        let (from, mut bytes) = (part.position(), 0);
+        let mut install = |position, records: &[u8]| {
+            bytes += records.len();
+            part.install(position, records).map_err(Unread::Image)
+        };
+        let read = reader.read(from, to.group, INSTALL_BYTES, &mut install);
+        let reached = read.map_err(|unread| match unread {
+            Unread::Log(failure) => format!("the log cannot be read for a checkpoint: {failure}"),
+            Unread::Image(failure) => failure.to_string(),
+        })?;
+        if reached.group >= to.group {
+            self.behind = None;
+        }
+        add(&self.course.counts.read_back_bytes, bytes as u64);
+        Ok(bytes)
+    }
+
+    fn view(&self, now_ns: u64) -> View {
+        let is_caught_up = self.is_caught_up();
+        let news = self.installed_bytes - self.covered_bytes;
+        View {
+            now_ns,
+            is_caught_up,
+            asked: self.asked,
+            has_news: news > 0,
+            is_due: news >= self.policy.log_bytes,
+            is_last: self.is_closed && is_caught_up,
+            closes_with_one: self.policy.at_close,
+        }
+    }
+
+    /// Does what the course of the checkpoints asks for.
+    fn go_on(&mut self, now_ns: u64) -> Result<Step, String> {
+        let view = self.view(now_ns);
+        let Self { course, part, number, .. } = self;
+        let turn = course.turn(*number, part, view).map_err(|failure| failure.to_string())?;
+        Ok(match turn {
+            Turn::Rest(until_ns) => Step::IdleUntil(until_ns),
+            Turn::Progress => Step::Progress,
+            Turn::HandedIn => {
+                self.handed_in_bytes = self.installed_bytes;
+                Step::Progress
+            }
+            Turn::Begun => {
+                self.covered_bytes = self.handed_in_bytes;
+                self.pause_until_ns = 0;
+                Step::Progress
+            }
+            Turn::Write => return self.write(view),
+            Turn::Over => Step::Ended,
+        })
+    }
+
+    /// Writes the next batch of blocks, unless it is too early for that.
+    fn write(&mut self, view: View) -> Result<Step, String> {
+        let is_urgent = view.is_last || self.course.log_is_short();
+        if view.now_ns < self.pause_until_ns && !is_urgent {
+            return Ok(Step::IdleUntil(Some(self.pause_until_ns)));
+        }
+        let begun_ns = self.clock.now_ns();
+        match self.part.step() {
+            Ok(Wrote::Wrote { bytes, .. }) => {
+                add(&self.course.counts.bytes, bytes);
+                self.pause(begun_ns);
+            }
+            Ok(Wrote::Complete(completed)) => self.course.is_done(self.number, completed),
+            Ok(Wrote::Idle) => unreachable!("the part was told to write"),
+            Err(full) if full.is_full() => {
+                self.course.part_found_it_full(view, &full);
+                self.pause_until_ns = view.now_ns + RETRY_NS;
+            }
+            Err(failure) => return Err(failure.to_string()),
+        }
+        Ok(Step::Progress)
+    }
+
+    /// After a batch that began then: leaves the device to the log for a while, if that is flushed.
+    fn pause(&mut self, begun_ns: u64) {
+        let flushes = get(&self.shared.counters.flushes);
+        let is_shared = std::mem::replace(&mut self.flushes, flushes) != flushes;
+        let CheckpointPolicy { device_percent, .. } = self.policy;
+        if !is_shared || device_percent >= 100 {
+            return;
+        }
+        let now_ns = self.clock.now_ns();
+        // Each of several parts has its part of the share.
+        let parts = self.course.parts();
+        let pause_ns = (now_ns - begun_ns) * (100 * parts - device_percent) / device_percent;
+        self.pause_until_ns = now_ns + pause_ns;
+    }
+
+    /// Nothing is installed or written any more; only the end is waited for.
+    fn leave(&mut self) -> Step {
+        let left = self.arrived.drain(..).chain(self.handover.leave());
+        for installment in left {
+            handover::give_back(installment, &self.buffers, &self.vectors);
+        }
+        if self.handover.is_closed() { Step::Ended } else { Step::IdleUntil(None) }
+    }
+}
+
+impl<A: Send + 'static, B: Records> Stage for Checkpoint<A, B> {
+    fn kind(&self) -> StageKind {
+        StageKind::Checkpoint
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        if let Some(reason) = self.shared.poison() {
+            self.course.fail(reason);
+        }
+        if self.course.failure().is_some() {
+            return self.leave();
+        }
+        self.take();
+        let stepped = self.install().and_then(|has_installed| {
+            let step = self.go_on(now_ns)?;
+            Ok(match step {
+                Step::IdleUntil(_) if has_installed => Step::Progress,
+                step => step,
+            })
+        });
+        stepped.unwrap_or_else(|reason| {
+            self.course.fail(&reason);
+            Step::Progress
+        })
+    }
+
+    fn retire(self: Box<Self>) {}
+
+    fn worked(&self, ns: u64) {
+        add(&self.shared.counters.busy_ns[4], ns);
+    }
+}

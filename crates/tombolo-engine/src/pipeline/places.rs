@@ -1,0 +1,77 @@
+//! Which stage is on which thread, and the threads' signals.
+//!
+//! Not here: starting threads (`assembly.rs`), stepping (`threads.rs`).
+
+use std::sync::Arc;
+
+use super::StageKind;
+use super::options::Spread;
+use super::signal::Signal;
+
+/// The place of execution's thread.
+pub(super) const BEFORE_LOG: usize = 0;
+/// The place of the logging stage's thread, where it has one.
+pub(super) const LOG: usize = 1;
+/// The place of the callers' own thread, where there is one.
+pub(super) const CALLERS_OWN: usize = 2;
+
+/// Which stage is on which thread.
+pub(super) struct Places {
+    spread: Spread,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    /// Checkpoint stages.
+    pub(super) parts: usize,
+    pub(super) signals: Vec<Arc<Signal>>,
+}
+
+impl Places {
+    pub(super) fn new(spread: Spread, inputs: usize, outputs: usize, parts: usize) -> Self {
+        // More for the room and checkpoint stages, which wait for the disk.
+        let threads = 1
+            + parts
+            + match spread {
+                Spread::One => 1,
+                Spread::Two | Spread::OneOrTwo => 2,
+                Spread::Callers => 3,
+                Spread::Each => 2 + inputs + outputs,
+            };
+        let mut signals: Vec<Arc<Signal>> = (0..threads).map(|_| Arc::default()).collect();
+        if spread == Spread::OneOrTwo {
+            signals[BEFORE_LOG] = Arc::new(Signal::with_host(signals[LOG].clone()));
+        }
+        Self { spread, inputs, outputs, parts, signals }
+    }
+
+    /// The thread of the `n`-th stage of a kind.
+    pub(super) fn of(&self, kind: StageKind, n: usize) -> usize {
+        use StageKind::{Checkpoint, Execution, Input, Logging, Output, Room};
+        match (self.spread, kind) {
+            (_, Checkpoint) => self.signals.len() - self.parts + n,
+            (_, Room) => self.signals.len() - self.parts - 1,
+            (Spread::One, _) => BEFORE_LOG,
+            (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,
+            (Spread::Two | Spread::OneOrTwo, Logging | Output) => LOG,
+            (Spread::Callers | Spread::Each, Execution) => BEFORE_LOG,
+            (Spread::Callers | Spread::Each, Logging) => LOG,
+            (Spread::Callers, Input | Output) => CALLERS_OWN,
+            (Spread::Each, Input) => 2 + n,
+            (Spread::Each, Output) => 2 + self.inputs + n,
+        }
+    }
+
+    pub(super) fn signal(&self, kind: StageKind, n: usize) -> Arc<Signal> {
+        self.signals[self.of(kind, n)].clone()
+    }
+
+    pub(super) fn signals(&self, kinds: &[StageKind]) -> Vec<Arc<Signal>> {
+        let mut places: Vec<usize> = Vec::new();
+        for &kind in kinds {
+            let stages = if kind == StageKind::Input { self.inputs } else { 1 };
+            places.extend((0..stages).map(|n| self.of(kind, n)));
+        }
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| self.signals[place].clone()).collect()
+    }
+}

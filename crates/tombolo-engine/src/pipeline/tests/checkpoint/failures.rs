@@ -1,0 +1,121 @@
+//! A disk that fails or is full, a process that ends: nothing that was answered is lost.
+
+use super::*;
+
+#[test]
+fn an_image_that_fails_is_no_database_that_fails() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let disks = Disks::default();
+        let mut database = Database::open(&disks, HOW);
+        database.pay(300);
+        assert_eq!(database.checkpoint(), Ok(()));
+        database.pay(300);
+        disks[1].set_fault(Some(Fault { operation, after: 0, kind: ErrorKind::Other }));
+        let asked = database.checkpoint();
+        let Err(CheckpointRefusal::Failed(why)) = asked else { panic!("{asked:?}") };
+        assert!(why.contains("the last complete checkpoint is valid"), "{why}");
+        disks[1].set_fault(None);
+        database.pay(300);
+        assert_eq!(database.pipeline().checkpoint_failure(), Some(why.clone()));
+        assert_eq!(database.checkpoint(), Err(CheckpointRefusal::Failed(why)));
+        let counted = database.statistics();
+        assert!(counted.has_failed && !counted.is_writing && counted.count == 1, "{counted:?}");
+        assert_eq!(database.pipeline().poison(), None);
+        let paid = database.paid.clone();
+        let closed = database.close();
+        assert!(closed.checkpoint_failure.is_some() && closed.poison.is_none());
+        drop((closed.executor, closed.log));
+        assert!(verify(&disks, HOW, &paid) > 0);
+        // The next process writes them again.
+        assert_eq!(Database::open(&disks, HOW).checkpoint(), Ok(()));
+    }
+}
+
+#[test]
+fn a_full_disk_puts_a_checkpoint_off() {
+    let disks = Disks::default();
+    let mut database = Database::open(&disks, HOW);
+    database.pay(100);
+    for disk in &disks {
+        disk.set_capacity_bytes(Some(1 << 10));
+    }
+    let asked = database.checkpoint();
+    let Err(CheckpointRefusal::Full(why)) = asked else { panic!("{asked:?}") };
+    assert!(why.contains("full"), "{why}");
+    assert_eq!(database.pipeline().checkpoint_failure(), None);
+    for disk in &disks {
+        disk.set_capacity_bytes(None);
+    }
+    database.pay(100);
+    // It is not tried at once.
+    let asked = database.pipeline().checkpoint();
+    database.step(1_000, |_| true);
+    assert_eq!((asked.poll(), database.statistics().put_off), (None, 1));
+    database.clock.0.fetch_add(2_000_000_000, Ordering::Relaxed);
+    database.step(1_000, |_| true);
+    assert_eq!(asked.poll(), Some(Ok(())));
+}
+
+#[test]
+fn closing_on_a_full_disk_ends() {
+    let disks = Disks::default();
+    let mut database = Database::open(&disks, HOW);
+    database.pay(100);
+    disks[1].set_capacity_bytes(Some(1 << 10));
+    let paid = database.paid.clone();
+    let asked = database.pipeline().checkpoint();
+    let closed = database.close();
+    assert!(matches!(asked.wait(), Err(CheckpointRefusal::Full(_))), "{:?}", asked.poll());
+    assert_eq!((closed.statistics.checkpoint.count, closed.poison), (0, None));
+    drop((closed.executor, closed.log));
+    disks[1].set_capacity_bytes(None);
+    assert!(verify(&disks, HOW, &paid) > 0);
+}
+
+#[test]
+fn a_restart_goes_on_with_a_checkpoint_under_way() {
+    for parts in [1, 2] {
+        let mut ends = 0;
+        for steps in 1..60 {
+            let (disks, how) = (Disks::default(), How { parts, ..HOW });
+            let mut database = Database::open(&disks, how);
+            database.pay(1_500);
+            let asked = database.pipeline().checkpoint();
+            database.step(steps, |kind| kind == Checkpoint);
+            database.pay(20);
+            ends += u64::from(asked.poll().is_some());
+            let was_writing = database.statistics().is_writing;
+            let mut paid = database.paid.clone();
+            drop(database);
+            let mut database = Database::open(&disks, how);
+            assert_eq!(database.statistics().is_writing, was_writing);
+            assert_eq!(database.pipeline.as_mut().unwrap().statistics().executed, 0);
+            database.pay(7);
+            (0..7).for_each(|id| *paid.entry(id).or_default() += 1);
+            assert_eq!(database.checkpoint(), Ok(()));
+            assert_eq!(database.statistics().count, 1 + u64::from(was_writing));
+            drop(database);
+            assert!(verify(&disks, how, &paid) <= 5 * 40);
+            if ends > 2 {
+                break;
+            }
+        }
+        assert!(ends > 0, "no checkpoint came to its end");
+    }
+}
+
+#[test]
+fn a_log_that_fails_ends_checkpoints() {
+    let disks = Disks::default();
+    let mut database = Database::open(&disks, HOW);
+    database.pay(100);
+    let fault = Fault { operation: Operation::Sync, after: 0, kind: ErrorKind::Other };
+    disks[0].set_fault(Some(fault));
+    let asked = database.pipeline().checkpoint();
+    database.caller.try_submit(1, 1, Durability::Sync).unwrap();
+    database.step(1_000, |kind| kind != Checkpoint);
+    assert!(database.pipeline().poison().is_some());
+    assert!(matches!(asked.wait(), Err(CheckpointRefusal::Failed(_))));
+    disks[0].set_fault(None);
+    assert_eq!(database.close().statistics.checkpoint.count, 0);
+}
