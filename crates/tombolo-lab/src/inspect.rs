@@ -57,6 +57,7 @@ impl Counts {
                 self.tables.push(TableRecords { table, ..TableRecords::default() });
                 return Ok(());
             }
+            Record::IndexCreated { .. } => return Ok(()),
             Record::Updated { table, bytes, .. } => (table, bytes),
             Record::Inserted { table, fixed, .. } => (table, fixed),
             Record::Deleted { table, .. } => (table, &[][..]),
@@ -69,7 +70,9 @@ impl Counts {
             Record::Inserted { .. } => &mut counts.inserted,
             Record::Updated { .. } => &mut counts.updated,
             Record::Deleted { .. } => &mut counts.deleted,
-            Record::ValueSet { .. } | Record::TableCreated { .. } => &mut counts.values_set,
+            Record::ValueSet { .. }
+            | Record::TableCreated { .. }
+            | Record::IndexCreated { .. } => &mut counts.values_set,
         } += 1;
         Ok(())
     }

@@ -108,6 +108,13 @@ impl TableDef {
         self
     }
 
+    /// Whether this is `earlier`, or what became of it by additions.
+    pub fn extends(&self, earlier: &Self) -> bool {
+        self.name == earlier.name
+            && self.columns == earlier.columns
+            && self.indexes.starts_with(&earlier.indexes)
+    }
+
     /// Position of the column called `name`.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -176,14 +183,45 @@ impl TableDef {
     }
 }
 
-/// All tables of a database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// All tables of a database. Two are equal when their tables are.
+#[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// The tables, in the order they were created.
     pub tables: Vec<TableDef>,
+    /// By table, the positions of its indexes among all: in the order they were made, so that one
+    /// that is added leaves the others where they are.
+    positions: Vec<Vec<usize>>,
 }
 
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.tables == other.tables
+    }
+}
+
+impl Eq for Schema {}
+
 impl Schema {
+    /// Position of a table's index number `index` among all indexes.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn index_position(&self, table: usize, index: usize) -> usize {
+        self.positions[table][index]
+    }
+
+    /// The table, and in it the number, of the index at `position` among all.
+    pub fn index_at(&self, position: usize) -> Option<(usize, usize)> {
+        self.positions.iter().enumerate().find_map(|(table, indexes)| {
+            indexes.iter().position(|&own| own == position).map(|index| (table, index))
+        })
+    }
+
+    /// How many indexes there are.
+    pub fn indexes(&self) -> usize {
+        self.positions.iter().map(Vec::len).sum()
+    }
+
     /// Position of the table called `name`.
     pub fn table(&self, name: &str) -> Option<usize> {
         self.tables.iter().position(|table| table.name == name)
@@ -212,8 +250,31 @@ impl Schema {
                 return Err(taken(&index.name));
             }
         }
+        let first = self.indexes();
+        self.positions.push((first..first + table.indexes.len()).collect());
         self.tables.push(table);
         Ok(self.tables.len() - 1)
+    }
+
+    /// Adds an index to the table at position `table`; its position among all indexes.
+    ///
+    /// # Errors
+    /// When its name is taken or the definition is not valid.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn add_index(&mut self, table: usize, index: IndexDef) -> Result<usize, SchemaError> {
+        if self.index(&index.name).is_some() {
+            let what = "an index of this name exists already";
+            return Err(SchemaError::new(&index.name, what));
+        }
+        let mut with = self.tables[table].clone();
+        with.indexes.push(index);
+        with.validate()?;
+        let position = self.indexes();
+        self.tables[table] = with;
+        self.positions[table].push(position);
+        Ok(position)
     }
 }
 

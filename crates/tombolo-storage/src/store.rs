@@ -88,7 +88,7 @@ impl<I: IndexType> Clone for Index<I> {
 }
 
 impl<I: IndexType> Index<I> {
-    /// Position among all indexes of the schema, table by table.
+    /// Position among all indexes of the schema, in the order they were made.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position as usize
@@ -99,11 +99,6 @@ impl<I: IndexType> Index<I> {
     pub fn shape(&self) -> &I::Shape {
         &self.shape
     }
-}
-
-/// Position of the first index of table `table` among all indexes of `schema`.
-pub(crate) fn first_index(schema: &Schema, table: usize) -> usize {
-    schema.tables[..table].iter().map(|table| table.indexes.len()).sum()
 }
 
 /// The handle of a table that is declared and that the schema holds with the same definition.
@@ -143,7 +138,7 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
         return refuse("the index is of another kind in the database than in the program");
     }
     resolve_table::<I::Table>(schema)?;
-    Ok(Index { position: (first_index(schema, table) + i) as u32, shape: () })
+    Ok(Index { position: schema.index_position(table, i) as u32, shape: () })
 }
 
 /// The run-time handle of the table at `position` of the schema.
@@ -160,9 +155,10 @@ pub fn dynamic_table(schema: &Schema, position: usize) -> Table<Dynamic> {
 /// When there is no such table.
 pub fn dynamic_indexes(schema: &Schema, position: usize) -> Vec<Index<Dynamic>> {
     let table = &schema.tables[position];
-    let first = first_index(schema, position);
-    let handle =
-        |(i, index)| Index { position: (first + i) as u32, shape: IndexShape::of(table, index) };
+    let handle = |(i, index)| Index {
+        position: schema.index_position(position, i) as u32,
+        shape: IndexShape::of(table, index),
+    };
     table.indexes.iter().enumerate().map(handle).collect()
 }
 

@@ -16,7 +16,7 @@ use super::record::{
 };
 use crate::error::{Error, Result};
 use crate::memory::log::Log;
-use crate::schema::TableDef;
+use crate::schema::{IndexDef, TableDef};
 use crate::value_log::LogBuffer;
 use crate::value_log::definition;
 use crate::value_log::record::RecordWriter;
@@ -42,11 +42,17 @@ impl CommandLog {
 
 impl Log for CommandLog {
     const KEEPS: bool = true;
+    // Procedures are run again on the tables they knew.
+    const ADDS_INDEXES: bool = false;
 
     fn table_created(&mut self, table: &TableDef) {
         self.forget();
         self.records.table_created(&definition::encode(table));
         self.records.commit();
+    }
+
+    fn index_created(&mut self, _: u32, _: &IndexDef) {
+        unreachable!("a store with a command log takes no index later");
     }
 
     #[inline(always)]

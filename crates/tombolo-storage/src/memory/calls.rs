@@ -74,9 +74,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if let Some(refusal) = self.log.refusal() {
             return Err(refusal);
         }
-        // The one branch that snapshots cost a transaction while there are none.
-        if Self::UNDO && self.snapshots.are_open() {
-            self.snapshots.keep(&self.tables, &self.values, &self.undo);
+        // The one branch that snapshots and added indexes cost a transaction while there are none.
+        if Self::UNDO && self.is_watched {
+            self.commit_watched()?;
         }
         let (tables, values) = (&mut self.tables, &mut self.values);
         self.undo.finish(|change| Self::give_back(tables, values, change));

@@ -12,7 +12,7 @@ use crate::command_log::ProcedureNumber;
 use crate::command_log::record::VALUES_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
-use crate::schema::TableDef;
+use crate::schema::{IndexDef, TableDef};
 use crate::value_log::definition;
 use crate::value_log::record::{LogBuffer, RecordWriter};
 
@@ -25,8 +25,12 @@ pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 pub trait Log: Default + std::fmt::Debug + 'static {
     /// Whether anything is kept.
     const KEEPS: bool;
+    /// Whether it can tell of indexes that were added.
+    const ADDS_INDEXES: bool = true;
     /// A table was made, outside transactions.
     fn table_created(&mut self, table: &TableDef);
+    /// An index of a table was added, outside transactions.
+    fn index_created(&mut self, table: u32, index: &IndexDef);
     /// Bytes from `offset` on of a row are now `after`.
     fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]);
     /// The variable-length column whose handle lies at `offset` of a row is now `value`.
@@ -76,6 +80,7 @@ pub struct NoLog;
 impl Log for NoLog {
     const KEEPS: bool = false;
     fn table_created(&mut self, _: &TableDef) {}
+    fn index_created(&mut self, _: u32, _: &IndexDef) {}
     #[inline(always)]
     fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
     #[inline(always)]
@@ -118,6 +123,11 @@ impl Log for ValueLog {
 
     fn table_created(&mut self, table: &TableDef) {
         self.records.table_created(&definition::encode(table));
+        self.records.commit();
+    }
+
+    fn index_created(&mut self, table: u32, index: &IndexDef) {
+        self.records.index_created(table, &definition::encode_index(index));
         self.records.commit();
     }
 

@@ -22,6 +22,7 @@ mod calls;
 mod check;
 mod index;
 pub mod log;
+pub mod online;
 pub mod recovery;
 pub mod store;
 pub mod undo;

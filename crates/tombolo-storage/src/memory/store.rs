@@ -21,6 +21,7 @@ use super::budget::{Allowance, Budget};
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::Log;
+use super::online::Online;
 use super::region::RegionError;
 use super::slab::Slab;
 use super::snapshot::Snapshots;
@@ -88,6 +89,10 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) budget: Arc<Budget>,
     /// What is kept so that long readers see rows as they were.
     pub(super) snapshots: Snapshots,
+    /// Indexes that were added while transactions ran, or are being built.
+    pub(super) online: Online,
+    /// Whether commits have to look after snapshots or added indexes.
+    pub(super) is_watched: bool,
     /// Normalised keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
@@ -140,6 +145,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
             log: P::Log::default(),
             limits,
             snapshots: Snapshots::new(&budget, limits.snapshot_bytes_max),
+            online: Online::default(),
+            is_watched: false,
             budget,
             key: Vec::new(),
             end_key: Vec::new(),
@@ -243,10 +250,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
-        let Self { mut tables, indexes, values, schema, limits, .. } = self;
+        let Self { mut tables, indexes, values, schema, limits, online, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
         let empty = MemoryStore::new(limits);
-        Ok(MemoryStore { tables, indexes, values, schema, ..empty })
+        let mut store = MemoryStore { tables, indexes, values, schema, online, ..empty };
+        store.watch();
+        Ok(store)
     }
 
     /// How many bytes [`MemoryStore::take_log`] would take.

@@ -1,4 +1,5 @@
-//! A table's definition as bytes: what a *table created* record holds.
+//! A table's definition as bytes: what a *table created* record holds; an *index created* record holds
+//! one index.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -66,16 +67,37 @@ pub fn encode(table: &TableDef) -> Vec<u8> {
     }
     put_count(&mut out, table.indexes.len());
     for index in &table.indexes {
-        put_name(&mut out, &index.name);
-        let hash = if index.kind == IndexKind::Hash { HASH } else { 0 };
-        let unique = if index.unique { UNIQUE } else { 0 };
-        out.push(hash | unique);
-        put_count(&mut out, index.columns.len());
-        for &column in &index.columns {
-            put_count(&mut out, column);
-        }
+        put_index(&mut out, index);
     }
     out
+}
+
+/// An index's definition as bytes.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_index(index: &IndexDef) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_index(&mut out, index);
+    out
+}
+
+/// The index in `bytes`, if they are one and nothing else.
+pub fn decode_index(bytes: &[u8]) -> Option<IndexDef> {
+    let mut from = Source(bytes);
+    let index = from.index()?;
+    from.0.is_empty().then_some(index)
+}
+
+fn put_index(out: &mut Vec<u8>, index: &IndexDef) {
+    put_name(out, &index.name);
+    let hash = if index.kind == IndexKind::Hash { HASH } else { 0 };
+    let unique = if index.unique { UNIQUE } else { 0 };
+    out.push(hash | unique);
+    put_count(out, index.columns.len());
+    for &column in &index.columns {
+        put_count(out, column);
+    }
 }
 
 /// The definition in `bytes`, if they are one and nothing else.
@@ -232,6 +254,12 @@ mod tests {
             assert_eq!(decode(&bytes[..length]), None, "{length} bytes of {}", bytes.len());
         }
         assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+        for index in &table().indexes {
+            let bytes = encode_index(index);
+            assert_eq!(decode_index(&bytes).as_ref(), Some(index));
+            assert!((0..bytes.len()).all(|length| decode_index(&bytes[..length]).is_none()));
+            assert_eq!(decode_index(&[&bytes[..], &[0]].concat()), None);
+        }
     }
 
     #[test]

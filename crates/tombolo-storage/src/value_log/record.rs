@@ -6,7 +6,7 @@
 //! | bits | short word | extended word |
 //! |---|---|---|
 //! | 0–1 | 0 updated, 1 inserted, 2 deleted | 3 |
-//! | 2–11 | bytes that follow, below 1,024 | 2–7: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created |
+//! | 2–11 | bytes that follow, below 1,024 | 2–7: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index created |
 //! | 12–23 | offset in the row, below 4,096 | 8–31: table |
 //! | 24–31 | table, below 256 | |
 //! | 32–63 | the row's slot | the same |
@@ -36,6 +36,7 @@ const DELETED: u64 = 2;
 const EXTENDED: u64 = 3;
 const VALUE_SET: u64 = 3;
 const TABLE_CREATED: u64 = 4;
+const INDEX_CREATED: u64 = 5;
 
 const LENGTH_SHIFT: u32 = 2;
 const OFFSET_SHIFT: u32 = 12;
@@ -92,6 +93,13 @@ pub enum Record<'a> {
     /// A table was made, the next in the schema.
     TableCreated {
         /// Its definition (`definition.rs`).
+        definition: &'a [u8],
+    },
+    /// An index was added to a table, its last.
+    IndexCreated {
+        /// The table's position.
+        table: u32,
+        /// The index's definition (`definition.rs`).
         definition: &'a [u8],
     },
 }
@@ -196,6 +204,10 @@ impl RecordWriter {
 
     pub(crate) fn table_created(&mut self, definition: &[u8]) {
         self.push_extended(TABLE_CREATED, 0, 0, 0, definition);
+    }
+
+    pub(crate) fn index_created(&mut self, table: u32, definition: &[u8]) {
+        self.push_extended(INDEX_CREATED, table, 0, 0, definition);
     }
 
     #[inline(always)]
@@ -390,6 +402,7 @@ impl<'a> Records<'a> {
             DELETED => Record::Deleted { table, row },
             VALUE_SET => Record::ValueSet { table, row, offset, value: bytes },
             TABLE_CREATED => Record::TableCreated { definition: bytes },
+            INDEX_CREATED => Record::IndexCreated { table, definition: bytes },
             _ => return None,
         })
     }

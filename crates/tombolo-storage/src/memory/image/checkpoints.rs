@@ -159,7 +159,9 @@ impl Checkpoints {
         let positions = parts.iter().map(|part| part.position);
         let position = positions.min_by_key(|position| position.group).expect("at least one part");
         let schemas = parts.iter().map(|part| &part.schema);
-        let schema = schemas.max_by_key(|schema| schema.tables.len()).expect("at least one part");
+        // Definitions only ever grow, so the part that read most of the log has them all.
+        let newest = schemas.max_by_key(|schema| (schema.tables.len(), schema.indexes()));
+        let schema = newest.expect("at least one part");
         let mut next = self.catalogue.clone();
         next.tables = schema.tables.iter().map(definition::encode).collect();
         next.writing = Checkpoint { number: next.complete.number + 1, position };

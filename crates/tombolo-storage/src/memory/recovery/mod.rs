@@ -192,6 +192,10 @@ impl ReplayPart {
                     self.create_table(definition)?;
                     continue;
                 }
+                Record::IndexCreated { table, definition } => {
+                    self.create_index(table as usize, definition)?;
+                    continue;
+                }
                 Record::Updated { table, row, offset, .. }
                 | Record::ValueSet { table, row, offset, .. } => (table as usize, row, offset),
                 Record::Inserted { table, row, .. } | Record::Deleted { table, row } => {
@@ -239,7 +243,7 @@ impl ReplayPart {
                 // The row is gone in the image, which is newer.
                 Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
-                Record::TableCreated { .. } => Ok(()),
+                Record::TableCreated { .. } | Record::IndexCreated { .. } => Ok(()),
             };
             done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
@@ -249,9 +253,9 @@ impl ReplayPart {
     fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
         let table = definition::decode(bytes).ok_or("a table's definition cannot be read")?;
         if let Some(position) = self.schema.table(&table.name)
-            && self.schema.tables[position] == table
+            && self.schema.tables[position].extends(&table)
         {
-            // Replayed before.
+            // Replayed before, or in the image, perhaps with indexes that come later in the log.
             return Ok(());
         }
         let position = self.schema.add(table).map_err(|error| error.to_string())?;
@@ -261,6 +265,19 @@ impl ReplayPart {
         };
         self.tables.push(table);
         Ok(())
+    }
+
+    fn create_index(&mut self, table: usize, bytes: &[u8]) -> Result<(), String> {
+        let index = definition::decode_index(bytes).ok_or("an index's definition cannot be read")?;
+        let Some(known) = self.schema.tables.get(table) else {
+            return Err(format!("an index of table {table}, which was not created yet"));
+        };
+        if known.indexes.contains(&index) {
+            // Replayed before, or in the image.
+            return Ok(());
+        }
+        // Its entries follow from the rows, as those of all indexes.
+        self.schema.add_index(table, index).map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
@@ -440,12 +457,17 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 *place = place.take().or(table);
             }
         }
-        for table in tables {
+        let mut placed: Vec<_> = (0..store.schema.indexes()).map(|_| None).collect();
+        for (position, table) in tables.into_iter().enumerate() {
             let (mut table, indexes) = table.expect("two parts of a replay are the same");
             table.move_values(&mut store.values).map_err(no_memory)?;
             store.tables.push(table.rows);
-            store.indexes.extend(indexes);
+            for (number, index) in indexes.into_iter().enumerate() {
+                placed[store.schema.index_position(position, number)] = Some(index);
+            }
         }
+        let built = |index: Option<_>| index.expect("each index was built by its part");
+        store.indexes.extend(placed.into_iter().map(built));
         Ok(store)
     }
 }

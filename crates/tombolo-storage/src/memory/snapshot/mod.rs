@@ -73,7 +73,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return Err(Error::NoSnapshots);
         }
         let used = self.tables.iter().map(|rows| rows.slab.used());
-        Ok(Snapshot { number: self.snapshots.open(used) })
+        let number = self.snapshots.open(used);
+        self.watch();
+        Ok(Snapshot { number })
     }
 
     /// Closes a snapshot: what was kept for it alone is given back.
@@ -82,6 +84,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// When the snapshot is of another store.
     pub fn close_snapshot(&mut self, snapshot: Snapshot) {
         self.snapshots.close(snapshot.number);
+        self.watch();
     }
 
     /// Sets how many bytes the images of all snapshots may take together; it is part of what

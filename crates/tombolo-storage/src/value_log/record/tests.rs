@@ -28,6 +28,7 @@ fn records_of_every_form_come_back() {
     writer.deleted(9, 6);
     writer.value_set(1, 2, 8, &long);
     writer.table_created(b"definition");
+    writer.index_created(7, b"index");
     writer.commit();
     let mut buffer = LogBuffer::new();
     writer.take(&mut buffer);
@@ -46,6 +47,7 @@ fn records_of_every_form_come_back() {
             Record::Deleted { table: 9, row: 6 },
             Record::ValueSet { table: 1, row: 2, offset: 8, value: &long },
             Record::TableCreated { definition: b"definition" },
+            Record::IndexCreated { table: 7, definition: b"index" },
         ]
     );
 }
