@@ -70,9 +70,9 @@ impl Counts {
             Record::Inserted { .. } => &mut counts.inserted,
             Record::Updated { .. } => &mut counts.updated,
             Record::Deleted { .. } => &mut counts.deleted,
-            Record::ValueSet { .. }
-            | Record::TableCreated { .. }
-            | Record::IndexCreated { .. } => &mut counts.values_set,
+            Record::ValueSet { .. } | Record::TableCreated { .. } | Record::IndexCreated { .. } => {
+                &mut counts.values_set
+            }
         } += 1;
         Ok(())
     }

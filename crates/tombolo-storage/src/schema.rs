@@ -77,6 +77,18 @@ pub struct IndexDef {
     pub kind: IndexKind,
 }
 
+impl IndexDef {
+    /// The definition a declared index states.
+    pub fn of<I: DeclaredIndex>() -> Self {
+        Self {
+            name: Cow::Borrowed(I::NAME),
+            columns: I::COLUMNS.to_vec(),
+            unique: I::UNIQUE,
+            kind: I::KIND,
+        }
+    }
+}
+
 /// One table with its indexes; the first index is the primary key, if there is any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableDef {
@@ -99,12 +111,7 @@ impl TableDef {
 
     /// The same table with the declared index `I`.
     pub fn with<I: DeclaredIndex>(mut self) -> Self {
-        self.indexes.push(IndexDef {
-            name: Cow::Borrowed(I::NAME),
-            columns: I::COLUMNS.to_vec(),
-            unique: I::UNIQUE,
-            kind: I::KIND,
-        });
+        self.indexes.push(IndexDef::of::<I>());
         self
     }
 

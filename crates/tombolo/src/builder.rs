@@ -17,11 +17,10 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogSettings;
 
-use crate::calls::{
-    Counters, Durability, OWN_PREFIX, Product, Request, Runner, Volatile, request_table,
-};
-use crate::database::{AnyExecutor, Database, Parts};
+use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile, request_table};
+use crate::database::{Database, Parts};
 use crate::error::Error;
+use crate::evolve::refuse_own_names;
 use crate::open::{self, Opened, Recovery};
 use crate::tx::Tables;
 
@@ -209,16 +208,7 @@ impl Builder {
 
     /// The tables that were given, and the database's own.
     fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
-        let own = |name: &str| match name.starts_with(OWN_PREFIX) {
-            true => Err(Error::Schema(format!(
-                "{name}: names that begin with {OWN_PREFIX} are the database's own: choose another"
-            ))),
-            false => Ok(()),
-        };
-        for table in &self.tables {
-            own(&table.name)?;
-            table.indexes.iter().try_for_each(|index| own(&index.name))?;
-        }
+        self.tables.iter().try_for_each(refuse_own_names)?;
         Ok(self.tables.iter().cloned().chain([request_table()]).collect())
     }
 
@@ -265,10 +255,11 @@ impl Builder {
         MemoryStore<P>: Send,
     {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let (schema, counters) = (store.schema().clone(), Arc::new(Counters::default()));
-        let tables = Tables::new(&schema, self.settings.count(&settings::REQUEST_IDS_MAX))?;
+        let counters = Arc::new(Counters::default());
+        let tables = Tables::new(store.schema(), self.settings.count(&settings::REQUEST_IDS_MAX))?;
+        let schema = tables.known();
         let runner = Runner::new(store, tables, counters.clone(), clock.clone());
-        let executor: AnyExecutor = Box::new(runner);
+        let executor = P::any(Box::new(runner));
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
         let mut log_bytes_max = LOG_BYTES_PER_CALL;
         if let Some(log) = log {

@@ -13,29 +13,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{self, Executor, NotSubmitted, Overrun, Pipeline, Reply, Submitter};
+use tombolo_engine::pipeline::{
+    self, LongIntake, LongWork, NotSubmitted, Overrun, Pipeline, Reply, Submitter,
+};
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::threads::Running;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
 use tombolo_storage::sync::Mutex;
-use tombolo_storage::value_log::LogBuffer;
 
 use crate::builder::Builder;
 use crate::calls::{
-    Answered, CallOptions, ClosureBody, Counters, Desk, Durability, Envelope, Identified,
-    OWN_PREFIX, Otherwise, Outcome, ProcedureBody, Promise, REQUEST_LOG_BYTES_MAX, Ran, Registered,
-    Request, Ticket, Transactions, block_on, on_database_thread, register, wait_a_moment,
+    Answered, AnyRunner, CallOptions, ClosureBody, Counters, Desk, Durability, Envelope,
+    Identified, OWN_PREFIX, Otherwise, Outcome, ProcedureBody, Promise, REQUEST_LOG_BYTES_MAX, Ran,
+    Registered, Request, Ticket, Transactions, block_on, on_database_thread, register,
+    wait_a_moment,
 };
 use crate::error::Error;
 use crate::open::Recovery;
 use crate::statistics::Statistics;
-use crate::tx::{DynamicTable, Tx};
-
-/// Any product's store behind the pipeline.
-pub(crate) type AnyExecutor =
-    Box<dyn Executor<Request = Request, Answer = Box<dyn Envelope>, Records = LogBuffer>>;
+use crate::tx::{DynamicTable, KnownSchema, Tx};
 
 /// Desks, so that threads do not all share one.
 const DESKS: usize = 4;
@@ -62,20 +60,21 @@ struct Way {
 /// What a database and its handles share.
 pub(crate) struct Core {
     ways: Vec<Way>,
-    schema: Schema,
+    schema: Arc<KnownSchema>,
+    long: LongIntake<AnyRunner>,
     clock: Arc<dyn Clock>,
     durability: Durability,
     /// What a call may log that does not say.
     log_bytes_max: u64,
     counters: Arc<Counters>,
     /// There until it is closed.
-    pipeline: Mutex<Option<Pipeline<AnyExecutor>>>,
+    pipeline: Mutex<Option<Pipeline<AnyRunner>>>,
 }
 
 /// What a database is made of.
 pub(crate) struct Parts {
-    pub(crate) pipeline: Pipeline<AnyExecutor>,
-    pub(crate) schema: Schema,
+    pub(crate) pipeline: Pipeline<AnyRunner>,
+    pub(crate) schema: Arc<KnownSchema>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
     pub(crate) log_bytes_max: u64,
@@ -119,6 +118,38 @@ impl Core {
                 self.ways[desk].desk.close(tag);
                 let Some(envelope) = request.envelope else { unreachable!("it did not run") };
                 Err((envelope, error))
+            }
+        }
+    }
+
+    /// Takes a call in, whenever there is room.
+    pub(crate) fn submit_waiting<W: Promise>(
+        &self,
+        envelope: Box<dyn Envelope>,
+        options: &CallOptions<W>,
+    ) -> Result<Ticket, Error> {
+        self.submit(envelope, options, Patience::Waits).map_err(|(envelope, error)| {
+            envelope.recycle();
+            error
+        })
+    }
+
+    /// Takes long work in, whose answer need not wait for the log.
+    pub(crate) fn submit_long(&self, work: Box<dyn LongWork<AnyRunner>>) -> Result<Ticket, Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let desk = own_desk(self.ways.len());
+        let Way { submitter, desk: replies } = &self.ways[desk];
+        let tag = replies.open();
+        match self.long.submit(submitter, work, tag.into(), pipeline::Durability::Async) {
+            Ok(_) => Ok(Ticket { desk, tag, deadline_ns: NEVER_NS }),
+            Err(not_taken) => {
+                replies.close(tag);
+                Err(match not_taken {
+                    NotSubmitted::Full(_) => Error::QueueFull,
+                    NotSubmitted::Refused(_, refusal) => refusal.into(),
+                })
             }
         }
     }
@@ -196,17 +227,17 @@ impl Core {
         let is_durable = matches!(reply, Reply::Durable(_));
         let mut envelope = match reply.outcome()? {
             Ok(envelope) => envelope,
-            Err(failure) => return Err(Error::failed(failure, &self.schema)),
+            Err(failure) => return Err(Error::failed(failure, &self.schema.get())),
         };
         let ran = envelope.ran().downcast_mut::<Option<Ran<A>>>().and_then(Option::take);
         envelope.recycle();
         match ran {
             Some(Ran::Ended(Ok(answer))) => Ok(W::answer(answer, is_durable)),
-            Some(Ran::Ended(Err(stop))) => Err(Error::stopped(stop, &self.schema)),
+            Some(Ran::Ended(Err(stop))) => Err(Error::stopped(stop, &self.schema.get())),
             Some(Ran::Otherwise(how)) => Err(match how {
                 Otherwise::Expired => Error::Expired,
                 Otherwise::Repeated(outcome) => Error::Repeated(outcome),
-                Otherwise::Stopped(stop) => Error::stopped(stop, &self.schema),
+                Otherwise::Stopped(stop) => Error::stopped(stop, &self.schema.get()),
                 Otherwise::Panicked(message) => Error::Panicked(message),
             }),
             None => unreachable!("a call that was answered has an outcome of its type"),
@@ -280,8 +311,9 @@ impl Database {
             Way { submitter: pipeline.register(desk.clone()), desk }
         };
         let ways = (0..DESKS).map(way).collect();
-        let pipeline = Mutex::new(Some(pipeline));
-        let core = Core { ways, schema, clock, durability, log_bytes_max, counters, pipeline };
+        let (long, pipeline) = (pipeline.long(), Mutex::new(Some(pipeline)));
+        let core =
+            Core { ways, schema, long, clock, durability, log_bytes_max, counters, pipeline };
         Self { core: Arc::new(core), recovery }
     }
 
@@ -347,7 +379,7 @@ impl Database {
     where
         P: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
     {
-        let procedure = P::bind(&self.core.schema)?;
+        let procedure = P::bind(&self.core.schema.get())?;
         Ok(register(&self.core, type_name::<P>(), ProcedureBody(procedure)))
     }
 
@@ -372,9 +404,14 @@ impl Database {
         reads.transaction(move |tx| Ok(tx.outcome(request_id)?))
     }
 
-    /// The tables and indexes; those whose names begin with `tombolo_` are the database's own.
-    pub fn schema(&self) -> &Schema {
-        &self.core.schema
+    /// The tables and indexes as they are now; those whose names begin with `tombolo_` are the
+    /// database's own.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.core.schema.get()
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// The handle of a table that is declared with [`table!`](crate::table). It is for this database
@@ -383,7 +420,7 @@ impl Database {
     /// # Errors
     /// When the database has no such table, or another of that name.
     pub fn table<R: DeclaredTable>(&self) -> Result<Table<R>, Error> {
-        Ok(resolve_table(&self.core.schema)?)
+        Ok(resolve_table(&self.core.schema.get())?)
     }
 
     /// The handle of an index that is declared with [`index!`](crate::index). It is for this database
@@ -392,7 +429,7 @@ impl Database {
     /// # Errors
     /// When the database has no such index, or another of that name.
     pub fn index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
-        Ok(resolve_index(&self.core.schema)?)
+        Ok(resolve_index(&self.core.schema.get())?)
     }
 
     /// The handle of a table whose columns are known at run time only. It is for this database only.
@@ -400,9 +437,10 @@ impl Database {
     /// # Errors
     /// When the database has no such table.
     pub fn dynamic_table(&self, name: &str) -> Result<DynamicTable, Error> {
-        match self.core.schema.table(name) {
+        let schema = self.core.schema.get();
+        match schema.table(name) {
             Some(position) if !name.starts_with(OWN_PREFIX) => {
-                Ok(DynamicTable::new(&self.core.schema, position))
+                Ok(DynamicTable::new(&schema, position))
             }
             _ => Err(Error::Schema(format!("{name}: no such table"))),
         }
@@ -452,7 +490,8 @@ impl Drop for Database {
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.core.schema.tables.iter().map(|table| &table.name);
+        let schema = self.core.schema.get();
+        let names = schema.tables.iter().map(|table| &table.name);
         let tables: Vec<_> = names.filter(|name| !name.starts_with(OWN_PREFIX)).collect();
         f.debug_struct("Database").field("tables", &tables).finish_non_exhaustive()
     }

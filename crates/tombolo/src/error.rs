@@ -127,9 +127,9 @@ impl Error {
         match stop {
             Stop::Abort(reason) => Self::Aborted(reason),
             Stop::Error(StoreError::Duplicate { index }) => {
-                let all = schema.tables.iter().flat_map(|table| &table.indexes);
-                let name = all.map(|index| index.name.to_string()).nth(index as usize);
-                Self::Duplicate { index: name.unwrap_or_else(|| index.to_string()) }
+                let place = schema.index_at(index as usize);
+                let name = place.map(|(table, at)| &schema.tables[table].indexes[at].name);
+                Self::Duplicate { index: name.map_or(index.to_string(), ToString::to_string) }
             }
             Stop::Error(StoreError::LogTooLong { bytes_max }) => {
                 Self::LogTooLong { log_bytes_max: bytes_max }

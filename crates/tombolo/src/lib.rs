@@ -19,6 +19,7 @@
 //! |---|---|
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`table!`], [`index!`], [`TableDef`]; [`types`] |
+//! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
@@ -43,8 +44,8 @@
 //! # What is not there yet
 //!
 //! Checkpoints: opening replays the whole log, so it takes longer the more was ever written, on one
-//! thread, and the log grows until [`log_bytes_max`](Builder::set) or the disk's end. Changing
-//! a table that exists. Reads that take long beside transactions: a closure that scans a large table
+//! thread, and the log grows until [`log_bytes_max`](Builder::set) or the disk's end. Adding
+//! a column to a table that exists. Reads that take long beside transactions: a closure that scans a large table
 //! holds all others up. SQL and a server.
 
 mod builder;
@@ -52,6 +53,7 @@ mod calls;
 mod database;
 mod definition;
 mod error;
+mod evolve;
 mod open;
 pub mod procedure;
 mod statistics;

@@ -3,7 +3,7 @@
 //! ```text
 //!   directory ──► a log there? ── no ──► nothing else there? ──► new log
 //!                      │ yes                                        │
-//!                 recover, replay ──► store ──► tables as defined? ─┴─► missing tables, durable
+//!                 recover, replay ──► store ──► tables as defined? ─┴─► missing tables and indexes, durable
 //! ```
 //!
 //! Not here: how a log becomes a store again (engine `recovery`), running (`database.rs`).
@@ -18,6 +18,7 @@ use tombolo_engine::recovery::{self, OpenOptions};
 use tombolo_engine::threads;
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::Limits;
+use tombolo_storage::memory::online::Built;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogSettings, LogWriter};
@@ -121,6 +122,28 @@ fn recover(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> 
     Ok(Opened { store, writer, recovery: Some(recovery) })
 }
 
+/// Rows that are put into a missing index at a time; nobody else waits.
+const BUILD_ROWS: usize = 1 << 20;
+
+/// Makes the indexes that a table lacks, and has those looked after that its program does not know.
+fn define_indexes(store: &mut Logged, table: usize, given: &TableDef) -> Result<(), Error> {
+    for index in &given.indexes {
+        if store.schema().tables[table].indexes.iter().any(|stored| stored.name == index.name) {
+            continue;
+        }
+        let build = store.begin_index(&given.name, index.clone())?;
+        while store.build_slice(&build, BUILD_ROWS)? != Built::Done {}
+        store.finish_index(build)?;
+    }
+    let stored = store.schema().tables[table].indexes.iter().enumerate();
+    let is_known = |name: &str| given.indexes.iter().any(|index| index.name == name);
+    let unknown = stored.filter(|(_, index)| !is_known(&index.name));
+    let unknown: Vec<_> =
+        unknown.map(|(number, _)| store.schema().index_position(table, number)).collect();
+    unknown.into_iter().for_each(|position| store.follow_index(position));
+    Ok(())
+}
+
 /// Compares the tables with those of the program and adds what is missing, durably.
 fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
     let Opened { store, writer, .. } = opened;
@@ -137,6 +160,10 @@ fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
     }
     for table in missing {
         store.create_table(table.clone())?;
+    }
+    for table in tables {
+        let Some(position) = store.schema().table(&table.name) else { continue };
+        define_indexes(store, position, table)?;
     }
     let mut log = LogBuffer::new();
     store.take_log(&mut log);

@@ -8,6 +8,7 @@
 //! Not here: queues and durability (`database.rs`), how stores do it.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
@@ -17,6 +18,7 @@ use tombolo_storage::memory::{MemoryRow, MemoryStore};
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut};
 use tombolo_storage::schema::{DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Order, Store, Table, TableType};
+use tombolo_storage::sync::Mutex;
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
@@ -32,6 +34,17 @@ pub use variable::VariableType;
 pub(crate) struct Tables {
     entries: Vec<Entries>,
     requests: Requests,
+    known: Arc<KnownSchema>,
+}
+
+/// The schema, as all threads know it. Who asks for it gets the one of this moment, which is never
+/// changed: a change makes another.
+pub(crate) struct KnownSchema(Mutex<Arc<Schema>>);
+
+impl KnownSchema {
+    pub(crate) fn get(&self) -> Arc<Schema> {
+        self.0.lock().clone()
+    }
 }
 
 impl Tables {
@@ -40,7 +53,23 @@ impl Tables {
     pub(crate) fn new(schema: &Schema, request_ids_max: u64) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
-        Ok(Self { entries, requests: Requests::new(schema, request_ids_max)? })
+        let known = Arc::new(KnownSchema(Mutex::new(Arc::new(schema.clone()))));
+        Ok(Self { entries, requests: Requests::new(schema, request_ids_max)?, known })
+    }
+
+    /// The store has this schema from now on: calls behind it know its tables and indexes.
+    pub(crate) fn follow(&mut self, schema: &Schema) {
+        if *self.known.get() == *schema {
+            return;
+        }
+        let tables = 0..schema.tables.len();
+        self.entries = tables.map(|position| Entries::new(schema, position)).collect();
+        *self.known.0.lock() = Arc::new(schema.clone());
+    }
+
+    /// The schema, for other threads.
+    pub(crate) fn known(&self) -> Arc<KnownSchema> {
+        self.known.clone()
     }
 
     /// Where request ids are remembered.

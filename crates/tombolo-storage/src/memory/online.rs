@@ -296,7 +296,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             _ => panic!("an index is begun between transactions"),
         }
         if !Self::UNDO || !<P::Log as Log>::ADDS_INDEXES {
-            return refuse("an index is added in a profile with undo and without a command log only");
+            return refuse(
+                "an index is added in a profile with undo and without a command log only",
+            );
         }
         let Some(position) = self.schema.table(table) else {
             return Err(SchemaError::new(table, "no such table"));
@@ -311,8 +313,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Ok(index) = index else { return refuse("no address space for the index") };
         self.online.begun += 1;
         let number = self.online.begun;
-        let building =
-            Building { number, def, index, cursor: 0, is_done: false, refused: None };
+        let building = Building { number, def, index, cursor: 0, is_done: false, refused: None };
         self.online.building.push(building);
         self.watch();
         Ok(IndexBuild { number })

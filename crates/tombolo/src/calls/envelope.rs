@@ -77,9 +77,9 @@ impl Request {
 /// A call of any type.
 pub(crate) trait Envelope: Send {
     /// Runs it as one transaction; says how that ended.
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How;
+    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How;
     /// The same, on a store without a log.
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How;
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How;
     /// Asks for what it will wait for.
     fn locate_logged(&self, store: &Logged, ahead: Ahead);
     /// The same, on a store without a log.
@@ -238,11 +238,11 @@ impl<B: Body> Registrant<B> {
 }
 
 impl<B: Body> Envelope for Registrant<B> {
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How {
+    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How {
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 
@@ -310,11 +310,11 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
     A: Send + 'static,
 {
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How {
+    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How {
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 

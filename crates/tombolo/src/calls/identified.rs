@@ -194,7 +194,7 @@ impl Identified {
         Box::new(Self { id, inner })
     }
 
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
+    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &mut Tables) -> How {
         let Self { id, inner } = self;
         let instead = match tables.requests().begin(store, *id) {
             Ok(None) => None,
@@ -230,11 +230,11 @@ fn panic_message(panic: &(dyn Any + Send)) -> Box<str> {
 }
 
 impl Envelope for Identified {
-    fn run_logged(&mut self, store: &mut Logged, tables: &Tables) -> How {
+    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &Tables) -> How {
+    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
         self.run(store, tables)
     }
 

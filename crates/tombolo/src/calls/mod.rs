@@ -33,13 +33,13 @@ mod registered;
 mod runner;
 
 pub(crate) use desk::{Answered, Desk, block_on, on_database_thread, wait_a_moment};
-pub(crate) use envelope::{ClosureBody, Envelope, Otherwise, ProcedureBody, Ran, Request};
+pub(crate) use envelope::{ClosureBody, Envelope, How, Otherwise, ProcedureBody, Ran, Request};
 pub(crate) use identified::{
     Identified, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
 };
 pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
-pub(crate) use runner::{Counters, Logged, Product, Runner, Volatile};
+pub(crate) use runner::{AnyRunner, Counters, Logged, Product, Runner, Volatile};
 
 pub use identified::Outcome;
 pub use options::{CallOptions, Durability, Early, PreCommitted, Promise, Settled};

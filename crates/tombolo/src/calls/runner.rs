@@ -16,6 +16,7 @@ use tombolo_storage::value_log::LogBuffer;
 
 use super::desk::enter_database_thread;
 use super::envelope::{Envelope, How, Otherwise, Request};
+use crate::evolve::Evolving;
 use crate::tx::{Inner, Tables};
 
 /// The store of a database with a log.
@@ -25,7 +26,7 @@ pub(crate) type Volatile = MemoryStore<Memory>;
 
 /// One of the product's profiles: which of an envelope's doors leads to its store.
 pub(crate) trait Product: MemoryProfile + 'static {
-    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &Tables) -> How
+    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &mut Tables) -> How
     where
         Self: Sized;
     fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead)
@@ -34,11 +35,14 @@ pub(crate) trait Product: MemoryProfile + 'static {
     fn inner(transaction: Transaction<'_, MemoryStore<Self>>) -> Inner<'_>
     where
         Self: Sized;
+    fn any(runner: Box<Runner<Self>>) -> AnyRunner
+    where
+        Self: Sized;
 }
 
 impl Product for MemoryLogged {
     #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &Tables) -> How {
+    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &mut Tables) -> How {
         envelope.run_logged(store, tables)
     }
     fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead) {
@@ -47,11 +51,14 @@ impl Product for MemoryLogged {
     fn inner(transaction: Transaction<'_, Logged>) -> Inner<'_> {
         Inner::Logged(transaction)
     }
+    fn any(runner: Box<Runner<Self>>) -> AnyRunner {
+        AnyRunner::Logged(runner)
+    }
 }
 
 impl Product for Memory {
     #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &Tables) -> How {
+    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &mut Tables) -> How {
         envelope.run_volatile(store, tables)
     }
     fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead) {
@@ -59,6 +66,9 @@ impl Product for Memory {
     }
     fn inner(transaction: Transaction<'_, Volatile>) -> Inner<'_> {
         Inner::Volatile(transaction)
+    }
+    fn any(runner: Box<Runner<Self>>) -> AnyRunner {
+        AnyRunner::Volatile(runner)
     }
 }
 
@@ -112,7 +122,7 @@ impl<P: Product> Runner<P> {
         // Held to what was reserved for it, so that an executed batch always finds its room.
         let log_bytes = request.log_bytes_max.saturating_sub(TRANSACTION_BYTES);
         self.store.set_transaction_log_bytes_max(log_bytes as usize);
-        match P::run(&mut **envelope, &mut self.store, &self.tables) {
+        match P::run(&mut **envelope, &mut self.store, &mut self.tables) {
             How::Committed => count(&self.counters.committed),
             How::Aborted => count(&self.counters.aborted),
             How::Panicked => count(&self.counters.panicked),
@@ -162,5 +172,54 @@ where
 
     fn take_log(&mut self, into: &mut LogBuffer) {
         self.store.take_log(into);
+    }
+}
+
+/// The runner of either product, as the pipeline has it.
+pub(crate) enum AnyRunner {
+    Logged(Box<Runner<MemoryLogged>>),
+    Volatile(Box<Runner<Memory>>),
+}
+
+/// Calls the same on either runner.
+macro_rules! on {
+    ($any:expr, $runner:ident => $call:expr) => {
+        match $any {
+            AnyRunner::Logged($runner) => $call,
+            AnyRunner::Volatile($runner) => $call,
+        }
+    };
+}
+
+impl AnyRunner {
+    /// The store, for what changes its schema.
+    pub(crate) fn store(&mut self) -> &mut dyn Evolving {
+        on!(self, runner => &mut runner.store)
+    }
+}
+
+impl Executor for AnyRunner {
+    type Request = Request;
+    type Answer = Box<dyn Envelope>;
+    type Records = LogBuffer;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
+        on!(self, runner => runner.execute(batch));
+    }
+
+    fn locate(&mut self, calls: &mut [Call<Request>]) {
+        on!(self, runner => runner.locate(calls));
+    }
+
+    fn log_bytes_max(&self, request: &Request) -> u64 {
+        on!(self, runner => runner.log_bytes_max(request))
+    }
+
+    fn name_of(&self, request: &Request) -> &'static str {
+        on!(self, runner => runner.name_of(request))
+    }
+
+    fn take_log(&mut self, into: &mut LogBuffer) {
+        on!(self, runner => runner.take_log(into));
     }
 }

@@ -102,9 +102,10 @@ fn tables_are_added_and_those_not_named_stay() {
     for _ in 0..2 {
         let db = small.clone().table(other.clone()).open(place.path()).unwrap();
         // Between them lies the database's own.
-        let names = db.schema().tables.iter().map(|table| &*table.name);
+        let schema = db.schema();
+        let names = schema.tables.iter().map(|table| &*table.name);
         assert!(names.eq(["counter", "tombolo_request", "other"]));
-        assert_eq!(db.schema().tables[2], other);
+        assert_eq!(schema.tables[2], other);
         assert_eq!(value(&db, 7), 1);
         let table = db.dynamic_table("other").unwrap();
         let added = db.transaction(move |tx| {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod directories;
+mod evolve;
 mod failures;
 mod kills;
 mod promises;

@@ -182,7 +182,8 @@ fn set_place<P: MemoryProfile>(
     store.begin()?;
     store.begin_writes();
     let row = store.lookup(&by_id, &[Value::Integer(id)])?.unwrap();
-    let new = [Value::Integer(id), Value::Null, Value::Null, Value::Text(place), Value::Integer(id)];
+    let new =
+        [Value::Integer(id), Value::Null, Value::Null, Value::Text(place), Value::Integer(id)];
     entries.update(store, row, &new)?;
     store.commit().inspect_err(|_| store.abort().unwrap())
 }
@@ -269,7 +270,8 @@ fn handles_stay_what_they_are_and_the_log_tells_of_the_index() {
             part.finish().unwrap()
         });
         let rebuilt = rebuilt.collect();
-        let mut back = MemoryStore::<MemoryLogged>::from_replay(Limits::default(), rebuilt).unwrap();
+        let mut back =
+            MemoryStore::<MemoryLogged>::from_replay(Limits::default(), rebuilt).unwrap();
         assert_eq!(back.check(), []);
         assert_eq!(back.schema(), store.schema());
         let by_place = &dynamic_indexes(back.schema(), 0)[1];

@@ -268,7 +268,8 @@ impl ReplayPart {
     }
 
     fn create_index(&mut self, table: usize, bytes: &[u8]) -> Result<(), String> {
-        let index = definition::decode_index(bytes).ok_or("an index's definition cannot be read")?;
+        let index =
+            definition::decode_index(bytes).ok_or("an index's definition cannot be read")?;
         let Some(known) = self.schema.tables.get(table) else {
             return Err(format!("an index of table {table}, which was not created yet"));
         };

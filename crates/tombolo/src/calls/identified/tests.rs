@@ -55,7 +55,7 @@ fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
     Identified::envelope(id as u128, lone)
 }
 
-fn run<P: Product>(store: &mut MemoryStore<P>, tables: &Tables, id: i64, end: End) -> How {
+fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end: End) -> How {
     let mut call = call(store.schema(), id, end);
     let how = P::run(&mut *call, store, tables);
     let ran = call.ran().downcast_mut::<Option<Ran<i64>>>().and_then(Option::take).unwrap();
@@ -89,7 +89,7 @@ fn has_effect<P: Product>(store: &mut MemoryStore<P>, id: i64) -> bool {
 #[test]
 fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     const KEPT: usize = 7;
-    let (mut store, tables) = store::<tombolo_storage::profile::Memory>(KEPT as u64);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(KEPT as u64);
     let (mut model, mut rng) = (VecDeque::<(i64, Outcome)>::new(), Rng::stream(1, &[]));
     let mut repeated = 0;
     for _ in 0..1_000 {
@@ -100,7 +100,7 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
             true => End::Reads,
             false => ends[rng.below(4) as usize],
         };
-        let how = run(&mut store, &tables, id, end);
+        let how = run(&mut store, &mut tables, id, end);
         if let Some((_, outcome)) = model.iter().find(|(known, _)| *known == id) {
             assert_eq!((how, told(&mut store, &tables, id)), (How::Repeated, *outcome));
             repeated += 1;
@@ -123,9 +123,9 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     assert!(repeated > 200, "{repeated}");
     assert_eq!(store.check(), []);
     // Fewer from now on: two go for each that comes.
-    let tables = Tables::new(store.schema(), 2).unwrap();
+    let mut tables = Tables::new(store.schema(), 2).unwrap();
     for id in 100..120 {
-        assert_eq!(run(&mut store, &tables, id, End::Reads), How::Committed);
+        assert_eq!(run(&mut store, &mut tables, id, End::Reads), How::Committed);
     }
     let known = (0..120).filter(|&id| told(&mut store, &tables, id) != Outcome::Unknown);
     assert_eq!(known.collect::<Vec<_>>(), [118, 119]);
@@ -133,11 +133,11 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
 
 #[test]
 fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
-    let (mut logged, tables) = store::<tombolo_storage::profile::MemoryLogged>(10);
+    let (mut logged, mut tables) = store::<tombolo_storage::profile::MemoryLogged>(10);
     for id in 0..30 {
         let end = [End::Commits, End::Aborts, End::Panics][id as usize % 3];
-        run(&mut logged, &tables, id, end);
-        run(&mut logged, &tables, id, End::Commits); // again: not run
+        run(&mut logged, &mut tables, id, end);
+        run(&mut logged, &mut tables, id, End::Commits); // again: not run
     }
     let mut log = LogBuffer::new();
     logged.take_log(&mut log);
@@ -170,7 +170,7 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
 
 #[test]
 fn a_call_that_never_begins_leaves_no_preface_behind() {
-    let (mut store, tables) = store::<tombolo_storage::profile::Memory>(10);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(10);
     struct Idle;
     impl crate::calls::envelope::Body for Idle {
         type Input = ();
@@ -186,7 +186,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
     let mut call = Identified::envelope(5, std::sync::Arc::new(idle).envelope(()));
-    assert_eq!(call.run_volatile(&mut store, &tables), How::Aborted);
+    assert_eq!(call.run_volatile(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
     assert_eq!(told(&mut store, &tables, 5), Outcome::Aborted);
     assert_eq!(store.check(), []);
@@ -194,16 +194,16 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
 
 #[test]
 fn without_memory_nothing_runs_and_nothing_is_remembered() {
-    let (mut store, tables) = store::<tombolo_storage::profile::Memory>(1_000_000);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(1_000_000);
     let full = (0..1_000_000).find(|&id| {
         store.set_memory_bytes_max(4 << 20);
         let mut call = call(store.schema(), id, End::Reads);
-        call.run_volatile(&mut store, &tables) != How::Committed
+        call.run_volatile(&mut store, &mut tables) != How::Committed
     });
     let full = full.expect("memory is bounded");
     assert_eq!(told(&mut store, &tables, full), Outcome::Unknown);
     assert_eq!(told(&mut store, &tables, full - 1), Outcome::Committed);
     assert_eq!(store.check(), []);
     store.set_memory_bytes_max(u64::MAX);
-    assert_eq!(run(&mut store, &tables, full, End::Commits), How::Committed);
+    assert_eq!(run(&mut store, &mut tables, full, End::Commits), How::Committed);
 }

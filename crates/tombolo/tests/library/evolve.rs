@@ -1,0 +1,275 @@
+//! Tables and indexes that are added: while callers write, by programs that know them and by others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
+use tombolo::procedure::{resolve_index, resolve_table};
+use tombolo::{
+    CallOptions, ColumnDef, Database, Error, Fields, IndexDef, IndexKind, Schema, Stop, TableDef,
+    Value, types,
+};
+use tombolo::{Order, Range};
+use tombolo_engine::threads::on_each;
+
+use super::{ById, ByValue, Counter, Counters, adding, builder, open, value};
+
+tombolo::index! {
+    /// By name; many have none.
+    struct ByName = "counter_by_name" on Counter (NAME: Nullable<Text>, ID: Integer) multiple Tree;
+}
+tombolo::index! {
+    /// By value alone, which is unique only as long as it is.
+    struct UniqueValue = "counter_by_unique_value" on Counter (VALUE: BigInt) unique Tree;
+}
+
+/// Counters with the first index only.
+fn small() -> TableDef {
+    TableDef::of::<Counter>().with::<ById>()
+}
+
+/// Sets a counter, which it makes where there is none; it keeps the index by number and no other.
+struct Set(Counters);
+
+impl Procedure for Set {
+    type Input = (i32, i64);
+    type Answer = ();
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self(Counters { table: resolve_table(schema)?, by_id: resolve_index(schema)? }))
+    }
+
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        &(id, value): &(i32, i64),
+    ) -> Result<Committed<()>, Stop> {
+        const VALUE: Fields<Counter> = Fields::none().with(Counter::VALUE);
+        let found = tx.lookup(&self.0.by_id, id)?;
+        let mut tx = tx.write();
+        match found {
+            Some(row) => {
+                tx.update(&self.0.table, row, VALUE, |row| row.set(Counter::VALUE, value))?;
+            }
+            None => {
+                let row = tx.create(&self.0.table, |row| {
+                    row.set(Counter::ID, id);
+                    row.set(Counter::VALUE, value);
+                })?;
+                tx.insert(&self.0.by_id, id, row)?;
+            }
+        }
+        tx.commit(())
+    }
+}
+
+/// All counters, by number and by value, which have to tell the same.
+fn all(db: &Database) -> Vec<(i64, i32)> {
+    let counters = Counters::of(db);
+    let by_value = db.index::<ByValue>().unwrap();
+    let read = db.transaction(move |tx| {
+        let mut told = [Vec::new(), Vec::new()];
+        let rows = [
+            tx.range(&counters.by_id, Range::all(), Order::Forward)?,
+            tx.range(&by_value, Range::all(), Order::Forward)?,
+        ];
+        for (told, rows) in told.iter_mut().zip(rows) {
+            for row in rows {
+                let row = tx.get(&counters.table, row)?;
+                told.push((row.get(Counter::VALUE), row.get(Counter::ID)));
+            }
+        }
+        Ok(told)
+    });
+    let [mut by_id, by_value] = read.unwrap();
+    by_id.sort_unstable();
+    assert!(by_value.is_sorted());
+    assert_eq!(by_id, by_value);
+    by_value
+}
+
+#[test]
+fn a_table_is_made_beside_its_callers_and_is_there_again() {
+    let place = tempfile::tempdir().unwrap();
+    let table = |number: usize| TableDef {
+        name: format!("table_{number}").into(),
+        columns: vec![ColumnDef::of::<types::BigInt>("n")],
+        indexes: vec![IndexDef {
+            name: format!("table_{number}_pk").into(),
+            columns: vec![0],
+            unique: true,
+            kind: IndexKind::Tree,
+        }],
+    };
+    let db = open(place.path()).unwrap();
+    let add = adding(&db);
+    let (before, by_value) = (Counters::of(&db), db.index::<ByValue>().unwrap());
+    on_each(0..4, |thread| {
+        for n in 0..5 {
+            add.call(thread).unwrap();
+            db.create_table(table(thread as usize * 5 + n)).unwrap();
+            let made = db.dynamic_table(&format!("table_{}", thread as usize * 5 + n)).unwrap();
+            db.transaction(move |tx| Ok(tx.insert_values(&made, &[Value::Integer(7)])?)).unwrap();
+        }
+    });
+    let refused = db.create_table(table(3)).unwrap_err();
+    assert!(matches!(&refused, Error::Schema(what) if what.contains("table_3")), "{refused}");
+    assert!(!refused.is_retryable());
+    assert!(matches!(db.create_table(TableDef::of::<Counter>()), Err(Error::Schema(_))));
+    let mut own = table(0);
+    own.name = "tombolo_own".into();
+    assert!(matches!(db.create_table(own), Err(Error::Schema(_))));
+    // Handles of before are good.
+    let found = db.transaction(move |tx| {
+        before.add(tx, 1)?;
+        Ok(tx.range(&by_value, Range::all(), Order::Forward)?.len())
+    });
+    assert_eq!(found, Ok(4));
+    let tables = db.schema().tables.clone();
+    drop(db);
+    let db = open(place.path()).unwrap();
+    assert_eq!(db.schema().tables, tables);
+    for number in 0..20 {
+        let made = db.dynamic_table(&format!("table_{number}")).unwrap();
+        assert_eq!(db.transaction(move |tx| Ok(tx.rows(made.handle())?.len())), Ok(1));
+    }
+}
+
+#[test]
+fn an_index_is_built_beside_closures_and_procedures_that_do_not_know_it() {
+    const ROWS: i32 = 3_000;
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("logged");
+    let small_one = || Database::builder().table(small()).set("log_segment_bytes", "1 MB");
+    for db in [small_one().in_memory().unwrap(), small_one().open(&directory).unwrap()] {
+        let (set, add) = (db.register::<Set>().unwrap(), adding(&db));
+        let filled: Vec<_> = (0..ROWS).map(|id| set.submit((id, -1)).unwrap()).collect();
+        filled.into_iter().for_each(|call| call.wait().unwrap());
+        let is_over = AtomicBool::new(false);
+        on_each(0..3, |thread| {
+            if thread == 0 {
+                let by_value = db.create_index::<ByValue>().unwrap();
+                let rows = db.transaction(move |tx| {
+                    Ok(tx.range(&by_value, Range::all(), Order::Forward)?.len())
+                });
+                assert!(rows.unwrap() >= ROWS as usize);
+                is_over.store(true, Ordering::SeqCst);
+            }
+            let mut rounds = 0;
+            while !is_over.load(Ordering::SeqCst) || rounds < 300 {
+                let id = (rounds * 7 + thread * 1_000) % (ROWS + 500);
+                match rounds % 2 {
+                    0 => drop(add.call(id).unwrap()),
+                    _ => set.call((id, i64::from(rounds))).unwrap(),
+                }
+                rounds += 1;
+            }
+        });
+        assert!(all(&db).len() > ROWS as usize);
+        let refused = db.create_index::<ByValue>().unwrap_err();
+        assert!(refused.to_string().contains("counter_by_value"), "{refused}");
+    }
+    // A program that does not name the index, with procedures that do not know it.
+    for round in 0..3 {
+        let db = small_one().open(&directory).unwrap();
+        let set = db.register::<Set>().unwrap();
+        (0..200).for_each(|id| set.call((id * 31, i64::from(id * round))).unwrap());
+        all(&db);
+    }
+    // One that names it, and one more that is not there yet.
+    let named = small().with::<ByValue>().with::<ByName>();
+    let db = Database::builder().table(named).open(&directory).unwrap();
+    let by_name = db.index::<ByName>().unwrap();
+    let rows = all(&db).len();
+    let found = db
+        .transaction(move |tx| Ok(tx.range(&by_name, Range::all(), Order::Forward)?.len()))
+        .unwrap();
+    assert_eq!(found, rows);
+    adding(&db).call(5).unwrap();
+    all(&db);
+}
+
+#[test]
+fn a_unique_index_over_duplicates_is_refused_by_their_key() {
+    let place = tempfile::tempdir().unwrap();
+    let db = builder().open(place.path()).unwrap();
+    let add = adding(&db);
+    let early = adding(&db).with(CallOptions::new().early());
+    for id in 0..100 {
+        // Each stands at its own number, but for two.
+        for _ in 0..(if id == 70 { 55 } else { id }) + 1 {
+            let _ = early.call(id).unwrap().into_inner();
+        }
+    }
+    let refused = db.create_index::<UniqueValue>().unwrap_err();
+    assert!(matches!(&refused, Error::Schema(what) if what.contains("(56)")), "{refused}");
+    assert!(db.index::<UniqueValue>().is_err());
+    for _ in 0..100 {
+        add.call(70).unwrap();
+    }
+    let by_value = db.create_index::<UniqueValue>().unwrap();
+    // Closures see its entries at once, and procedures at their commit; both are refused.
+    let table = db.table::<Counter>().unwrap();
+    let seen = db.transaction(move |tx| {
+        let row = tx.insert(&table, |row| {
+            row.set(Counter::ID, 500);
+            row.set(Counter::VALUE, 5_000);
+        })?;
+        Ok(tx.lookup(&by_value, 5_000)? == Some(row))
+    });
+    assert_eq!(seen, Ok(true));
+    let duplicate = Error::Duplicate { index: "counter_by_unique_value".to_owned() };
+    assert_eq!(add.call(98), Err(duplicate.clone()));
+    drop(db);
+    let db = builder().open(place.path()).unwrap();
+    let set = db.register::<Set>().unwrap();
+    assert_eq!(set.call((3, 5_000)), Err(duplicate));
+    assert_eq!([value(&db, 3), value(&db, 98)], [4, 99]);
+    // At opening it is the same.
+    drop(db);
+    let mut alike = small().with::<ByValue>();
+    alike.indexes.push(IndexDef {
+        name: "counter_by_no_name".into(),
+        columns: vec![2],
+        unique: true,
+        kind: IndexKind::Tree,
+    });
+    let refused = Database::builder().table(alike).open(place.path()).unwrap_err();
+    assert!(matches!(&refused, Error::Schema(what) if what.contains("no_name")), "{refused}");
+    assert_eq!(value(&open(place.path()).unwrap(), 3), 4);
+}
+
+#[test]
+fn what_cannot_be_added_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let log = builder().set("log_segment_bytes", "64 KB").set("log_bytes_max", "192 KB");
+    let db = Arc::new(log.open(place.path()).unwrap());
+    let index = |name: &'static str, columns: &[usize]| IndexDef {
+        name: name.into(),
+        columns: columns.to_vec(),
+        unique: false,
+        kind: IndexKind::Tree,
+    };
+    let told = |table: &str, index| db.create_dynamic_index(table, index).unwrap_err().to_string();
+    assert!(told("nowhere", index("i", &[0])).contains("nowhere"));
+    assert!(told("counter", index("i", &[3])).contains("does not exist"));
+    assert!(told("counter", index("tombolo_i", &[0])).contains("own"));
+    assert!(told("tombolo_request", index("i", &[0])).contains("own"));
+    let own = db.clone();
+    let nested = db.transaction(move |_| {
+        Ok((own.create_table(small()), own.create_dynamic_index("counter", index("i", &[0]))))
+    });
+    assert_eq!(nested, Ok((Err(Error::Nested), Err(Error::Nested))));
+    let add = adding(&db);
+    add.call(1).unwrap();
+    let small = add.with(CallOptions::new().log_bytes_max(60));
+    while small.call(1) != Err(Error::LogFull) {}
+    // It is built and finds no room in the log; each time, because it was given up.
+    for _ in 0..3 {
+        let refused = db.create_dynamic_index("counter", index("late", &[0])).unwrap_err();
+        assert_eq!(refused, Error::LogFull);
+        assert!(refused.is_retryable() && db.schema().index("late").is_none());
+    }
+    let closed = Arc::into_inner(db).unwrap();
+    closed.close().unwrap();
+}
