@@ -286,7 +286,7 @@ impl Database {
     /// # let accounts = db.table::<Account>()?;
     /// # db.transaction(move |tx| Ok(tx.insert(&accounts, |row| row.set_variable(Account::OWNER, "Ada"))?))?;
     /// let by_owner = db.create_index::<ByOwner>()?;
-    /// let found = db.transaction(move |tx| Ok(tx.lookup(&by_owner, "Ada")?))?;
+    /// let found = db.transaction(move |tx| Ok(tx.lookup(&by_owner, b"Ada")?))?;
     /// assert!(found.is_some());
     /// # Ok::<(), Error>(())
     /// ```

@@ -6,12 +6,13 @@
 //! | bits | short word | extended word |
 //! |---|---|---|
 //! | 0–1 | 0 updated, 1 inserted, 2 deleted | 3 |
-//! | 2–11 | bytes that follow, below 1,024 | 2–7: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index created |
+//! | 2–11 | bytes that follow, below 1,024 | 2–7: the kind, as before or as below |
 //! | 12–23 | offset in the row, below 4,096 | 8–31: table |
 //! | 24–31 | table, below 256 | |
 //! | 32–63 | the row's slot | the same |
 //!
-//! Behind an extended word come four bytes of offset and four of length. Then the bytes. All
+//! Kinds of an extended word: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index
+//! created. Behind it come four bytes of offset and four of length. Then the bytes. All
 //! numbers are little-endian. A short word is what nearly all records need: it is put together with
 //! a few shifts and no branch that depends on data.
 //!
