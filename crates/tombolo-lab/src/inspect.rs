@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::value_log::{
     self, GroupNumber, LogFailure, Record, Replay, Survey, Transactions, definition,
@@ -103,16 +104,16 @@ pub fn inspect(directory: &Path, progress: &mut dyn Progress) -> Result<Inspecti
         progress.part(now.bytes as f64 / now.bytes_max.max(1) as f64, "");
     });
     progress.end();
-    let log = log.map_err(|failure| refused(directory, &failure))?;
+    let log = log.map_err(|failure| refused(directory, &failure.into()))?;
     let Counts { tables, record_bytes } = counts;
     Ok(Inspection { log, tables, record_bytes })
 }
 
-/// Why a directory's log cannot be read.
-pub(crate) fn refused(directory: &Path, failure: &LogFailure) -> Failure {
+/// Why a directory's image and log cannot be read.
+pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
     let path = directory.display();
     match failure {
-        LogFailure::NoLog => Failure::usage(format!(
+        OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(
             "directory {path} holds no database of profile memory: give the one that run --data \
              made"
         )),

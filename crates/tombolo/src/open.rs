@@ -110,9 +110,9 @@ fn create(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
 }
 
 fn recover(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
-    let opened = recovery::open(disk, options, &SystemClock::new(), &mut |_| {});
-    let recovery::Opened { store, writer, recovery } =
-        opened.map_err(|failure| Error::log(&failure))?;
+    let opened = recovery::open(&[disk], options, &SystemClock::new(), &mut |_| {});
+    let recovery::Opened { store, writer, recovery, .. } =
+        opened.map_err(|failure| Error::opening(&failure))?;
     let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };
     let recovery = Recovery {
         transactions: recovery.transactions,

@@ -11,7 +11,7 @@
 //! and has changed nothing. That a state is the same is more than that each command ended the same
 //! way; a state hash before and after tells.
 //!
-//! Not here: where the log ends (storage `value_log/recover.rs`). Invariant: nothing of the log that
+//! Not here: where the log ends (storage `value_log/walk.rs`). Invariant: nothing of the log that
 //! is being replayed is logged a second time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,46 +1,45 @@
-//! Opening a directory that holds the value log of a memory store, after any end of its last
-//! process.
+//! Opening a directory that holds a memory store's image and value log, after any end of its last
+//! process (TPK-20 … TPK-23, TPK-25, TPK-26).
 //!
 //! ```text
-//!   value_log::recover ──records──► [a queue each] ──► ReplayPart of every thread
-//!                                                           │ finish
-//!                                    MemoryStore::from_replay ◄──┘
+//!   lock ─► Image::find ─► every thread loads its part ─► where the log takes over
+//!                                                              │
+//!   value_log::recover_locked ──records──► [a queue each] ──► every thread replays its part
+//!                                                              │ mirror: DB′; finish: indexes
+//!                                     MemoryStore::from_replay ◄┘
 //!                                                │
-//!   value_log::recover ◄── the store stands ─────┘   only now the log is cut and goes on
+//!   value_log::recover_locked ◄─ the store stands ┘   only now the log is cut and goes on
+//!        └─► Checkpoints::start ─► Checkpointing      and then the image
 //! ```
 //!
-//! The calling thread reads and verifies the log, the others replay it: each has some of the tables
-//! and passes over the rest; one more reads ahead (`read_ahead.rs`), so that the device does not wait
-//! for the processors. With one thread replaying happens on the calling one. Not here: what
-//! the log looks like, how a part is replayed (storage `value_log/`, `memory/recovery/`).
-//! Invariant: nothing in the directory changes unless the log could be read to its end and the
-//! store stands.
+//! The calling thread reads and verifies the log, the others load and replay: each has some of the
+//! tables and passes over the rest; one more for each directory reads ahead (`read_ahead.rs`), so that
+//! the device does not wait for the processors. With one thread all of it happens on the calling one.
+//! Without an image, loading one is over at once. Not here: what image and log look like, how a part
+//! is loaded and replayed (storage `memory/image/`, `value_log/`, `memory/recovery/`).
+//! Invariants: nothing in the directory changes unless image and log could be read to their ends and
+//! the store stands; what has to be there is never taken for the end of a log.
+
+mod replayer;
+mod workers;
+
+pub use replayer::{Replayed, Replayer};
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tombolo_storage::disk::{Disk, DiskError};
 use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSettings};
-use tombolo_storage::memory::recovery::{RebuiltPart, ReplayPart};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{
-    self, Cut, GroupNumber, LogFailure, LogSettings, LogWriter, RecoverOptions, Replay,
+    self, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings, LogWriter, RecoverOptions,
 };
 
 use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::read_ahead::ReadAhead;
 use crate::rng::entropy;
-use crate::threads::Running;
-
-/// Bytes of records that are handed to the replaying threads together.
-const CHUNK_BYTES: usize = 1 << 20;
-/// How many of them may wait for a thread.
-const CHUNKS_MAX: usize = 8;
-/// How many there are: those that wait, one that is being replayed, one that is being filled.
-const CHUNKS: usize = CHUNKS_MAX + 2;
 
 /// What a database is opened or made with.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +122,8 @@ pub struct Opened<P: MemoryProfile> {
     pub store: MemoryStore<P>,
     /// Its log, which goes on.
     pub writer: LogWriter,
+    /// Its image, which goes on, if the options have one.
+    pub checkpointing: Option<Checkpointing>,
     /// How it came back.
     pub recovery: Recovery,
 }
@@ -132,7 +133,13 @@ pub struct Opened<P: MemoryProfile> {
 pub struct Recovery {
     /// How many times the log was opened, this one included.
     pub epoch: u32,
-    /// Groups replayed.
+    /// Bytes of the image that were read; 0 where there is none.
+    pub image_bytes: u64,
+    /// Wall-clock time of loading it, in seconds.
+    pub image_s: f64,
+    /// Processor time of loading it.
+    pub image_cpu_s: f64,
+    /// Groups of the log that were read: those behind the image, and some before.
     pub groups: u64,
     /// The newest of them.
     pub last_group: GroupNumber,
@@ -146,9 +153,9 @@ pub struct Recovery {
     pub cut: Option<Cut>,
     /// Records of rows that were replayed.
     pub row_images: u64,
-    /// Wall-clock time of reading and replaying, in seconds.
+    /// Wall-clock time of reading and replaying the log, in seconds.
     pub replay_s: f64,
-    /// The same with rebuilding free lists and indexes, and with cutting the log.
+    /// That of all: the image, the log, free lists and indexes, DB′, cutting the log.
     pub wall_s: f64,
     /// Processor time of all of it.
     pub cpu_s: f64,
@@ -158,6 +165,33 @@ impl Recovery {
     /// Nothing of a log's end was cut off.
     pub fn is_clean(&self) -> bool {
         self.cut.is_none()
+    }
+
+    /// Processor time of what follows loading the image.
+    pub fn replay_cpu_s(&self) -> f64 {
+        self.cpu_s - self.image_cpu_s
+    }
+}
+
+/// How far opening is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the image read so far.
+    pub image_bytes: u64,
+    /// Bytes of it.
+    pub image_bytes_max: u64,
+    /// The log; all zeros before its turn.
+    pub log: value_log::Progress,
+    /// Bytes of all segments of the log, before its turn too; the log may end long before.
+    pub log_bytes_max: u64,
+}
+
+impl Progress {
+    /// The part of all bytes that is read, from 0 to 1.
+    pub fn part(&self) -> f64 {
+        let read = self.image_bytes + self.log.bytes;
+        let all = self.image_bytes_max + self.log_bytes_max;
+        if all == 0 { 0.0 } else { (read as f64 / all as f64).min(1.0) }
     }
 }
 
@@ -175,7 +209,7 @@ pub fn create<P: MemoryProfile>(
 ) -> Result<Created<P>, OpenFailure> {
     let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
     if let Some(file) = image.file() {
-        return Err(ImageFailure::Stranger { file: file.to_owned() }.into());
+        return Err(without_log(file));
     }
     let log = LogSettings { salt: entropy(), ..options.log };
     let writer = LogWriter::create(Arc::clone(&disks[0]), log)?;
@@ -188,225 +222,107 @@ pub fn create<P: MemoryProfile>(
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
-/// Opens the database on `disk`; `told` hears how far reading the log is.
+/// Opens the database that lies on `disks`, given in the order it was made with; `told` hears how
+/// far that is.
 ///
 /// # Errors
-/// As [`value_log::recover`]; `NoLog` leaves no trace.
+/// As [`value_log::recover`], [`Image::find`], [`Image::load`] and [`Checkpoints::start`]; `NoLog`
+/// leaves no trace.
+///
+/// # Panics
+/// When no directory is given.
 pub fn open<P: MemoryProfile>(
-    disk: Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
-    told: &mut dyn FnMut(value_log::Progress),
-) -> Result<Opened<P>, LogFailure> {
-    if !value_log::holds_log(&*disk)? {
-        return Err(LogFailure::NoLog);
+    told: &mut dyn FnMut(Progress),
+) -> Result<Opened<P>, OpenFailure> {
+    if !value_log::holds_log(&*disks[0])? {
+        let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
+        return Err(image.file().map_or(LogFailure::NoLog.into(), without_log));
     }
-    let (wall_ns, cpu) = (clock.now_ns(), clock.process_cpu());
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let mut replayer = Replayer::new(options, clock);
-    let how = RecoverOptions { accept_loss: options.accept_loss, ..RecoverOptions::default() };
+    let lock = DirectoryLock::take(&*disks[0])?;
+    let ahead: Vec<_> = disks.iter().cloned().map(ReadAhead::start).collect();
+    let through = ahead.iter().map(ReadAhead::disk).collect();
+    let opened = open_through(lock, through, options, clock, told);
+    // Whatever was opened to be read is closed.
+    ahead.into_iter().for_each(ReadAhead::stop);
+    opened
+}
+
+fn without_log(file: &str) -> OpenFailure {
+    ImageFailure::NoLog { file: file.to_owned() }.into()
+}
+
+fn open_through<P: MemoryProfile>(
+    lock: DirectoryLock,
+    disks: Vec<Arc<dyn Disk>>,
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    told: &mut dyn FnMut(Progress),
+) -> Result<Opened<P>, OpenFailure> {
+    let start = Moment::now(clock);
+    let disk = Arc::clone(&disks[0]);
+    let image = Image::find(disks, options.image.unwrap_or_default())?;
+    let mut now = Progress {
+        image_bytes_max: image.image_bytes(),
+        log_bytes_max: value_log::log_bytes(&*disk)?,
+        ..Progress::default()
+    };
+    let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
+        now.image_bytes += bytes;
+        told(now);
+    })?;
+    let loaded = Moment::now(clock);
+    let (first, accept_loss) = (replayer.log_start(), options.accept_loss);
+    let how = RecoverOptions { first, accept_loss };
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
-    let mut log_bytes = 0;
-    let mut told = |now: value_log::Progress| {
-        log_bytes = now.bytes;
+    let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
+        now.log = log;
         told(now);
+    });
+    let value_log::Recovered { writer, groups, transactions, cut } =
+        recovered.map_err(|failure| replayer.why(failure))?;
+    let Replayed { store, mirrored, row_images, record_bytes, replayed_ns } = replayer.replayed();
+    let checkpointing = match options.image {
+        None => None,
+        Some(_) => {
+            let checkpoints = Checkpoints::start(image, writer.salt())?;
+            let threads = options.checkpoint_threads;
+            Some(Checkpointing::start(checkpoints, mirrored, threads, &writer))
+        }
     };
-    let ahead = ReadAhead::start(disk);
-    let recovered = value_log::recover(ahead.disk(), log, how, &mut replayer, &mut told);
-    ahead.stop();
-    let recovered = recovered?;
-    let Replayed { store, row_images, record_bytes, replayed_ns } = replayer.replayed();
+    let end = Moment::now(clock);
     let recovery = Recovery {
-        epoch: recovered.writer.epoch(),
-        groups: recovered.groups,
+        epoch: writer.epoch(),
+        image_bytes: now.image_bytes,
+        image_s: loaded.wall_s - start.wall_s,
+        image_cpu_s: loaded.cpu_s - start.cpu_s,
+        groups,
         // The newest one now is the empty group that begins the epoch.
-        last_group: recovered.writer.newest() - 1,
-        transactions: recovered.transactions,
+        last_group: writer.newest() - 1,
+        transactions,
         record_bytes,
-        log_bytes,
-        cut: recovered.cut,
+        log_bytes: now.log.bytes,
+        cut,
         row_images,
-        replay_s: seconds(replayed_ns - wall_ns),
-        wall_s: seconds(clock.now_ns() - wall_ns),
-        cpu_s: clock.process_cpu().saturating_sub(cpu).as_secs_f64(),
+        replay_s: replayed_ns as f64 / 1e9 - loaded.wall_s,
+        wall_s: end.wall_s - start.wall_s,
+        cpu_s: end.cpu_s - start.cpu_s,
     };
-    Ok(Opened { store, writer: recovered.writer, recovery })
+    Ok(Opened { store, writer, checkpointing, recovery })
 }
 
-/// Hands records on to whoever replays them, and makes the store before anything is written.
-pub struct Replayer<'c, P: MemoryProfile> {
-    limits: Limits,
-    clock: &'c dyn Clock,
-    workers: Option<Workers>,
-    record_bytes: u64,
-    newest: GroupNumber,
-    replayed: Option<Replayed<P>>,
+/// Where the clocks stand, in seconds.
+struct Moment {
+    wall_s: f64,
+    cpu_s: f64,
 }
 
-/// What replaying a whole log made.
-#[derive(Debug)]
-pub struct Replayed<P: MemoryProfile> {
-    /// The rows.
-    pub store: MemoryStore<P>,
-    /// Records of rows.
-    pub row_images: u64,
-    /// Bytes of all records.
-    pub record_bytes: u64,
-    /// When the last of them was handed on.
-    pub replayed_ns: u64,
-}
-
-enum Workers {
-    /// The calling thread.
-    Here(Box<ReplayPart>),
-    Threads {
-        parts: Vec<Worker>,
-        chunks: Chunks,
-    },
-}
-
-/// Records on their way to the threads, in buffers that are used again and again.
-struct Chunks {
-    buffers: Vec<Arc<Vec<u8>>>,
-    /// The one that gathers records which were not handed on yet.
-    filling: usize,
-}
-
-impl Chunks {
-    fn new() -> Self {
-        Self { buffers: (0..CHUNKS).map(|_| Arc::default()).collect(), filling: 0 }
-    }
-
-    /// Takes records in; whether they are enough to be handed on.
-    fn take(&mut self, records: &[u8]) -> bool {
-        let chunk = Arc::get_mut(&mut self.buffers[self.filling]);
-        let Some(chunk) = chunk else { unreachable!("what is filled was not handed on") };
-        chunk.extend_from_slice(records);
-        chunk.len() >= CHUNK_BYTES
-    }
-
-    /// Gives what was gathered to every thread.
-    fn hand_on(&mut self, parts: &[Worker]) -> Result<(), String> {
-        let chunk = &self.buffers[self.filling];
-        if chunk.is_empty() {
-            return Ok(());
-        }
-        let taken = parts.iter().all(|worker| worker.records.send(Arc::clone(chunk)).is_ok());
-        self.filling = (self.filling + 1) % CHUNKS;
-        match Arc::get_mut(&mut self.buffers[self.filling]) {
-            Some(next) => next.clear(),
-            // A thread still has it, though there are enough.
-            None => self.buffers[self.filling] = Arc::default(),
-        }
-        // Why is what the thread itself answers.
-        if taken { Ok(()) } else { Err("its records were refused".to_owned()) }
-    }
-}
-
-/// A thread that replays its part.
-struct Worker {
-    records: SyncSender<Arc<Vec<u8>>>,
-    rebuilt: Receiver<Result<RebuiltPart, String>>,
-    thread: Running,
-}
-
-impl Worker {
-    fn start(part: usize, parts: usize, limits: Limits) -> Self {
-        let (records, to_replay) = sync_channel::<Arc<Vec<u8>>>(CHUNKS_MAX);
-        let (done, rebuilt) = sync_channel(1);
-        let thread = Running::start("tombolo-replay", move || {
-            let mut replay = ReplayPart::new(part, parts, limits);
-            let mut replayed = Ok(());
-            for chunk in to_replay {
-                replayed = replay.apply(&chunk);
-                if replayed.is_err() {
-                    break; // whoever hands records on sees that nobody takes them
-                }
-            }
-            // Nobody waits any more only when opening has failed otherwise.
-            let _ = done.send(replayed.and_then(|()| replay.finish()));
-        });
-        Self { records, rebuilt, thread }
-    }
-
-    /// Waits for the part, when no more records come.
-    fn finish(self) -> Result<RebuiltPart, String> {
-        drop(self.records);
-        let rebuilt = self.rebuilt.recv();
-        self.thread.join();
-        rebuilt.unwrap_or_else(|_| Err("a replaying thread ended early".to_owned()))
-    }
-}
-
-impl Workers {
-    /// Rebuilds what follows from the rows.
-    fn finish(self) -> Result<Vec<RebuiltPart>, String> {
-        match self {
-            Self::Here(part) => Ok(vec![part.finish()?]),
-            Self::Threads { parts, mut chunks } => {
-                let handed_on = chunks.hand_on(&parts);
-                // All are waited for, so that none outlives the call; the first failure counts.
-                let rebuilt: Vec<_> = parts.into_iter().map(Worker::finish).collect();
-                let rebuilt = rebuilt.into_iter().collect::<Result<Vec<_>, String>>()?;
-                handed_on.map(|()| rebuilt)
-            }
-        }
-    }
-}
-
-impl<'c, P: MemoryProfile> Replayer<'c, P> {
-    /// On as many threads as the options say.
-    pub fn new(options: &OpenOptions, clock: &'c dyn Clock) -> Self {
-        let OpenOptions { limits, threads, .. } = *options;
-        let workers = match threads {
-            0 | 1 => Workers::Here(Box::new(ReplayPart::new(0, 1, limits))),
-            parts => {
-                let parts = (0..parts).map(|part| Worker::start(part, parts, limits)).collect();
-                Workers::Threads { parts, chunks: Chunks::new() }
-            }
-        };
-        let workers = Some(workers);
-        Self { limits, clock, workers, record_bytes: 0, newest: 0, replayed: None }
-    }
-
-    /// What a log made that was read to its end.
-    ///
-    /// # Panics
-    /// When it was not.
-    pub fn replayed(self) -> Replayed<P> {
-        self.replayed.expect("a log that was opened was replayed to its end")
-    }
-
-    /// The store, and how many records of rows were replayed.
-    fn rebuild(&mut self) -> Result<(MemoryStore<P>, u64), String> {
-        let parts = self.workers.take().map_or(Ok(Vec::new()), Workers::finish)?;
-        let row_images = parts.iter().map(RebuiltPart::applied).sum();
-        Ok((MemoryStore::from_replay(self.limits, parts)?, row_images))
-    }
-}
-
-impl<P: MemoryProfile> Replay for Replayer<'_, P> {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
-        self.record_bytes += records.len() as u64;
-        self.newest = group;
-        let handed_on = match &mut self.workers {
-            None => return Err("records behind the end of a log".to_owned()),
-            Some(Workers::Here(part)) => return part.replay(group, records),
-            Some(Workers::Threads { parts, chunks, .. }) => match chunks.take(records) {
-                true => chunks.hand_on(parts),
-                false => Ok(()),
-            },
-        };
-        // The thread that refused records knows why.
-        handed_on.or_else(|refused| self.rebuild().and(Err(refused)))
-    }
-
-    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
-        let replayed_ns = self.clock.now_ns();
-        let (store, row_images) = self.rebuild().map_err(|what| (self.newest, what))?;
-        let record_bytes = self.record_bytes;
-        self.replayed = Some(Replayed { store, row_images, record_bytes, replayed_ns });
-        Ok(())
+impl Moment {
+    fn now(clock: &dyn Clock) -> Self {
+        let (wall_s, cpu_s) = (clock.now_ns() as f64 / 1e9, clock.process_cpu().as_secs_f64());
+        Self { wall_s, cpu_s }
     }
 }

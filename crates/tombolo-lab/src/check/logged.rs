@@ -1,13 +1,16 @@
-//! Checking a directory with a value log: every group's checksum and place, then the rows the log
-//! describes. Nothing in the directory is changed.
+//! Checking a directory with a value log: the checksum and place of every block of the image that counts
+//! and of every group, then the rows they describe. Nothing in the directory is changed.
 //!
-//! Damage in the log is a finding, with its place; what lies before it is verified all the same.
-//! Not here: how the log is read (storage `value_log/survey.rs`).
+//! Damage is a finding, with its place; what lies before it in the log is verified all the same. Not
+//! here: how image and log are read (storage `memory/image/load.rs`, `value_log/survey.rs`).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::OsDisk;
+use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::value_log::{self, LogFailure};
 
 use super::{Checked, failed};
@@ -23,7 +26,9 @@ use crate::workload::tpcc::error::TpccError;
 use crate::workload::tpcc::tamper::tamper as tamper_with;
 
 /// The check of the log itself.
-const CHECK: &str = "log";
+const LOG: &str = "log";
+/// The check of the image, where there is one.
+const IMAGE: &str = "image";
 /// What helps where something is wrong.
 const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --accept-loss";
 
@@ -43,17 +48,18 @@ pub(super) fn check(
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
-    let found = durable::survey(&disk, &recover::options(), &SystemClock::new(), progress);
-    let Surveyed { mut store, log } = match found {
+    let (disk, clock) = (Arc::new(disk), SystemClock::new());
+    let found = durable::survey(disk, &recover::options(), &clock, progress);
+    let Surveyed { mut store, log, image_bytes } = match found {
         Ok(found) => found,
-        Err(failure @ (LogFailure::Damaged { .. } | LogFailure::Replay { .. })) => {
-            let verification = Verification {
-                checks: vec![(CHECK.to_owned(), false)],
-                damage: vec![finding(&failure)],
-            };
-            return Ok(Checked::new(verification, None, tamper, REMEDY));
-        }
-        Err(failure) => return Err(refused(directory, &failure)),
+        Err(failure) => match finding(&failure) {
+            Some(finding) => {
+                let checks = vec![(finding.check.clone(), false)];
+                let verification = Verification { checks, damage: vec![finding] };
+                return Ok(Checked::new(verification, None, tamper, REMEDY));
+            }
+            None => return Err(refused(directory, &failure)),
+        },
     };
     progress.begin("verifying");
     let hash = match dump {
@@ -68,8 +74,12 @@ pub(super) fn check(
     }
     let mut verification = verify(&mut store)?;
     progress.end();
-    let damage = log.cut.as_ref().and_then(|cut| cut.damage.as_ref()).map(finding);
-    verification.checks.push((CHECK.to_owned(), damage.is_none()));
+    if image_bytes > 0 {
+        verification.checks.push((IMAGE.to_owned(), true));
+    }
+    let damage = log.cut.as_ref().and_then(|cut| cut.damage.clone());
+    let damage = damage.and_then(|damage| finding(&damage.into()));
+    verification.checks.push((LOG.to_owned(), damage.is_none()));
     verification.damage.splice(0..0, damage);
     let mut checked = Checked::new(verification, Some(hash), tamper, REMEDY);
     checked.notice = log.cut.as_ref().map(|cut| durable::notice(cut, false));
@@ -96,15 +106,18 @@ fn verify(store: &mut Logged) -> Result<Verification, Failure> {
     Ok(verification)
 }
 
-fn finding(failure: &LogFailure) -> Finding {
-    let check = CHECK.to_owned();
-    match failure {
-        LogFailure::Damaged { file, offset, group, what } => Finding {
-            check,
-            what: format!("group {group}: {what}"),
-            file: Some(file.clone()),
-            offset: Some(*offset),
-        },
-        failure => Finding { check, what: failure.to_string(), file: None, offset: None },
-    }
+/// The damage that a failure is, if it is any.
+fn finding(failure: &OpenFailure) -> Option<Finding> {
+    let (check, what, place) = match failure {
+        OpenFailure::Log(LogFailure::Damaged { file, offset, group, what }) => {
+            (LOG, format!("group {group}: {what}"), Some((file, offset)))
+        }
+        OpenFailure::Log(LogFailure::Replay { .. }) => (LOG, failure.to_string(), None),
+        OpenFailure::Image(ImageFailure::Damaged { file, offset, what }) => {
+            (IMAGE, what.clone(), Some((file, offset)))
+        }
+        _ => return None,
+    };
+    let (file, offset) = place.map(|(file, offset)| (file.clone(), *offset)).unzip();
+    Some(Finding { check: check.to_owned(), what, file, offset })
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::recovery::{self, OpenOptions};
+use tombolo_engine::recovery::{self, OpenFailure, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::profile::MemoryLogged;
-use tombolo_storage::value_log::{self, LogFailure};
+use tombolo_storage::value_log::LogFailure;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -32,18 +33,20 @@ pub fn open(
     options: &OpenOptions,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
-) -> Result<Opened, LogFailure> {
+) -> Result<Opened, OpenFailure> {
     progress.begin("recovering");
-    let opened = recovery::open(disk, options, clock, &mut |now| tell(now, progress));
+    let opened = recovery::open(&[disk], options, clock, &mut |now| tell(now, progress));
     progress.end();
     opened
 }
 
 /// Tells a person how far recovery is.
-pub(super) fn tell(now: value_log::Progress, progress: &mut dyn Progress) {
-    let part = now.bytes as f64 / now.bytes_max.max(1) as f64;
-    let transactions = report::quantity(now.transactions as f64);
-    progress.part(part, &format!("{transactions} transactions"));
+pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
+    let detail = match now.log.groups {
+        0 => format!("{} of the image", report::size(now.image_bytes)),
+        _ => format!("{} transactions", report::quantity(now.log.transactions as f64)),
+    };
+    progress.part(now.part(), &detail);
 }
 
 /// Opens the database in `directory`.
@@ -60,11 +63,12 @@ pub fn open_directory(
     let path = directory.display();
     let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
     open(Arc::new(disk), options, clock, progress).map_err(|failure| match failure {
-        LogFailure::NoLog => Failure::usage(format!(
+        OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(
             "directory {path} holds no database of profile memory: give the one that run --data \
              made"
         )),
-        LogFailure::Settings(what) => Failure::usage(what),
+        OpenFailure::Log(LogFailure::Settings(what))
+        | OpenFailure::Image(ImageFailure::Settings(what)) => Failure::usage(what),
         failure => Failure::environment(failure.to_string()),
     })
 }

@@ -3,10 +3,13 @@
 //!
 //! Not here: opening a database to go on with it (`open.rs`).
 
+use std::sync::Arc;
+
 use tombolo_engine::clock::Clock;
-use tombolo_engine::recovery::{OpenOptions, Replayed, Replayer};
+use tombolo_engine::recovery::{self, OpenFailure, OpenOptions, Replayed, Replayer};
 use tombolo_storage::disk::Disk;
-use tombolo_storage::value_log::{self, Cut, LogFailure, Survey};
+use tombolo_storage::memory::image::{Image, ImageSettings};
+use tombolo_storage::value_log::{self, Cut, DirectoryLock, Survey};
 
 use super::open::{Logged, tell};
 use crate::progress::Progress;
@@ -18,25 +21,51 @@ pub struct Surveyed {
     pub store: Logged,
     /// The log.
     pub log: Survey,
+    /// Bytes of the image before it; 0 where there is none.
+    pub image_bytes: u64,
 }
 
 /// Reads the database on `disk`.
 ///
 /// # Errors
-/// As [`value_log::survey`].
+/// As [`value_log::survey`], [`Image::find`] and [`Image::load`].
 pub fn survey(
-    disk: &dyn Disk,
+    disk: Arc<dyn Disk>,
     options: &OpenOptions,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
-) -> Result<Surveyed, LogFailure> {
-    progress.begin("reading the log");
-    let mut replayer = Replayer::new(options, clock);
-    let log = value_log::survey(disk, &mut replayer, &mut |now| tell(now, progress));
+) -> Result<Surveyed, OpenFailure> {
+    progress.begin("reading image and log");
+    let surveyed = survey_quietly(disk, options, clock, &mut |now| tell(now, progress));
     progress.end();
-    let log = log?;
+    surveyed
+}
+
+fn survey_quietly(
+    disk: Arc<dyn Disk>,
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    told: &mut dyn FnMut(recovery::Progress),
+) -> Result<Surveyed, OpenFailure> {
+    let lock = DirectoryLock::take_to_look(&*disk)?;
+    let image = Image::find(vec![Arc::clone(&disk)], ImageSettings::default())?;
+    let mut now = recovery::Progress {
+        image_bytes_max: image.image_bytes(),
+        log_bytes_max: value_log::log_bytes(&*disk)?,
+        ..recovery::Progress::default()
+    };
+    let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
+        now.image_bytes += bytes;
+        told(now);
+    })?;
+    let first = replayer.log_start();
+    let log = value_log::survey_locked(&lock, &*disk, first, &mut replayer, &mut |log| {
+        now.log = log;
+        told(now);
+    });
+    let log = log.map_err(|failure| replayer.why(failure))?;
     let Replayed { store, .. } = replayer.replayed();
-    Ok(Surveyed { store, log })
+    Ok(Surveyed { store, log, image_bytes: now.image_bytes })
 }
 
 /// One line about where a log ended. `is_cut` says whether it was cut off there, or will be.
@@ -68,6 +97,8 @@ pub fn notice(cut: &Cut, is_cut: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tombolo_storage::value_log::LogFailure;
+
     use super::*;
 
     #[test]

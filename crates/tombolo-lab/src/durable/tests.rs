@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Store, resolve_index, resolve_table};
@@ -86,14 +87,14 @@ fn a_database_comes_back_whoever_replays_it() {
     for (epoch, threads) in (2..).zip([1, 2, 3]) {
         let clock = SystemClock::new();
         let opened = open(Arc::new(disk.clone()), &options(threads), &clock, &mut ()).unwrap();
-        let Opened { mut store, writer, recovery } = opened;
+        let Opened { mut store, writer, recovery, .. } = opened;
         assert_eq!(state_hash(&mut store).unwrap(), hash, "{threads} threads");
         assert!(store.check().is_empty());
         assert_eq!((recovery.epoch, recovery.transactions), (epoch, 40_502));
         assert!(recovery.is_clean() && recovery.record_bytes > 40_500 * 30, "{recovery:?}");
         assert_eq!(recovery.last_group + 1, writer.newest());
         let again = open(Arc::new(disk.clone()), &options(threads), &clock, &mut ());
-        assert!(matches!(again, Err(LogFailure::InUse { .. })), "{again:?}");
+        assert!(matches!(again, Err(OpenFailure::Log(LogFailure::InUse { .. }))), "{again:?}");
     }
 }
 

@@ -42,12 +42,12 @@ impl RecoverResult {
             header,
             directory,
             clean: recovery.is_clean(),
-            image_bytes: 0, // there are no checkpoints yet
-            image_cpu_s: 0.0,
+            image_bytes: recovery.image_bytes,
+            image_cpu_s: rounded(recovery.image_cpu_s, 6),
             log_bytes: recovery.log_bytes,
             row_images: recovery.row_images,
             transactions: recovery.transactions,
-            replay_cpu_s: rounded(recovery.cpu_s, 6),
+            replay_cpu_s: rounded(recovery.replay_cpu_s(), 6),
             wall_s: rounded(recovery.wall_s, 6),
             last_group: recovery.last_group,
             epoch: recovery.epoch,
@@ -69,10 +69,15 @@ impl RecoverResult {
             let written = write!(text, "\n  {name:<11}{what}");
             debug_assert!(written.is_ok(), "a string takes everything");
         };
+        if self.image_bytes > 0 {
+            let (bytes, cpu_s) = (size(self.image_bytes), self.image_cpu_s);
+            say("image", &format!("{bytes} loaded, {cpu_s:.3} s of CPU"));
+        }
         say("log", &format!("{} up to group {}", size(self.log_bytes), separated(self.last_group)));
         let (transactions, images) = (separated(self.transactions), separated(self.row_images));
         say("replayed", &format!("{transactions} transactions, {images} row images"));
-        say("took", &format!("{:.3} s, {:.3} s of CPU", self.wall_s, self.replay_cpu_s));
+        let cpu_s = self.image_cpu_s + self.replay_cpu_s;
+        say("took", &format!("{:.3} s, {cpu_s:.3} s of CPU", self.wall_s));
         say("end", &state);
         text
     }

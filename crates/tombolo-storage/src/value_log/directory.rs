@@ -16,6 +16,15 @@ pub fn holds_log(disk: &dyn Disk) -> Result<bool, DiskError> {
     Ok(disk.list()?.iter().any(|name| file_number(name).is_some()))
 }
 
+/// Bytes of all segments on `disk`, used or not.
+///
+/// # Errors
+/// When the disk fails.
+pub fn log_bytes(disk: &dyn Disk) -> Result<u64, DiskError> {
+    let names = disk.list()?.into_iter().filter(|name| file_number(name).is_some());
+    names.map(|name| disk.open(&name, Open::Read)?.len()).sum()
+}
+
 /// The segment files of a directory.
 pub(super) struct Directory {
     /// In the order of their sequence numbers.

@@ -17,6 +17,7 @@ pub mod definition;
 mod directory;
 mod follow;
 mod group;
+mod lock;
 mod reader;
 pub mod record;
 mod recover;
@@ -25,20 +26,22 @@ mod settings;
 mod space;
 mod start;
 mod survey;
+mod walk;
 mod writer;
 
 pub use aligned::AlignedBuffer;
-pub use directory::holds_log;
+pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
+pub use lock::{DirectoryLock, LOCK_FILE};
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
-pub use recover::{Cut, Progress, Recovered, Replay, recover};
+pub use recover::{Cut, Progress, Recovered, Replay, recover, recover_locked};
 pub use settings::{
     FORMAT_VERSION, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage, NoRoom,
 };
 pub use space::{Preparer, Reservation, Space};
 pub use start::{LogPosition, LogStart, RecoverOptions};
-pub use survey::{SegmentState, SegmentSurvey, Survey, survey};
-pub use writer::{LOCK_FILE, LogWriter};
+pub use survey::{SegmentState, SegmentSurvey, Survey, survey, survey_locked};
+pub use writer::LogWriter;
 
 #[cfg(test)]
 #[cfg(not(loom))]

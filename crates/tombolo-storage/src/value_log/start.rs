@@ -6,7 +6,7 @@
 //!
 //! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
 
-use super::segment::FIRST_GROUP_OFFSET;
+use super::segment::{FIRST_GROUP_OFFSET, SALT};
 use super::settings::{GroupNumber, LogFailure};
 
 /// What recovery is told.
@@ -40,11 +40,13 @@ pub struct LogStart {
     pub checksum: Option<u32>,
     /// The newest group whose changes an image holds; the log has to reach it. 0 for none.
     pub known: GroupNumber,
+    /// The log's salt, if an image knows it.
+    pub salt: Option<u64>,
 }
 
 impl Default for LogStart {
     fn default() -> Self {
-        Self { group: 1, checksum: None, known: 0 }
+        Self { group: 1, checksum: None, known: 0, salt: None }
     }
 }
 
@@ -60,7 +62,7 @@ impl LogStart {
     pub fn behind(position: LogPosition, known: GroupNumber) -> Self {
         match position.group {
             0 => Self { known, ..Self::default() },
-            group => Self { group, checksum: Some(position.checksum), known },
+            group => Self { group, checksum: Some(position.checksum), known, salt: None },
         }
     }
 
@@ -83,6 +85,13 @@ impl LogStart {
         let group = self.group;
         let what = format!("the log begins at group {oldest}, the image needs group {group}");
         LogFailure::Damaged { file, offset: FIRST_GROUP_OFFSET, group, what }
+    }
+
+    /// That a segment, `file`, is of a log with another salt.
+    pub(super) fn other_database(&self, file: &str) -> LogFailure {
+        let what = "it is of another database than the image: image and log do not belong together";
+        let (file, group) = (file.to_owned(), self.group);
+        LogFailure::Damaged { file, offset: SALT as u64, group, what: what.to_owned() }
     }
 
     /// That the first group, with this checksum, is not the one the image was made behind.

@@ -6,13 +6,14 @@
 //! Not here: opening a log for writing (`recover.rs`), what records mean.
 
 use super::directory::Directory;
+use super::lock::DirectoryLock;
 use super::reader::SegmentReader;
-use super::recover::{Cut, Progress, Replay, Walk};
+use super::recover::{Cut, Progress, Replay};
 use super::segment::file_name;
 use super::settings::{GroupNumber, LogFailure, LogSettings};
-use super::start::RecoverOptions;
-use super::writer::LOCK_FILE;
-use crate::disk::{Disk, Open};
+use super::start::{LogStart, RecoverOptions};
+use super::walk::Walk;
+use crate::disk::Disk;
 
 /// What a segment's file is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +80,23 @@ pub fn survey(
     replay: &mut dyn Replay,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Survey, LogFailure> {
-    let lock = match disk.exists(LOCK_FILE)? {
-        true => Some(disk.open(LOCK_FILE, Open::Read)?),
-        false => None,
-    };
-    if let Some(lock) = &lock
-        && !lock.try_lock()?
-    {
-        return Err(LogFailure::InUse { file: lock.name().to_owned() });
-    }
+    let lock = DirectoryLock::take_to_look(disk)?;
+    survey_locked(&lock, disk, LogStart::default(), replay, progress)
+}
+
+/// The same from a group on, where an image leaves off, for whoever has the lock already.
+///
+/// # Errors
+/// As [`survey`], but `InUse`; `Damaged` when the log does not go on where the image leaves off.
+pub fn survey_locked(
+    _: &DirectoryLock,
+    disk: &dyn Disk,
+    first: LogStart,
+    replay: &mut dyn Replay,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Survey, LogFailure> {
     // With the loss accepted, damage is found and not refused; nothing is written here.
-    let options = RecoverOptions { accept_loss: true, ..RecoverOptions::default() };
+    let options = RecoverOptions { accept_loss: true, first };
     let settings = LogSettings { direct: false, ..LogSettings::default() };
     let directory = Directory::read(disk, true, &settings)?;
     let Directory { segments, unfinished, damaged, damage } = directory;

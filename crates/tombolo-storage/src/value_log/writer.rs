@@ -20,16 +20,14 @@
 use super::aligned::AlignedBuffer;
 use super::follow::LogReader;
 use super::group::{Group, HEADER_BYTES};
+use super::lock::DirectoryLock;
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
 use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
 use super::start::LogPosition;
-use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
+use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
-
-/// The file that is locked while a database is open.
-pub const LOCK_FILE: &str = "lock";
 
 /// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
@@ -64,7 +62,7 @@ pub(super) struct Tail {
 pub struct LogWriter {
     shared: Arc<Shared>,
     /// Holds the lock on the directory.
-    _lock: Box<dyn DiskFile>,
+    _lock: DirectoryLock,
     current: Segment,
     closed: Vec<Closed>,
     tail: Tail,
@@ -76,27 +74,6 @@ pub struct LogWriter {
     usage: LogUsage,
 }
 
-/// Locks the directory.
-///
-/// # Errors
-/// When it is in use or the disk fails.
-pub(super) fn lock(disk: &dyn Disk) -> Result<Box<dyn DiskFile>, LogFailure> {
-    let file = match disk.open(LOCK_FILE, Open::Write) {
-        Err(error) if error.is_not_found() => match disk.open(LOCK_FILE, Open::New) {
-            // Another process made it in between.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                disk.open(LOCK_FILE, Open::Write)?
-            }
-            made => made?,
-        },
-        found => found?,
-    };
-    match file.try_lock()? {
-        true => Ok(file),
-        false => Err(LogFailure::InUse { file: file.name().to_owned() }),
-    }
-}
-
 impl LogWriter {
     /// Makes a log in a directory that has none.
     ///
@@ -104,7 +81,7 @@ impl LogWriter {
     /// `Exists`, `InUse`, `Full`, `Settings`, or `Disk`.
     pub fn create(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<Self, LogFailure> {
         settings.check()?;
-        let lock = lock(&*disk)?;
+        let lock = DirectoryLock::take(&*disk)?;
         if let Some(file) = disk.list()?.into_iter().find(|name| file_number(name).is_some()) {
             return Err(LogFailure::Exists { file });
         }
@@ -118,7 +95,7 @@ impl LogWriter {
     pub(super) fn start(
         disk: Arc<dyn Disk>,
         settings: LogSettings,
-        lock: Box<dyn DiskFile>,
+        lock: DirectoryLock,
         pool: Pool,
         mut tail: Tail,
         current: Option<Segment>,

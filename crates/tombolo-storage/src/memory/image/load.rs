@@ -22,8 +22,11 @@ use crate::value_log::{GroupNumber, LogPosition, LogStart};
 /// How much is read at a time, if a block is not longer.
 const PIECE_BYTES: u64 = 4 << 20;
 
+/// Bytes that are asked for before they are read.
+const AHEAD_BYTES: u64 = 2 * PIECE_BYTES;
+
 /// The image that lies on some directories, or that there is none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     pub(super) disks: Vec<Arc<dyn Disk>>,
     pub(super) settings: ImageSettings,
@@ -136,10 +139,11 @@ impl Image {
         self.catalogue().map_or_else(LogPosition::default, |found| found.complete.position)
     }
 
-    /// Where replaying begins behind these parts.
-    pub fn log_start<'a>(&self, parts: impl IntoIterator<Item = &'a LoadedPart>) -> LogStart {
-        let known = parts.into_iter().map(LoadedPart::known).max().unwrap_or(0);
-        LogStart::behind(self.position(), known)
+    /// Where replaying begins behind parts whose blocks hold changes of groups up to `known`, the
+    /// newest [`LoadedPart::known`] of all.
+    pub fn log_start(&self, known: GroupNumber) -> LogStart {
+        let salt = self.catalogue().map(|catalogue| catalogue.salt);
+        LogStart { salt, ..LogStart::behind(self.position(), known) }
     }
 
     /// Catalogues that are not intact and newer than the one that was found. Usually a crash left
@@ -265,6 +269,10 @@ impl<'a> RingReader<'a> {
             let length = (count * block_bytes) as usize;
             let bytes = buffer.try_first(length, Operation::Read, &*self.file)?;
             self.file.read_at(bytes, self.ring.offset(place))?;
+            let behind = (places - place - count) * block_bytes;
+            if behind > 0 {
+                self.file.read_ahead(self.ring.offset(place + count), behind.min(AHEAD_BYTES));
+            }
             for (at, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
                 self.take(place + at as u64, bytes, into)?;
             }

@@ -87,6 +87,11 @@ pub enum ImageFailure {
         /// Its catalogue's file.
         file: String,
     },
+    /// No log lies beside the image.
+    NoLog {
+        /// Its catalogue's file.
+        file: String,
+    },
     /// What is to be loaded or installed cannot be: a record that fits no row, or no memory.
     Rows(String),
     /// The settings make no sense.
@@ -138,6 +143,11 @@ impl fmt::Display for ImageFailure {
                 f,
                 "{file} is of another database than the log: put the files of one database \
                  together"
+            ),
+            Self::NoLog { file } => write!(
+                f,
+                "{file} is of a database whose log is not here: put the files of its log beside \
+                 it, or restore a copy of the database"
             ),
             Self::Rows(what) => f.write_str(what),
             Self::Settings(what) => f.write_str(what),

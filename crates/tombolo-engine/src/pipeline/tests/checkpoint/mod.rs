@@ -208,7 +208,8 @@ fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
     let settings = ImageSettings { block_bytes: 4096, spare_blocks: 1, direct: true };
     let image = Image::find(doors.clone(), settings).unwrap();
     let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {}).unwrap();
-    let options = RecoverOptions { first: image.log_start([&loaded]), ..RecoverOptions::default() };
+    let options =
+        RecoverOptions { first: image.log_start(loaded.known()), ..RecoverOptions::default() };
     let mut replayed = 0;
     let mut replay = |group, records: &[u8]| {
         replayed += records.len() as u64;

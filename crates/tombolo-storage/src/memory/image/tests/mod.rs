@@ -89,8 +89,8 @@ impl Database {
         let mut loaded = (0..loading)
             .map(|part| image.load(part, loading, limits, &mut |_| {}))
             .collect::<Result<Vec<_>, _>>()?;
-        let options =
-            RecoverOptions { first: image.log_start(&loaded), ..RecoverOptions::default() };
+        let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
+        let options = RecoverOptions { first: image.log_start(known), ..RecoverOptions::default() };
         let mut replay = |group, records: &[u8]| {
             // As threads do it: by transactions, each part all of them.
             loaded.iter_mut().try_for_each(|part| {

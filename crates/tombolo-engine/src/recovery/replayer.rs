@@ -1,0 +1,150 @@
+//! Hands records on to whoever replays them, and makes the store before anything is written.
+//!
+//! Not here: reading the log (storage `value_log/recover.rs`), threads (`workers.rs`).
+
+use tombolo_storage::memory::image::{Image, ImageFailure, LoadedPart, MirroredPart};
+use tombolo_storage::memory::recovery::RebuiltPart;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::value_log::{GroupNumber, LogFailure, LogStart, Replay};
+
+use super::OpenOptions;
+use super::workers::{Refused, Workers, finish};
+use crate::clock::Clock;
+
+/// An image that was loaded, and the log behind it as far as it was replayed.
+pub struct Replayer<'c, P: MemoryProfile> {
+    limits: Limits,
+    is_mirrored: bool,
+    clock: &'c dyn Clock,
+    first: LogStart,
+    workers: Option<Who>,
+    record_bytes: u64,
+    newest: GroupNumber,
+    refused: Option<Refused>,
+    replayed: Option<Replayed<P>>,
+}
+
+/// What an image and the whole log behind it made.
+#[derive(Debug)]
+pub struct Replayed<P: MemoryProfile> {
+    /// The rows.
+    pub store: MemoryStore<P>,
+    /// DB′, if the options have an image.
+    pub mirrored: Vec<MirroredPart>,
+    /// Records of rows.
+    pub row_images: u64,
+    /// Bytes of all records.
+    pub record_bytes: u64,
+    /// When the last of them was handed on.
+    pub replayed_ns: u64,
+}
+
+enum Who {
+    /// The calling thread.
+    Here(Box<LoadedPart>),
+    Threads(Workers),
+}
+
+impl<'c, P: MemoryProfile> Replayer<'c, P> {
+    /// Loads an image on as many threads as the options say; `told` hears bytes as they are read.
+    ///
+    /// # Errors
+    /// As [`Image::load`].
+    pub fn load(
+        image: &Image,
+        options: &OpenOptions,
+        clock: &'c dyn Clock,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Self, ImageFailure> {
+        let OpenOptions { limits, threads, .. } = *options;
+        let is_mirrored = options.image.is_some();
+        let (workers, known) = match threads {
+            0 | 1 => {
+                let loaded = image.load(0, 1, limits, told)?;
+                let known = loaded.known();
+                (Who::Here(Box::new(loaded)), known)
+            }
+            parts => {
+                let (workers, known) = Workers::load(image, parts, limits, is_mirrored, told)?;
+                (Who::Threads(workers), known)
+            }
+        };
+        Ok(Self {
+            limits,
+            is_mirrored,
+            clock,
+            first: image.log_start(known),
+            workers: Some(workers),
+            record_bytes: 0,
+            newest: 0,
+            refused: None,
+            replayed: None,
+        })
+    }
+
+    /// Where the log takes over.
+    pub fn log_start(&self) -> LogStart {
+        self.first
+    }
+
+    /// What a log made that was read to its end.
+    ///
+    /// # Panics
+    /// When it was not.
+    pub fn replayed(self) -> Replayed<P> {
+        self.replayed.expect("a log that was opened was replayed to its end")
+    }
+
+    /// What reading the log failed with. The thread that refused records knows the group; whoever
+    /// reads may be further already.
+    pub fn why(&mut self, failure: LogFailure) -> LogFailure {
+        match (failure, self.refused.take()) {
+            (LogFailure::Replay { .. }, Some((group, what))) => LogFailure::Replay { group, what },
+            (failure, _) => failure,
+        }
+    }
+
+    /// The store, how many records of rows were replayed, and DB′.
+    fn rebuild(&mut self) -> Result<(MemoryStore<P>, u64, Vec<MirroredPart>), Refused> {
+        let newest = self.newest;
+        let finished = match self.workers.take() {
+            None => Vec::new(),
+            Some(Who::Here(loaded)) => vec![finish(*loaded, newest, self.is_mirrored)?],
+            Some(Who::Threads(workers)) => workers.finish()?,
+        };
+        let (rebuilt, mirrored): (Vec<_>, Vec<_>) =
+            finished.into_iter().map(|part| (part.rebuilt, part.mirrored)).unzip();
+        let row_images = rebuilt.iter().map(RebuiltPart::applied).sum();
+        let store = MemoryStore::from_replay(self.limits, rebuilt);
+        let store = store.map_err(|what| (newest, what))?;
+        Ok((store, row_images, mirrored.into_iter().flatten().collect()))
+    }
+}
+
+impl<P: MemoryProfile> Replay for Replayer<'_, P> {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+        self.record_bytes += records.len() as u64;
+        self.newest = group;
+        let is_taken = match &mut self.workers {
+            None => return Err("records behind the end of a log".to_owned()),
+            Some(Who::Here(loaded)) => return loaded.replay.apply_group(group, records),
+            Some(Who::Threads(workers)) => workers.take(group, records),
+        };
+        if is_taken {
+            return Ok(());
+        }
+        let Err(refused) = self.rebuild() else { unreachable!("a thread took no records") };
+        let (_, what) = self.refused.insert(refused);
+        Err(what.clone())
+    }
+
+    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+        let replayed_ns = self.clock.now_ns();
+        let (store, row_images, mirrored) = self.rebuild()?;
+        let record_bytes = self.record_bytes;
+        let replayed = Replayed { store, mirrored, row_images, record_bytes, replayed_ns };
+        self.replayed = Some(replayed);
+        Ok(())
+    }
+}
