@@ -3,8 +3,22 @@
 //!
 //! Not here: opening (`recovery/`), when a checkpoint begins and who steps it (the stage's).
 
-use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, MirroredPart};
+use tombolo_storage::disk::ALIGNMENT_MAX;
+use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, ImageSettings, MirroredPart};
 use tombolo_storage::value_log::LogWriter;
+
+use crate::settings::{self, Settings};
+
+/// The numbers of the image that the settings ask for, if they ask for checkpoints.
+pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
+    let block_bytes = settings.count(&settings::CHECKPOINT_BLOCK_BYTES) as u32;
+    let image = ImageSettings {
+        block_bytes: block_bytes.next_multiple_of(ALIGNMENT_MAX as u32),
+        spare_blocks: settings.count(&settings::CHECKPOINT_SPARE_BLOCKS) as u32,
+        ..ImageSettings::default()
+    };
+    (settings.word(&settings::CHECKPOINTS) == "on").then_some(image)
+}
 
 /// An image that checkpoints are written to. Everything in the log up to its end
 /// ([`LogWriter::position`] when it was opened) is installed.
@@ -30,5 +44,25 @@ impl Checkpointing {
         let part = |mirrored| CheckpointPart::new(mirrored, &checkpoints, position);
         let parts = MirroredPart::divide(mirrored, threads.max(1)).into_iter().map(part).collect();
         Self { checkpoints, parts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Source;
+
+    #[test]
+    fn settings_ask_for_an_image_or_for_none() {
+        let mut settings = Settings::default();
+        assert_eq!(image_settings(&settings), Some(ImageSettings::default()));
+        for (name, value) in [("checkpoint_block_bytes", "5000"), ("checkpoint_spare_blocks", "3")]
+        {
+            settings.set(name, value, Source::Flag).expect("it is within its limits");
+        }
+        let image = image_settings(&settings).expect("checkpoints are on");
+        assert_eq!((image.block_bytes, image.spare_blocks, image.check()), (8192, 3, Ok(())));
+        settings.set("checkpoints", "off", Source::Flag).expect("it is a choice");
+        assert_eq!(image_settings(&settings), None);
     }
 }

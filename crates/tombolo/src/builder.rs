@@ -6,10 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tombolo_engine::checkpointing::{self, Checkpointing};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
     self, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
 };
+use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Setting, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -41,8 +43,24 @@ pub const SETTINGS: &[&Setting] = &[
     &settings::MEMORY_BYTES_MAX,
     &settings::LOG_SEGMENT_BYTES,
     &settings::LOG_BYTES_MAX,
+    &settings::CHECKPOINTS,
+    &settings::CHECKPOINT_LOG_BYTES,
+    &settings::CHECKPOINT_THREADS,
+    &settings::CHECKPOINT_DEVICE_PERCENT,
+    &settings::CHECKPOINT_QUEUE_BYTES_MAX,
+    &settings::CHECKPOINT_AT_CLOSE,
+    &settings::CHECKPOINT_BLOCK_BYTES,
+    &settings::CHECKPOINT_SPARE_BLOCKS,
     &settings::REQUEST_IDS_MAX,
 ];
+
+/// What of a database lies in a directory.
+struct OnDisk {
+    log: ValueLogGroups,
+    checkpointing: Option<Checkpointing>,
+    /// Bytes of records that were replayed behind the image.
+    behind_bytes: u64,
+}
 
 /// Segments are whole blocks of the log.
 const LOG_BLOCK_BYTES: u64 = 4_096;
@@ -159,7 +177,8 @@ impl Builder {
 
     /// The most memory that rows, indexes, variable-length values and what undoes transactions may
     /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is
-    /// refused and undone; the others live.
+    /// refused and undone; the others live. The second copy of the rows that checkpoints are written
+    /// from is not counted: it takes about as much again.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }
@@ -186,10 +205,18 @@ impl Builder {
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
         let log = self.log_settings()?;
         let options = self.options()?;
-        let Opened { store, writer, recovery } =
-            open::open(directory.as_ref(), self.limits(), log, &self.all_tables()?)?;
-        let log = ValueLogGroups::new(writer);
-        self.start(store, options, Some(log), recovery)
+        let how = OpenOptions {
+            limits: self.limits(),
+            log,
+            image: checkpointing::image_settings(&self.settings),
+            checkpoint_threads: self.settings.count(&settings::CHECKPOINT_THREADS) as usize,
+            threads: threads::available(),
+            accept_loss: false,
+        };
+        let Opened { store, writer, checkpointing, behind_bytes, recovery } =
+            open::open(directory.as_ref(), &how, &self.all_tables()?)?;
+        let disk = OnDisk { log: ValueLogGroups::new(writer), checkpointing, behind_bytes };
+        self.start(store, options, Some(disk), recovery)
     }
 
     /// A database in memory alone: its answers wait for nothing, and it is gone when it is dropped.
@@ -248,7 +275,7 @@ impl Builder {
         self,
         store: MemoryStore<P>,
         options: Options,
-        log: Option<ValueLogGroups>,
+        disk: Option<OnDisk>,
         recovery: Option<Recovery>,
     ) -> Result<Database, Error>
     where
@@ -262,10 +289,13 @@ impl Builder {
         let executor = P::any(Box::new(runner));
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
         let mut log_bytes_max = LOG_BYTES_PER_CALL;
-        if let Some(log) = log {
+        if let Some(OnDisk { log, checkpointing, behind_bytes }) = disk {
             // What a small log could never take is not asked of it.
             log_bytes_max = log_bytes_max.min(log.group_bytes_max());
             builder = builder.log(Box::new(log));
+            if let Some(checkpointing) = checkpointing {
+                builder = builder.checkpoints(checkpointing, behind_bytes);
+            }
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone());

@@ -472,7 +472,8 @@ impl Database {
     }
 
     /// Closes it: nothing more is taken in, all that was is answered and on disk when this returns,
-    /// and the directory may be opened again. Handles that are left answer [`Error::Closed`].
+    /// and the directory may be opened again. A last checkpoint is written (setting
+    /// `checkpoint_at_close`), so that opening it replays nothing. Handles that are left answer [`Error::Closed`].
     ///
     /// # Errors
     /// [`Error::Poisoned`] when a failure had ended all work before.

@@ -13,15 +13,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::recovery::{self, OpenOptions};
-use tombolo_engine::threads;
 use tombolo_storage::disk::{Disk, OsDisk};
-use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::online::Built;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogSettings, LogWriter};
+use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
 
 use crate::calls::Logged;
 use crate::definition::difference;
@@ -31,7 +30,9 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Transactions replayed.
+    /// Bytes of the checkpoint image that were read; 0 where there is none.
+    pub image_bytes: u64,
+    /// Transactions replayed: those that came after the image.
     pub transactions: u64,
     /// Groups of transactions they were in.
     pub groups: u64,
@@ -52,26 +53,26 @@ pub struct TornTail {
     pub bytes: u64,
 }
 
-/// A store and its log.
+/// A store, its log and its image.
 pub(crate) struct Opened {
     pub(crate) store: Logged,
     pub(crate) writer: LogWriter,
+    pub(crate) checkpointing: Option<Checkpointing>,
+    /// Bytes of records that were replayed behind the image.
+    pub(crate) behind_bytes: u64,
     pub(crate) recovery: Option<Recovery>,
 }
 
 /// Opens the database in `directory`, with at least these tables.
 pub(crate) fn open(
     directory: &Path,
-    limits: Limits,
-    log: LogSettings,
+    options: &OpenOptions,
     tables: &[TableDef],
 ) -> Result<Opened, Error> {
     let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
     let names = disk.list()?;
-    let threads = threads::available();
-    let options = OpenOptions { limits, log, threads, ..OpenOptions::default() };
     let mut opened = match value_log::holds_log(&*disk)? {
-        true => recover(disk, &options)?,
+        true => recover(disk, options)?,
         false => match names.iter().find(|name| *name != LOCK_FILE) {
             Some(stranger) => {
                 return Err(Error::Directory(format!(
@@ -79,7 +80,7 @@ pub(crate) fn open(
                     directory.display()
                 )));
             }
-            None => create(disk, &options)?,
+            None => create(disk, options)?,
         },
     };
     define(&mut opened, tables)?;
@@ -104,22 +105,24 @@ fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
 
 fn create(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
     let created = recovery::create(&[disk], options);
-    let recovery::Created { store, writer, .. } =
+    let recovery::Created { store, writer, checkpointing } =
         created.map_err(|failure| Error::opening(&failure))?;
-    Ok(Opened { store, writer, recovery: None })
+    Ok(Opened { store, writer, checkpointing, behind_bytes: 0, recovery: None })
 }
 
 fn recover(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
     let opened = recovery::open(&[disk], options, &SystemClock::new(), &mut |_| {});
-    let recovery::Opened { store, writer, recovery, .. } =
+    let recovery::Opened { store, writer, checkpointing, recovery } =
         opened.map_err(|failure| Error::opening(&failure))?;
     let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };
+    let behind_bytes = recovery.record_bytes;
     let recovery = Recovery {
+        image_bytes: recovery.image_bytes,
         transactions: recovery.transactions,
         groups: recovery.groups,
         cut: recovery.cut.map(torn),
     };
-    Ok(Opened { store, writer, recovery: Some(recovery) })
+    Ok(Opened { store, writer, checkpointing, behind_bytes, recovery: Some(recovery) })
 }
 
 /// Rows that are put into a missing index at a time; nobody else waits.

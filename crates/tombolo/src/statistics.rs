@@ -43,6 +43,17 @@ pub struct Statistics {
     pub flush_ns_max: u64,
     /// Time the execution thread has worked, in nanoseconds.
     pub execution_ns: u64,
+    /// Checkpoints that were completed.
+    pub checkpoints: u64,
+    /// Bytes of them that were written, those of one under way among them.
+    pub checkpoint_bytes: u64,
+    /// Time from beginning to completing them, in nanoseconds.
+    pub checkpoint_ns: u64,
+    /// Times one was put off because the disk was full.
+    pub checkpoints_put_off: u64,
+    /// Whether none is written any more, because the disk failed: the log grows until the database
+    /// is opened again.
+    pub checkpoints_have_failed: bool,
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,
 }
@@ -66,6 +77,11 @@ impl Statistics {
             flush_ns: counted.flush_ns,
             flush_ns_max: counted.flush_ns_max,
             execution_ns: counted.busy.execution_ns,
+            checkpoints: counted.checkpoint.count,
+            checkpoint_bytes: counted.checkpoint.bytes,
+            checkpoint_ns: counted.checkpoint.wall_ns,
+            checkpoints_put_off: counted.checkpoint.put_off,
+            checkpoints_have_failed: counted.checkpoint.has_failed,
             memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
         }
     }

@@ -14,7 +14,7 @@ fn what_was_answered_is_there_when_the_directory_is_opened_again() {
     let directory = place.path().join("some").join("where");
     for round in 0..4 {
         let db = open(&directory).unwrap();
-        let recovered = db.recovery().map(|recovery| recovery.transactions > 0);
+        let recovered = db.recovery().map(|recovery| recovery.image_bytes > 0);
         assert_eq!(recovered, (round > 0).then_some(true));
         let add = adding(&db);
         assert_eq!(add.call(1), Ok(round + 1));
@@ -32,6 +32,50 @@ fn what_was_answered_is_there_when_the_directory_is_opened_again() {
     }
     let db = open(&directory).unwrap();
     assert_eq!([value(&db, 1), value(&db, 2)], [4, 200]);
+}
+
+#[test]
+fn a_closed_database_is_all_in_its_image_if_it_has_one() {
+    let place = tempfile::tempdir().unwrap();
+    let set = |checkpoints: &str| builder().set("checkpoints", checkpoints);
+    let mut sum = 0;
+    // What is to be found: an image, and whether all calls of the round before are replayed.
+    let rounds =
+        [("off", false, false), ("on", false, true), ("off", true, false), ("on", true, true)];
+    for (checkpoints, has_image, is_replayed) in rounds {
+        let db = set(checkpoints).open(place.path()).unwrap();
+        if let Some(recovery) = db.recovery() {
+            assert_eq!(recovery.image_bytes > 0, has_image, "{recovery:?}");
+            assert_eq!(recovery.transactions >= 40, is_replayed, "{recovery:?}");
+        }
+        assert_eq!(value(&db, 1), sum);
+        let add = adding(&db);
+        (0..40).for_each(|_| sum = add.call(1).unwrap());
+        assert!(!db.statistics().checkpoints_have_failed);
+        db.close().unwrap();
+    }
+    let mistake = set("on").set("checkpoint_block_bytes", "1").open(place.path()).unwrap_err();
+    assert!(matches!(&mistake, Error::Setting(what) if what.contains("checkpoint_block_bytes")));
+}
+
+#[test]
+fn a_damaged_image_is_refused_with_its_file_and_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    adding(&db).call(1).unwrap();
+    db.close().unwrap();
+    let files = fs::read_dir(place.path()).unwrap().map(|file| file.unwrap().path());
+    let mut images: Vec<_> =
+        files.filter(|file| file.to_string_lossy().contains("image-")).collect();
+    images.sort();
+    let whole = fs::read(&images[0]).unwrap();
+    fs::write(&images[0], vec![0xff; whole.len()]).unwrap();
+    let refused = open(place.path()).unwrap_err();
+    let (what, name) = (refused.to_string(), images[0].display().to_string());
+    assert!(what.contains(&name) && what.contains("offset"), "{what}");
+    assert!(!refused.is_retryable());
+    fs::write(&images[0], whole).unwrap();
+    assert_eq!(value(&open(place.path()).unwrap(), 1), 1);
 }
 
 #[test]
