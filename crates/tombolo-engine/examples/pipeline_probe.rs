@@ -202,7 +202,7 @@ fn main() -> Result<(), String> {
             "memory" => builder.log(Box::new(Nowhere)),
             directory => builder.log(Box::new(on_disk(Path::new(directory), part)?)),
         };
-        Ok::<_, String>(builder.start(Arc::new(clock)))
+        builder.start(Arc::new(clock)).map_err(|refused| refused.to_string())
     };
     let pipeline = start("many")?;
     let (from_ns, cpu) = (clock.now_ns(), clock.thread_cpu());

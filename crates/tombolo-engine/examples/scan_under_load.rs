@@ -384,7 +384,7 @@ where
     if let Some(log) = log {
         builder = builder.log(Box::new(log));
     }
-    let pipeline = builder.start(Arc::new(clock));
+    let pipeline = builder.start(Arc::new(clock)).map_err(|refused| refused.to_string())?;
     let mut run = Run {
         plan,
         pipeline: &pipeline,

@@ -28,7 +28,8 @@ const PIECES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     disk: Arc<AheadDisk>,
-    thread: Running,
+    /// None where the system has none.
+    thread: Option<Running>,
 }
 
 /// Buffers that are used again.
@@ -59,7 +60,7 @@ impl ReadAhead {
         let (asked, to_read) = sync_channel::<Asked>(PIECES_MAX);
         let spare = Spare::default();
         let taken = Arc::clone(&spare);
-        let thread = Running::start("tombolo-read-ahead", move || {
+        let started = Running::start("tombolo-read-ahead", move || {
             for Asked { file, offset, bytes, read } in to_read {
                 let mut buffer = taken.lock().pop().unwrap_or_default();
                 if file.read_at(buffer.first(bytes), offset).is_ok() {
@@ -68,8 +69,10 @@ impl ReadAhead {
                 }
             }
         });
-        let disk = Arc::new(AheadDisk { disk, spare, asked: Mutex::new(Some(asked)) });
-        Self { disk, thread }
+        // Without a thread everything is read when it is needed.
+        let thread = started.ok();
+        let asked = Mutex::new(thread.is_some().then_some(asked));
+        Self { disk: Arc::new(AheadDisk { disk, spare, asked }), thread }
     }
 
     /// The disk.
@@ -81,7 +84,9 @@ impl ReadAhead {
     /// on as the one it was made of.
     pub(crate) fn stop(self) {
         drop(self.disk.asked.lock().take());
-        self.thread.join();
+        if let Some(thread) = self.thread {
+            thread.join();
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -30,7 +31,7 @@ pub fn ordered_parallel<P: Sync, T: Send>(
         // next.
         let channels: Vec<_> = (0..threads)
             .map(|first| {
-                let (send, receive) = std::sync::mpsc::sync_channel(1);
+                let (send, receive) = sync_channel(1);
                 let work = &work;
                 scope.spawn(move || {
                     for part in parts.iter().skip(first).step_by(threads) {
@@ -87,14 +88,54 @@ pub fn available() -> usize {
 #[derive(Debug)]
 pub struct Running(std::thread::JoinHandle<()>);
 
+/// The system has no thread, or no memory for its stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoThread {
+    name: String,
+    why: String,
+}
+
+impl std::fmt::Display for NoThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, why } = self;
+        write!(
+            f,
+            "the system refuses a thread ({name}): {why}; raise its limits on threads and memory, or \
+             end other processes"
+        )
+    }
+}
+
+impl std::error::Error for NoThread {}
+
 impl Running {
     /// Starts a thread.
     ///
-    /// # Panics
-    /// When the system has no room for one.
-    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Self {
+    /// # Errors
+    /// When the system has none; `work` is dropped then.
+    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Self, NoThread> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        Self(thread.unwrap_or_else(|error| panic!("no thread for {name}: {error}")))
+        let refused =
+            |error: std::io::Error| NoThread { name: name.into(), why: error.to_string() };
+        thread.map(Self).map_err(refused)
+    }
+
+    /// Starts a thread for work that is sent to it when all threads are there which are needed:
+    /// without all of them nothing begins. Without any work it ends.
+    ///
+    /// # Errors
+    /// When the system has none.
+    pub fn start_for<W: Send + 'static>(
+        name: &str,
+        work: impl FnOnce(W) + Send + 'static,
+    ) -> Result<(Self, SyncSender<W>), NoThread> {
+        let (send, receive) = sync_channel(1);
+        let started = Self::start(name, move || {
+            if let Ok(given) = receive.recv() {
+                work(given);
+            }
+        });
+        Ok((started?, send))
     }
 
     /// Waits until it has ended.

@@ -221,6 +221,7 @@ fn start(disk: &MemDisk, memory_bytes_max: u64, spread: Spread) -> Pipeline<Data
     Builder::new(Database { store, bank }, options)
         .log(Box::new(ValueLogGroups::new(writer)))
         .start(Arc::new(SystemClock::new()))
+        .unwrap()
 }
 
 /// All rows as text.

@@ -298,7 +298,7 @@ impl Builder {
             }
         }
         let durability = self.durability;
-        let pipeline = builder.start(clock.clone());
+        let pipeline = builder.start(clock.clone())?;
         let parts = Parts { pipeline, schema, clock, durability, log_bytes_max, counters };
         Ok(Database::new(parts, recovery))
     }

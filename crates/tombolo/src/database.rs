@@ -250,7 +250,13 @@ impl Core {
         if on_database_thread() {
             // It cannot wait for itself; what is under way is answered and written all the same.
             pipeline.shut();
-            drop(Running::start("tombolo-close", move || drop(pipeline.close())));
+            match Running::start_for("tombolo-close", |pipeline: Pipeline<AnyRunner>| {
+                drop(pipeline.close());
+            }) {
+                Ok((_, give)) => drop(give.send(pipeline)),
+                // Nobody can wait for it then: its threads are left alone.
+                Err(_) => std::mem::forget(pipeline),
+            }
             return Ok(());
         }
         // The store and the log go here, and with the log the lock on the directory.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{Failure, Refusal};
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_engine::settings::SettingError;
+use tombolo_engine::threads::NoThread;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::DiskError;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
@@ -94,6 +95,14 @@ pub enum Error {
     Setting(String),
     /// The directory holds something else, is damaged, or cannot be used; said in words.
     Directory(String),
+    /// The operating system refuses what a database needs; said in words.
+    System(String),
+}
+
+impl From<NoThread> for Error {
+    fn from(refused: NoThread) -> Self {
+        Self::System(refused.to_string())
+    }
 }
 
 impl Error {
@@ -152,6 +161,7 @@ impl Error {
             OpenFailure::Log(failure) => Self::log(failure),
             OpenFailure::Image(ImageFailure::Settings(what)) => Self::Setting((*what).to_owned()),
             OpenFailure::Image(failure) => Self::Directory(failure.to_string()),
+            OpenFailure::Threads(refused) => Self::from(refused.clone()),
         }
     }
 
@@ -273,7 +283,10 @@ impl fmt::Display for Error {
                  try again"
             ),
             Self::Definition(difference) => difference.fmt(f),
-            Self::Schema(what) | Self::Setting(what) | Self::Directory(what) => f.write_str(what),
+            Self::Schema(what)
+            | Self::Setting(what)
+            | Self::Directory(what)
+            | Self::System(what) => f.write_str(what),
         }
     }
 }

@@ -34,7 +34,7 @@ use super::visit::VisitOfStages;
 use super::{Stage, StageKind};
 use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
-use crate::threads::{Running, StageLoop, WhenBroken};
+use crate::threads::{NoThread, Running, StageLoop, WhenBroken};
 
 /// Makes the preparer of one input stage.
 type MakePrepare<R> = Box<dyn FnMut() -> Box<dyn Prepare<R>>>;
@@ -106,7 +106,10 @@ impl<E: Executor> Builder<E> {
     }
 
     /// Starts the pipeline.
-    pub fn start(self, clock: Arc<dyn Clock>) -> Pipeline<E> {
+    ///
+    /// # Errors
+    /// When the system has too few threads; nothing was started then.
+    pub fn start(self, clock: Arc<dyn Clock>) -> Result<Pipeline<E>, NoThread> {
         let Options { spread, spin_ns, .. } = self.options;
         let (mut pipeline, stages, signals) = self.wire(&clock);
         let broken = pipeline.when_broken();
@@ -114,6 +117,7 @@ impl<E: Executor> Builder<E> {
         for (thread, stage) in stages {
             by_thread[thread].push(stage);
         }
+        let mut ready = Vec::new();
         for (thread, (stages, signal)) in by_thread.into_iter().zip(signals).enumerate() {
             if stages.is_empty() {
                 continue;
@@ -128,10 +132,15 @@ impl<E: Executor> Builder<E> {
             if spread == Spread::Callers && thread == CALLERS_OWN {
                 pipeline.own = Mutex::new(Some(stages));
             } else {
-                pipeline.threads.push(Running::start(&name, move || stages.run()));
+                let (thread, give) = Running::start_for(&name, StageLoop::run)?;
+                ready.push((thread, give, stages));
             }
         }
-        pipeline
+        for (thread, give, stages) in ready {
+            assert!(give.send(stages).is_ok(), "a thread waits for its stages");
+            pipeline.threads.push(thread);
+        }
+        Ok(pipeline)
     }
 
     fn wire(mut self, clock: &Arc<dyn Clock>) -> Wired<E> {

@@ -40,6 +40,7 @@ use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::read_ahead::ReadAhead;
 use crate::rng::entropy;
+use crate::threads::NoThread;
 
 /// What a database is opened or made with.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,8 @@ pub enum OpenFailure {
     Log(LogFailure),
     /// Its image.
     Image(ImageFailure),
+    /// The system has too few threads.
+    Threads(NoThread),
 }
 
 impl From<LogFailure> for OpenFailure {
@@ -87,6 +90,12 @@ impl From<ImageFailure> for OpenFailure {
     }
 }
 
+impl From<NoThread> for OpenFailure {
+    fn from(refused: NoThread) -> Self {
+        Self::Threads(refused)
+    }
+}
+
 impl From<DiskError> for OpenFailure {
     fn from(error: DiskError) -> Self {
         Self::Log(error.into())
@@ -98,6 +107,7 @@ impl fmt::Display for OpenFailure {
         match self {
             Self::Log(failure) => failure.fmt(f),
             Self::Image(failure) => failure.fmt(f),
+            Self::Threads(refused) => refused.fmt(f),
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Not here: reading the log (storage `value_log/recover.rs`), threads (`workers.rs`).
 
-use tombolo_storage::memory::image::{Image, ImageFailure, LoadedPart, MirroredPart};
+use tombolo_storage::memory::image::{Image, LoadedPart, MirroredPart};
 use tombolo_storage::memory::recovery::RebuiltPart;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{GroupNumber, LogFailure, LogStart, Replay};
 
-use super::OpenOptions;
 use super::workers::{Refused, Workers, finish};
+use super::{OpenFailure, OpenOptions};
 use crate::clock::Clock;
 
 /// An image that was loaded, and the log behind it as far as it was replayed.
@@ -50,13 +50,13 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
     /// Loads an image on as many threads as the options say; `told` hears bytes as they are read.
     ///
     /// # Errors
-    /// As [`Image::load`].
+    /// As [`Image::load`]; `Threads` when the system has too few.
     pub fn load(
         image: &Image,
         options: &OpenOptions,
         clock: &'c dyn Clock,
         told: &mut dyn FnMut(u64),
-    ) -> Result<Self, ImageFailure> {
+    ) -> Result<Self, OpenFailure> {
         let OpenOptions { limits, threads, .. } = *options;
         let is_mirrored = options.image.is_some();
         let (workers, known) = match threads {

@@ -13,7 +13,8 @@ use tombolo_storage::memory::image::{Image, ImageFailure, LoadedPart, MirroredPa
 use tombolo_storage::memory::recovery::RebuiltPart;
 use tombolo_storage::value_log::GroupNumber;
 
-use crate::threads::Running;
+use super::OpenFailure;
+use crate::threads::{NoThread, Running};
 
 /// Bytes of records that are handed to the threads together.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -98,20 +99,23 @@ impl Workers {
     /// holds is answered too.
     ///
     /// # Errors
-    /// As [`Image::load`].
+    /// As [`Image::load`]; `Threads` when the system has too few.
     pub(super) fn load(
         image: &Image,
         parts: usize,
         limits: Limits,
         is_mirrored: bool,
         told: &mut dyn FnMut(u64),
-    ) -> Result<(Self, GroupNumber), ImageFailure> {
+    ) -> Result<(Self, GroupNumber), OpenFailure> {
         let (tell, hear) = sync_channel(TOLD_MAX);
-        let start = |part| {
-            let (image, tell) = (image.clone(), tell.clone());
-            Worker::start(image, (part, parts), limits, is_mirrored, tell)
+        let start = |part| Worker::start(image.clone(), (part, parts), limits, is_mirrored);
+        let started = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
+        // All are there: they may begin.
+        let begin = |(worker, give): (Worker, SyncSender<_>)| {
+            assert!(give.send(tell.clone()).is_ok(), "a thread waits for its part");
+            worker
         };
-        let workers: Vec<Worker> = (0..parts).map(start).collect();
+        let workers: Vec<Worker> = started.into_iter().map(begin).collect();
         drop(tell);
         let (mut newest, mut failure) = (0, None);
         for said in hear {
@@ -123,7 +127,7 @@ impl Workers {
         }
         let chunks = (0..CHUNKS).map(|_| Arc::default()).collect();
         let workers = Self { workers, chunks, filling: 0 };
-        failure.map_or(Ok((workers, newest)), Err)
+        failure.map_or(Ok((workers, newest)), |failure| Err(failure.into()))
     }
 
     /// Takes the records of a group; whether all threads still take any.
@@ -185,16 +189,16 @@ struct Worker {
 }
 
 impl Worker {
+    /// A thread that begins when it is given what it tells of its loading with.
     fn start(
         image: Image,
         (part, parts): (usize, usize),
         limits: Limits,
         is_mirrored: bool,
-        tell: SyncSender<Told>,
-    ) -> Self {
+    ) -> Result<(Self, SyncSender<SyncSender<Told>>), NoThread> {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
-        let thread = Running::start("tombolo-recover", move || {
+        let started = Running::start_for("tombolo-recover", move |tell: SyncSender<Told>| {
             // Nobody hears any more only when opening has failed otherwise.
             let mut read = |bytes| _ = tell.send(Told::Read(bytes));
             let loaded = match image.load(part, parts, limits, &mut read) {
@@ -210,7 +214,8 @@ impl Worker {
                 _ = done.send(end);
             }
         });
-        Self { work: Some(work), finished, thread: Some(thread) }
+        let (thread, give) = started?;
+        Ok((Self { work: Some(work), finished, thread: Some(thread) }, give))
     }
 
     /// Whether the thread still takes work.

@@ -126,7 +126,7 @@ pub(crate) fn start<B: Bank>(bank: B, writer: LogWriter, spread: Spread) -> Pipe
     let locate_ahead = B::LOCATE_AHEAD;
     let options = Options { spread, batch_transactions_max: 7, locate_ahead, ..options };
     let groups = ValueLogGroups::new(writer);
-    Builder::new(bank, options).log(Box::new(groups)).start(Arc::new(SystemClock::new()))
+    Builder::new(bank, options).log(Box::new(groups)).start(Arc::new(SystemClock::new())).unwrap()
 }
 
 const SPREADS: [Spread; 4] = [Spread::One, Spread::Two, Spread::OneOrTwo, Spread::Each];

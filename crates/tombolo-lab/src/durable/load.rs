@@ -6,7 +6,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tombolo_engine::threads::Running;
+use tombolo_engine::threads::{NoThread, Running};
 use tombolo_storage::error::Error;
 use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter};
 
@@ -27,11 +27,11 @@ struct Writing {
 }
 
 impl Writing {
-    fn start(mut writer: LogWriter) -> Self {
+    fn start(mut writer: LogWriter) -> Result<Self, NoThread> {
         let (records, to_write) = sync_channel::<LogBuffer>(BUFFERS);
         let (give_back, empty) = sync_channel(BUFFERS);
         let (tell, done) = sync_channel(1);
-        let thread = Running::start("tombolo-load-log", move || {
+        let started = Running::start("tombolo-load-log", move || {
             let mut write = || {
                 for mut buffer in &to_write {
                     writer.append_group(&[buffer.as_slice()], buffer.transactions(), None)?;
@@ -46,7 +46,7 @@ impl Writing {
             // Nobody waits any more only when loading failed otherwise.
             let _ = tell.send(written.map(|()| writer));
         });
-        Self { records, empty, done, thread }
+        Ok(Self { records, empty, done, thread: started? })
     }
 
     /// Hands on what the store has logged; whether it is taken.
@@ -80,6 +80,7 @@ pub(crate) fn load(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<LogWriter, Failure> {
     let writing = Writing::start(writer);
+    let writing = writing.map_err(|refused| Failure::environment(refused.to_string()))?;
     let mut is_refused = false;
     let loaded = loader::load_parts(store, scale, threads, |store, done, of| {
         progress(done, of);

@@ -81,6 +81,8 @@ pub(super) struct Product {
 }
 
 const NOT_LOADED: Stop = Stop::Error(Error::Poisoned { reason: "nothing was loaded" });
+const NO_THREAD: Stop =
+    Stop::Error(Error::Poisoned { reason: "the system refuses the threads of a pipeline" });
 const LOG_FAILED: Stop = Stop::Error(Error::Poisoned {
     reason: "its log failed: is the disk full, or gone? give --data another directory",
 });
@@ -189,7 +191,7 @@ impl Product {
         let options = pipeline::Options::new(&Settings::default(), threads::available());
         let builder = Builder::new(self.take()?, options);
         let builder = builder.log(self.log.take().ok_or(LOG_FAILED)?);
-        let pipeline = builder.start(Arc::new(SystemClock::new()));
+        let pipeline = builder.start(Arc::new(SystemClock::new())).map_err(|_| NO_THREAD)?;
         let (clients, in_flight) = CALLERS;
         let durability = Durability::Group;
         let calling = Calling { clients, in_flight, durability, sequences: Vec::new(), acks: None };

@@ -341,6 +341,7 @@ impl<'a> Through<'a> {
             None => builder,
         };
         let pipeline = builder.start(Arc::new(*self.clock));
+        let pipeline = pipeline.map_err(|refused| Failure::environment(refused.to_string()))?;
         let mut clients = Clients::new(&pipeline, calling, self.clock);
         clients.outlive_no_space(plan.outlives_no_space());
         let ran = self.passes(&pipeline, &mut clients, &flushes, progress);

@@ -265,7 +265,8 @@ pub(super) fn measure(point: Point) -> Measured {
         .into_iter()
         .zip(turns[EXECUTION..].iter().cloned().zip(wakes))
         .map(|(stage, (turn, wakes))| {
-            Running::start("stage", move || run_stage(stage, turn, wakes))
+            let started = Running::start("stage", move || run_stage(stage, turn, wakes));
+            started.expect("a thread for a stage")
         })
         .collect();
     let mut clients = Clients {

@@ -158,7 +158,7 @@ mod tests {
         let others: Vec<Running> = turns
             .map(|turn| {
                 let seen = Arc::clone(&seen);
-                Running::start("turn", move || {
+                let started = Running::start("turn", move || {
                     turn.begin();
                     for _ in 0..3 {
                         turn.work(10 * turn.me as u64);
@@ -166,7 +166,8 @@ mod tests {
                     }
                     turn.wake(&[0]);
                     turn.end();
-                })
+                });
+                started.unwrap()
             })
             .collect();
         let mut woken = 0;

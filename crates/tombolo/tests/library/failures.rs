@@ -1,8 +1,36 @@
 //! Failures of single transactions, and of what a database needs: the others live.
 
+use std::path::Path;
+use std::process::Command;
+
 use tombolo::{CallOptions, Error, Order, Range, Stop, StoreError, Value};
 
-use super::{ById, ByValue, Counter, Counters, adding, builder, value};
+use super::kills::CHILD;
+use super::{ById, ByValue, Counter, Counters, adding, builder, open, value};
+
+#[test]
+fn a_system_without_threads_is_told_and_nothing_is_left_behind() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        let directory = Path::new(&directory);
+        for refused in [builder().in_memory().unwrap_err(), open(directory).unwrap_err()] {
+            assert!(matches!(refused, Error::System(_)), "{refused}");
+            assert!(refused.to_string().contains("refuses a thread"), "{refused}");
+            assert!(!refused.may_have_committed(), "{refused}");
+        }
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    assert_eq!(adding(&open(place.path()).unwrap()).call(1), Ok(1));
+    let test = "failures::a_system_without_threads_is_told_and_nothing_is_left_behind";
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    // A stack of 64 TB for each thread but the first, on which the only test runs.
+    child
+        .args(["--exact", test, "--test-threads", "1"])
+        .env("RUST_MIN_STACK", (1_u64 << 46).to_string());
+    let ended = child.env(CHILD, place.path()).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(value(&open(place.path()).unwrap(), 1), 1);
+}
 
 #[test]
 fn a_panic_undoes_its_transaction_and_the_rest_live() {

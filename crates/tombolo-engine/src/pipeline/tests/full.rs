@@ -249,8 +249,10 @@ fn a_thread_that_waits_for_room_is_woken() {
             (medium.room, medium.more_to_come, medium.is_made) = (room(1), true, true);
         });
         let builder = Builder::new(Accounts::default(), Options { spread, ..options() });
-        let pipeline =
-            builder.log(Box::new(log.clone())).start(Arc::new(crate::clock::SystemClock::new()));
+        let pipeline = builder
+            .log(Box::new(log.clone()))
+            .start(Arc::new(crate::clock::SystemClock::new()))
+            .unwrap();
         let mut caller = pipeline.caller(1);
         for n in 1..200 {
             // For the call, and for a seal: a slow machine is idle long enough for one.
@@ -270,7 +272,8 @@ fn a_thread_that_waits_in_vain_is_told() {
             medium.ends_making = true;
         });
         let builder = Builder::new(Accounts::default(), Options { spread, ..options() });
-        let pipeline = builder.log(Box::new(log)).start(Arc::new(crate::clock::SystemClock::new()));
+        let pipeline =
+            builder.log(Box::new(log)).start(Arc::new(crate::clock::SystemClock::new())).unwrap();
         let mut caller = pipeline.caller(1);
         assert_eq!(caller.call(Ask::Add(7, 1), Group), FULL);
     }

@@ -24,7 +24,7 @@ fn tight(spread: Spread) -> Options {
 fn start(options: Options) -> (Pipeline<Accounts>, HandLog) {
     let log = HandLog::new();
     let builder = Builder::new(Accounts::default(), options).log(Box::new(log.clone()));
-    (builder.start(Arc::new(SystemClock::new())), log)
+    (builder.start(Arc::new(SystemClock::new())).unwrap(), log)
 }
 
 /// Runs `work` beside a thread that steps the callers' own stages, if there are any, and closes.
@@ -180,7 +180,7 @@ fn a_stage_that_breaks_leaves_nobody_waiting() {
     for spread in SPREADS {
         let executor = Accounts { breaks: true, ..Accounts::default() };
         let builder = Builder::new(executor, tight(spread)).log(Box::new(HandLog::new()));
-        let pipeline = builder.start(Arc::new(SystemClock::new()));
+        let pipeline = builder.start(Arc::new(SystemClock::new())).unwrap();
         let closed = with_own_stages(pipeline, |pipeline| {
             let mut caller = pipeline.caller(1);
             let reply = caller.call(Ask::Add(1, 1), Group);

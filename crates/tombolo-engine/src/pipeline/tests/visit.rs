@@ -96,7 +96,7 @@ fn start(spread: Spread) -> (Pipeline<Noting>, Threads, Arc<Gate>, HandLog) {
     let mut options = Options { spread, ..options() };
     options.group.seal_ns_max = 60_000_000_000; // a seal is a flush, too
     let builder = Builder::new(executor, options).log(Box::new(device));
-    (builder.start(Arc::new(SystemClock::new())), threads, gate, log)
+    (builder.start(Arc::new(SystemClock::new())).unwrap(), threads, gate, log)
 }
 
 fn last(threads: &Threads) -> String {

@@ -226,7 +226,7 @@ fn checkpoints_are_written_beside_transactions() {
         let log = Box::new(ValueLogGroups::new(writer));
         let options = Options { checkpoint: policy, spread, ..options() };
         let builder = Builder::new(bank, options).log(log).checkpoints(checkpointing, 0);
-        let pipeline = builder.start(Arc::new(crate::clock::SystemClock::new()));
+        let pipeline = builder.start(Arc::new(crate::clock::SystemClock::new())).unwrap();
         crate::threads::on_each(0..3, |id| {
             let mut caller = pipeline.caller(1);
             for n in 1..=200 {
