@@ -2,28 +2,26 @@
 //!
 //! `cargo run -p tombolo --no-default-features --example ledger -- DIRECTORY`
 
-use tombolo::{Database, Error, Stop, TableDef};
+use tombolo::{Database, Error, Stop, Table};
 
-tombolo::table! {
-    /// Accounts; number 0 is the cash box, where money comes from.
-    struct Account = "account" { ID: Integer; CENTS: BigInt; }
-}
-tombolo::index! {
-    /// By number.
-    struct ById = "account_by_id" on Account (ID: Integer) unique Tree;
+/// Accounts; number 0 is the cash box, where money comes from.
+#[derive(Table)]
+struct Account {
+    #[key]
+    id: i32,
+    cents: i64,
 }
 
 fn main() -> Result<(), Error> {
     let directory = std::env::args().nth(1).unwrap_or("ledger".to_owned());
-    let table = TableDef::of::<Account>().with::<ById>();
-    let db = Database::builder().table(table).open(directory)?;
-    let (accounts, by_id) = (db.table::<Account>()?, db.index::<ById>()?);
+    let db = Database::builder().define::<Account>().open(directory)?;
+    let (accounts, by_id) = (db.table()?, db.index::<AccountKey>()?);
     let transfer =
         db.register_closure("transfer", move |tx, &(from, to, cents): &(i32, i32, i64)| {
             for (id, change) in [(from, -cents), (to, cents)] {
                 let row = match tx.lookup(&by_id, id)? {
                     Some(row) => row,
-                    None => tx.insert(&accounts, |row| row.set(Account::ID, id))?,
+                    None => tx.insert_row(&accounts, &Account { id, cents: 0 })?,
                 };
                 let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
                 if left < 0 && id != 0 {

@@ -8,36 +8,30 @@
 
 use std::ops::ControlFlow;
 
-use tombolo::{
-    CallOptions, Database, Error, Index, Order, Range, Registered, Stop, Table, TableDef, Tx,
-};
+use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Stop, Table, Tx};
 
-tombolo::table! {
-    /// Goods and how many there are.
-    struct Item = "item" {
-        ID: Integer;
-        NAME: Varchar<30>;
-        STOCK: Integer => hot;
-        CENTS: BigInt;
-    }
+/// Goods and how many there are.
+#[derive(Table)]
+struct Item {
+    #[key]
+    id: i32,
+    #[column(sql = Varchar<30>)]
+    name: String,
+    #[column(hot)]
+    stock: i32,
+    cents: i64,
 }
-tombolo::index! {
-    /// By number.
-    struct ItemKey = "item_pk" on Item (ID: Integer) unique Tree;
-}
-tombolo::table! {
-    /// What was ordered, line by line; an order is its lines.
-    struct Line = "line" {
-        ORDER: BigInt;
-        LINE: SmallInt;
-        ITEM: Integer;
-        COUNT: Integer;
-        CENTS: BigInt;
-    }
-}
-tombolo::index! {
-    /// An order's lines, in their order; the last order is the last key.
-    struct LineKey = "line_pk" on Line (ORDER: BigInt, LINE: SmallInt) unique Tree;
+
+/// What was ordered, line by line; an order is its lines, and the last order is the last key.
+#[derive(Table)]
+struct Line {
+    #[key]
+    order: i64,
+    #[key]
+    line: i16,
+    item: i32,
+    count: i32,
+    cents: i64,
 }
 
 /// What is ordered: items and how many of each.
@@ -74,12 +68,8 @@ impl Desk {
             (1..).zip([("lamp", 400, 2_990), ("chair", 90, 11_900), ("table", 30, 34_900)])
         {
             if tx.lookup(&self.item_key, id)?.is_none() {
-                tx.insert(&self.items, |row| {
-                    row.set(Item::ID, id);
-                    row.set(Item::NAME, name.as_bytes());
-                    row.set(Item::STOCK, stock);
-                    row.set(Item::CENTS, cents);
-                })?;
+                let name = name.to_owned();
+                tx.insert_row(&self.items, &Item { id, name, stock, cents })?;
             }
         }
         Ok(())
@@ -113,13 +103,7 @@ impl Desk {
             }
             tx.set(&self.items, item, Item::STOCK, stock - count)?;
             let cents = cents * i64::from(count);
-            tx.insert(&self.lines, |row| {
-                row.set(Line::ORDER, order);
-                row.set(Line::LINE, line);
-                row.set(Line::ITEM, id);
-                row.set(Line::COUNT, count);
-                row.set(Line::CENTS, cents);
-            })?;
+            tx.insert_row(&self.lines, &Line { order, line, item: id, count, cents })?;
             sum += cents;
         }
         Ok(Confirmed { order, cents: sum })
@@ -153,10 +137,7 @@ fn serve(order: &Registered<Basket, Confirmed>, clerk: i32) -> (Vec<Confirmed>, 
 
 fn main() -> Result<(), Error> {
     let directory = std::env::args().nth(1).unwrap_or("orders".to_owned());
-    let db = Database::builder()
-        .table(TableDef::of::<Item>().with::<ItemKey>())
-        .table(TableDef::of::<Line>().with::<LineKey>())
-        .open(directory)?;
+    let db = Database::builder().define::<Item>().define::<Line>().open(directory)?;
     let desk = Desk::bind(&db)?;
     db.transaction({
         let desk = desk.clone();

@@ -9,21 +9,20 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tombolo::{CallOptions, Database, Early, Error, Registered, TableDef};
+use tombolo::{CallOptions, Database, Early, Error, Registered, Table};
 
-tombolo::table! {
-    /// What is left of each client's allowance.
-    struct Bucket = "bucket" {
-        CLIENT: Varchar<40>;
-        /// In thousandths.
-        TOKENS: BigInt => hot;
-        /// When they were counted, in milliseconds since 1970.
-        COUNTED_MS: BigInt => hot;
-    }
-}
-tombolo::index! {
-    /// By client: only ever asked for one.
-    struct ByClient = "bucket_by_client" on Bucket (CLIENT: Varchar<40>) unique Hash;
+/// What is left of each client's allowance; only ever asked for one.
+#[derive(Table)]
+#[index(ByClient(client), unique, hash)]
+struct Bucket {
+    #[column(sql = Varchar<40>)]
+    client: String,
+    /// In thousandths.
+    #[column(hot)]
+    tokens: i64,
+    /// When they were counted, in milliseconds since 1970.
+    #[column(hot)]
+    counted_ms: i64,
 }
 
 /// Tokens of a full bucket, and those that flow in per second; both in thousandths.
@@ -44,8 +43,7 @@ struct Limiter {
 
 impl Limiter {
     fn open(directory: &str) -> Result<Self, Error> {
-        let table = TableDef::of::<Bucket>().with::<ByClient>();
-        let database = Database::builder().table(table).open(directory)?;
+        let database = Database::builder().define::<Bucket>().open(directory)?;
         let buckets = database.table::<Bucket>()?;
         let by_client = database.index::<ByClient>()?;
         let admit = database.register_closure("admit", move |tx, request: &Request| {

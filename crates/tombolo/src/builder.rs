@@ -21,6 +21,7 @@ use tombolo_storage::value_log::LogSettings;
 
 use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile, request_table};
 use crate::database::{Database, Parts};
+use crate::derived::TableRow;
 use crate::error::Error;
 use crate::evolve::refuse_own_names;
 use crate::open::{self, Opened, Recovery};
@@ -110,6 +111,12 @@ impl Builder {
             durability: Durability::default(),
             mistake: None,
         }
+    }
+
+    /// With the table of a struct, and its indexes; see [`derive(Table)`](macro@crate::Table) and
+    /// [`Builder::table`].
+    pub fn define<R: TableRow>(self) -> Self {
+        self.table(R::definition())
     }
 
     /// With this table. A directory that lacks it gets it; one that has it must have it just so.

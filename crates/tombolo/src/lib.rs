@@ -18,7 +18,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
-//! | declare tables | [`table!`], [`index!`], [`TableDef`]; [`types`] |
+//! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
@@ -52,6 +52,8 @@ mod builder;
 mod calls;
 mod database;
 mod definition;
+#[doc(hidden)]
+pub mod derived;
 mod error;
 mod evolve;
 mod open;
@@ -66,11 +68,13 @@ pub use calls::{
 };
 pub use database::Database;
 pub use definition::Difference;
+pub use derived::TableRow;
 pub use error::Error;
 pub use open::{Recovery, TornTail};
 pub use statistics::Statistics;
 pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
 
+pub use tombolo_derive::Table;
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
 pub use tombolo_engine::transaction::Stop;

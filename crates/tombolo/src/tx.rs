@@ -25,6 +25,7 @@ use tombolo_storage::value::Value;
 use crate::calls::{Logged, Outcome, Product, Requests, Volatile};
 
 mod dynamic;
+mod rows;
 mod variable;
 
 pub use dynamic::DynamicTable;
@@ -93,6 +94,7 @@ macro_rules! on {
         }
     };
 }
+use on;
 
 /// A transaction: it reads and writes as it likes and is alone while it does. It commits when its
 /// closure answers `Ok`.

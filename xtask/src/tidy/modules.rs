@@ -1,8 +1,9 @@
 //! Which Rust files a build can see: a file that no `mod` declaration reaches is dead code that still reads as
 //! living.
 //!
-//! Starts at every package's roots (library, commands, tests, examples, benches, build script, and `path = "…"`
-//! in its manifest) and follows `mod name;`, inline modules, `#[path = "…"]` and `include!("…")`.
+//! Starts at every package's roots (library, commands, tests, examples, benches, build script, programs in
+//! `tests/mistakes/`, which a test compiles to see them refused, and `path = "…"` in its manifest)
+//! and follows `mod name;`, inline modules, `#[path = "…"]` and `include!("…")`.
 //! Declarations made by macros are not seen; the project has none.
 
 use super::tree::{RustFile, Tree};
@@ -77,6 +78,7 @@ fn is_root(path_in_package: &str) -> bool {
             | ["src", "bin", _, "main.rs"]
             | ["tests" | "examples" | "benches", _]
             | ["tests" | "examples" | "benches", _, "main.rs"]
+            | ["tests", "mistakes", _]
     )
 }
 

@@ -172,6 +172,7 @@ fn every_file_is_reached() {
         "common/mod.rs:1: no `mod` declaration",
     );
     passes("crates/tombolo-storage/src/bin/tool.rs", "//! T.\n");
+    passes("crates/tombolo-storage/tests/mistakes/one.rs", "//! M.\n");
 }
 
 #[test]

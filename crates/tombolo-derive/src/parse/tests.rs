@@ -1,0 +1,99 @@
+//! What is understood, and what is refused at which place.
+
+use super::*;
+
+fn table(text: &str) -> Result<Table> {
+    syn::parse_str(text).and_then(|input| Table::new(&input))
+}
+
+/// The message of the mistake in `text`, and what it points at.
+fn mistake(text: &str) -> (String, String) {
+    let error = table(text).err().unwrap();
+    let at = error.span().source_text().unwrap_or_default();
+    (error.to_string(), at)
+}
+
+#[test]
+fn fields_and_attributes_become_columns_and_indexes() {
+    let table = table(
+        r#"
+        #[index(ByOwner(owner, id))]
+        #[index(ByCode(code), unique, hash, name = "codes")]
+        pub(crate) struct BankAccount {
+            #[key] #[column(range = -5..=99)] id: i32,
+            owner: Option<String>,
+            #[column(sql = Decimal<12, 2>, hot)] balance: i64,
+            #[key] r#type: i16,
+            code: [u8; 16],
+            picture: Vec<u8>,
+        }
+        "#,
+    )
+    .unwrap();
+    assert_eq!(table.name, "bank_account");
+    let told: Vec<_> = table
+        .columns
+        .iter()
+        .map(|column| {
+            let range = column.range.as_ref().map(|(low, high)| format!("{low}..={high}"));
+            (column.name(), column.sql.to_string().replace(' ', ""), range, column.hot)
+        })
+        .collect();
+    let column = |name: &str, sql: &str| (name.to_owned(), sql.to_owned(), None, false);
+    let mut expected = [
+        column("id", "Integer"),
+        column("owner", "Nullable<Text>"),
+        column("balance", "Decimal<12,2>"),
+        column("type", "SmallInt"),
+        column("code", "Uuid"),
+        column("picture", "Bytes"),
+    ];
+    expected[0].2 = Some("- 5..=99".to_owned());
+    expected[2].3 = true;
+    assert_eq!(told, expected);
+    assert_eq!(table.columns[1].shape, Shape::Variable { nullable: true });
+    assert_eq!(table.columns[5].shape, Shape::Variable { nullable: false });
+    let told: Vec<_> = table
+        .indexes
+        .iter()
+        .map(|i| (i.ident.to_string(), i.name.as_str(), &i.columns[..], i.unique, i.hash))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("BankAccountKey".to_owned(), "bank_account_key", &[0, 3][..], true, false),
+            ("ByOwner".to_owned(), "bank_account_by_owner", &[1, 0], false, false),
+            ("ByCode".to_owned(), "codes", &[4], true, true),
+        ]
+    );
+    let named = self::table(r#"#[table(name = "a")] struct B { #[key] c: bool }"#).unwrap();
+    assert_eq!((named.name.as_str(), named.indexes[0].name.as_str()), ("a", "a_key"));
+}
+
+#[test]
+fn mistakes_point_at_what_makes_them() {
+    let cases = [
+        ("struct A { id: i32, n: u32 }", "u32", "no column holds `u32`"),
+        ("struct A { id: Option<Option<i32>> }", "Option<Option<i32>>", "one Option"),
+        ("struct A { id: Option<&'static str> }", "Option<&'static str>", "no column holds"),
+        ("#[index(ByN(m))] struct A { n: i32 }", "m", "no field `m`: there are `n`"),
+        ("#[index(ByN(n), hash)] struct A { n: i32 }", "hash", "add `unique`"),
+        ("#[index(ByN(n), uniq)] struct A { n: i32 }", "uniq", "no option but `unique`"),
+        ("#[index(ByN())] struct A { n: i32 }", "ByN", "at least one column"),
+        ("#[index(AKey(n))] struct A { #[key] n: i32 }", "AKey", "the same name"),
+        ("#[table(nam = \"b\")] struct A { n: i32 }", "nam", "no option but `name`"),
+        ("#[table(name = \"\")] struct A { n: i32 }", "\"\"", "at least one letter"),
+        ("struct A { #[column(cold)] n: i32 }", "cold", "no option but `sql"),
+        ("struct A { #[column(range = 1..9)] n: i32 }", ".", "expected `..=`"),
+        ("struct A { ä: i32 }", "ä", "ASCII"),
+        ("struct A<T> { n: T }", "<T>", "no generics"),
+        ("struct A(i32);", "A", "named fields"),
+        ("struct A {}", "A", "at least one column"),
+        ("enum A { B }", "A", "named fields"),
+    ];
+    for (text, at, what) in cases {
+        let (message, found) = mistake(text);
+        assert!(message.contains(what), "{text}: {message}");
+        assert_eq!(found, at, "{text}: {message}");
+    }
+}

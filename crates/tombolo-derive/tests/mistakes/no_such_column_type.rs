@@ -1,0 +1,12 @@
+//! A field of a type that no column holds.
+
+use tombolo::Table;
+
+#[derive(Table)]
+struct Account {
+    #[key]
+    id: i32,
+    owner: u32,
+}
+
+fn main() {}

@@ -1,0 +1,81 @@
+//! Rows as values of a struct: read, made and replaced as a whole.
+//!
+//! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
+
+use tombolo_storage::error::Result;
+use tombolo_storage::row::{Fields, RowId, RowMut};
+use tombolo_storage::store::{Store, Table};
+
+use super::{Inner, NewRow, Tx, on};
+use crate::derived::TableRow;
+
+impl Tx<'_> {
+    /// A row, as a value of its struct.
+    ///
+    /// ```
+    /// use tombolo::{Database, Table};
+    ///
+    /// #[derive(Table, Debug, PartialEq)]
+    /// #[index(ByName(name))]
+    /// struct Planet {
+    ///     #[key]
+    ///     id: i16,
+    ///     name: String,
+    ///     #[column(sql = Decimal<9, 3>)]
+    ///     mass: i64, // in thousandths
+    ///     discovered: Option<i32>,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Planet>().in_memory()?;
+    /// let (planets, by_id) = (db.table::<Planet>()?, db.index::<PlanetKey>()?);
+    /// let found = db.transaction(move |tx| {
+    ///     let mars = Planet { id: 4, name: "Mars".into(), mass: 107, discovered: None };
+    ///     let row = tx.insert_row(&planets, &mars)?;
+    ///     assert_eq!(tx.read_row(&planets, row)?, mars);
+    ///     tx.update_row(&planets, row, &Planet { name: "Ares".into(), ..mars })?;
+    ///     let Some(row) = tx.lookup(&by_id, 4)? else { return Ok(None) };
+    ///     Ok(Some(tx.read_row(&planets, row)?.name))
+    /// })?;
+    /// assert_eq!(found.as_deref(), Some("Ares"));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    pub fn read_row<R: TableRow>(&self, table: &Table<R>, row: RowId) -> Result<R> {
+        Ok(R::read(&self.get(table, row)?))
+    }
+
+    /// Makes a row of a value of its struct, with all its index entries.
+    ///
+    /// # Errors
+    /// As [`Tx::insert`].
+    pub fn insert_row<R: TableRow>(&mut self, table: &Table<R>, value: &R) -> Result<RowId> {
+        self.insert(table, |row| value.fill(row))
+    }
+
+    /// Replaces a row by a value of its struct; index entries whose keys change move. All of it is
+    /// written to the log: [`Tx::set`] and [`Tx::update`] write what changed.
+    ///
+    /// # Errors
+    /// As [`Tx::update`].
+    pub fn update_row<R: TableRow>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        value: &R,
+    ) -> Result<()> {
+        let entries = &self.tables.entries[table.position()];
+        let updated = on!(self, tx => entries.change(tx.store(), row, 0..R::SIZE, |store| {
+            let (whole, mut variable) = (Fields::whole(R::SIZE), Vec::new());
+            store.update(table, row, whole, |row| {
+                let row = RowMut::new(row.bytes_mut(), Fields::whole(R::SIZE));
+                value.fill(&mut NewRow { row, variable: &mut variable });
+            })?;
+            variable.iter().try_for_each(|(offset, bytes)| {
+                store.set_variable(table, row, *offset, bytes)
+            })
+        }));
+        self.written(updated)
+    }
+}
