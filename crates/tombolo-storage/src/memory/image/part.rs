@@ -48,7 +48,7 @@ pub enum Step {
     Idle,
     /// Blocks of one ring were written and synced.
     Wrote {
-        /// How many.
+        /// How many of them are new; others were in doubt and are as they were.
         blocks: u32,
         /// Their bytes.
         bytes: u64,
@@ -188,7 +188,8 @@ impl CheckpointPart {
         self.refuse_if_failed()?;
         let Some(checkpoint) = self.writing else { return Ok(Step::Idle) };
         while let Some(ring) = self.rings.get(self.current) {
-            if ring.written < ring.ring.blocks {
+            // A ring that was written to its end may have its last batch in doubt, too.
+            if ring.written < ring.ring.blocks || ring.in_doubt {
                 return self.write_batch(checkpoint);
             }
             self.current += 1;
@@ -251,6 +252,9 @@ impl CheckpointPart {
         if *in_doubt {
             confirm(file, ring, checkpoint, *written, buffer)?;
             *in_doubt = false;
+            if *written == ring.blocks {
+                return Ok((0, 0));
+            }
         }
         let out = buffer.try_first(ring.block_bytes as usize, Operation::Write, file);
         let out = out.map_err(|error| (error, false))?;

@@ -244,6 +244,34 @@ fn a_log_that_ends_before_what_the_image_holds_is_refused() {
     }
 }
 
+/// A process ends after a sync that failed, or before one: what it wrote can be read, and may be gone
+/// after the next crash, also where it was the last batch of a ring.
+#[test]
+fn what_a_process_left_in_doubt_is_written_again() {
+    let (disk, _) = made();
+    let mut random = Random::new(5);
+    let mut database = open(&disk).unwrap();
+    database.groups(&mut random, 10);
+    database.begin().unwrap();
+    for part in &mut database.parts {
+        while part.progress().blocks < part.progress().blocks_max {
+            part.step().unwrap();
+        }
+    }
+    drop(database);
+    let mut database = open(&disk).unwrap();
+    let mut rings = 0;
+    for part in &mut database.parts {
+        let before = part.progress();
+        assert_eq!(before.blocks, before.blocks_max, "all of them are there");
+        while matches!(part.step().unwrap(), Step::Wrote { blocks: 0, .. }) {}
+        assert!(matches!(part.step(), Ok(Step::Complete(_))));
+        assert_eq!(part.progress().blocks, before.blocks);
+        rings += part.progress().syncs - before.syncs;
+    }
+    assert_eq!(rings, files(&disk, "image-").len() as u64);
+}
+
 #[test]
 fn a_full_disk_leaves_the_last_checkpoint_and_is_tried_again() {
     let (disk, _) = made();
