@@ -109,13 +109,9 @@ impl Workers {
     ) -> Result<(Self, GroupNumber), OpenFailure> {
         let (tell, hear) = sync_channel(TOLD_MAX);
         let start = |part| Worker::start(image.clone(), (part, parts), limits, is_mirrored);
-        let started = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
+        let mut workers = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
         // All are there: they may begin.
-        let begin = |(worker, give): (Worker, SyncSender<_>)| {
-            assert!(give.send(tell.clone()).is_ok(), "a thread waits for its part");
-            worker
-        };
-        let workers: Vec<Worker> = started.into_iter().map(begin).collect();
+        workers.iter_mut().for_each(|worker| worker.begin(tell.clone()));
         drop(tell);
         let (mut newest, mut failure) = (0, None);
         for said in hear {
@@ -182,6 +178,8 @@ impl Workers {
 
 /// A thread with a part, which ends when this does.
 struct Worker {
+    /// There until the thread has begun, or is to end.
+    begin: Option<SyncSender<SyncSender<Told>>>,
     /// There until the thread is to end.
     work: Option<SyncSender<Work>>,
     finished: Receiver<Result<Finished, Refused>>,
@@ -189,13 +187,13 @@ struct Worker {
 }
 
 impl Worker {
-    /// A thread that begins when it is given what it tells of its loading with.
+    /// A thread that waits until it is to begin.
     fn start(
         image: Image,
         (part, parts): (usize, usize),
         limits: Limits,
         is_mirrored: bool,
-    ) -> Result<(Self, SyncSender<SyncSender<Told>>), NoThread> {
+    ) -> Result<Self, NoThread> {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
         let started = Running::start_for("tombolo-recover", move |tell: SyncSender<Told>| {
@@ -214,8 +212,14 @@ impl Worker {
                 _ = done.send(end);
             }
         });
-        let (thread, give) = started?;
-        Ok((Self { work: Some(work), finished, thread: Some(thread) }, give))
+        let (thread, begin) = started?;
+        Ok(Self { begin: Some(begin), work: Some(work), finished, thread: Some(thread) })
+    }
+
+    /// Lets the thread begin to load.
+    fn begin(&mut self, tell: SyncSender<Told>) {
+        let begun = self.begin.take().is_some_and(|begin| begin.send(tell).is_ok());
+        assert!(begun, "a thread waits for its part");
     }
 
     /// Whether the thread still takes work.
@@ -234,7 +238,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.work = None;
+        // Without either, the thread ends, whether it has begun or not.
+        (self.begin, self.work) = (None, None);
         if let Some(thread) = self.thread.take()
             && !std::thread::panicking()
         {
@@ -259,6 +264,31 @@ fn replay(
                     return Some(Err(refused)); // nothing more is taken
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_storage::disk::MemDisk;
+    use tombolo_storage::memory::image::ImageSettings;
+
+    use super::*;
+
+    /// As when the system has a thread for the first part and none for the second.
+    #[test]
+    fn a_thread_that_never_began_ends_with_its_worker() {
+        let disk = Arc::new(MemDisk::new());
+        let image = Image::find(vec![disk], ImageSettings::default()).expect("an empty disk");
+        for has_begun in [false, true] {
+            let worker = Worker::start(image.clone(), (0, 2), Limits::default(), false);
+            let mut worker = worker.expect("a thread");
+            let (tell, hear) = sync_channel(TOLD_MAX);
+            if has_begun {
+                worker.begin(tell);
+                assert!(matches!(hear.recv(), Ok(Told::Loaded(0))));
+            }
+            drop(worker);
         }
     }
 }
