@@ -34,10 +34,6 @@ use crate::fault::{FaultCounts, FaultKind, Faults, Survival, one_in};
 use crate::trace::{Trace, number_of};
 use content::{Arrival, Content};
 
-/// What somebody keeps elsewhere of a log, as a checkpoint would: groups by the number of the last
-/// one of their run, oldest first. Safe from every fault.
-pub type Archive = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
-
 /// What every call fails with once the machine has stopped.
 pub const CRASH: &str = "the simulated machine has stopped";
 
@@ -46,7 +42,6 @@ pub const CRASH: &str = "the simulated machine has stopped";
 pub struct FaultyDisk {
     state: Arc<Mutex<State>>,
     clock: SimClock,
-    archive: Archive,
 }
 
 #[derive(Clone, Debug)]
@@ -88,18 +83,13 @@ impl FaultyDisk {
             files: Vec::new(),
             capacity_bytes: None,
         };
-        Self { state: Arc::new(Mutex::new(state)), clock, archive: Archive::default() }
+        Self { state: Arc::new(Mutex::new(state)), clock }
     }
 
-    /// Another disk with the same bytes, faults, future, and archive.
+    /// Another disk with the same bytes, faults and future.
     pub fn copy(&self) -> Self {
-        let (state, archive) = (self.state.lock().clone(), self.archive.clone());
-        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone(), archive }
-    }
-
-    /// What is kept elsewhere of what lies here.
-    pub fn archive(&self) -> Archive {
-        self.archive.clone()
+        let state = self.state.lock().clone();
+        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone() }
     }
 
     /// Flips one bit of the medium, whatever else would rot, and starts the machine again; says in
@@ -206,7 +196,6 @@ impl FaultyDisk {
         state.durable_entries.clear();
         state.unsynced_entries.clear();
         state.generation += 1;
-        self.archive.lock().clear();
     }
 
     fn wait(&self, operation: Operation) {

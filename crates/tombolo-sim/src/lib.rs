@@ -14,6 +14,7 @@
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
+pub mod checkpoints;
 pub mod clock;
 pub mod fault;
 pub mod faulty_disk;
@@ -23,7 +24,6 @@ pub mod log_engine;
 mod long_read;
 pub mod pipeline_engine;
 pub mod recording;
-pub mod releases;
 pub mod report;
 pub mod runner;
 mod stages;

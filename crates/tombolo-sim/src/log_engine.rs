@@ -13,11 +13,11 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::value_log::{LogWriter, Reservation};
 
+use crate::checkpoints::ByHand;
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
-use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
-use crate::releases::Releases;
+use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
 use crate::swarm::Swarm;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
@@ -238,7 +238,7 @@ impl<S: Subject> LogEngine<S> {
 #[derive(Debug)]
 pub struct Groups<R: Recording> {
     writer: LogWriter,
-    releases: Releases,
+    by_hand: Option<ByHand>,
     recording: R,
     /// What was taken from the recording and is not written.
     unwritten: R::Buffer,
@@ -254,9 +254,10 @@ impl<R: Recording> Subject for Groups<R> {
         swarm: &Swarm,
         accept_loss: bool,
     ) -> Result<(Self, StoreOf<R>), Refused> {
-        let (OpenLog { writer, releases }, store) = R::recover(disk, swarm, accept_loss)?;
+        let (log, store) = R::recover(disk, swarm, accept_loss)?;
         let (recording, unwritten, reservation) = (R::default(), R::Buffer::default(), None);
-        Ok((Self { writer, releases, recording, unwritten, reservation, syncs: 0 }, store))
+        let (writer, by_hand) = (log.writer, log.checkpointing.map(ByHand::new));
+        Ok((Self { writer, by_hand, recording, unwritten, reservation, syncs: 0 }, store))
     }
 
     fn ran(&mut self, step: &Step) {
@@ -296,8 +297,10 @@ impl<R: Recording> Subject for Groups<R> {
         let (head, tail) = bytes.split_at(bytes.len() / 2);
         let transactions = self.unwritten.transactions();
         match self.writer.append_group(&[head, tail], transactions, reservation) {
-            Ok(number) => {
-                self.releases.keep(number, &[bytes]);
+            Ok(_) => {
+                if let Some(by_hand) = &mut self.by_hand {
+                    by_hand.wrote(self.writer.position(), bytes);
+                }
                 self.unwritten.clear();
                 Ok(())
             }
@@ -312,8 +315,8 @@ impl<R: Recording> Subject for Groups<R> {
             0 => self.writer.seal(),
             _ => self.writer.sync(),
         };
-        let durable = synced.map_err(|failure| LogRefusal::Failed(failure.to_string()))?;
-        if let Some(first) = self.releases.synced(durable) {
+        synced.map_err(|failure| LogRefusal::Failed(failure.to_string()))?;
+        if let Some(first) = self.by_hand.as_mut().and_then(ByHand::synced) {
             self.writer.release_before(first);
         }
         Ok(())

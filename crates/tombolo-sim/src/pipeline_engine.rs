@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Batch, Builder, Caller, CheckpointPolicy, Durability, Executor, Failure, GroupPolicy, Load,
-    NotSubmitted, Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
+    Batch, Builder, Caller, CheckpointHandle, CheckpointPolicy, Durability, Executor, Failure,
+    GroupPolicy, Load, NotSubmitted, Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
+    ValueLogGroups,
 };
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -30,13 +31,13 @@ use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
 
+use crate::checkpoints;
 use crate::clock;
-use crate::fault::one_in;
+use crate::fault::{FaultCounts, one_in};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
 use crate::long_read::LongRead;
 use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
-use crate::releases::releasing;
 use crate::stages::{Happened, Journal, Others, Stages};
 use crate::swarm::Swarm;
 use crate::trace::number_of;
@@ -157,6 +158,10 @@ where
     news_ns: u64,
     /// Writes that were refused for want of room since there was room again.
     refused_with_room: u64,
+    /// Checkpoints that somebody asked for.
+    asked: Vec<CheckpointHandle>,
+    /// What had struck when the life began.
+    faults_before: FaultCounts,
 }
 
 /// How often all stages are stepped again before they are called idle.
@@ -210,10 +215,10 @@ fn options(swarm: &Swarm) -> Options {
             seal_ns_max: 5_000_000,
         },
         checkpoint: CheckpointPolicy {
-            log_bytes: u64::MAX,
-            device_percent: 100,
-            queue_bytes_max: 1 << 20,
-            at_close: false,
+            log_bytes: swarm.checkpoint_log_bytes,
+            device_percent: swarm.checkpoint_percent,
+            queue_bytes_max: swarm.checkpoint_queue_bytes,
+            at_close: swarm.checkpoint_at_close,
         },
         spin_ns: 0,
     }
@@ -238,7 +243,12 @@ where
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let journal = Arc::default();
         let executor = SimExecutor { store, handles, recording, journal: Arc::clone(&journal) };
-        let mut builder = Builder::new(executor, options(&world.swarm)).log(releasing(log));
+        let OpenLog { writer, checkpointing, behind_bytes } = log;
+        let groups = Box::new(ValueLogGroups::new(writer));
+        let mut builder = Builder::new(executor, options(&world.swarm)).log(groups);
+        if let Some(checkpointing) = checkpointing {
+            builder = builder.checkpoints(checkpointing, behind_bytes);
+        }
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Request| Ok(()));
         }
@@ -260,6 +270,8 @@ where
             looks: 0,
             news_ns: world.clock.now_ns(),
             refused_with_room: 0,
+            asked: Vec::new(),
+            faults_before: world.disk.counts(),
         })
     }
 
@@ -279,6 +291,10 @@ where
             if world.clock.now_ns() > self.news_ns + SILENCE_NS_MAX && !self.open.is_empty() {
                 let what = format!("{} calls wait and nothing comes of it", self.open.len());
                 return Err(Violation::new(Rule::Progress, what));
+            }
+            if world.swarm.has_checkpoints && one_in(&mut world.rng, 100) {
+                self.asked.extend(self.pipeline.as_ref().map(Pipeline::checkpoint));
+                self.wake();
             }
             let may_submit = self.submitted < until && !self.is_poisoned;
             if may_submit && one_in(&mut world.rng, 3) {
@@ -540,6 +556,10 @@ where
             return Err(Violation::new(Rule::Progress, what));
         }
         let closed = self.pipeline.take().map(Pipeline::close);
+        // A log that fails, for want of room for instance, ends checkpoints, too.
+        let well = closed.as_ref().filter(|closed| closed.poison.is_none());
+        let failure = well.and_then(|closed| closed.checkpoint_failure.as_deref());
+        checkpoints::judge(&self.asked, failure, &self.faults_before, world)?;
         match closed.and_then(|closed| closed.executor) {
             Some(mut executor) => judge_rows(&mut executor.store, world),
             None => Err(Violation::new(Rule::Progress, "a closed pipeline kept its executor")),

@@ -7,9 +7,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::pipeline::Records;
 use tombolo_storage::disk::Disk;
-use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::Store;
@@ -17,9 +17,9 @@ use tombolo_storage::value_log::{
     LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, RecoverOptions, Replay, recover,
 };
 
+use crate::checkpoints;
 use crate::faulty_disk::FaultyDisk;
 use crate::history::Step;
-use crate::releases::Releases;
 use crate::swarm::Swarm;
 use crate::workload::command;
 use crate::workload::store::{Handles, definition};
@@ -29,7 +29,7 @@ use crate::world::Refused;
 pub const TRANSACTION_BYTES_MAX: u64 = 6 << 10;
 
 /// Stores are tiny: a seed makes dozens.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     structure_bytes_max: 1 << 20,
     memory_bytes_max: u64::MAX,
     snapshot_bytes_max: 1 << 20,
@@ -70,8 +70,10 @@ pub trait Recording: Default + Send + 'static {
 pub struct OpenLog {
     /// Goes on with it.
     pub writer: LogWriter,
-    /// What may be released of it.
-    pub releases: Releases,
+    /// Its image, if checkpoints are written.
+    pub checkpointing: Option<Checkpointing>,
+    /// Bytes of records that the image does not hold.
+    pub behind_bytes: u64,
 }
 
 /// Commands as bytes.
@@ -159,16 +161,7 @@ impl Recording for Values {
         swarm: &Swarm,
         accept_loss: bool,
     ) -> Result<(OpenLog, StoreOf<Self>), Refused> {
-        let count = swarm.replay_parts;
-        let mut parts: Vec<_> =
-            (0..count).map(|part| ReplayPart::new(part, count, LIMITS)).collect();
-        let mut replay =
-            |_, records: &[u8]| parts.iter_mut().try_for_each(|part| part.apply(records));
-        let log = open_log(disk, swarm, accept_loss, &mut replay)?;
-        let unsound = |message| Refused { message, is_failed_call: false, place: None };
-        let parts = parts.into_iter().map(ReplayPart::finish).collect::<Result<_, _>>();
-        let store = MemoryStore::from_replay(LIMITS, parts.map_err(unsound)?);
-        Ok((log, store.map_err(unsound)?))
+        checkpoints::open(disk, swarm, accept_loss)
     }
 }
 
@@ -200,7 +193,8 @@ impl Again {
     }
 }
 
-fn settings(swarm: &Swarm) -> LogSettings {
+/// The log's numbers.
+pub(crate) fn log_settings(swarm: &Swarm) -> LogSettings {
     LogSettings {
         kind: LogKind::Value,
         segment_bytes: swarm.segment_bytes,
@@ -214,7 +208,7 @@ fn settings(swarm: &Swarm) -> LogSettings {
     }
 }
 
-/// Opens the log, or makes one. What the archive holds is replayed from there.
+/// Opens a log of commands, or makes one.
 fn open_log(
     disk: &FaultyDisk,
     swarm: &Swarm,
@@ -222,27 +216,21 @@ fn open_log(
     replay: &mut dyn Replay,
 ) -> Result<OpenLog, Refused> {
     let door: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut releases = Releases::new(disk, swarm);
-    let first = releases.replay(replay).map_err(|failure| refused(&failure))? + 1;
-    let options = RecoverOptions { first: first.into(), accept_loss };
-    let mut keeping = |number, records: &[u8]| {
-        releases.keep(number, &[records]);
-        replay.replay(number, records)
-    };
-    let recovered = recover(door.clone(), settings(swarm), options, &mut keeping, &mut |_| {});
+    let options = RecoverOptions { accept_loss, ..RecoverOptions::default() };
+    let recovered = recover(door.clone(), log_settings(swarm), options, replay, &mut |_| {});
     let opened = match recovered {
-        Err(LogFailure::NoLog) if first == 1 => LogWriter::create(door, settings(swarm)),
+        Err(LogFailure::NoLog) => LogWriter::create(door, log_settings(swarm)),
         recovered => recovered.map(|recovered| recovered.writer),
     };
-    let writer = opened.map_err(|failure| refused(&failure))?;
-    Ok(OpenLog { writer, releases })
+    let writer = opened.map_err(|failure| log_refused(&failure))?;
+    Ok(OpenLog { writer, checkpointing: None, behind_bytes: 0 })
 }
 
 /// What a refusal says, and where the damage is if it says that.
-fn refused(failure: &LogFailure) -> Refused {
+pub(crate) fn log_refused(failure: &LogFailure) -> Refused {
     let place = match failure {
         LogFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
-        // Its oldest groups are in the archive.
+        // An image needs it.
         LogFailure::NoLog => Some((".".to_owned(), 0)),
         _ => None,
     };

@@ -28,8 +28,20 @@ pub struct Swarm {
     pub rehearsals: u32,
     /// Recoveries after which a copy with a flipped bit is recovered, too: one in this many.
     pub rot_rehearsals: u32,
-    /// Syncs after which groups that a checkpoint holds are released: one in this many.
-    pub releases: u32,
+    /// Whether checkpoints are written, where the log holds values.
+    pub has_checkpoints: bool,
+    /// Bytes of records after which one begins.
+    pub checkpoint_log_bytes: u64,
+    /// The bound of what waits for a checkpoint stage.
+    pub checkpoint_queue_bytes: u64,
+    /// What blocks may take of the device.
+    pub checkpoint_percent: u64,
+    /// Whether closing writes one.
+    pub checkpoint_at_close: bool,
+    /// Parts a checkpoint is written in.
+    pub checkpoint_parts: usize,
+    /// Bytes of a block, and how many there are between two syncs.
+    pub block: (u32, u32),
     /// Lives on a disk that is nearly full: one in this many.
     pub full_lives: u32,
     /// Clients.
@@ -89,7 +101,6 @@ impl Swarm {
             process_ends: pick(rng, &[0, 0, 2, 4]),
             rehearsals: pick(rng, &[2, 6]),
             rot_rehearsals: maybe(rng, 3, &[2, 4]),
-            releases: maybe(rng, 3, &[2, 6, 20]),
             full_lives: maybe(rng, 4, &[2, 4]),
             clients: 1 + rng.below(6) as i32,
             open_requests_max: pick(rng, &[1, 2, 8]),
@@ -107,6 +118,13 @@ impl Swarm {
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
             long_reads: pick(rng, &[0, 0, 5, 20]),
+            has_checkpoints: one_in(rng, 2),
+            checkpoint_log_bytes: pick(rng, &[1, 1_000, 4_000, 16_000]),
+            checkpoint_queue_bytes: pick(rng, &[1, 2_000, 1 << 20]),
+            checkpoint_percent: pick(rng, &[10, 50, 100]),
+            checkpoint_at_close: one_in(rng, 2),
+            checkpoint_parts: pick(rng, &[1, 1, 2, 3]),
+            block: (pick(rng, &[4_096, 4_096, 8_192]), pick(rng, &[1, 1, 2, 5])),
         }
     }
 }

@@ -223,8 +223,8 @@ impl Plant {
         self.text().1
     }
 
-    /// Whether the simulator can notice it. The others are noticed by this crate's tests: those of the
-    /// image, which the simulator does not write yet, and what recovery leaves behind a cut, which an
+    /// Whether the simulator is known to notice it. The others are noticed by this crate's tests: those
+    /// of the image, for which its seeds were not counted yet, and what recovery leaves behind a cut, which an
     /// honest disk never shows (a segment is begun when the one before is durable) and a lying one in
     /// fewer than one of 10,000 seeds.
     pub const fn is_simulated(self) -> bool {

@@ -1,0 +1,202 @@
+//! Checkpoints of a simulated database: the production image, opened and, without a pipeline, driven by
+//! hand.
+//!
+//! Opening does what the engine's `recovery` does, on one thread and through the simulated disk alone.
+//! Behind the pipeline its checkpoint stages drive the image; around a bare log [`ByHand`] does, in an
+//! order that follows from what was synced. Not here: the image (storage `memory/image/`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tombolo_engine::checkpointing::Checkpointing;
+use tombolo_engine::pipeline::CheckpointHandle;
+use tombolo_storage::disk::Disk;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::image::{
+    CheckpointPart, Checkpoints, Completed, Image, ImageFailure, ImageSettings, LoadedPart,
+    MirroredPart, Step,
+};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::{
+    GroupNumber, LogFailure, LogPosition, LogWriter, RecoverOptions, recover,
+};
+
+use crate::fault::{FaultCounts, FaultKind};
+use crate::faulty_disk::FaultyDisk;
+use crate::history::{Rule, Violation};
+use crate::recording::{LIMITS, OpenLog, log_refused, log_settings};
+use crate::swarm::Swarm;
+use crate::world::{Refused, World};
+
+/// What a refusal says, and where the damage is if it says that.
+fn refused(failure: &ImageFailure) -> Refused {
+    let place = match failure {
+        ImageFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
+        ImageFailure::OtherVersion { file, .. } | ImageFailure::Stranger { file } => {
+            Some((file.clone(), 0))
+        }
+        _ => None,
+    };
+    let is_failed_call = matches!(failure, ImageFailure::Disk(_));
+    Refused { message: failure.to_string(), is_failed_call, place }
+}
+
+/// Opens image, log and store, or makes them.
+///
+/// # Errors
+/// See [`crate::world::Engine::start`].
+pub(crate) fn open(
+    disk: &FaultyDisk,
+    swarm: &Swarm,
+    accept_loss: bool,
+) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
+    let door: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (block_bytes, spare_blocks) = swarm.block;
+    let settings = ImageSettings { block_bytes, spare_blocks, direct: true };
+    let image = Image::find(vec![Arc::clone(&door)], settings).map_err(|why| refused(&why))?;
+    let parts = swarm.replay_parts;
+    let load = |part| image.load(part, parts, LIMITS, &mut |_| {});
+    let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();
+    let mut loaded = loaded.map_err(|why| refused(&why))?;
+    let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
+    let options = RecoverOptions { first: image.log_start(known), accept_loss };
+    let mut behind_bytes = 0;
+    let mut replay = |group, records: &[u8]| {
+        behind_bytes += records.len() as u64;
+        loaded.iter_mut().try_for_each(|part| part.replay.apply_group(group, records))
+    };
+    let log = log_settings(swarm);
+    let recovered = recover(Arc::clone(&door), log, options, &mut replay, &mut |_| {});
+    let opened = match recovered {
+        Err(LogFailure::NoLog) if image.position().group == 0 => LogWriter::create(door, log),
+        recovered => recovered.map(|recovered| recovered.writer),
+    };
+    let writer = opened.map_err(|failure| log_refused(&failure))?;
+    let mut mirrored = Vec::new();
+    if swarm.has_checkpoints {
+        let copies = loaded.iter_mut().map(|part| part.mirror()).collect::<Result<_, _>>();
+        mirrored = copies.map_err(|why| refused(&why))?;
+    }
+    let unsound = |message| Refused { message, is_failed_call: false, place: None };
+    let rebuilt = loaded.into_iter().map(|part| part.replay.finish()).collect::<Result<_, _>>();
+    let store = MemoryStore::from_replay(LIMITS, rebuilt.map_err(unsound)?).map_err(unsound)?;
+    let mut checkpointing = None;
+    if swarm.has_checkpoints {
+        let checkpoints = Checkpoints::start(image, writer.salt()).map_err(|why| refused(&why))?;
+        let mirrored = MirroredPart::divide(mirrored, swarm.checkpoint_parts).into_iter();
+        let position = writer.position();
+        let parts = mirrored.map(|part| CheckpointPart::new(part, &checkpoints, position));
+        checkpointing = Some(Checkpointing { parts: parts.collect(), checkpoints });
+    }
+    Ok((OpenLog { writer, checkpointing, behind_bytes }, store))
+}
+
+/// Who asked for a checkpoint was told what became of it, and checkpoints end, for this `failure`, only
+/// if a call to the disk failed since its faults were `before`.
+///
+/// # Errors
+/// The rule that does not hold.
+pub(crate) fn judge(
+    asked: &[CheckpointHandle],
+    failure: Option<&str>,
+    before: &FaultCounts,
+    world: &World,
+) -> Result<(), Violation> {
+    use FaultKind::{ReadFailed, ReadShort, SyncFailed, WriteFailed};
+    if asked.iter().any(|asked| asked.poll().is_none()) {
+        let what = "a checkpoint that was asked for came to nothing";
+        return Err(Violation::new(Rule::Progress, what));
+    }
+    let counts = world.disk.counts();
+    let has_failed = [ReadFailed, ReadShort, SyncFailed, WriteFailed]
+        .iter()
+        .any(|&kind| counts.of(kind) > before.of(kind));
+    match failure {
+        Some(why) if !has_failed && !world.has_broken_promises() => {
+            let what = format!("checkpoints ended without cause: {why}");
+            Err(Violation::new(Rule::JustRefusal, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Records of a group that was written.
+type Written = (LogPosition, Vec<u8>);
+
+/// Drives an image without a pipeline.
+#[derive(Debug)]
+pub(crate) struct ByHand {
+    checkpoints: Checkpoints,
+    parts: Vec<CheckpointPart>,
+    done: Vec<Option<Completed>>,
+    /// Groups that were written and are not durable; those that are, for each part.
+    written: Vec<Written>,
+    waiting: Vec<VecDeque<Arc<Written>>>,
+    turns: u64,
+    has_failed: bool,
+}
+
+impl ByHand {
+    pub(crate) fn new(Checkpointing { checkpoints, parts }: Checkpointing) -> Self {
+        let (done, waiting) = (vec![None; parts.len()], vec![VecDeque::new(); parts.len()]);
+        let (written, turns, has_failed) = (Vec::new(), 0, false);
+        Self { checkpoints, parts, done, written, waiting, turns, has_failed }
+    }
+
+    /// A group was written, which ends at `position`.
+    pub(crate) fn wrote(&mut self, position: LogPosition, records: &[u8]) {
+        self.written.push((position, records.to_vec()));
+    }
+
+    /// All that was written is durable. Does a bit of everything; the group before which the log may
+    /// be released, if a checkpoint was completed.
+    pub(crate) fn synced(&mut self) -> Option<GroupNumber> {
+        for written in self.written.drain(..).map(Arc::new) {
+            self.waiting.iter_mut().for_each(|part| part.push_back(Arc::clone(&written)));
+        }
+        if self.has_failed {
+            return None;
+        }
+        match self.turn() {
+            Ok(position) => position,
+            Err(failure) => {
+                // Transactions go on.
+                self.has_failed = !failure.is_full();
+                None
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<Option<GroupNumber>, ImageFailure> {
+        self.turns += 1;
+        let turn = self.turns;
+        for (number, (part, waiting)) in (0..).zip(self.parts.iter_mut().zip(&mut self.waiting)) {
+            // One is behind the others now and then.
+            let count = if (turn + number).is_multiple_of(3) { 1 } else { waiting.len() };
+            for written in waiting.drain(..count.min(waiting.len())) {
+                part.install(written.0, &written.1)?;
+            }
+        }
+        if self.checkpoints.writing().is_none() {
+            if turn.is_multiple_of(4) {
+                let needs: Vec<_> = self.parts.iter().map(CheckpointPart::needs).collect();
+                let begun = self.checkpoints.begin(&needs)?;
+                self.parts.iter_mut().for_each(|part| part.begin(&begun));
+                self.done.fill(None);
+            }
+            return Ok(None);
+        }
+        for (part, done) in self.parts.iter_mut().zip(&mut self.done) {
+            if done.is_none()
+                && let Step::Complete(completed) = part.step()?
+            {
+                *done = Some(completed);
+            }
+        }
+        let done: Option<Vec<Completed>> = self.done.iter().copied().collect();
+        match done {
+            Some(done) => Ok(Some(self.checkpoints.complete(&done)?.group)),
+            None => Ok(None),
+        }
+    }
+}
