@@ -24,7 +24,7 @@ use tombolo_storage::store::Store;
 use tombolo_storage::sync::Arc;
 use tombolo_storage::value_log::{
     self, Cut, GroupNumber, LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, Progress,
-    Record, RecoverOptions, Replay, definition,
+    Record, RecoverOptions, Refused, Replay, definition,
 };
 
 use super::procedures::{CommandStore, NotRun, ProcedureNumbers, Procedures, Run};
@@ -69,7 +69,7 @@ pub fn recover(
     let value_log::Recovered { writer, groups, cut, .. } = found;
     let commands = again.commands;
     let Again { state: State::Running(store), defined, .. } = again else {
-        return Err(LogFailure::Replay { group: again.group, what: NO_STORE.to_owned() });
+        unreachable!("a log that was run to its end made its store")
     };
     let mut store = *store;
     let numbers = procedures.define_rest(&mut store, &defined)?;
@@ -232,16 +232,17 @@ impl<'p> Again<'p> {
 }
 
 impl Replay for Again<'_> {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused> {
         self.group = group;
         // Once per group: what panics is the procedure at hand.
-        match catch_unwind(AssertUnwindSafe(|| self.run_group(records))) {
+        let ran = match catch_unwind(AssertUnwindSafe(|| self.run_group(records))) {
             Ok(ran) => ran,
             Err(panic) => Err(self.differs(&format!("panics: {}", panic_message(&*panic)))),
-        }
+        };
+        ran.map_err(|what| (group, what))
     }
     /// A log without commands becomes a store here, before anything is cut off.
-    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+    fn complete(&mut self) -> Result<(), Refused> {
         self.begin_running().map_err(|what| (self.group, what))
     }
 }

@@ -292,8 +292,7 @@ fn open_through<P: MemoryProfile>(
         now.log = log;
         told(now);
     });
-    let value_log::Recovered { writer, groups, transactions, cut } =
-        recovered.map_err(|failure| replayer.why(failure))?;
+    let value_log::Recovered { writer, groups, transactions, cut } = recovered?;
     let Replayed { store, mirrored, row_images, record_bytes, replayed_ns } = replayer.replayed();
     let checkpointing = match options.image {
         None => None,

@@ -6,9 +6,9 @@ use tombolo_storage::memory::image::{Image, LoadedPart, MirroredPart};
 use tombolo_storage::memory::recovery::RebuiltPart;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::value_log::{GroupNumber, LogFailure, LogStart, Replay};
+use tombolo_storage::value_log::{GroupNumber, LogStart, Refused, Replay};
 
-use super::workers::{Refused, Workers, finish};
+use super::workers::{Workers, finish};
 use super::{OpenFailure, OpenOptions};
 use crate::clock::Clock;
 
@@ -21,7 +21,6 @@ pub struct Replayer<'c, P: MemoryProfile> {
     workers: Option<Who>,
     record_bytes: u64,
     newest: GroupNumber,
-    refused: Option<Refused>,
     replayed: Option<Replayed<P>>,
 }
 
@@ -78,7 +77,6 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
             workers: Some(workers),
             record_bytes: 0,
             newest: 0,
-            refused: None,
             replayed: None,
         })
     }
@@ -94,15 +92,6 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
     /// When it was not.
     pub fn replayed(self) -> Replayed<P> {
         self.replayed.expect("a log that was opened was replayed to its end")
-    }
-
-    /// What reading the log failed with. The thread that refused records knows the group; whoever
-    /// reads may be further already.
-    pub fn why(&mut self, failure: LogFailure) -> LogFailure {
-        match (failure, self.refused.take()) {
-            (LogFailure::Replay { .. }, Some((group, what))) => LogFailure::Replay { group, what },
-            (failure, _) => failure,
-        }
     }
 
     /// The store, how many records of rows were replayed, and DB′.
@@ -123,23 +112,24 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
 }
 
 impl<P: MemoryProfile> Replay for Replayer<'_, P> {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused> {
         self.record_bytes += records.len() as u64;
         self.newest = group;
         let is_taken = match &mut self.workers {
-            None => return Err("records behind the end of a log".to_owned()),
-            Some(Who::Here(loaded)) => return loaded.replay.apply_group(group, records),
+            None => return Err((group, "records behind the end of a log".to_owned())),
+            Some(Who::Here(loaded)) => {
+                return loaded.replay.apply_group(group, records).map_err(|what| (group, what));
+            }
             Some(Who::Threads(workers)) => workers.take(group, records),
         };
         if is_taken {
             return Ok(());
         }
-        let Err(refused) = self.rebuild() else { unreachable!("a thread took no records") };
-        let (_, what) = self.refused.insert(refused);
-        Err(what.clone())
+        // The thread that refused records knows the group; whoever reads may be further already.
+        self.rebuild().map(|_| unreachable!("a thread took no records"))
     }
 
-    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+    fn complete(&mut self) -> Result<(), Refused> {
         let replayed_ns = self.clock.now_ns();
         let (store, row_images, mirrored) = self.rebuild()?;
         let record_bytes = self.record_bytes;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::image::{Image, ImageFailure, LoadedPart, MirroredPart};
 use tombolo_storage::memory::recovery::RebuiltPart;
-use tombolo_storage::value_log::GroupNumber;
+use tombolo_storage::value_log::{GroupNumber, Refused};
 
 use super::OpenFailure;
 use crate::threads::{NoThread, Running};
@@ -24,9 +24,6 @@ const CHUNKS_MAX: usize = 8;
 const CHUNKS: usize = CHUNKS_MAX + 2;
 /// How many messages of loading threads may wait.
 const TOLD_MAX: usize = 64;
-
-/// What does not fit, and the group it is in.
-pub(super) type Refused = (GroupNumber, String);
 
 /// A part whose log is over.
 pub(super) struct Finished {

@@ -112,7 +112,9 @@ fn finding(failure: &OpenFailure) -> Option<Finding> {
         OpenFailure::Log(LogFailure::Damaged { file, offset, group, what }) => {
             (LOG, format!("group {group}: {what}"), Some((file, offset)))
         }
-        OpenFailure::Log(LogFailure::Replay { .. }) => (LOG, failure.to_string(), None),
+        OpenFailure::Log(LogFailure::Replay { file, offset, group, what }) => {
+            (LOG, format!("group {group} cannot be replayed: {what}"), Some((file, offset)))
+        }
         OpenFailure::Image(ImageFailure::Damaged { file, offset, what }) => {
             (IMAGE, what.clone(), Some((file, offset)))
         }

@@ -63,7 +63,7 @@ fn survey_quietly(
         now.log = log;
         told(now);
     });
-    let log = log.map_err(|failure| replayer.why(failure))?;
+    let log = log?;
     let Replayed { store, .. } = replayer.replayed();
     Ok(Surveyed { store, log, image_bytes: now.image_bytes })
 }

@@ -40,28 +40,31 @@ use crate::disk::{Disk, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
+/// What does not fit, in words, and the group it is in.
+pub type Refused = (GroupNumber, String);
+
 /// What is given every transaction of the log, in order.
 pub trait Replay {
     /// Replays the transactions of one group (or of several that hold one run of records), whose last
     /// has the number `group`.
     ///
     /// # Errors
-    /// What is wrong with them, in words; recovery stops then.
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String>;
+    /// What is wrong with them or with those of an earlier group; recovery stops then.
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused>;
 
     /// All was given and the log is what it seems to be; nothing was changed on the disk yet. What
     /// is put off or done by other threads is over when this returns.
     ///
     /// # Errors
-    /// What is wrong, in words, and with which group; recovery stops then.
-    fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+    /// What is wrong, and with which group; recovery stops then.
+    fn complete(&mut self) -> Result<(), Refused> {
         Ok(())
     }
 }
 
 impl<F: FnMut(GroupNumber, &[u8]) -> Result<(), String>> Replay for F {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
-        self(group, records)
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused> {
+        self(group, records).map_err(|what| (group, what))
     }
 }
 

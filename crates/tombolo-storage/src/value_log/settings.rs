@@ -177,6 +177,10 @@ pub enum LogFailure {
     },
     /// Intact groups hold what cannot be replayed.
     Replay {
+        /// The file.
+        file: String,
+        /// Where in it.
+        offset: u64,
         /// The group.
         group: GroupNumber,
         /// What is wrong.
@@ -236,9 +240,10 @@ impl fmt::Display for LogFailure {
                 "the log is damaged in {file} at offset {offset}, group {group}: {what}; restore a \
                  copy, or accept the loss of this group and all later ones"
             ),
-            Self::Replay { group, what } => {
-                write!(f, "group {group} of the log is intact but cannot be replayed: {what}")
-            }
+            Self::Replay { file, offset, group, what } => write!(
+                f,
+                "group {group} in {file} at offset {offset} is intact but cannot be replayed: {what}"
+            ),
             Self::Settings(what) => f.write_str(what),
         }
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::group::Group;
 use super::reader::{Chain, SegmentReader};
-use super::recover::{Cut, Progress, Replay};
+use super::recover::{Cut, Progress, Refused, Replay};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
 use super::settings::{GroupNumber, LogFailure};
 use super::start::RecoverOptions;
@@ -228,8 +228,9 @@ impl<'a> Walk<'a> {
             let records = run.as_ref().map_or(placed.records, |run| &run.records);
             let is_late = plant::is(Plant::WrongRedoStart) && self.progress.groups < 2;
             if group.number >= start.group && !records.is_empty() && !is_late {
-                let replayed = self.replay.replay(group.number, records);
-                replayed.map_err(|what| LogFailure::Replay { group: group.number, what })?;
+                if let Err(refused) = self.replay.replay(group.number, records) {
+                    return Err(self.unfit(refused));
+                }
                 let before = self.chain.previous.map_or(group.transactions, |_| self.transactions);
                 self.progress.transactions += group.transactions - before;
             }
@@ -285,7 +286,28 @@ impl<'a> Walk<'a> {
 
     /// Lets the replay come to its end.
     pub(super) fn complete(&mut self) -> Result<(), LogFailure> {
-        self.replay.complete().map_err(|(group, what)| LogFailure::Replay { group, what })
+        let completed = self.replay.complete();
+        completed.map_err(|refused| self.unfit(refused))
+    }
+
+    /// An intact group that cannot be replayed, with its place: it was passed, or is at hand.
+    #[cold]
+    fn unfit(&mut self, (group, what): Refused) -> LogFailure {
+        let passed = self.passed.iter().find(|passed| passed.last >= group);
+        let segment = passed.map_or(self.segment, |passed| passed.segment);
+        let mut place = (String::new(), self.at);
+        if let Some(reader) = self.segments.get_mut(segment) {
+            place.0 = reader.name().to_owned();
+            let visit = |found: &Group| {
+                if found.number == group {
+                    place.1 = found.offset;
+                }
+            };
+            // A segment that cannot be read again is named all the same.
+            let _ = reader.scan(FIRST_GROUP_OFFSET, visit);
+        }
+        let (file, offset) = place;
+        LogFailure::Replay { file, offset, group, what }
     }
 
     /// Says why the chain ends where it does: `None` if there is nothing behind it. `damage` is what

@@ -33,7 +33,7 @@ use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
-use crate::value_log::{GroupNumber, Record, Records, Replay, Transactions, definition};
+use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, Transactions, definition};
 
 /// Rows of some of the tables of a log, as far as it was replayed.
 #[derive(Debug)]
@@ -315,8 +315,8 @@ impl ReplayPart {
 
 /// A log replayed by one thread: [`ReplayPart`] number 0 of 1.
 impl Replay for ReplayPart {
-    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), String> {
-        self.apply_group(group, records)
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused> {
+        self.apply_group(group, records).map_err(|what| (group, what))
     }
 }
 

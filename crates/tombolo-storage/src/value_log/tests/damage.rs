@@ -296,7 +296,8 @@ fn what_cannot_be_replayed_is_told_with_its_group() {
     };
     let options = RecoverOptions::default();
     let refused = recover(disk, SETTINGS, options, &mut replay, &mut |_| {}).unwrap_err();
-    assert_eq!(refused, LogFailure::Replay { group: 3, what: "no such table".to_owned() });
+    let place = ("log-000001".to_owned(), FIRST + 1024);
+    assert_eq!(refused, unfit(place, 3, "no such table"));
 }
 
 #[test]

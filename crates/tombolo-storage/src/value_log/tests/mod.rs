@@ -55,3 +55,8 @@ fn create(disk: &(impl Disk + Clone + 'static)) -> LogWriter {
 fn records(random: &mut Random, length: usize) -> Vec<u8> {
     (0..length).map(|_| random.next() as u8).collect()
 }
+
+/// Group `group`, which lies there, cannot be replayed.
+fn unfit((file, offset): (String, u64), group: GroupNumber, what: &str) -> LogFailure {
+    LogFailure::Replay { file, offset, group, what: what.to_owned() }
+}

@@ -103,10 +103,10 @@ fn a_log_in_use_or_none_is_refused() {
 fn a_replay_that_fails_at_its_end_leaves_the_directory_alone() {
     struct Late;
     impl Replay for Late {
-        fn replay(&mut self, _: GroupNumber, _: &[u8]) -> Result<(), String> {
+        fn replay(&mut self, _: GroupNumber, _: &[u8]) -> Result<(), Refused> {
             Ok(())
         }
-        fn complete(&mut self) -> Result<(), (GroupNumber, String)> {
+        fn complete(&mut self) -> Result<(), Refused> {
             Err((3, "no memory".to_owned()))
         }
     }
@@ -117,7 +117,8 @@ fn a_replay_that_fails_at_its_end_leaves_the_directory_alone() {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let options = RecoverOptions::default();
     let refused = recover(shared, SETTINGS, options, &mut Late, &mut |_| {}).unwrap_err();
-    assert_eq!(refused, LogFailure::Replay { group: 3, what: "no memory".to_owned() });
+    let place = ("log-000001".to_owned(), FIRST + 1024);
+    assert_eq!(refused, unfit(place, 3, "no memory"));
     let mut after = files(&disk);
     after.retain(|(name, _)| name != LOCK_FILE);
     assert!(after.iter().all(|file| before.contains(file)));
