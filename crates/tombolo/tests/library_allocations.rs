@@ -136,11 +136,11 @@ fn calls_of_registered_procedures_allocate_nothing() {
     for threads in [1, 2, 3] {
         let builder = Database::builder().threads(threads).set("log_segment_bytes", "8 MB");
         assert_eq!(least(builder.clone(), None).0, 0, "with {threads} threads");
-        // A log has the list of what it writes to make, once a group.
+        // Once a flush: the list of what the log writes, and what the checkpoint stage is handed.
         let directory = place.path().join(threads.to_string());
         let (allocations, flushes) = least(builder, Some(&directory));
         assert!(
-            2 * allocations <= 3 * flushes,
+            2 * allocations <= 5 * flushes,
             "{allocations}, {flushes} flushes, {threads} threads"
         );
         assert!(flushes < CALLS / 4, "{flushes} flushes tell nothing");
