@@ -1,14 +1,16 @@
-//! `inspect`: what is in the files of a directory with a value log: segments, groups, transactions,
-//! records of every table. Nothing is changed, and no store is made of it.
+//! `inspect`: what is in the files of a directory with a value log: the image's rings and blocks, segments,
+//! groups, transactions, records of every table. Nothing is changed, and no store is made of it.
 //!
 //! Not here: whether the rows make sense (`check.rs`).
 
 use std::path::Path;
+use std::sync::Arc;
 
-use tombolo_engine::recovery::OpenFailure;
-use tombolo_storage::disk::OsDisk;
+use tombolo_engine::recovery::{self, OpenFailure};
+use tombolo_storage::disk::{Disk, OsDisk};
+use tombolo_storage::memory::image::{Image, ImageSettings, ImageSurvey};
 use tombolo_storage::value_log::{
-    self, GroupNumber, LogFailure, Record, Replay, Survey, Transactions, definition,
+    self, DirectoryLock, GroupNumber, LogFailure, Record, Replay, Survey, Transactions, definition,
 };
 
 use crate::failure::Failure;
@@ -31,12 +33,14 @@ pub struct TableRecords {
     pub bytes: u64,
 }
 
-/// What a log holds.
+/// What image and log hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// Its files and groups.
+    /// The image, if there is one.
+    pub image: Option<ImageSurvey>,
+    /// The log's files and groups, from the one on that the image is complete as of.
     pub log: Survey,
-    /// Records by table, in the order of the schema.
+    /// Records in these by table, in the order of the schema.
     pub tables: Vec<TableRecords>,
     /// Bytes of records.
     pub record_bytes: u64,
@@ -50,12 +54,17 @@ struct Counts {
 }
 
 impl Counts {
+    fn add(&mut self, table: String) {
+        self.tables.push(TableRecords { table, ..TableRecords::default() });
+    }
+
     fn count(&mut self, record: Record<'_>) -> Result<(), String> {
         let (table, bytes) = match record {
             Record::TableCreated { definition: bytes } => {
                 let table = definition::decode(bytes).ok_or("a table's definition is not one")?;
-                let table = table.name.into_owned();
-                self.tables.push(TableRecords { table, ..TableRecords::default() });
+                if self.tables.iter().all(|known| known.table != table.name) {
+                    self.add(table.name.into_owned());
+                }
                 return Ok(());
             }
             Record::IndexCreated { .. } => return Ok(()),
@@ -98,15 +107,36 @@ impl Replay for Counts {
 /// record, or cannot be read. Damage is part of what is found.
 pub fn inspect(directory: &Path, progress: &mut dyn Progress) -> Result<Inspection, Failure> {
     let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
-    progress.begin("reading the log");
-    let mut counts = Counts::default();
-    let log = value_log::survey(&disk, &mut counts, &mut |now| {
-        progress.part(now.bytes as f64 / now.bytes_max.max(1) as f64, "");
-    });
+    progress.begin("reading image and log");
+    let found = look(Arc::new(disk), progress);
     progress.end();
-    let log = log.map_err(|failure| refused(directory, &failure.into()))?;
+    found.map_err(|failure| refused(directory, &failure))
+}
+
+fn look(disk: Arc<dyn Disk>, progress: &mut dyn Progress) -> Result<Inspection, OpenFailure> {
+    let lock = DirectoryLock::take_to_look(&*disk)?;
+    let image = Image::find(vec![Arc::clone(&disk)], ImageSettings::default())?;
+    let mut now = recovery::Progress {
+        image_bytes_max: image.image_bytes(),
+        log_bytes_max: value_log::log_bytes(&*disk)?,
+        ..recovery::Progress::default()
+    };
+    let survey = image.survey(&mut |bytes| {
+        now.image_bytes += bytes;
+        progress.part(now.part(), "");
+    })?;
+    let (mut counts, mut known) = (Counts::default(), 0);
+    if let Some(survey) = &survey {
+        survey.tables.iter().for_each(|table| counts.add(table.clone()));
+        known = survey.known;
+    }
+    let first = image.log_start(known);
+    let log = value_log::survey_locked(&lock, &*disk, first, &mut counts, &mut |log| {
+        now.log = log;
+        progress.part(now.part(), "");
+    })?;
     let Counts { tables, record_bytes } = counts;
-    Ok(Inspection { log, tables, record_bytes })
+    Ok(Inspection { image: survey, log, tables, record_bytes })
 }
 
 /// Why a directory's image and log cannot be read.

@@ -13,9 +13,15 @@ use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::value_log::LogFailure;
 
+use tombolo_engine::checkpointing::Checkpointing;
+use tombolo_storage::memory::image::{CheckpointPart, ImageSettings, Step};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::LogPosition;
+
 use super::*;
 use crate::dump::state_hash;
 use crate::failure::Blame;
+use crate::inspect::inspect;
 
 tombolo_storage::table! {
     /// Numbers.
@@ -130,4 +136,77 @@ fn damage_is_refused_with_its_place() {
         let text = error.to_string();
         assert!(text.contains("log-000001 at offset ") && text.contains(", group "), "{text}");
     }
+}
+
+/// Writes a checkpoint of what was logged through `writer` since the image was made.
+fn checkpoint(checkpointing: &mut Checkpointing, records: &LogBuffer, position: LogPosition) {
+    let Checkpointing { checkpoints, parts } = checkpointing;
+    parts.iter_mut().for_each(|part| part.install(position, records.as_slice()).unwrap());
+    let needs: Vec<_> = parts.iter().map(CheckpointPart::needs).collect();
+    let begun = checkpoints.begin(&needs).unwrap();
+    let done = parts.iter_mut().map(|part| {
+        part.begin(&begun);
+        loop {
+            if let Step::Complete(completed) = part.step().unwrap() {
+                break completed;
+            }
+        }
+    });
+    let done: Vec<_> = done.collect();
+    checkpoints.complete(&done).unwrap();
+}
+
+#[test]
+fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
+    let image = Some(ImageSettings { block_bytes: 64 << 10, ..ImageSettings::default() });
+    let with = OpenOptions { image, ..options(2) };
+    let created: Created<MemoryLogged> = create(&[disk], &with).unwrap();
+    let Created { mut store, mut writer, checkpointing } = created;
+    let mut checkpointing = checkpointing.unwrap();
+    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    let (numbers, key) = (
+        resolve_table::<Number>(store.schema()).unwrap(),
+        resolve_index::<NumberKey>(store.schema()).unwrap(),
+    );
+    store.begin().unwrap();
+    store.begin_writes();
+    for id in 0..9_000 {
+        let row = store.create(&numbers, |row| row.set(Number::ID, id)).unwrap();
+        store.insert(&key, id, row).unwrap();
+    }
+    store.commit().unwrap();
+    let mut records = LogBuffer::new();
+    store.take_log(&mut records);
+    writer.append_group(&[records.as_slice()], records.transactions(), None).unwrap();
+    writer.sync().unwrap();
+    checkpoint(&mut checkpointing, &records, writer.position());
+    let hash = state_hash(&mut store).unwrap();
+    drop((writer, checkpointing));
+
+    let found = inspect(scratch.path(), &mut ()).unwrap();
+    let survey = found.image.unwrap();
+    // Group 1 is the empty one that begins the epoch.
+    assert_eq!((survey.complete, survey.position.group), (1, 2));
+    assert_eq!(survey.rings.iter().map(|ring| ring.live).sum::<u64>(), 9_000);
+    // The table is in the image and in the group that ties the log to it.
+    assert_eq!(found.tables.iter().map(|table| &*table.table).collect::<Vec<_>>(), ["number"]);
+    let clock = SystemClock::new();
+    let recovered = open_directory(scratch.path(), &options(2), &clock, &mut ()).unwrap();
+    assert_eq!(state_hash(&mut { recovered.store }).unwrap(), hash);
+    assert!(recovered.recovery.image_bytes > 9_000 * 16);
+    drop(recovered.writer);
+
+    let file = scratch.path().join(&survey.rings[0].file);
+    fs::write(&file, vec![0; fs::metadata(&file).unwrap().len() as usize]).unwrap();
+    let damaged = inspect(scratch.path(), &mut ()).unwrap().image.unwrap().damage;
+    assert_eq!(damaged.len(), 1);
+    let refused = open_directory(scratch.path(), &options(2), &clock, &mut ()).unwrap_err();
+    assert_eq!(refused.blame(), Blame::Environment);
+    let text = refused.to_string();
+    assert!(text.contains(&survey.rings[0].file) && text.contains("at offset"), "{text}");
+    let checked = crate::check::check(scratch.path(), None, None, &mut ()).unwrap();
+    let found = &checked.verification.damage[0];
+    assert_eq!((&*found.check, found.file.is_some()), ("image", true));
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tombolo_storage::memory::image::{self, ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{FORMAT_VERSION, SegmentState, SegmentSurvey};
 
 use super::check::DamageResult;
@@ -139,6 +140,134 @@ impl From<&TableRecords> for TableResult {
     }
 }
 
+/// The checkpoint image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageResult {
+    /// The catalogue's file.
+    pub file: String,
+    /// The version of its format.
+    pub format_version: u32,
+    /// The last complete checkpoint; 0 for none.
+    pub complete: u64,
+    /// The group it is complete as of.
+    pub group: u64,
+    /// The checkpoint that was being written.
+    pub writing: Option<u64>,
+    /// Directories its rings lie in.
+    pub directories: u32,
+    /// Bytes of all rings.
+    pub bytes: u64,
+    /// Its rings.
+    pub rings: Vec<RingResult>,
+}
+
+/// A ring of blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RingResult {
+    /// Its file.
+    pub file: String,
+    /// Which directory it lies in, from 0 on.
+    pub directory: u32,
+    /// The table.
+    pub table: String,
+    /// `rows` or `values`.
+    pub slots: &'static str,
+    /// Bytes of a slot.
+    pub slot_bytes: u32,
+    /// How many slots are live.
+    pub live: u64,
+    /// Its blocks.
+    pub blocks: u32,
+    /// Places beyond them.
+    pub spare_blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Blocks whose newest copy is of the complete checkpoint.
+    pub complete: u32,
+    /// Blocks whose newest copy is of the one that was being written.
+    pub written: u32,
+}
+
+impl From<&ImageSurvey> for ImageResult {
+    fn from(image: &ImageSurvey) -> Self {
+        let ring = |ring: &RingSurvey| RingResult {
+            file: ring.file.clone(),
+            directory: ring.directory,
+            table: image.tables.get(ring.table as usize).cloned().unwrap_or_default(),
+            slots: if ring.is_values { "values" } else { "rows" },
+            slot_bytes: ring.slot_bytes,
+            live: ring.live,
+            blocks: ring.blocks,
+            spare_blocks: ring.spare_blocks,
+            block_bytes: ring.block_bytes,
+            complete: ring.complete,
+            written: ring.written,
+        };
+        let bytes = |ring: &RingSurvey| {
+            (u64::from(ring.blocks) + u64::from(ring.spare_blocks)) * u64::from(ring.block_bytes)
+        };
+        Self {
+            file: image.file.rsplit('/').next().unwrap_or(&image.file).to_owned(),
+            format_version: image::FORMAT_VERSION,
+            complete: image.complete,
+            group: image.position.group,
+            writing: image.writing,
+            directories: image.directories,
+            bytes: image.rings.iter().map(bytes).sum(),
+            rings: image.rings.iter().map(ring).collect(),
+        }
+    }
+}
+
+impl ImageResult {
+    /// The same for people, a line each.
+    fn lines(&self) -> Vec<String> {
+        let under_way = self.writing.map_or_else(String::new, |number| {
+            let [written, blocks] =
+                [|ring: &RingResult| ring.written, |ring: &RingResult| ring.blocks]
+                    .map(|of| self.rings.iter().map(of).map(u64::from).sum::<u64>());
+            format!(
+                ", {} of {} blocks of checkpoint {number} written",
+                separated(written),
+                separated(blocks)
+            )
+        });
+        let mut lines = vec![format!(
+            "  image of format {}, {}: checkpoint {} up to group {}, {}{under_way}",
+            self.format_version,
+            self.file,
+            self.complete,
+            separated(self.group),
+            size(self.bytes)
+        )];
+        for ring in &self.rings {
+            lines.push(format!(
+                "  {:<12}{:>9}  {} + {} blocks of {}: {} {} of {}",
+                ring.file,
+                size(u64::from(ring.blocks + ring.spare_blocks) * u64::from(ring.block_bytes)),
+                separated(ring.blocks.into()),
+                ring.spare_blocks,
+                size(ring.block_bytes.into()),
+                separated(ring.live),
+                ring.slots,
+                ring.table
+            ));
+        }
+        lines
+    }
+}
+
+/// Damage of an image.
+fn image_damage(failure: &ImageFailure) -> DamageResult {
+    let (file, offset, what) = match failure {
+        ImageFailure::Damaged { file, offset, .. } => {
+            (Some(file.clone()), Some(*offset), failure.to_string())
+        }
+        failure => (None, None, failure.to_string()),
+    };
+    DamageResult { file, offset, check: "image".to_owned(), what }
+}
+
 /// A result of `inspect`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named like the fields of recover and of a segment's header")]
@@ -154,6 +283,7 @@ pub struct InspectResult {
     pub log_bytes: u64,
     pub record_bytes: u64,
     pub torn_bytes: u64,
+    pub image: Option<ImageResult>,
     pub segments: Vec<SegmentResult>,
     pub tables: Vec<TableResult>,
     pub damage: Vec<DamageResult>,
@@ -173,6 +303,7 @@ impl InspectResult {
             check: "log".to_owned(),
             what: damage.to_string(),
         });
+        let of_image = found.image.iter().flat_map(|image| &image.damage).map(image_damage);
         Self {
             header,
             directory,
@@ -184,9 +315,10 @@ impl InspectResult {
             log_bytes: log.bytes,
             record_bytes: found.record_bytes,
             torn_bytes: cut.map_or(0, |cut| cut.torn_bytes),
+            image: found.image.as_ref().map(ImageResult::from),
             segments: log.segments.iter().map(SegmentResult::from).collect(),
             tables: found.tables.iter().map(TableResult::from).collect(),
-            damage: damage.into_iter().collect(),
+            damage: of_image.chain(damage).collect(),
             notice: cut.map(|cut| notice(cut, false)),
         }
     }
@@ -206,6 +338,7 @@ impl InspectResult {
                 size(self.record_bytes)
             ),
         ];
+        lines.extend(self.image.iter().flat_map(ImageResult::lines));
         for segment in &self.segments {
             let holds = match (segment.first_group, segment.last_group) {
                 (Some(first), Some(last)) => {
@@ -229,6 +362,9 @@ impl InspectResult {
             let counts = [inserted, updated, deleted, values_set, bytes];
             let counts = counts.map(|count| format!("{:>14}", separated(count))).concat();
             lines.push(format!("  {:<14}{counts}", table.table));
+        }
+        for damage in self.damage.iter().filter(|damage| damage.check == "image") {
+            lines.push(format!("  {}", style.bad(&damage.what)));
         }
         match (&self.notice, self.damage.is_empty()) {
             (None, _) => {

@@ -16,7 +16,7 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  tombolo inspect data/            segments, groups, transactions, records of every table
+  tombolo inspect data/            image, segments, groups, transactions, records of every table
   tombolo inspect data/ --json     the same for scripts";
 
 /// Show what is in the files of a database that run --data wrote with profile memory

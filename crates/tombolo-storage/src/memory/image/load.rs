@@ -9,7 +9,7 @@
 
 use super::super::Limits;
 use super::super::recovery::ReplayPart;
-use super::block::{decode, header};
+use super::block::{Block, decode, header};
 use super::catalogue::{Catalogue, Found};
 use super::ring::Ring;
 use super::settings::{ImageFailure, ImageSettings};
@@ -125,7 +125,7 @@ impl Image {
         Ok(Self { disks, settings, found })
     }
 
-    fn catalogue(&self) -> Option<&Catalogue> {
+    pub(super) fn catalogue(&self) -> Option<&Catalogue> {
         self.found.catalogue.as_ref().map(|(catalogue, _)| catalogue)
     }
 
@@ -186,8 +186,11 @@ impl Image {
             if loaded.replay.keeps(ring.slab.table) {
                 self.check_shape(ring, &loaded.replay, file)?;
                 let mut reader = RingReader::new(self, catalogue, ring)?;
-                reader.read(&mut loaded, progress)?;
-                let written = reader.finish(&mut loaded)?;
+                let replay = &mut loaded.replay;
+                reader.read(&mut |block| put_down(replay, ring, block), progress)?;
+                let Whole { written, newest } = reader.finish()?;
+                loaded.bytes += ring.file_bytes();
+                loaded.known = loaded.known.max(newest);
                 loaded.rings.push(LoadedRing { ring: *ring, written });
             }
         }
@@ -214,8 +217,16 @@ impl Image {
     }
 }
 
+/// Puts the slots of a block into the slab they are of.
+fn put_down(replay: &mut ReplayPart, ring: &Ring, block: &Block<'_>) -> Result<(), ImageFailure> {
+    let slab = replay.slab_mut(ring.slab).map_err(ImageFailure::Rows)?;
+    let first = ring.first_slot_of(block.header.block);
+    slab.load(first, ring.block_slots, block.live_bits(), block.slots)
+        .map_err(|error| ImageFailure::Rows(format!("no memory for what the image holds: {error}")))
+}
+
 /// The way along one ring's file.
-struct RingReader<'a> {
+pub(super) struct RingReader<'a> {
     ring: &'a Ring,
     file: Box<dyn DiskFile>,
     salt: u64,
@@ -226,8 +237,20 @@ struct RingReader<'a> {
     loaded: Vec<(u64, GroupNumber)>,
 }
 
+/// What a ring without damage comes to.
+pub(super) struct Whole {
+    /// Blocks of the checkpoint that was being written, in whole batches from the first on.
+    pub(super) written: u32,
+    /// The newest group whose changes any block holds.
+    pub(super) newest: GroupNumber,
+}
+
 impl<'a> RingReader<'a> {
-    fn new(image: &Image, catalogue: &Catalogue, ring: &'a Ring) -> Result<Self, ImageFailure> {
+    pub(super) fn new(
+        image: &Image,
+        catalogue: &Catalogue,
+        ring: &'a Ring,
+    ) -> Result<Self, ImageFailure> {
         let disk = &*image.disks[ring.stripe as usize];
         let name = ring.file_name();
         let file = match image.settings.direct {
@@ -253,10 +276,11 @@ impl<'a> RingReader<'a> {
         Ok(Self { ring, file, salt, complete, newest, loaded })
     }
 
-    /// Reads all places.
-    fn read(
+    /// Reads all places; `put` is given the blocks that count, of two copies perhaps both, the newer one
+    /// last.
+    pub(super) fn read(
         &mut self,
-        into: &mut LoadedPart,
+        put: &mut dyn FnMut(&Block<'_>) -> Result<(), ImageFailure>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), ImageFailure> {
         let block_bytes = u64::from(self.ring.block_bytes);
@@ -274,10 +298,9 @@ impl<'a> RingReader<'a> {
                 self.file.read_ahead(self.ring.offset(place + count), behind.min(AHEAD_BYTES));
             }
             for (at, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
-                self.take(place + at as u64, bytes, into)?;
+                self.take(place + at as u64, bytes, put)?;
             }
             place += count;
-            into.bytes += count * block_bytes;
             progress(count * block_bytes);
         }
         Ok(())
@@ -288,7 +311,7 @@ impl<'a> RingReader<'a> {
         &mut self,
         place: u64,
         bytes: &[u8],
-        into: &mut LoadedPart,
+        put: &mut dyn FnMut(&Block<'_>) -> Result<(), ImageFailure>,
     ) -> Result<(), ImageFailure> {
         let ring = self.ring;
         let Some(head) = header(ring, bytes) else { return Ok(()) };
@@ -302,17 +325,20 @@ impl<'a> RingReader<'a> {
             return Ok(());
         }
         let Some(block) = decode(ring, self.salt, bytes) else { return Ok(()) };
-        let slab = into.replay.slab_mut(ring.slab).map_err(ImageFailure::Rows)?;
-        let first = ring.first_slot_of(head.block);
-        slab.load(first, ring.block_slots, block.live_bits(), block.slots).map_err(|error| {
-            ImageFailure::Rows(format!("no memory for what the image holds: {error}"))
-        })?;
+        put(&block)?;
         self.loaded[head.block as usize] = (block.header.checkpoint, block.header.newest);
         Ok(())
     }
 
-    /// Refuses a ring that lacks blocks, and says how many were written of the checkpoint under way.
-    fn finish(self, into: &mut LoadedPart) -> Result<u32, ImageFailure> {
+    /// How many blocks have a newest copy of the complete checkpoint, and of the one under way.
+    pub(super) fn copies(&self) -> (u32, u32) {
+        let of = |number: u64| self.loaded.iter().filter(|copy| copy.0 == number).count() as u32;
+        let under_way = if self.newest > self.complete { of(self.newest) } else { 0 };
+        (if self.complete > 0 { of(self.complete) } else { 0 }, under_way)
+    }
+
+    /// Refuses a ring that lacks blocks.
+    pub(super) fn finish(self) -> Result<Whole, ImageFailure> {
         let ring = self.ring;
         let missing = self.loaded.iter().position(|&(checkpoint, _)| checkpoint == 0);
         if let Some(block) = missing
@@ -329,9 +355,8 @@ impl<'a> RingReader<'a> {
             return Err(ImageFailure::Damaged { file, offset, what });
         }
         let newest = self.loaded.iter().map(|&(_, newest)| newest).max().unwrap_or(0);
-        into.known = into.known.max(newest);
         if self.newest == self.complete {
-            return Ok(0);
+            return Ok(Whole { written: 0, newest });
         }
         let mut written = 0;
         while written < ring.blocks {
@@ -342,6 +367,6 @@ impl<'a> RingReader<'a> {
             }
             written = batch.end;
         }
-        Ok(written)
+        Ok(Whole { written, newest })
     }
 }

@@ -54,11 +54,13 @@ mod load;
 mod part;
 mod ring;
 mod settings;
+mod survey;
 
 pub use checkpoints::{Begun, Checkpoints};
 pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
 pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings};
+pub use survey::{ImageSurvey, RingSurvey};
 
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -4,6 +4,7 @@
 
 mod damage;
 mod model;
+mod survey;
 
 use std::collections::{BTreeMap, VecDeque};
 
