@@ -2,7 +2,7 @@
 //!
 //! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows
 //! come back through the store's dynamic path, so types, ranges and unique keys are verified on the
-//! way; then come the twelve conditions, the indexes and the slabs. Files are opened as they are
+//! way; then come the workload's conditions, the indexes and the slabs. Files are opened as they are
 //! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks
 //! one condition in the loaded or opened copy, to prove that its check, and no other, notices.
 //!
@@ -14,16 +14,17 @@ mod saved;
 use std::path::Path;
 
 use tombolo_storage::error::Error;
+use tombolo_storage::schema::DeclaredTable;
 
 use crate::dump::StateHash;
-use crate::dump_files::{DumpDirectory, DumpReader};
+use crate::dump_files::{self, DumpDirectory, DumpReader};
 use crate::failure::Failure;
-use crate::instance::{self, Instance, Verification};
+use crate::instance::{self, Deployed, Instance, Verification};
 use crate::progress::Progress;
 use crate::restore::{RestoreError, Rows};
-use crate::workload::tpcc::error::TpccError;
+use crate::workload::error::WorkloadError;
 use crate::workload::tpcc::input::Mix;
-use crate::workload::tpcc::schema;
+use crate::workload::{Workload, debit_credit, tpcc};
 
 /// The profile a dump is loaded into; any would do.
 const PROFILE: &str = "memory";
@@ -118,14 +119,39 @@ pub fn check(
     if logged::is_logged(directory) {
         return logged::check(directory, tamper, dump, progress);
     }
-    let tables = schema::tables(Mix::Standard);
+    if directory.join(debit_credit_file()).exists() {
+        return check_dump(directory, debit_credit(), tamper, dump, progress);
+    }
+    let tpcc = tpcc::loader::Scale { seed: 0, warehouses: 1, mix: Mix::Standard };
+    check_dump(directory, tpcc, tamper, dump, progress)
+}
+
+/// A file that only a dump of debit-credit has.
+fn debit_credit_file() -> String {
+    dump_files::file_name(debit_credit::schema::Account::NAME)
+}
+
+/// Debit-credit at any scale: which rows there are is in the dump.
+fn debit_credit() -> debit_credit::Scale {
+    debit_credit::Scale { seed: 0, branches: 1, tellers_per_branch: 1, accounts_per_branch: 1 }
+}
+
+/// Verifies a dump of `workload`, at whatever scale it is.
+fn check_dump<W: Deployed>(
+    directory: &Path,
+    workload: W,
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let tables = workload.tables();
     let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
-    let Some(mut instance) = instance::open(PROFILE) else {
+    let Some(mut instance) = instance::open::<W>(PROFILE) else {
         return Err(Failure::check(format!("profile {PROFILE} is not known")));
     };
     progress.begin("loading the dump");
     let mut watched = Watched { rows, progress, until_told: 0 };
-    let restored = instance.restore(&mut watched);
+    let restored = instance.restore(workload, &mut watched);
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;
     let remedy = "dump the database again, or report it";
@@ -133,8 +159,8 @@ pub fn check(
 }
 
 /// Verifies what was loaded or opened.
-fn verify(
-    instance: &mut dyn Instance,
+fn verify<W: Workload>(
+    instance: &mut dyn Instance<W>,
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
     remedy: &'static str,
@@ -161,12 +187,12 @@ fn verify(
 }
 
 /// Whose fault it is that a check cannot be made.
-fn failed(error: TpccError) -> Failure {
+fn failed(error: WorkloadError) -> Failure {
     match error {
-        TpccError::NoSuchCheck(_) | TpccError::NothingToTamper(_) => {
+        WorkloadError::NoSuchCheck { .. } | WorkloadError::NothingToTamper(_) => {
             Failure::usage(format!("--tamper: {error}"))
         }
-        TpccError::Schema(_) => Failure::usage(error.to_string()),
+        WorkloadError::Schema(_) => Failure::usage(error.to_string()),
         error => Failure::check(error.to_string()),
     }
 }

@@ -26,10 +26,10 @@ use crate::counters::{self, Category, CounterError};
 use crate::drive::{KINDS, kind_name};
 use crate::estimate;
 use crate::failure::Failure;
-use crate::instance::{self, Instance};
-use crate::run::Plan;
+use crate::instance::{self, Deployed, Instance};
+use crate::run::{Plan, PlannedWorkload};
 use crate::saved;
-use crate::workload::tpcc::input::{INVALID_ITEM, Input, Kind, Mix};
+use crate::workload::{Kind, Workload, WorkloadInput};
 
 /// Transactions before the first that is counted.
 const UNCOUNTED: usize = 200;
@@ -60,16 +60,10 @@ const CALLS: CallNames = CallNames {
     drops: Some(("tombolo_storage::", Category::Pin)),
 };
 
-/// Whether the transaction of `input` will abort, which its input says.
-pub fn aborts(input: &Input) -> bool {
-    let Input::NewOrder(order) = input else { return false };
-    order.lines().last().is_some_and(|line| line.i_id == INVALID_ITEM)
-}
-
 /// The meter's number for the transaction of `input`.
 #[inline]
-pub fn kind_of(input: &Input) -> counters::Kind {
-    number(input.kind(), aborts(input))
+pub fn kind_of(input: &impl WorkloadInput) -> counters::Kind {
+    number(input.kind(), input.aborts())
 }
 
 const fn number(kind: Kind, aborts: bool) -> counters::Kind {
@@ -78,39 +72,41 @@ const fn number(kind: Kind, aborts: bool) -> counters::Kind {
 
 /// Transactions of which one kind is counted.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct Group<I> {
     /// Its name: the kind's, with `_aborted` where those are counted that abort.
     pub name: String,
     /// What is counted.
     pub kind: counters::Kind,
     /// All transactions that run meanwhile.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<I>,
 }
 
 /// The inputs of one count.
 #[derive(Clone, Debug)]
-pub struct CountInputs {
+pub struct CountInputs<I> {
     /// Those before.
-    pub uncounted: Vec<Input>,
+    pub uncounted: Vec<I>,
     /// Those during which each group is counted.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Group<I>>,
 }
 
-impl CountInputs {
-    /// Takes them from `inputs`: `counted` transactions of `mix` for each kind.
-    pub fn new(inputs: &mut dyn Iterator<Item = Input>, mix: Mix, counted: usize) -> Self {
-        let uncounted = inputs.take(UNCOUNTED).collect();
-        let kinds = match mix {
-            Mix::Paper => &KINDS[..2],
-            Mix::Standard => &KINDS[..],
-        };
+impl<I: WorkloadInput> CountInputs<I> {
+    /// The first inputs of `workload`: `counted` transactions for each kind.
+    pub fn new<W: Workload<Input = I>>(workload: &W, counted: usize) -> Self {
+        let mut inputs = workload.inputs();
+        let uncounted = inputs.by_ref().take(UNCOUNTED).collect();
+        let (kinds, aborting) = workload.counted();
         let mut group = |kind, aborts: bool| {
             let suffix = if aborts { "_aborted" } else { "" };
             let name = format!("{}{suffix}", kind_name(kind));
-            Group { name, kind: number(kind, aborts), inputs: inputs.take(counted).collect() }
+            Group {
+                name,
+                kind: number(kind, aborts),
+                inputs: inputs.by_ref().take(counted).collect(),
+            }
         };
         let mut groups: Vec<_> = kinds.iter().map(|&kind| group(kind, false)).collect();
-        groups.push(group(Kind::NewOrder, true));
+        groups.push(group(aborting, true));
         Self { uncounted, groups }
     }
 }
@@ -215,10 +211,16 @@ impl GroupCost {
 ///
 /// # Errors
 /// When the counter fails, or a counted database cannot be loaded.
-pub fn count(counter: Counter, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+pub fn count<W: Deployed>(
+    counter: Counter,
+    plan: &Plan,
+    workload: &W,
+) -> Result<Vec<GroupCost>, Failure> {
     match counter {
         Counter::Callgrind => count_by_callgrind(plan),
-        Counter::Perf => count_natively(Native::Instructions(Instructions::open()?), plan, true),
+        Counter::Perf => {
+            count_natively(Native::Instructions(Instructions::open()?), plan, workload, true)
+        }
     }
 }
 
@@ -227,37 +229,46 @@ pub fn count(counter: Counter, plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
 ///
 /// # Errors
 /// As [`count`].
-pub fn cycles(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
-    count_natively(Native::Tsc, plan, false)
+pub fn cycles<W: Deployed>(plan: &Plan, workload: &W) -> Result<Vec<GroupCost>, Failure> {
+    count_natively(Native::Tsc, plan, workload, false)
 }
 
-fn count_natively(native: Native, plan: &Plan, calls: bool) -> Result<Vec<GroupCost>, Failure> {
-    let (mut instance, inputs) = load(plan, threads::available())?;
+fn count_natively<W: Deployed>(
+    native: Native,
+    plan: &Plan,
+    workload: &W,
+    calls: bool,
+) -> Result<Vec<GroupCost>, Failure> {
+    let (mut instance, inputs) = load(plan, workload, threads::available())?;
     let counts = instance.count_natively(native, &inputs, calls)?;
     let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
-    let cost = |(group, count): (&Group, _)| GroupCost::native(&group.name, count).each_of(plan);
+    let cost =
+        |(group, count): (&Group<W::Input>, _)| GroupCost::native(&group.name, count).each_of(plan);
     Ok(groups.map(cost).collect())
 }
 
+/// A database, and what is counted on it.
+type Loaded<W> = (Box<dyn Instance<W>>, CountInputs<<W as Workload>::Input>);
+
 /// The database and the inputs of a count.
-fn load(plan: &Plan, threads: usize) -> Result<(Box<dyn Instance>, CountInputs), Failure> {
+fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded<W>, Failure> {
     // No more address space than can be needed: under valgrind there is far less of it.
     let transactions = (plan.counted * (KINDS.len() + 1)) as u64;
-    let warehouses = u64::from(plan.warehouses.unsigned_abs());
-    let bytes = estimate::bytes(warehouses, plan.mix, transactions, transactions);
-    // No table or index holds half of everything, and each reserves address space, of which
-    // valgrind has little.
-    let limits = Limits { structure_bytes_max: bytes as usize / 2, ..Limits::default() };
+    let bytes = estimate::bytes(workload, transactions, transactions);
+    // Each table and index reserves address space, of which valgrind has little: no more than half
+    // of everything, or than the largest needs.
+    let structure_bytes_max = estimate::largest_table(workload, transactions).max(bytes / 2);
+    let limits = Limits { structure_bytes_max: structure_bytes_max as usize, ..Limits::default() };
     let mut options = plan.options().within(limits);
     options.paged.log.durability = Durability::None;
     let transactions = transactions + UNCOUNTED as u64;
-    options.paged.pool_bytes = estimate::page_bytes(warehouses, plan.mix, transactions) as usize;
+    options.paged.pool_bytes = estimate::page_bytes(workload, transactions) as usize;
     if instance::can_be_saved(&plan.profile) {
         options.paged.structure_bytes_max = options.paged.pool_bytes; // its pages are one structure
     }
-    let mut instance = saved::database(plan, options, threads, &mut ())?;
+    let mut instance = saved::database(plan, workload, options, threads, &mut ())?;
     instance.set_locate_ahead(plan.locate_ahead);
-    Ok((instance, CountInputs::new(&mut plan.inputs(), plan.mix, plan.counted)))
+    Ok((instance, CountInputs::new(workload, plan.counted)))
 }
 
 /// The file of this very command.
@@ -295,20 +306,26 @@ pub const CHILD_COMMAND: &str = "count-under-callgrind";
 /// # Errors
 /// When it does not run under callgrind, or something cannot be counted.
 pub fn child(plan: &Plan) -> Result<(), Failure> {
+    match plan.workload {
+        PlannedWorkload::Tpcc => count_in_child(plan, &plan.scale()),
+        PlannedWorkload::DebitCredit => count_in_child(plan, &plan.debit_credit),
+    }
+}
+
+fn count_in_child<W: Deployed>(plan: &Plan, workload: &W) -> Result<(), Failure> {
     // One thread: how the allocator got where it is must be the same every time.
-    let (mut instance, inputs) = load(plan, 1)?;
+    let (mut instance, inputs) = load(plan, workload, 1)?;
     Ok(instance.count(&inputs)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tpcc::input::Generator;
-    use crate::workload::tpcc::nurand::Constants;
+    use crate::workload::tpcc::input::{Input, Mix};
+    use crate::workload::tpcc::loader::Scale;
 
-    fn inputs(mix: Mix) -> CountInputs {
-        let mut generator = Generator::new(1, mix, 1, Constants::from_seed(1));
-        CountInputs::new(&mut generator, mix, 1_000)
+    fn inputs(mix: Mix) -> CountInputs<Input> {
+        CountInputs::new(&Scale { seed: 1, warehouses: 1, mix }, 1_000)
     }
 
     #[test]
@@ -329,7 +346,7 @@ mod tests {
     #[test]
     fn aborting_orders_have_a_number_of_their_own() {
         let all = inputs(Mix::Paper).groups.into_iter().flat_map(|group| group.inputs);
-        let (bad, good): (Vec<_>, Vec<_>) = all.partition(aborts);
+        let (bad, good): (Vec<_>, Vec<_>) = all.partition(WorkloadInput::aborts);
         assert!(bad.len() > 5 && bad.len() < 50, "one in a hundred orders: {}", bad.len());
         assert!(good.iter().all(|input| kind_of(input).0 < ABORTS));
         assert!(bad.iter().all(|input| kind_of(input).0 == ABORTS));

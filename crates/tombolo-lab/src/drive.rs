@@ -27,7 +27,7 @@ use crate::histogram::Latencies;
 use crate::host;
 use crate::instance::Instance;
 use crate::work::WorkDone;
-use crate::workload::tpcc::input::{Input, Kind};
+use crate::workload::{Kind, Workload, WorkloadInput};
 
 /// How many transactions run between two looks at the clock, at first, at least and at most.
 const SLICE: usize = 500;
@@ -41,8 +41,17 @@ const TIMED: usize = 1_000;
 const RESERVE_BYTES: u64 = 192 << 20;
 
 /// All kinds of transaction, in the order they are printed.
-pub const KINDS: [Kind; 5] =
-    [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+pub const KINDS: [Kind; 6] = [
+    Kind::NewOrder,
+    Kind::Payment,
+    Kind::OrderStatus,
+    Kind::Delivery,
+    Kind::StockLevel,
+    Kind::DebitCredit,
+];
+
+/// Latencies, by kind in the order of [`KINDS`].
+pub type ByKind = [Latencies; KINDS.len()];
 
 /// The name of a kind in results.
 pub const fn kind_name(kind: Kind) -> &'static str {
@@ -52,6 +61,7 @@ pub const fn kind_name(kind: Kind) -> &'static str {
         Kind::OrderStatus => "order_status",
         Kind::Delivery => "delivery",
         Kind::StockLevel => "stock_level",
+        Kind::DebitCredit => "debit_credit",
     }
 }
 
@@ -68,7 +78,7 @@ pub struct Outcomes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// By kind, in the order of [`KINDS`].
-    pub kinds: [Outcomes; 5],
+    pub kinds: [Outcomes; KINDS.len()],
     /// Aborts by reason.
     pub reasons: Vec<(&'static str, u64)>,
     /// How many of the aborts were tried again.
@@ -197,11 +207,11 @@ fn per_second(count: u64, time: Duration) -> f64 {
 }
 
 /// Drives one instance.
-pub struct Driver<'a> {
+pub struct Driver<'a, I> {
     /// The clock.
     pub clock: &'a dyn Clock,
     /// What makes inputs.
-    pub inputs: &'a mut dyn Iterator<Item = Input>,
+    pub inputs: &'a mut dyn Iterator<Item = I>,
     /// The inputs made at a time.
     pub batch: usize,
     /// Whether memory for a batch's rows is taken before the batch is executed.
@@ -211,11 +221,11 @@ pub struct Driver<'a> {
     slice: usize,
 }
 
-impl<'a> Driver<'a> {
+impl<'a, I: WorkloadInput> Driver<'a, I> {
     /// A driver that takes its inputs, `batch` at a time, from `inputs`.
     pub fn new(
         clock: &'a dyn Clock,
-        inputs: &'a mut dyn Iterator<Item = Input>,
+        inputs: &'a mut dyn Iterator<Item = I>,
         batch: usize,
         reserve: bool,
         memory_limit: Option<u64>,
@@ -224,12 +234,16 @@ impl<'a> Driver<'a> {
     }
 
     /// Fills `batch` with the next `count` inputs.
-    fn make(&mut self, batch: &mut Vec<Input>, count: usize) {
+    fn make(&mut self, batch: &mut Vec<I>, count: usize) {
         batch.clear();
         batch.extend((&mut *self.inputs).take(count));
     }
 
-    fn take_memory(&self, instance: &mut dyn Instance, batch: &[Input]) -> Result<(), Failure> {
+    fn take_memory<W: Workload<Input = I>>(
+        &self,
+        instance: &mut dyn Instance<W>,
+        batch: &[I],
+    ) -> Result<(), Failure> {
         if !self.reserve {
             return Ok(());
         }
@@ -240,7 +254,11 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What the store failed with.
-    pub fn warm_up(&mut self, instance: &mut dyn Instance, count: usize) -> Result<(), Failure> {
+    pub fn warm_up<W: Workload<Input = I>>(
+        &mut self,
+        instance: &mut dyn Instance<W>,
+        count: usize,
+    ) -> Result<(), Failure> {
         let mut batch = Vec::new();
         self.make(&mut batch, count);
         instance.run(&batch, &mut Tally::default()).map_err(|stop| stopped(stop, 0))
@@ -252,9 +270,9 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What the store failed with, or that memory is used up.
-    pub fn run(
+    pub fn run<W: Workload<Input = I>>(
         &mut self,
-        instance: &mut dyn Instance,
+        instance: &mut dyn Instance<W>,
         bound: Bound,
         progress: &mut dyn FnMut(f64, &Throughput),
     ) -> Result<Throughput, Failure> {
@@ -277,10 +295,10 @@ impl<'a> Driver<'a> {
     }
 
     /// Executes one batch, or the part of it that fits the bound. Only this is measured.
-    fn run_batch(
+    fn run_batch<W: Workload<Input = I>>(
         &mut self,
-        instance: &mut dyn Instance,
-        batch: &[Input],
+        instance: &mut dyn Instance<W>,
+        batch: &[I],
         bound: Bound,
         found: &mut Throughput,
     ) -> Result<(), Failure> {
@@ -321,14 +339,14 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What the store failed with.
-    pub fn time(
+    pub fn time<W: Workload<Input = I>>(
         &mut self,
-        instance: &mut dyn Instance,
+        instance: &mut dyn Instance<W>,
         count: usize,
         callers: usize,
         limit: Option<Duration>,
-    ) -> Result<[Latencies; 5], Failure> {
-        let mut latencies: [Latencies; 5] = Default::default();
+    ) -> Result<ByKind, Failure> {
+        let mut latencies = ByKind::default();
         let probe = reading_ns(self.clock);
         let at_once = if limit.is_some() { TIMED.max(4 * callers) } else { count };
         let (mut batch, mut ends) = (Vec::new(), Vec::new());
@@ -376,9 +394,9 @@ pub(crate) fn verify_memory(limit: Option<u64>, found: &Throughput) -> Result<()
 ///
 /// A caller makes its next call when it is answered: call i is made with answer i − `callers`, in
 /// the order of answers, whichever call that was of.
-fn record(
-    latencies: &mut [Latencies; 5],
-    inputs: &[Input],
+fn record<I: WorkloadInput>(
+    latencies: &mut ByKind,
+    inputs: &[I],
     ends: &[u64],
     callers: usize,
     probe: u64,

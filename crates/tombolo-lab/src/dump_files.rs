@@ -12,9 +12,10 @@ use crate::dump::{DumpError, StateHash};
 use crate::failure::Failure;
 use crate::instance::{Instance, OpenTable};
 use crate::restore::Rows;
+use crate::workload::Workload;
 
 /// The file of `table`.
-fn file_name(table: &str) -> String {
+pub(crate) fn file_name(table: &str) -> String {
     format!("{table}.copy")
 }
 
@@ -53,7 +54,7 @@ impl DumpDirectory {
     ///
     /// # Errors
     /// When one cannot be written.
-    pub fn write(&self, instance: &mut dyn Instance) -> Result<StateHash, Failure> {
+    pub fn write<W: Workload>(&self, instance: &mut dyn Instance<W>) -> Result<StateHash, Failure> {
         self.write_with(|open| instance.dump(open))
     }
 

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! # Map
-//! The engine and the transactions that are measured are compiled once per profile, in `tpcc.rs`;
+//! The engine and the transactions that are measured are compiled once per profile, in `benchmark.rs`;
 //! `open.rs` lists the profiles. Everything else — loading, checking, dumping, restoring, tampering
 //! — is compiled once, over a store without type (`erased.rs`). Behind [`Instance`] there is one
 //! dynamic call per batch of inputs and none inside. Not here: clocks, files, what is printed.
@@ -11,13 +11,13 @@
 //!
 //! [`Metered::store`]: crate::metered::Metered
 
+mod benchmark;
 mod erased;
 mod key;
 mod open;
 mod part;
 mod product;
 mod session;
-mod tpcc;
 mod verify;
 
 use std::fmt;
@@ -37,14 +37,14 @@ use crate::dump::{DumpError, StateHash};
 use crate::failure::Failure;
 use crate::restore::{RestoreError, Rows};
 use crate::work::WorkDone;
-use crate::workload::tpcc::error::TpccError;
-use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::Workload;
+use crate::workload::error::WorkloadError;
 use crate::workload::tpcc::loader::Scale;
 
 pub use erased::{DynamicStore, Erased, ErasedPin};
 pub use open::{
-    NoDatabase, Options, can_be_saved, create, create_product, has_pages, open, open_saved,
-    runs_all_natively,
+    Deployed, NoDatabase, Options, can_be_saved, create, create_product, has_pages, open,
+    open_saved, runs_all_natively,
 };
 pub use part::Part;
 pub use product::GROUP;
@@ -62,30 +62,30 @@ pub struct Executed {
     pub work: WorkDone,
 }
 
-/// One TPC-C database on one store.
-pub trait Instance {
+/// The database of one workload on one store; of TPC-C unless told.
+pub trait Instance<W: Workload = Scale> {
     /// Creates the tables and loads the initial database.
     ///
     /// # Errors
     /// What the store refused.
     fn load(
         &mut self,
-        scale: Scale,
+        workload: W,
         threads: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), TpccError>;
+    ) -> Result<(), WorkloadError>;
 
-    /// Creates the tables with all indexes and fills them with dumped rows.
+    /// Creates the tables of `workload` and fills them with dumped rows.
     ///
     /// # Errors
     /// A line that is no row, or what the store refused.
-    fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError>;
+    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError>;
 
-    /// Prepares the transactions of `mix` on the tables there are.
+    /// Prepares the transactions of `workload` on the tables there are.
     ///
     /// # Errors
-    /// When these are not the tables of the mix.
-    fn bind(&mut self, mix: Mix) -> Result<(), TpccError>;
+    /// When these are not its tables.
+    fn bind(&mut self, workload: W) -> Result<(), WorkloadError>;
 
     /// Reads all of a database that was opened into memory, as far as there is room for it.
     ///
@@ -97,7 +97,7 @@ pub trait Instance {
     ///
     /// # Errors
     /// `NoSpace`.
-    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop>;
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop>;
 
     /// Opens sessions until `threads` threads can run transactions at once.
     ///
@@ -116,7 +116,7 @@ pub trait Instance {
     ///
     /// # Errors
     /// What the store failed with; aborts are outcomes.
-    fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop>;
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop>;
 
     /// Runs one transaction per input, each on the first session that is free, a thread for each.
     ///
@@ -124,7 +124,7 @@ pub trait Instance {
     /// What the store failed with; the others end with the transactions they are in.
     fn run_on_all(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         tally: &mut Tally,
     ) -> Result<Executed, Stop>;
@@ -136,7 +136,7 @@ pub trait Instance {
     /// What the store failed with.
     fn run_timed(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         ends: &mut [u64],
     ) -> Result<(), Stop>;
@@ -145,7 +145,7 @@ pub trait Instance {
     ///
     /// # Errors
     /// When nothing can be counted, or a transaction ended otherwise than its input says.
-    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError>;
+    fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError>;
 
     /// Counts each group's transactions by a native counter; with `calls` also what each call
     /// costs, where the profile is compiled with probes. Without, all of a transaction is `other`,
@@ -156,7 +156,7 @@ pub trait Instance {
     fn count_natively(
         &mut self,
         native: Native,
-        inputs: &CountInputs,
+        inputs: &CountInputs<W::Input>,
         calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError>;
 
@@ -164,13 +164,13 @@ pub trait Instance {
     ///
     /// # Errors
     /// When the store refuses to be read.
-    fn verify(&mut self) -> Result<Verification, TpccError>;
+    fn verify(&mut self) -> Result<Verification, WorkloadError>;
 
     /// The hash of all rows.
     ///
     /// # Errors
     /// When the store refuses to be read.
-    fn state_hash(&mut self) -> Result<StateHash, TpccError>;
+    fn state_hash(&mut self) -> Result<StateHash, WorkloadError>;
 
     /// Writes all rows.
     ///
@@ -182,7 +182,7 @@ pub trait Instance {
     ///
     /// # Errors
     /// When there is none of that name or it cannot be broken here.
-    fn tamper(&mut self, check: &str) -> Result<(), TpccError>;
+    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError>;
 
     /// Memory taken and used.
     fn usage(&mut self) -> Usage;
@@ -197,7 +197,7 @@ pub trait Instance {
     fn save(self: Box<Self>) -> Result<(), Failure>;
 }
 
-impl fmt::Debug for dyn Instance + '_ {
+impl<W: Workload> fmt::Debug for dyn Instance<W> + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Instance")
     }

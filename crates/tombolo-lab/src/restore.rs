@@ -11,13 +11,10 @@ use std::fmt;
 
 use tombolo_storage::dynamic::DynamicTable;
 use tombolo_storage::error::{Error, SchemaError};
-use tombolo_storage::schema::ColumnDef;
+use tombolo_storage::schema::{ColumnDef, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::types::SqlType;
 use tombolo_storage::value::Value;
-
-use crate::workload::tpcc::input::Mix;
-use crate::workload::tpcc::schema;
 
 /// The rows of a transaction while restoring.
 const BATCH_ROWS: usize = 1_000;
@@ -76,12 +73,16 @@ impl fmt::Display for RestoreError {
 
 impl std::error::Error for RestoreError {}
 
-/// Creates the tables of TPC-C with all indexes and fills them from `rows`.
+/// Creates `tables` and fills them from `rows`.
 ///
 /// # Errors
 /// As [`restore`], or a table the store refused.
-pub fn restore_tpcc<S: Store>(store: &mut S, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-    for table in schema::tables(Mix::Standard) {
+pub fn restore_tables<S: Store>(
+    store: &mut S,
+    tables: Vec<TableDef>,
+    rows: &mut dyn Rows,
+) -> Result<(), RestoreError> {
+    for table in tables {
         store.create_table(table)?;
     }
     restore(store, rows)

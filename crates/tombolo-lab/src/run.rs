@@ -11,6 +11,7 @@
 mod piped;
 mod place;
 mod plan;
+mod planned;
 mod timed_disk;
 
 use std::path::PathBuf;
@@ -22,18 +23,19 @@ use tombolo_storage::store::Usage;
 
 pub use piped::PipelineOutcome;
 pub use place::Place;
-pub use plan::{Plan, make_effective, mix_name, verify_memory};
+pub use plan::{Plan, make_effective, verify_memory};
+pub use planned::{PlannedWorkload, mix_name};
 
 use timed_disk::{FlushTimes, TimedDisk};
 
 use crate::counters::miss;
 use crate::counting::{self, Counter, GroupCost};
-use crate::drive::{Bound, Driver, Throughput};
+use crate::drive::{Bound, ByKind, Driver, Throughput};
 use crate::dump_files::DumpDirectory;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{self, Instance, Verification};
+use crate::instance::{self, Deployed, Instance, Part, Verification};
 use crate::progress::Progress;
 use crate::report;
 
@@ -59,7 +61,7 @@ pub struct Outcome {
     /// Where the files lie.
     pub place: Option<Place>,
     /// The latency pass, by kind.
-    pub latencies: [Latencies; 5],
+    pub latencies: ByKind,
     /// Bytes written to disks from before loading until after the passes; `None` where the kernel
     /// does not say.
     pub disk_bytes: Option<u64>,
@@ -73,6 +75,9 @@ pub struct Outcome {
     pub counts: Vec<Vec<GroupCost>>,
     /// Ticks of the time-stamp counter, where instructions were counted.
     pub cycles: Vec<GroupCost>,
+    /// What each stage of the pipeline executes for a transaction, its log's part included, where
+    /// that was counted: groups called `KIND.STAGE`.
+    pub stages: Vec<GroupCost>,
     /// What the user should know besides.
     pub notes: Vec<String>,
     /// What the pipeline did, where there is one.
@@ -108,24 +113,36 @@ pub fn run(
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
+    match plan.workload {
+        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress),
+        PlannedWorkload::DebitCredit => run_workload(plan, plan.debit_credit, dump, progress),
+    }
+}
+
+fn run_workload<W: Deployed>(
+    plan: &Plan,
+    workload: W,
+    dump: Option<PathBuf>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_machine()?;
     let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let place = plan.make_place()?;
     if plan.is_piped() {
-        return piped::run(plan, (counter, note), dump, place, progress);
+        return piped::run(plan, workload, (counter, note), dump, place, progress);
     }
     let clock = SystemClock::new();
     let disk_before = host::disk_bytes();
     let times = FlushTimes::default();
-    let (mut instance, load_s) = load(plan, place.as_ref(), &times, &clock, progress)?;
+    let (mut instance, load_s) = load(plan, &workload, place.as_ref(), &times, &clock, progress)?;
     let usage = instance.usage();
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
-    let measured = measure(plan, &clock, &times, &mut *instance, progress)?;
+    let measured = measure(plan, &workload, &clock, &times, &mut *instance, progress)?;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let (verification, state_hash) = look(plan, &mut *instance, dump, progress)?;
     end(plan, instance, place.as_ref())?; // the counted databases need the memory
-    let (counts, cycles) = count(plan, counter, progress)?;
+    let (counts, cycles) = count(plan, &workload, counter, progress)?;
     Ok(Outcome {
         plan: plan.clone(),
         load_s,
@@ -142,15 +159,16 @@ pub fn run(
         counter,
         counts,
         cycles,
+        stages: Vec::new(),
         notes: note.into_iter().chain(plan.notes()).collect(),
         pipeline: None,
     })
 }
 
 /// Verifies what the run left, and hashes and dumps it.
-fn look(
+fn look<W: Deployed>(
     plan: &Plan,
-    instance: &mut dyn Instance,
+    instance: &mut dyn Instance<W>,
     dump: Option<DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
@@ -167,7 +185,11 @@ fn look(
 }
 
 /// Saves a database that has files; another is only dropped.
-fn end(plan: &Plan, instance: Box<dyn Instance>, place: Option<&Place>) -> Result<(), Failure> {
+fn end<W: Deployed>(
+    plan: &Plan,
+    instance: Box<dyn Instance<W>>,
+    place: Option<&Place>,
+) -> Result<(), Failure> {
     match place {
         Some(place) if place.is_fresh && !plan.keep_fresh => {
             drop(instance);
@@ -180,8 +202,9 @@ fn end(plan: &Plan, instance: Box<dyn Instance>, place: Option<&Place>) -> Resul
 
 type Counts = (Vec<Vec<GroupCost>>, Vec<GroupCost>);
 
-fn count(
+fn count<W: Deployed>(
     plan: &Plan,
+    workload: &W,
     counter: Option<Counter>,
     progress: &mut dyn Progress,
 ) -> Result<Counts, Failure> {
@@ -190,22 +213,44 @@ fn count(
     let mut counts = Vec::new();
     for repetition in 0..plan.repeat {
         progress.part(repetition as f64 / plan.repeat as f64, "");
-        counts.push(counting::count(counter, plan)?);
+        counts.push(counting::count(counter, plan, workload)?);
     }
-    let cycles = counting::cycles(plan)?;
+    let cycles = counting::cycles(plan, workload)?;
     progress.end();
     Ok((counts, cycles))
 }
 
-type Loaded = (Box<dyn Instance>, (f64, f64));
-
-fn load(
+/// Counts what the stages of a pipeline execute; nothing where there is none with a log, or nothing
+/// that can tell them apart. The pipeline that is counted has its log beside the run's directory.
+fn count_stages<W: Deployed>(
     plan: &Plan,
+    workload: &W,
+    counter: Option<Counter>,
+    place: Option<&Place>,
+    progress: &mut dyn Progress,
+) -> Result<Vec<GroupCost>, Failure> {
+    let (Some(Counter::Callgrind), Some(place)) = (counter, place) else { return Ok(Vec::new()) };
+    let parent = match place.path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    progress.begin("counting the pipeline's stages");
+    let plan = Plan { part: Some((Part::Pipeline, parent)), ..plan.clone() };
+    let counts = counting::count(Counter::Callgrind, &plan, workload)?;
+    progress.end();
+    Ok(counts.into_iter().filter(|count| count.name.contains('.')).collect())
+}
+
+type Loaded<W> = (Box<dyn Instance<W>>, (f64, f64));
+
+fn load<W: Deployed>(
+    plan: &Plan,
+    workload: &W,
     place: Option<&Place>,
     times: &FlushTimes,
     clock: &SystemClock,
     progress: &mut dyn Progress,
-) -> Result<Loaded, Failure> {
+) -> Result<Loaded<W>, Failure> {
     let mut options = plan.options();
     if let Some(place) = place {
         let disk = OsDisk::open(&place.path);
@@ -213,9 +258,9 @@ fn load(
         options.disk = Box::new(TimedDisk::new(disk, *clock, times.clone()));
     }
     let mut instance = instance::create(&plan.profile, &options)?;
-    progress.begin(&format!("loading {} warehouses", plan.warehouses));
+    progress.begin(&format!("loading {}", workload.describe()));
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
-    let loaded = instance.load(plan.scale(), plan.load_threads, &mut |done, of| {
+    let loaded = instance.load(*workload, plan.load_threads, &mut |done, of| {
         progress.part(done as f64 / of as f64, "");
     });
     let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
@@ -233,22 +278,23 @@ struct Measured {
     throughput: Throughput,
     log: LogUsage,
     flushes: Latencies,
-    latencies: [Latencies; 5],
+    latencies: ByKind,
 }
 
-fn measure(
+fn measure<W: Deployed>(
     plan: &Plan,
+    workload: &W,
     clock: &dyn Clock,
     times: &FlushTimes,
-    instance: &mut dyn Instance,
+    instance: &mut dyn Instance<W>,
     progress: &mut dyn Progress,
 ) -> Result<Measured, Failure> {
-    let mut inputs = plan.inputs();
+    let mut inputs = workload.inputs();
     let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
     driver.warm_up(instance, WARM_UP)?;
     let before = instance.log_usage().unwrap_or_default();
     times.take();
-    progress.begin(&format!("running {} on {}", mix_name(plan.mix), plan.profile));
+    progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
     let throughput = driver.run(instance, plan.bound, &mut |part, so_far| {
         let rate = report::quantity(so_far.per_cpu_second());
         progress.part(part, &format!("{rate} transactions per CPU-second"));

@@ -28,10 +28,11 @@ pub use directory::WorkDirectory;
 use log_disk::LogDisk;
 
 use crate::failure::Failure;
-use crate::instance::{self, Instance, Options, Part};
+use crate::instance::{self, Deployed, Instance, Options, Part};
 use crate::overlay::OverlayDisk;
 use crate::progress::Progress;
 use crate::run::Plan;
+use crate::workload::tpcc;
 
 /// How a profile lays data out on pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,22 +91,23 @@ fn maker(layout: Layout) -> Option<&'static str> {
 ///
 /// # Errors
 /// When it cannot be opened or loaded.
-pub fn database(
+pub fn database<W: Deployed>(
     plan: &Plan,
+    workload: &W,
     mut options: Options,
     threads: usize,
     progress: &mut dyn Progress,
-) -> Result<Box<dyn Instance>, Failure> {
+) -> Result<Box<dyn Instance<W>>, Failure> {
     if let Some(saved) = &plan.saved {
         options.disk = Box::new(OverlayDisk::shared(disk(saved)?));
-        return open(plan, &options);
+        return open(plan, workload, &options);
     }
     let mut instance = match &plan.part {
         Some((part, parent)) => instance::create_product(*part, &options, fresh(parent))?,
         None => instance::create(&plan.profile, &options)?,
     };
-    progress.begin(&format!("loading {} warehouses", plan.warehouses));
-    let loaded = instance.load(plan.scale(), threads, &mut |done, of| {
+    progress.begin(&format!("loading {}", workload.describe()));
+    let loaded = instance.load(*workload, threads, &mut |done, of| {
         progress.part(done as f64 / of as f64, &plan.profile);
     });
     progress.end();
@@ -134,16 +136,20 @@ pub fn with_log_on_disk(
     let mut options = plan.options();
     options.disk = Box::new(made.map_err(|error| Failure::environment(error.to_string()))?);
     // What was saved has no log. An empty database leaves one that holds nothing.
-    instance::create(&plan.profile, &options)?.save()?;
+    instance::create::<tpcc::loader::Scale>(&plan.profile, &options)?.save()?;
     let pages = OverlayDisk::shared(disk(saved)?);
     options.disk = Box::new(LogDisk { pages, log: disk(directory)? });
-    open(plan, &options)
+    open(plan, &plan.scale(), &options)
 }
 
-fn open(plan: &Plan, options: &Options) -> Result<Box<dyn Instance>, Failure> {
+fn open<W: Deployed>(
+    plan: &Plan,
+    workload: &W,
+    options: &Options,
+) -> Result<Box<dyn Instance<W>>, Failure> {
     let mut instance = instance::open_saved(&plan.profile, options)
         .map_err(|error| Failure::environment(format!("profile {}: {error}", plan.profile)))?;
-    instance.bind(plan.mix).map_err(|error| Failure::check(error.to_string()))?;
+    instance.bind(*workload).map_err(|error| Failure::check(error.to_string()))?;
     instance.read_all()?;
     Ok(instance)
 }
@@ -191,7 +197,7 @@ impl SavedDatabases {
         let mut options = plan.options();
         let made = OsDisk::create(&path);
         options.disk = Box::new(made.map_err(|error| Failure::environment(error.to_string()))?);
-        database(&plan, options, plan.load_threads, progress)?.save()?;
+        database(&plan, &plan.scale(), options, plan.load_threads, progress)?.save()?;
         self.made.push((layout, path.clone()));
         Ok(Some(path))
     }

@@ -127,9 +127,11 @@ impl<S: Scope> Args for Flags<S> {
                 _ => String::new(),
             };
             let help = format!("{} [{}{limits}]", capitalised(setting.about), default);
+            let other = settings::other_name(setting).map(|name| name.replace('_', "-"));
             command.arg(
                 Arg::new(setting.name)
                     .long(setting.flag())
+                    .visible_aliases(other)
                     .value_name(value_name(setting))
                     .help(help),
             )

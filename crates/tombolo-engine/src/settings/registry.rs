@@ -379,6 +379,26 @@ pub static MIX: Setting = setting(
     Default::Is("standard"),
     "transactions of tpcc: the paper's New Order and Payment, or the specification's five",
 );
+/// Debit-credit's scale.
+pub static BRANCHES: Setting =
+    setting("branches", Kind::Count(1, 1 << 30), Default::Is("10"), "scale of debit-credit")
+        .of("branches");
+/// Its tellers.
+pub static TELLERS_PER_BRANCH: Setting = setting(
+    "tellers_per_branch",
+    Kind::Count(1, 1 << 30),
+    Default::Is("10"),
+    "tellers of each branch of debit-credit",
+)
+.of("tellers");
+/// Its accounts.
+pub static ACCOUNTS_PER_BRANCH: Setting = setting(
+    "accounts_per_branch",
+    Kind::Count(1, 1 << 30),
+    Default::Is("100k"),
+    "accounts of each branch of debit-credit; 150 bytes each, all branches up to 2,147,483,647",
+)
+.of("accounts");
 /// How long to run.
 pub static SECONDS: Setting = setting(
     "seconds",
@@ -523,6 +543,9 @@ pub static ALL: &[&Setting] = &[
     &IN_FLIGHT,
     &WAREHOUSES,
     &MIX,
+    &BRANCHES,
+    &TELLERS_PER_BRANCH,
+    &ACCOUNTS_PER_BRANCH,
     &SECONDS,
     &TRANSACTIONS,
     &LATENCY_TRANSACTIONS,
@@ -537,8 +560,17 @@ pub static ALL: &[&Setting] = &[
     &REPEAT,
 ];
 
+/// What a setting is called besides: debit-credit's groups have short names on the command line.
+pub fn other_name(setting: &Setting) -> Option<&'static str> {
+    match setting.name {
+        "transactions_per_group" => Some("group_transactions"),
+        "time_per_group" => Some("group_time"),
+        _ => None,
+    }
+}
+
 /// The setting called `name`, with `-` or `_`.
 pub fn find(name: &str) -> Option<&'static Setting> {
     let name = name.replace('-', "_");
-    ALL.iter().copied().find(|setting| setting.name == name)
+    ALL.iter().copied().find(|setting| setting.name == name || other_name(setting) == Some(&name))
 }

@@ -22,8 +22,8 @@ use crate::inspect::refused;
 use crate::instance::{DynamicStore, Erased, Finding, Verification, verify_in_memory};
 use crate::progress::Progress;
 use crate::recover;
-use crate::workload::tpcc::error::TpccError;
-use crate::workload::tpcc::tamper::tamper as tamper_with;
+use crate::workload::error::WorkloadError;
+use crate::workload::tamper as tamper_with;
 
 /// The check of the log itself.
 const LOG: &str = "log";
@@ -89,7 +89,7 @@ pub(super) fn check(
 /// All checks; where the tables are not those of a workload, only the store's own.
 fn verify(store: &mut Logged) -> Result<Verification, Failure> {
     match verify_in_memory(store) {
-        Err(TpccError::Schema(_)) => {}
+        Err(WorkloadError::Schema(_)) => {}
         verified => return verified.map_err(failed),
     }
     let mut verification = Verification {

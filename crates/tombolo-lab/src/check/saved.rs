@@ -18,6 +18,7 @@ use crate::host;
 use crate::instance::{self, Finding, Instance, NoDatabase, Options, Verification};
 use crate::overlay::OverlayDisk;
 use crate::progress::Progress;
+use crate::workload::tpcc::loader::Scale;
 
 /// The log's file.
 const LOG_FILE: &str = "log";
@@ -60,7 +61,7 @@ pub(super) fn check(
 
 /// Opens the files with the first profile that lays data out as they are; damage that keeps them
 /// from being opened is a finding.
-fn open(directory: &Path) -> Result<Result<Box<dyn Instance>, Finding>, Failure> {
+fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
     let has_log = directory.join(LOG_FILE).exists();
     let fitting = PROFILES
         .iter()

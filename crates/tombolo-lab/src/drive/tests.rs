@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::instance;
-use crate::workload::tpcc::input::{Generator, Mix};
+use crate::workload::tpcc::input::{Generator, Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
 
@@ -27,7 +27,7 @@ impl Clock for StepClock {
     }
 }
 
-fn with_driver(run: impl FnOnce(&mut Driver<'_>, &mut dyn Instance)) {
+fn with_driver(run: impl FnOnce(&mut Driver<'_, Input>, &mut dyn Instance)) {
     let mut instance = instance::open("memory").unwrap();
     let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Paper };
     instance.load(scale, 1, &mut |_, _| {}).unwrap();

@@ -12,7 +12,9 @@
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply};
+use tombolo_engine::pipeline::{
+    Call, Caller, Durability, Executor, Failure as CallFailure, Pipeline, Reply,
+};
 use tombolo_engine::threads::StageLoop;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -20,11 +22,9 @@ use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
 use super::executor::{Answered, CallNumber, Database, Request};
-use crate::drive::{Tally, stopped};
+use crate::drive::{ByKind, Tally, stopped};
 use crate::failure::Failure;
-use crate::histogram::Latencies;
-use crate::workload::tpcc::input::{Input, Kind};
-use crate::workload::tpcc::new_rows::NewRows;
+use crate::workload::{Kind, Workload, WorkloadInput};
 
 /// Calls under way where only the rows matter.
 const BULK: usize = 4_096;
@@ -39,7 +39,7 @@ pub(crate) struct Answers {
     /// How transactions ended.
     pub(crate) tally: Tally,
     /// How long answers took, by kind.
-    pub(crate) latencies: [Latencies; 5],
+    pub(crate) latencies: ByKind,
 }
 
 /// A call under way.
@@ -51,19 +51,19 @@ struct Slot {
 }
 
 /// Callers that share one thread.
-struct Group {
-    caller: Caller<Request, Answered>,
+struct Group<W: Workload> {
+    caller: Caller<Request<W>, Answered<W>>,
     durability: Durability,
     outlives_no_space: bool,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    calls: Vec<Call<Request>>,
-    replies: Vec<(u64, Reply<Answered>)>,
+    calls: Vec<Call<Request<W>>>,
+    replies: Vec<(u64, Reply<Answered<W>>)>,
 }
 
 /// What a batch is run with.
-struct Batch<'b> {
-    inputs: &'b [Input],
+struct Batch<'b, I> {
+    inputs: &'b [I],
     /// When no more calls are made.
     until_ns: u64,
     answers: &'b mut Answers,
@@ -72,10 +72,10 @@ struct Batch<'b> {
 }
 
 /// The callers of one pipeline.
-pub(crate) struct Clients<'a> {
+pub(crate) struct Clients<'a, W: Workload> {
     clock: &'a dyn Clock,
-    measured: Group,
-    bulk: Group,
+    measured: Group<W>,
+    bulk: Group<W>,
     /// The stages that run on this thread, where the settings say so.
     own: Option<StageLoop>,
     /// The last call of each client, where it is kept.
@@ -99,8 +99,8 @@ pub(crate) struct Calling {
     pub(crate) acks: Option<Acks>,
 }
 
-impl Group {
-    fn new(caller: Caller<Request, Answered>, calls: usize, durability: Durability) -> Self {
+impl<W: Workload> Group<W> {
+    fn new(caller: Caller<Request<W>, Answered<W>>, calls: usize, durability: Durability) -> Self {
         let none = Slot { kind: Kind::NewOrder, number: None, made_ns: 0 };
         let free = (0..calls as u32).rev().collect();
         let (calls_made, replies) = (Vec::with_capacity(calls), Vec::new());
@@ -116,7 +116,7 @@ impl Group {
     /// Makes a call for each of `inputs` for which one is free; how many.
     fn make(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         now_ns: u64,
         mut number_of: impl FnMut(u32) -> Option<CallNumber>,
     ) -> usize {
@@ -162,15 +162,15 @@ fn no_outcome(failure: CallFailure, done: u64) -> Failure {
     }
 }
 
-impl<'a> Clients<'a> {
+impl<'a, W: Workload> Clients<'a, W> {
     /// The callers of `pipeline`.
     pub(crate) fn new<P: MemoryProfile>(
-        pipeline: &Pipeline<Database<P>>,
+        pipeline: &Pipeline<Database<P, W>>,
         calling: Calling,
         clock: &'a dyn Clock,
     ) -> Self
     where
-        Database<P>: tombolo_engine::pipeline::Executor<Request = Request, Answer = Answered>,
+        Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
     {
         let Calling { clients, in_flight, durability, sequences, acks } = calling;
         let calls = clients * in_flight;
@@ -194,7 +194,7 @@ impl<'a> Clients<'a> {
     /// What the pipeline, the store or the file of answers failed with.
     pub(crate) fn run(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         until_ns: u64,
         answers: &mut Answers,
         progress: &mut dyn FnMut(usize),
@@ -214,7 +214,7 @@ impl<'a> Clients<'a> {
     ///
     /// # Errors
     /// As [`Clients::run`].
-    pub(crate) fn run_unmeasured(&mut self, inputs: &[Input]) -> Result<(), Failure> {
+    pub(crate) fn run_unmeasured(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
         let (answers, progress) = (&mut Answers::default(), &mut |_| ());
         let batch = Batch { inputs, until_ns: u64::MAX, answers, progress };
         run(self.clock, &mut self.bulk, &mut self.own, None, |_| None, batch)
@@ -224,9 +224,9 @@ impl<'a> Clients<'a> {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn reserve(&mut self, inputs: &[Input]) -> Result<(), Failure> {
+    pub(crate) fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
         let Self { bulk, own, .. } = self;
-        let request = Request::Reserve(NewRows::of(inputs));
+        let request = Request::Reserve(W::new_rows(inputs));
         bulk.calls.push(bulk.caller.prepare(request, 0, bulk.durability));
         loop {
             bulk.exchange(own)?;
@@ -249,13 +249,13 @@ impl<'a> Clients<'a> {
 }
 
 /// Runs a batch with the callers of `group`.
-fn run(
+fn run<W: Workload>(
     clock: &dyn Clock,
-    group: &mut Group,
+    group: &mut Group<W>,
     own: &mut Option<StageLoop>,
     mut acks: Option<&mut Acks>,
     mut number_of: impl FnMut(u32) -> Option<CallNumber>,
-    batch: Batch<'_>,
+    batch: Batch<'_, W::Input>,
 ) -> Result<(), Failure> {
     let Batch { mut inputs, until_ns, answers, progress } = batch;
     let (count, mut now_ns, mut looked_ns) = (inputs.len(), clock.now_ns(), 0);
@@ -279,8 +279,8 @@ fn run(
 }
 
 /// Takes the answers that have come.
-fn take(
-    group: &mut Group,
+fn take<W: Workload>(
+    group: &mut Group<W>,
     now_ns: u64,
     answers: &mut Answers,
     mut acks: Option<&mut Acks>,

@@ -2,7 +2,7 @@
 //!
 //! What a part of the database logged is one group; a thread writes it while the next part is
 //! stored. Everything is durable when loading is over, by one sync: a load that is broken off
-//! leaves nothing that anybody was told of. Not here: the rows (`workload/tpcc/loader.rs`).
+//! leaves nothing that anybody was told of. Not here: the rows (each workload's loader).
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -12,7 +12,7 @@ use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter};
 
 use super::Logged;
 use crate::failure::Failure;
-use crate::workload::tpcc::loader::{self, Scale};
+use crate::workload::Workload;
 
 /// Buffers between the two threads.
 const BUFFERS: usize = 4;
@@ -68,21 +68,21 @@ impl Writing {
     }
 }
 
-/// Loads the database of `scale` into a store without tables, and into its log.
+/// Loads the database of `workload` into a store without tables, and into its log.
 ///
 /// # Errors
 /// What the store or the log refused.
-pub(crate) fn load(
+pub(crate) fn load<W: Workload>(
     store: &mut Logged,
     writer: LogWriter,
-    scale: Scale,
+    workload: &W,
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<LogWriter, Failure> {
     let writing = Writing::start(writer);
     let writing = writing.map_err(|refused| Failure::environment(refused.to_string()))?;
     let mut is_refused = false;
-    let loaded = loader::load_parts(store, scale, threads, |store, done, of| {
+    let loaded = workload.load_parts(store, threads, |store, done, of| {
         progress(done, of);
         is_refused |= !writing.take_from(store);
         match is_refused {

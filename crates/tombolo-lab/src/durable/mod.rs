@@ -5,7 +5,7 @@
 //! | `open.rs` | opening what a process left behind, whatever ended it |
 //! | `survey.rs` | looking at a log without changing it |
 //! | `load.rs` | the initial database, in the store and in its log |
-//! | `executor.rs` | TPC-C behind the engine's pipeline |
+//! | `executor.rs` | a workload behind the engine's pipeline |
 //! | `clients.rs` | callers in a closed loop |
 //! | `sequences.rs`, `acks.rs` | which call of each caller is in the database, and which was answered |
 //! | `raw_flush.rs` | what the device alone takes |

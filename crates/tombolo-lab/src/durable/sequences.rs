@@ -10,9 +10,10 @@ use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
 use tombolo_storage::{index, table};
 
-use super::executor::{CallNumber, updated};
+use super::executor::CallNumber;
 use crate::pass_through::pass_through;
-use crate::workload::tpcc::error::TpccError;
+use crate::workload::error::WorkloadError;
+use crate::workload::log_bytes::updated;
 
 table! {
     /// CLIENT_SEQ.
@@ -49,7 +50,7 @@ impl Sequences {
     pub(crate) fn open<S: Store>(
         store: &mut S,
         clients: u32,
-    ) -> std::result::Result<Self, TpccError> {
+    ) -> std::result::Result<Self, WorkloadError> {
         if store.schema().table(ClientSeq::NAME).is_none() {
             store.create_table(TableDef::of::<ClientSeq>().with::<ClientSeqKey>())?;
         }

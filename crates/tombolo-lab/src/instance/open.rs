@@ -14,15 +14,17 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::paged::page::PageSize;
 use tombolo_storage::paged::pool::PageAccess;
 use tombolo_storage::paged::store::{OpenError, PagedSettings, PagedStore};
-use tombolo_storage::profile::{MemoryProfile, PROFILES, PagedProfile, Switches};
+use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfile, Switches};
 use tombolo_storage::{for_each_memory_profile, for_each_paged_profile};
 
 use super::Instance;
+use super::benchmark::{Benchmark, Kind};
 use super::part::Part;
 use super::product::Product;
-use super::tpcc::{Kind, Tpcc};
 use super::verify::StoreChecks;
 use crate::failure::Failure;
+use crate::run::Plan;
+use crate::workload::{Workload, debit_credit, tpcc};
 
 /// What a database is made with, besides its profile.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ struct InMemory;
 
 impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     const CHECKS: StoreChecks = StoreChecks::IN_MEMORY;
-    const ALL_FIVE: bool = true;
+    const ALL: bool = true;
     const SHARED: bool = false;
     const LOOKS_AHEAD: bool = true;
 
@@ -90,7 +92,7 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     } else {
         StoreChecks::IN_MEMORY
     };
-    const ALL_FIVE: bool = all_on(&P::SWITCHES);
+    const ALL: bool = all_on(&P::SWITCHES);
     const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];
     const LOOKS_AHEAD: bool = false;
 
@@ -114,8 +116,10 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
 
 /// Whether a database is made or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+pub enum How {
+    /// Made.
     Create,
+    /// Opened.
     Open,
 }
 
@@ -124,8 +128,8 @@ enum How {
 pub enum NoDatabase {
     /// No profile has this name.
     NoSuchProfile,
-    /// This build was made without it.
-    NotCompiled,
+    /// This build was made without it, for the workload of this name.
+    NotCompiled(&'static str),
     /// The profile keeps no files that could be opened.
     NothingToOpen,
     /// The store refused.
@@ -136,7 +140,12 @@ impl fmt::Display for NoDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
-            Self::NotCompiled => f.write_str("is not in this build: add --features every-profile"),
+            Self::NotCompiled("tpcc") => {
+                f.write_str("is not in this build: add --features every-profile")
+            }
+            Self::NotCompiled(workload) => {
+                write!(f, "does not run {workload}: use bare, memory or conventional")
+            }
             Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
             Self::Refused(error) => error.fmt(f),
         }
@@ -145,7 +154,10 @@ impl fmt::Display for NoDatabase {
 
 impl std::error::Error for NoDatabase {}
 
-fn paged<P: PagedProfile>(options: &Options, how: How) -> Result<Box<dyn Instance>, NoDatabase>
+fn paged<W: Workload, P: PagedProfile>(
+    options: &Options,
+    how: How,
+) -> Result<Box<dyn Instance<W>>, NoDatabase>
 where
     PagedStore<P>: Send,
 {
@@ -155,7 +167,7 @@ where
         How::Open => PagedStore::<P>::open(disk, &options.paged),
     };
     let store = store.map_err(NoDatabase::Refused)?;
-    Ok(Box::new(Tpcc::<_, OnPages>::new(store)))
+    Ok(Box::new(Benchmark::<W, _, OnPages>::new(store)))
 }
 
 const fn all_on(switches: &Switches) -> bool {
@@ -178,33 +190,86 @@ macro_rules! for_each_tested_profile {
     };
 }
 
-fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instance>, NoDatabase> {
-    macro_rules! memory_if_named {
+/// Whether and how a database is made: `None` where no profile in this list has the name.
+type Made<W> = Option<Result<Box<dyn Instance<W>>, NoDatabase>>;
+
+fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W> {
+    macro_rules! if_named {
         ($profile:ty) => {
             if <$profile as MemoryProfile>::NAME == profile {
                 if how == How::Open {
-                    return Err(NoDatabase::NothingToOpen);
+                    return Some(Err(NoDatabase::NothingToOpen));
                 }
                 let store = MemoryStore::<$profile>::new(options.limits);
-                return Ok(Box::new(Tpcc::<_, InMemory>::new(store)));
+                return Some(Ok(Box::new(Benchmark::<W, _, InMemory>::new(store))));
             }
         };
     }
-    macro_rules! paged_if_named {
-        ($name:literal, $profile:ty) => {
-            if profile == $name {
-                return paged::<$profile>(options, how);
-            }
-        };
+    for_each_memory_profile!(if_named);
+    None
+}
+
+/// A workload with the profiles that it is compiled for.
+pub trait Deployed: Workload {
+    /// A database on pages, of the profile called `profile`; none where it is not compiled.
+    #[doc(hidden)]
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self>;
+
+    /// Says in `plan` at which scale the workload really runs: that of a database that was opened.
+    fn note_in(&self, plan: &mut Plan);
+}
+
+macro_rules! paged_if_named {
+    ($for_each:ident, $profile:ident, $options:ident, $how:ident) => {
+        macro_rules! if_named {
+            ($name:literal, $type:ty) => {
+                if $profile == $name {
+                    return Some(paged::<Self, $type>($options, $how));
+                }
+            };
+        }
+        $for_each!(if_named);
+    };
+}
+
+/// What the ladders are measured with.
+impl Deployed for tpcc::loader::Scale {
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+        #[cfg(feature = "every-profile")]
+        paged_if_named!(for_each_paged_profile, profile, options, how);
+        #[cfg(not(feature = "every-profile"))]
+        paged_if_named!(for_each_tested_profile, profile, options, how);
+        None
     }
-    for_each_memory_profile!(memory_if_named);
-    #[cfg(feature = "every-profile")]
-    for_each_paged_profile!(paged_if_named);
-    #[cfg(not(feature = "every-profile"))]
-    for_each_tested_profile!(paged_if_named);
-    Err(match PROFILES.iter().any(|info| info.name == profile) {
-        true => NoDatabase::NotCompiled,
-        false => NoDatabase::NoSuchProfile,
+
+    fn note_in(&self, plan: &mut Plan) {
+        plan.warehouses = self.warehouses;
+    }
+}
+
+/// The conventional end to compare with, and no ladder.
+impl Deployed for debit_credit::Scale {
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+        (profile == "conventional").then(|| paged::<Self, Conventional>(options, how))
+    }
+
+    fn note_in(&self, plan: &mut Plan) {
+        plan.debit_credit = *self;
+    }
+}
+
+fn database<W: Deployed>(
+    profile: &str,
+    options: &Options,
+    how: How,
+) -> Result<Box<dyn Instance<W>>, NoDatabase> {
+    let made = in_memory(profile, options, how);
+    let made = made.or_else(|| W::on_pages(profile, options, how));
+    made.unwrap_or_else(|| {
+        Err(match PROFILES.iter().any(|info| info.name == profile) {
+            true => NoDatabase::NotCompiled(W::NAME),
+            false => NoDatabase::NoSuchProfile,
+        })
     })
 }
 
@@ -212,7 +277,10 @@ fn database(profile: &str, options: &Options, how: How) -> Result<Box<dyn Instan
 ///
 /// # Errors
 /// When there is none of that name, or it cannot be made.
-pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Failure> {
+pub fn create<W: Deployed>(
+    profile: &str,
+    options: &Options,
+) -> Result<Box<dyn Instance<W>>, Failure> {
     database(profile, options, How::Create).map_err(|error| match error {
         NoDatabase::Refused(error) => Failure::environment(error.to_string()),
         error => Failure::usage(format!("profile {profile} {error}")),
@@ -225,11 +293,11 @@ pub fn create(profile: &str, options: &Options) -> Result<Box<dyn Instance>, Fai
 ///
 /// # Errors
 /// When it cannot be made.
-pub fn create_product(
+pub fn create_product<W: Workload>(
     part: Part,
     options: &Options,
     directory: PathBuf,
-) -> Result<Box<dyn Instance>, Failure> {
+) -> Result<Box<dyn Instance<W>>, Failure> {
     Ok(Box::new(Product::create(part, options.limits, directory)?))
 }
 
@@ -238,7 +306,10 @@ pub fn create_product(
 ///
 /// # Errors
 /// When there is no such profile, or the files are refused.
-pub fn open_saved(profile: &str, options: &Options) -> Result<Box<dyn Instance>, NoDatabase> {
+pub fn open_saved<W: Deployed>(
+    profile: &str,
+    options: &Options,
+) -> Result<Box<dyn Instance<W>>, NoDatabase> {
     database(profile, options, How::Open)
 }
 
@@ -268,6 +339,6 @@ pub fn runs_all_natively(profile: &str) -> bool {
 }
 
 /// An empty database in memory of the profile called `profile`; none of that name: `None`.
-pub fn open(profile: &str) -> Option<Box<dyn Instance>> {
+pub fn open<W: Deployed>(profile: &str) -> Option<Box<dyn Instance<W>>> {
     create(profile, &Options::default()).ok()
 }

@@ -43,11 +43,8 @@ use crate::dump::{self, DumpError, StateHash};
 use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, Request};
 use crate::failure::Failure;
 use crate::restore::{RestoreError, Rows};
-use crate::workload::tpcc::error::TpccError;
-use crate::workload::tpcc::input::{Input, Mix};
-use crate::workload::tpcc::loader::{self, Scale};
-use crate::workload::tpcc::new_rows::NewRows;
-use crate::workload::tpcc::tamper::tamper;
+use crate::workload::error::WorkloadError;
+use crate::workload::{Workload, WorkloadInput, tamper};
 
 /// Transactions that are made durable together: as many as a pipeline's batch.
 pub const GROUP: usize = 256;
@@ -56,28 +53,30 @@ const CALLERS: (usize, usize) = (64, 64);
 /// The stages that calls pass, in their order.
 const STAGES: [StageKind; 3] = [StageKind::Execution, StageKind::Logging, StageKind::Output];
 
-type Piped = Database<MemoryLogged>;
+type Piped<W> = Database<MemoryLogged, W>;
 
 /// The database, wherever it is.
-enum State {
+enum State<W: Workload> {
     /// Without tables.
     Empty(Box<Logged>),
-    Ready(Box<Piped>),
+    Ready(Box<Piped<W>>),
     /// A pipeline has it, or has lost it.
     Away,
 }
 
-/// TPC-C on profile `memory` with a part of what makes it durable.
+/// A workload on profile `memory` with a part of what makes it durable.
 #[repr(C)] // the meter is reached through one register
-pub(super) struct Product {
+pub(super) struct Product<W: Workload> {
     meter: Meter,
-    state: State,
+    state: State<W>,
     part: Part,
     records: LogBuffer,
     log: Option<Box<dyn GroupLog>>,
     room: Option<Box<dyn RoomMaker>>,
     usage: LogUsage,
     directory: PathBuf,
+    /// Calls that the pipeline looks ahead at.
+    locate_ahead: usize,
 }
 
 const NOT_LOADED: Stop = Stop::Error(Error::Poisoned { reason: "nothing was loaded" });
@@ -91,7 +90,7 @@ fn log_failed(_: GroupLogError) -> Stop {
     LOG_FAILED
 }
 
-impl Product {
+impl<W: Workload> Product<W> {
     /// An empty database; its log, where it goes to a disk, is made in `directory`, which is new.
     pub(super) fn create(part: Part, limits: Limits, directory: PathBuf) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
@@ -111,6 +110,7 @@ impl Product {
             room,
             usage: LogUsage::default(),
             directory,
+            locate_ahead: 0,
         })
     }
 
@@ -123,7 +123,7 @@ impl Product {
     }
 
     /// Takes the database for a pipeline.
-    fn take(&mut self) -> Result<Piped, Stop> {
+    fn take(&mut self) -> Result<Piped<W>, Stop> {
         match std::mem::replace(&mut self.state, State::Away) {
             State::Ready(database) => Ok(*database),
             other => {
@@ -137,8 +137,8 @@ impl Product {
     #[inline(never)]
     fn run_group(
         &mut self,
-        inputs: &[Input],
-        mut ended: impl FnMut(&Input, Result<Answered, Stop>) -> Result<(), Stop>,
+        inputs: &[W::Input],
+        mut ended: impl FnMut(&W::Input, Result<Answered<W>, Stop>) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
         for input in inputs {
@@ -166,7 +166,7 @@ impl Product {
     }
 
     /// Runs all of `inputs` in groups.
-    fn run_groups(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+    fn run_groups(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
         for group in inputs.chunks(GROUP) {
             self.run_group(group, |input, outcome| match outcome {
                 Ok(answer) => {
@@ -184,11 +184,12 @@ impl Product {
     /// Runs all of `inputs` through a pipeline with its threads.
     fn run_piped(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         tally: &mut Tally,
     ) -> Result<Executed, Stop> {
-        let options = pipeline::Options::new(&Settings::default(), threads::available());
+        let mut options = pipeline::Options::new(&Settings::default(), threads::available());
+        options.locate_ahead = self.locate_ahead;
         let builder = Builder::new(self.take()?, options);
         let builder = builder.log(self.log.take().ok_or(LOG_FAILED)?);
         let pipeline = builder.start(Arc::new(SystemClock::new())).map_err(|_| NO_THREAD)?;
@@ -211,7 +212,7 @@ impl Product {
     }
 
     /// Takes database and log back from a pipeline whose stages have ended or will.
-    fn give_back(&mut self, pipeline: Pipeline<Piped>) -> Result<(), Stop> {
+    fn give_back(&mut self, pipeline: Pipeline<Piped<W>>) -> Result<(), Stop> {
         let closed = pipeline.close();
         self.log = closed.log;
         let Some(database) = closed.executor.filter(|_| closed.poison.is_none()) else {
@@ -223,15 +224,16 @@ impl Product {
 }
 
 /// A pipeline whose stages are stepped one after the other.
-struct Stepped {
-    pipeline: Pipeline<Piped>,
+struct Stepped<W: Workload> {
+    pipeline: Pipeline<Piped<W>>,
     stages: Vec<Box<dyn Stage>>,
-    caller: Caller<Request, Answered>,
+    caller: Caller<Request<W>, Answered<W>>,
 }
 
-impl Stepped {
-    fn start(database: Piped, log: Box<dyn GroupLog>) -> Self {
+impl<W: Workload> Stepped<W> {
+    fn start(database: Piped<W>, log: Box<dyn GroupLog>, locate_ahead: usize) -> Self {
         let mut options = pipeline::Options::new(&Settings::default(), 1);
+        options.locate_ahead = locate_ahead;
         options.group.seal_ns_max = u64::MAX; // what happens must not depend on the time
         let builder = Builder::new(database, options).log(log);
         let (pipeline, stages) = builder.assemble(Arc::new(SystemClock::new()));
@@ -249,11 +251,11 @@ impl Stepped {
     /// Runs a group; `only` this stage is counted, or all of them.
     fn run(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         meter: &Meter,
         only: Option<StageKind>,
     ) -> Result<(), String> {
-        let request = |&input: &Input| Request::Run { input, number: None };
+        let request = |&input: &W::Input| Request::Run { input, number: None };
         let calls = inputs.iter().zip(0..);
         let mut calls: Vec<_> = calls
             .map(|(input, tag)| self.caller.prepare(request(input), tag, Durability::Group))
@@ -285,7 +287,7 @@ impl Stepped {
     }
 
     /// Ends all stages.
-    fn end(self) -> Pipeline<Piped> {
+    fn end(self) -> Pipeline<Piped<W>> {
         let Self { pipeline, mut stages, .. } = self;
         pipeline.shut();
         while !stages.is_empty() {
@@ -303,16 +305,16 @@ impl Stepped {
 }
 
 /// Groups of the transactions of one kind.
-fn groups_of(group: &Group) -> Vec<Vec<Input>> {
-    let of_kind = group.inputs.iter().filter(|input| kind_of(input) == group.kind);
-    let inputs: Vec<Input> = of_kind.copied().collect();
-    inputs.chunks_exact(GROUP).map(<[Input]>::to_vec).collect()
+fn groups_of<I: WorkloadInput>(group: &Group<I>) -> Vec<Vec<I>> {
+    let of_kind = group.inputs.iter().filter(|input| kind_of(*input) == group.kind);
+    let inputs: Vec<I> = of_kind.copied().collect();
+    inputs.chunks_exact(GROUP).map(<[I]>::to_vec).collect()
 }
 
 /// Counting.
-impl Product {
+impl<W: Workload> Product<W> {
     /// Runs what is counted of `group`.
-    fn count_groups(&mut self, group: &Group) -> Result<(), CounterError> {
+    fn count_groups(&mut self, group: &Group<W::Input>) -> Result<(), CounterError> {
         let damaged =
             |what: &dyn std::fmt::Display| CounterError::Damaged(format!("{}: {what}", group.name));
         self.meter.only(Some(group.kind));
@@ -329,7 +331,7 @@ impl Product {
     /// in a pipeline of each stage besides.
     fn count_with(
         &mut self,
-        inputs: &CountInputs,
+        inputs: &CountInputs<W::Input>,
         by_stage: bool,
         mut told: impl FnMut(&Meter, &str) -> Result<(), CounterError>,
     ) -> Result<(), CounterError> {
@@ -343,7 +345,7 @@ impl Product {
         }
         let database = self.take().map_err(|stop| damaged(&stop))?;
         let log = self.log.take().ok_or_else(|| damaged(&LOG_FAILED))?;
-        let mut stepped = Stepped::start(database, log);
+        let mut stepped = Stepped::start(database, log, self.locate_ahead);
         stepped.step(StageKind::Room);
         for group in &inputs.groups {
             self.meter.only(Some(group.kind));
@@ -360,16 +362,16 @@ impl Product {
         self.give_back(pipeline).map_err(|stop| damaged(&stop))
     }
 
-    fn run_uncounted(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+    fn run_uncounted(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
         let ran = self.run_groups(&inputs.uncounted, &mut Tally::default());
         ran.map_err(|stop| CounterError::Damaged(stop.to_string()))
     }
 
     /// Makes the transactions of a database that was loaded.
-    fn make_ready(&mut self, mix: Mix) -> Result<(), SchemaError> {
+    fn make_ready(&mut self, workload: W) -> Result<(), SchemaError> {
         match std::mem::replace(&mut self.state, State::Away) {
             State::Empty(store) => {
-                self.state = State::Ready(Box::new(Database::new(*store, mix, None)?));
+                self.state = State::Ready(Box::new(Database::new(*store, &workload, None)?));
             }
             other => self.state = other,
         }
@@ -377,41 +379,42 @@ impl Product {
     }
 }
 
-impl Instance for Product {
+impl<W: Workload> Instance<W> for Product<W> {
     fn load(
         &mut self,
-        scale: Scale,
+        workload: W,
         threads: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), TpccError> {
+    ) -> Result<(), WorkloadError> {
         let mut passed_over = LogBuffer::new();
-        loader::load_parts(self.store(), scale, threads, |store, done, of| {
+        workload.load_parts(self.store(), threads, |store, done, of| {
             store.take_log(&mut passed_over);
             passed_over.clear();
             progress(done, of);
             Ok(())
         })?;
-        Ok(self.make_ready(scale.mix)?)
+        Ok(self.make_ready(workload)?)
     }
 
-    fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-        crate::restore::restore_tpcc(&mut Erased::new(self.store()), rows)?;
+    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+        let store = &mut Erased::new(self.store());
+        crate::restore::restore_tables(store, workload.tables(), rows)?;
         let mut passed_over = LogBuffer::new();
         self.store().take_log(&mut passed_over);
-        Ok(self.make_ready(Mix::Standard)?)
+        Ok(self.make_ready(workload)?)
     }
 
-    fn bind(&mut self, mix: Mix) -> Result<(), TpccError> {
-        Ok(self.make_ready(mix)?)
+    fn bind(&mut self, workload: W) -> Result<(), WorkloadError> {
+        Ok(self.make_ready(workload)?)
     }
 
     fn read_all(&mut self) -> Result<(), Failure> {
         Ok(()) // it never was anywhere else
     }
 
-    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop> {
         let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
-        database.reserve(NewRows::of(inputs)).map(|_| ())
+        database.reserve(W::new_rows(inputs)).map(|_| ())
     }
 
     fn open_sessions(&mut self, threads: usize) -> Result<(), Failure> {
@@ -423,15 +426,17 @@ impl Instance for Product {
 
     fn set_retries_max(&mut self, _: u64) {} // no transaction gives way to another
 
-    fn set_locate_ahead(&mut self, _: usize) {} // no rung of a ladder looks ahead
+    fn set_locate_ahead(&mut self, transactions: usize) {
+        self.locate_ahead = transactions; // on the rungs of a ladder it is 0
+    }
 
-    fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
         self.run_groups(inputs, tally)
     }
 
     fn run_on_all(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         tally: &mut Tally,
     ) -> Result<Executed, Stop> {
@@ -446,7 +451,7 @@ impl Instance for Product {
 
     fn run_timed(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         ends: &mut [u64],
     ) -> Result<(), Stop> {
@@ -458,7 +463,7 @@ impl Instance for Product {
         Ok(())
     }
 
-    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+    fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
         self.run_uncounted(inputs)?;
         self.meter.count()?;
         self.count_with(inputs, true, |meter, name| {
@@ -472,7 +477,7 @@ impl Instance for Product {
     fn count_natively(
         &mut self,
         native: Native,
-        inputs: &CountInputs,
+        inputs: &CountInputs<W::Input>,
         _: bool,
     ) -> Result<Vec<NativeCount>, CounterError> {
         self.run_uncounted(inputs)?;
@@ -486,11 +491,11 @@ impl Instance for Product {
         Ok(counts)
     }
 
-    fn verify(&mut self) -> Result<Verification, TpccError> {
+    fn verify(&mut self) -> Result<Verification, WorkloadError> {
         verify_in_memory(self.store())
     }
 
-    fn state_hash(&mut self) -> Result<StateHash, TpccError> {
+    fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
         Ok(dump::state_hash(&mut Erased::new(self.store()))?)
     }
 
@@ -498,7 +503,7 @@ impl Instance for Product {
         dump::dump(&mut Erased::new(self.store()), open)
     }
 
-    fn tamper(&mut self, check: &str) -> Result<(), TpccError> {
+    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
         tamper(&mut Erased::new(self.store()), check)
     }
 
@@ -515,7 +520,7 @@ impl Instance for Product {
     }
 }
 
-impl Drop for Product {
+impl<W: Workload> Drop for Product<W> {
     fn drop(&mut self) {
         (self.log, self.room) = (None, None);
         if self.part.is_durable() {

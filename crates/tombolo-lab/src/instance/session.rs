@@ -17,8 +17,7 @@ use tombolo_storage::error::Error;
 use super::Executed;
 use crate::drive::Tally;
 use crate::work::WorkDone;
-use crate::workload::tpcc::input::Input;
-use crate::workload::tpcc::transactions::Answer;
+use crate::workload::WorkloadInput;
 
 /// Tries in a row after which the thread lets others run first.
 const TRIES_UNTIL_YIELD: u64 = 2;
@@ -28,11 +27,11 @@ const TRIES_UNTIL_YIELD: u64 = 2;
 /// # Errors
 /// What the store failed with, also when the transaction gave way more often than allowed.
 #[inline(always)]
-pub(super) fn execute(
-    input: &Input,
+pub(super) fn execute<I: WorkloadInput, A>(
+    input: &I,
     retries_max: u64,
     tally: &mut Tally,
-    mut call: impl FnMut() -> Result<Answer, Stop>,
+    mut call: impl FnMut() -> Result<A, Stop>,
 ) -> Result<(), Stop> {
     match call() {
         Ok(answer) => {
@@ -46,12 +45,12 @@ pub(super) fn execute(
 
 /// The same after the first try ended otherwise than by committing.
 #[cold]
-fn execute_again(
-    input: &Input,
+fn execute_again<I: WorkloadInput, A>(
+    input: &I,
     retries_max: u64,
     tally: &mut Tally,
     mut stop: Stop,
-    call: &mut dyn FnMut() -> Result<Answer, Stop>,
+    call: &mut dyn FnMut() -> Result<A, Stop>,
 ) -> Result<(), Stop> {
     for retry in 0.. {
         let error = match stop {
@@ -99,11 +98,11 @@ pub(super) struct Look<L> {
 /// # Errors
 /// The first of `execute`, after which nothing more is executed.
 #[inline(always)]
-pub(super) fn look_ahead<S>(
+pub(super) fn look_ahead<S, I>(
     session: &mut S,
-    inputs: &[Input],
-    look: &Look<impl Fn(&S, &Input, Ahead)>,
-    mut execute: impl FnMut(&mut S, usize, &Input) -> Result<(), Stop>,
+    inputs: &[I],
+    look: &Look<impl Fn(&S, &I, Ahead)>,
+    mut execute: impl FnMut(&mut S, usize, &I) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     if look.ahead == 0 {
         return inputs.iter().enumerate().try_for_each(|(at, input)| execute(session, at, input));
@@ -121,15 +120,15 @@ pub(super) fn look_ahead<S>(
 }
 
 /// Inputs that several threads take from.
-struct Inputs<'a> {
-    inputs: &'a [Input],
+struct Inputs<'a, I> {
+    inputs: &'a [I],
     next: AtomicUsize,
     failed: AtomicBool,
 }
 
-impl<'a> Inputs<'a> {
+impl<'a, I> Inputs<'a, I> {
     /// The next, unless a thread failed meanwhile.
-    fn take(&self) -> Option<(usize, &'a Input)> {
+    fn take(&self) -> Option<(usize, &'a I)> {
         if self.failed.load(Ordering::Relaxed) {
             return None;
         }
@@ -153,13 +152,13 @@ struct Done {
 ///
 /// # Errors
 /// What the store failed with.
-pub(super) fn execute_alone<S>(
+pub(super) fn execute_alone<S, I>(
     session: &mut S,
-    inputs: &[Input],
+    inputs: &[I],
     clock: &dyn Clock,
     ends: Option<&mut [u64]>,
-    look: &Look<impl Fn(&S, &Input, Ahead)>,
-    mut call: impl FnMut(&mut S, &Input) -> Result<(), Stop>,
+    look: &Look<impl Fn(&S, &I, Ahead)>,
+    mut call: impl FnMut(&mut S, &I) -> Result<(), Stop>,
 ) -> Result<Executed, Stop> {
     let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
     match ends {
@@ -179,13 +178,13 @@ pub(super) fn execute_alone<S>(
 ///
 /// # Errors
 /// What the store failed with first.
-pub(super) fn execute_on_all<S: Send>(
+pub(super) fn execute_on_all<S: Send, I: Sync>(
     sessions: impl Iterator<Item = S>,
-    inputs: &[Input],
+    inputs: &[I],
     clock: &dyn Clock,
     tally: &mut Tally,
     mut ends: Option<&mut [u64]>,
-    call: impl Fn(&mut S, &Input, &mut Tally) -> Result<(), Stop> + Sync,
+    call: impl Fn(&mut S, &I, &mut Tally) -> Result<(), Stop> + Sync,
 ) -> Result<Executed, Stop> {
     let shared = Inputs { inputs, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
     let is_timed = ends.is_some();
@@ -223,7 +222,7 @@ pub(super) fn execute_on_all<S: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tpcc::input::{Generator, Mix};
+    use crate::workload::tpcc::input::{Generator, Input, Mix};
     use crate::workload::tpcc::nurand::Constants;
     use tombolo_engine::clock::SystemClock;
 
@@ -235,7 +234,8 @@ mod tests {
     fn what_gave_way_is_tried_again_and_counted() {
         let (input, mut tally) = (&inputs(1)[0], Tally::default());
         let mut stops = [Error::Deadlock, Error::LockTimeout, Error::Deadlock].into_iter();
-        let mut call = || Err(stops.next().map_or(Stop::Abort("invalid_item"), Stop::Error));
+        let mut call =
+            || Err::<(), _>(stops.next().map_or(Stop::Abort("invalid_item"), Stop::Error));
         execute(input, 3, &mut tally, &mut call).unwrap();
         let expected = [("deadlock", 2), ("lock_timeout", 1), ("invalid_item", 1)];
         assert_eq!(tally.reasons, expected);
@@ -290,10 +290,14 @@ mod tests {
     fn what_always_gives_way_ends_the_run() {
         let (input, mut tally) = (&inputs(1)[0], Tally::default());
         let stop = Stop::Error(Error::Deadlock);
-        assert_eq!(execute(input, 5, &mut tally, || Err(stop)), Err(stop));
+        assert_eq!(execute(input, 5, &mut tally, || Err::<(), _>(stop)), Err(stop));
         assert_eq!((tally.retried, tally.done()), (5, 0));
         let stop = Stop::Error(Error::NoUndo);
-        assert_eq!(execute(input, 5, &mut tally, || Err(stop)), Err(stop), "never tried again");
+        assert_eq!(
+            execute(input, 5, &mut tally, || Err::<(), _>(stop)),
+            Err(stop),
+            "never tried again"
+        );
         assert_eq!(tally.retried, 5);
     }
 

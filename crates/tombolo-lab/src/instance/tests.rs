@@ -8,7 +8,7 @@ use super::*;
 fn every_profile_that_is_listed_opens_or_is_in_another_build() {
     let mut opened = Vec::new();
     for profile in PROFILES {
-        match create(profile.name, &Options::default()) {
+        match create::<Scale>(profile.name, &Options::default()) {
             Ok(_) => opened.push(profile.name),
             Err(failure) => {
                 assert!(failure.to_string().contains("--features every-profile"), "{failure}");
@@ -19,12 +19,12 @@ fn every_profile_that_is_listed_opens_or_is_in_another_build() {
     for always in ["bare", "memory", "conventional", "no-sessions"] {
         assert!(opened.contains(&always), "{always}");
     }
-    assert!(open("fast").is_none());
+    assert!(open::<Scale>("fast").is_none());
 }
 
 #[test]
 fn nothing_runs_before_it_is_loaded() {
-    let mut instance = open("bare").unwrap();
+    let mut instance = open::<Scale>("bare").unwrap();
     let error = instance.run(&[], &mut Tally::default()).unwrap_err();
     assert!(error.to_string().contains("nothing was loaded"), "{error}");
 }

@@ -1,13 +1,13 @@
 //! What verifying a database finds: every check and whether it holds.
 //!
-//! Not here: the checks themselves (`workload/tpcc/checks.rs`, the stores).
+//! Not here: the checks themselves (each workload's `checks.rs`, the stores).
 
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 
 use super::erased::{DynamicStore, Erased};
-use crate::workload::tpcc::checks::checks;
-use crate::workload::tpcc::error::TpccError;
+use crate::workload::checks;
+use crate::workload::error::WorkloadError;
 
 /// Something a verification found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,24 +87,24 @@ fn offset_of(what: &str, page_bytes: u64) -> Option<u64> {
 ///
 /// # Errors
 /// When the store refuses to be read.
-pub fn verify_in_memory(store: &mut dyn DynamicStore) -> Result<Verification, TpccError> {
+pub fn verify_in_memory(store: &mut dyn DynamicStore) -> Result<Verification, WorkloadError> {
     verify(store, StoreChecks::IN_MEMORY)
 }
 
-/// Runs all checks: the conditions of TPC-C, then the store's own.
+/// Runs all checks: the conditions of the workload whose tables there are, then the store's own.
 ///
 /// # Errors
 /// When the store refuses to be read for another reason than damage.
 pub(super) fn verify(
     store: &mut dyn DynamicStore,
     own: StoreChecks,
-) -> Result<Verification, TpccError> {
+) -> Result<Verification, WorkloadError> {
     let mut verification = Verification::default();
     match checks(&mut Erased::new(store)) {
         Ok(checks) => {
             checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
         }
-        Err(TpccError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
+        Err(WorkloadError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
             let what = format!("the conditions cannot be asked: {error}");
             verification.note_at("pages", Some(offset), Some(what));
         }

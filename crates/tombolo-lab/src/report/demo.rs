@@ -33,7 +33,7 @@ fn fact(name: &str, figure: &str, meaning: &str, style: Style) -> String {
 pub fn step(step: &Step, result: &RunResult, style: Style) -> String {
     let mut text = format!("\n{}\n", style.strong(step.title));
     let loaded = format!("{} of rows in {:.1} s", size(result.raw_row_bytes), result.load_wall_s);
-    let warehouses = format!("{} warehouses", result.warehouses);
+    let warehouses = result.size();
     text.push_str(&fact("loaded", &loaded, &warehouses, style));
     let ran = format!("{} transactions in {:.1} s", separated(result.committed), result.wall_s);
     let rates = format!(

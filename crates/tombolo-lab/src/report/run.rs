@@ -9,13 +9,13 @@ use serde::Serialize;
 use tombolo_engine::pipeline::Busy;
 use tombolo_storage::profile::ProfileInfo;
 
-use super::{Header, rounded};
+use super::{Header, rounded, separated};
 use crate::counters::Category;
 use crate::counting::GroupCost;
 use crate::drive::{KINDS, kind_name};
 use crate::durable::Recovery;
-use crate::histogram::{Latencies, Summary};
-use crate::run::{Outcome, PipelineOutcome, mix_name};
+use crate::histogram::{Latencies, SECOND_NS, Summary};
+use crate::run::{Outcome, PipelineOutcome, Plan, PlannedWorkload, mix_name};
 
 /// Instructions by call category.
 pub type Calls = BTreeMap<&'static str, f64>;
@@ -67,6 +67,10 @@ pub struct ByStage {
     pub busy_s: f64,
     /// Processor time of its thread, told at the first stage of each thread; null elsewhere.
     pub cpu_s: Option<f64>,
+    /// Instructions of a committed transaction, by callgrind; over the kinds that committed, each
+    /// with its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
 }
 
 /// How a database came back.
@@ -104,6 +108,31 @@ impl From<&Recovery> for RecoveryResult {
     }
 }
 
+/// How large a database was, and of what; what is of another workload is null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct ScaleResult {
+    pub mix: Option<&'static str>,
+    pub warehouses: Option<i32>,
+    pub branches: Option<u32>,
+    pub tellers_per_branch: Option<u32>,
+    pub accounts_per_branch: Option<u32>,
+}
+
+impl From<&Plan> for ScaleResult {
+    fn from(plan: &Plan) -> Self {
+        let tpcc = plan.workload == PlannedWorkload::Tpcc;
+        let branches = (plan.workload == PlannedWorkload::DebitCredit).then_some(plan.debit_credit);
+        Self {
+            mix: tpcc.then(|| mix_name(plan.mix)),
+            warehouses: tpcc.then_some(plan.warehouses),
+            branches: branches.map(|scale| scale.branches),
+            tellers_per_branch: branches.map(|scale| scale.tellers_per_branch),
+            accounts_per_branch: branches.map(|scale| scale.accounts_per_branch),
+        }
+    }
+}
+
 /// A result of `run`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
@@ -111,14 +140,14 @@ pub struct RunResult {
     #[serde(flatten)]
     pub header: Header,
     pub workload: &'static str,
-    pub mix: &'static str,
+    #[serde(flatten)]
+    pub scale: ScaleResult,
     pub profile: String,
     pub durability: &'static str,
     pub islands: u64,
     pub threads: u64,
     pub clients: u64,
     pub in_flight: u64,
-    pub warehouses: i32,
     pub committed: u64,
     pub aborted: u64,
     pub aborts_by_reason: BTreeMap<&'static str, u64>,
@@ -133,6 +162,7 @@ pub struct RunResult {
     pub latency_us: Option<Summary>,
     pub latency_transactions: u64,
     pub within_1s_percent: f64,
+    pub within_1ms_percent: f64,
     pub by_transaction: BTreeMap<&'static str, ByTransaction>,
     pub retried: u64,
     pub log_bytes: u64,
@@ -195,15 +225,14 @@ impl RunResult {
         let pipeline = outcome.pipeline.as_ref();
         let raw = pipeline.and_then(|found| found.raw_flush.as_ref());
         Self {
-            workload: "tpcc",
-            mix: mix_name(outcome.plan.mix),
+            workload: outcome.plan.workload.name(),
+            scale: ScaleResult::from(&outcome.plan),
             profile: outcome.plan.profile.clone(),
             durability: outcome.plan.durability_name(),
             islands: 1,
             threads: outcome.plan.threads as u64,
             clients: clients.unwrap_or(1),
             in_flight: in_flight.unwrap_or(1),
-            warehouses: outcome.plan.warehouses,
             committed: total.committed,
             aborted: total.aborted,
             aborts_by_reason: outcome.throughput.tally.reasons.iter().copied().collect(),
@@ -216,7 +245,8 @@ impl RunResult {
             tps_per_execution_cpu_s: per_execution_cpu_s(outcome),
             latency_us: all.summary(),
             latency_transactions: all.len(),
-            within_1s_percent: rounded(all.within_1s_percent(), 4),
+            within_1s_percent: rounded(all.within_percent(SECOND_NS), 4),
+            within_1ms_percent: rounded(all.within_percent(SECOND_NS / 1_000), 4),
             by_transaction: by_transaction(outcome),
             retried: outcome.throughput.tally.retried,
             log_bytes: outcome.log.bytes,
@@ -227,7 +257,7 @@ impl RunResult {
             raw_flush_paced_us: raw.and_then(|raw| raw.paced.summary()),
             raw_flush_bytes: raw.map(|raw| raw.bytes),
             of_raw_percent: of_raw_percent(outcome),
-            by_stage: outcome.pipeline.as_ref().map(by_stage).unwrap_or_default(),
+            by_stage: by_stage(outcome),
             disk_bytes: outcome.disk_bytes,
             load_wall_s: rounded(outcome.load_s.0, 6),
             load_cpu_s: rounded(outcome.load_s.1, 6),
@@ -252,6 +282,31 @@ impl RunResult {
             point: None,
             round: None,
             header,
+        }
+    }
+
+    /// What was run, for people.
+    pub fn title(&self) -> String {
+        match self.scale.mix {
+            Some(mix) => format!("{} {mix}", self.workload),
+            None => self.workload.to_owned(),
+        }
+    }
+
+    /// How large the database was, for people.
+    pub fn size(&self) -> String {
+        let ScaleResult { warehouses, branches, tellers_per_branch, accounts_per_branch, .. } =
+            self.scale;
+        let branches = u64::from(branches.unwrap_or_default());
+        let of = |each: Option<u32>| separated(branches * u64::from(each.unwrap_or_default()));
+        match warehouses {
+            Some(warehouses) => format!("{warehouses} warehouses"),
+            None => format!(
+                "{} accounts, {} tellers, {} branches",
+                of(accounts_per_branch),
+                of(tellers_per_branch),
+                separated(branches)
+            ),
         }
     }
 
@@ -280,14 +335,30 @@ const STAGES: [(&str, &str); 4] = [
     ("output", "tombolo-output"),
 ];
 
-fn by_stage(found: &PipelineOutcome) -> BTreeMap<&'static str, ByStage> {
+fn by_stage(outcome: &Outcome) -> BTreeMap<&'static str, ByStage> {
+    let Some(found) = &outcome.pipeline else { return BTreeMap::new() };
     let Busy { input_ns, execution_ns, logging_ns, output_ns, .. } = found.busy;
     let busy = [input_ns, execution_ns, logging_ns, output_ns];
     let stages = STAGES.into_iter().zip(busy).map(|((name, thread), ns)| {
         let cpu_s = cpu_of(found, thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
-        (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s })
+        let instructions = stage_instructions(name, outcome);
+        (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s, instructions })
     });
     stages.filter(|(_, stage)| stage.busy_s > 0.0 || stage.cpu_s.is_some()).collect()
+}
+
+/// What a stage executes for a committed transaction; none where it was not counted for all kinds.
+fn stage_instructions(stage: &str, outcome: &Outcome) -> Option<f64> {
+    let (mut sum, mut committed) = (0.0, 0);
+    for (kind, outcomes) in KINDS.into_iter().zip(outcome.throughput.tally.kinds) {
+        if outcomes.committed > 0 {
+            let name = format!("{}.{stage}", kind_name(kind));
+            let cost = outcome.stages.iter().find(|cost| cost.name == name)?;
+            sum += cost.instructions * outcomes.committed as f64;
+            committed += outcomes.committed;
+        }
+    }
+    (committed > 0).then(|| rounded(sum / committed as f64, 2))
 }
 
 /// What a stage's thread took, input and execution also where they visited the logging stage's: a

@@ -124,11 +124,10 @@ fn title(result: &RunResult) -> String {
         point = format!(" · {} round {round}", at.join(" ")).replace('"', "");
     }
     format!(
-        "{} {} · {} · {} warehouses · {} · durability {}{point}",
-        result.workload,
-        result.mix,
+        "{} · {} · {} · {} · durability {}{point}",
+        result.title(),
         result.profile,
-        result.warehouses,
+        result.size(),
         threads(result.threads),
         result.durability
     )

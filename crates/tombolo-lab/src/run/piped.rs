@@ -21,12 +21,11 @@ use tombolo_engine::pipeline::{Builder, Busy, Executor, Flush, Pipeline, ValueLo
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::profile::{Memory, MemoryProfile};
-use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Store, Usage, dynamic_table};
+use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
+use tombolo_storage::store::{Store, Usage};
 use tombolo_storage::value_log::LogWriter;
 
-use super::{Counts, Outcome, Place, Plan, WARM_UP, mix_name};
+use super::{Counts, Outcome, Place, Plan, WARM_UP};
 use crate::counters::miss;
 use crate::counting::Counter;
 use crate::drive::{self, Bound, Throughput};
@@ -39,12 +38,11 @@ use crate::durable::{
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{DynamicStore, Erased, Verification, verify_in_memory};
+use crate::instance::{Deployed, DynamicStore, Erased, Verification, verify_in_memory};
 use crate::progress::Progress;
 use crate::report;
-use crate::workload::tpcc::error::TpccError;
-use crate::workload::tpcc::input::Input;
-use crate::workload::tpcc::{DISTRICTS, ORDERS, loader, schema};
+use crate::workload::Workload;
+use crate::workload::error::WorkloadError;
 
 /// Bytes in front of a group's records, about.
 const GROUP_HEADER_BYTES: u64 = 64;
@@ -64,7 +62,8 @@ pub struct PipelineOutcome {
 }
 
 /// A database before its pipeline starts.
-struct Ready<P: MemoryProfile> {
+struct Ready<P: MemoryProfile, W> {
+    workload: W,
     store: MemoryStore<P>,
     writer: Option<LogWriter>,
     load_s: (f64, f64),
@@ -97,8 +96,9 @@ impl Flushes {
 ///
 /// # Errors
 /// When it cannot start or cannot finish; failed checks are part of the outcome.
-pub(super) fn run(
+pub(super) fn run<W: Deployed>(
     plan: &Plan,
+    workload: W,
     counter: (Option<Counter>, Option<String>),
     dump: Option<DumpDirectory>,
     place: Option<Place>,
@@ -107,35 +107,40 @@ pub(super) fn run(
     let clock = SystemClock::new();
     match &place {
         Some(place) => {
-            let ready = load_logged(plan, place, &clock, progress)?;
+            let ready = load_logged(plan, workload, place, &clock, progress)?;
             finish(plan, ready, counter, dump, Some(place.clone()), &clock, progress)
         }
         None => {
-            let ready = load_unlogged(plan, &clock, progress)?;
+            let ready = load_unlogged(plan, workload, &clock, progress)?;
             finish(plan, ready, counter, dump, None, &clock, progress)
         }
     }
 }
 
-fn load_unlogged(
+fn load_unlogged<W: Workload>(
     plan: &Plan,
+    workload: W,
     clock: &SystemClock,
     progress: &mut dyn Progress,
-) -> Result<Ready<Memory>, Failure> {
+) -> Result<Ready<Memory, W>, Failure> {
     let (mut store, disk_before) = (MemoryStore::new(plan.limits), host::disk_bytes());
-    let load_s = timed_load(plan, clock, progress, |told| {
-        let loaded = loader::load(&mut store, plan.scale(), plan.load_threads, told);
+    let load_s = timed_load(&workload, clock, progress, |told| {
+        let loaded = workload.load_parts(&mut store, plan.load_threads, |_, done, of| {
+            told(done, of);
+            Ok(())
+        });
         loaded.map_err(|error| Failure::environment(error.to_string()))
     })?;
-    Ok(Ready { store, writer: None, load_s, recovery: None, disk_before })
+    Ok(Ready { workload, store, writer: None, load_s, recovery: None, disk_before })
 }
 
-fn load_logged(
+fn load_logged<W: Workload>(
     plan: &Plan,
+    workload: W,
     place: &Place,
     clock: &SystemClock,
     progress: &mut dyn Progress,
-) -> Result<Ready<tombolo_storage::profile::MemoryLogged>, Failure> {
+) -> Result<Ready<MemoryLogged, W>, Failure> {
     let disk_before = host::disk_bytes();
     let (limits, log, threads) = (plan.limits, plan.log, plan.load_threads);
     let options = OpenOptions { limits, log, threads, ..OpenOptions::default() };
@@ -143,29 +148,31 @@ fn load_logged(
         let opened = durable::open_directory(&place.path, &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
         let (writer, recovery) = (Some(opened.writer), Some(opened.recovery));
-        return Ok(Ready { store: opened.store, writer, load_s, recovery, disk_before });
+        let mut store = opened.store;
+        let workload = found(&workload, &mut store)?;
+        return Ok(Ready { workload, store, writer, load_s, recovery, disk_before });
     }
     let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let disk = OsDisk::open(&place.path).map_err(|error| failed(&error))?;
     let created = durable::create(&[Arc::new(disk)], &options).map_err(|error| failed(&error))?;
     let durable::Created { mut store, writer, .. } = created;
     let mut loaded = None;
-    let load_s = timed_load(plan, clock, progress, |told| {
+    let load_s = timed_load(&workload, clock, progress, |told| {
         let threads = plan.load_threads;
-        loaded = Some(durable::load(&mut store, writer, plan.scale(), threads, told)?);
+        loaded = Some(durable::load(&mut store, writer, &workload, threads, told)?);
         Ok(())
     })?;
-    Ok(Ready { store, writer: loaded, load_s, recovery: None, disk_before })
+    Ok(Ready { workload, store, writer: loaded, load_s, recovery: None, disk_before })
 }
 
 /// Wall-clock and processor time of loading, in seconds.
-fn timed_load(
-    plan: &Plan,
+fn timed_load<W: Workload>(
+    workload: &W,
     clock: &SystemClock,
     progress: &mut dyn Progress,
     load: impl FnOnce(&mut dyn FnMut(usize, usize)) -> Result<(), Failure>,
 ) -> Result<(f64, f64), Failure> {
-    progress.begin(&format!("loading {} warehouses", plan.warehouses));
+    progress.begin(&format!("loading {}", workload.describe()));
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
     let loaded = load(&mut |done, of| progress.part(done as f64 / of as f64, ""));
     let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
@@ -174,44 +181,26 @@ fn timed_load(
     loaded.map(|()| (wall_s, cpu_s))
 }
 
-/// Rows of the table called `name`; none where there is no such table.
-fn count_rows<S: Store>(store: &mut S, name: &str) -> Result<u64, Failure> {
-    let Some(position) = store.schema().table(name) else { return Ok(0) };
-    let table = dynamic_table(store.schema(), position);
-    let mut count = 0;
-    let mut look = || {
-        store.begin()?;
-        let seen = store.rows(&table, |_| {
-            count += 1;
-            std::ops::ControlFlow::Continue(())
-        });
-        store.commit().and(seen)
-    };
-    look().map_err(|error| Failure::check(error.to_string()))?;
-    Ok(count)
-}
-
-/// Warehouses of a database that was opened.
-///
-/// A part of the initial database is one group of the log, so it is there or not; the last part of
-/// each warehouse has orders.
-fn warehouses<S: Store>(store: &mut S) -> Result<i32, Failure> {
-    const ORDERS_EACH: u64 = DISTRICTS as u64 * ORDERS as u64;
-    let warehouses = count_rows(store, schema::Warehouse::NAME)?;
-    let orders = count_rows(store, schema::Orders::NAME)?;
-    if warehouses == 0 || orders < warehouses * ORDERS_EACH {
-        return Err(Failure::environment(
-            "the database holds no whole warehouse of tpcc for each it began: loading it was \
-             broken off; make it again",
-        ));
+/// The workload at the scale of a database that was opened.
+fn found<W: Workload>(workload: &W, store: &mut impl Store) -> Result<W, Failure> {
+    match workload.find(store) {
+        Ok(Some(workload)) => Ok(workload),
+        Ok(None) => Err(Failure::environment(format!(
+            "the database of {} in this directory is not whole: loading it was broken off; make it \
+             again",
+            W::NAME
+        ))),
+        Err(WorkloadError::Schema(error)) => {
+            Err(Failure::usage(format!("the directory holds no database of {}: {error}", W::NAME)))
+        }
+        Err(error) => Err(Failure::check(error.to_string())),
     }
-    Ok(i32::try_from(warehouses).unwrap_or(i32::MAX))
 }
 
 /// Everything from the start of the pipeline on.
-fn finish<P: MemoryProfile>(
+fn finish<P: MemoryProfile, W: Deployed>(
     plan: &Plan,
-    ready: Ready<P>,
+    ready: Ready<P, W>,
     (counter, note): (Option<Counter>, Option<String>),
     dump: Option<DumpDirectory>,
     place: Option<Place>,
@@ -219,16 +208,14 @@ fn finish<P: MemoryProfile>(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure>
 where
-    Database<P>: Executor<Request = Request, Answer = Answered>,
+    Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
 {
-    let Ready { mut store, writer, load_s, recovery, disk_before } = ready;
+    let Ready { workload, mut store, writer, load_s, recovery, disk_before } = ready;
     let mut plan = plan.clone();
-    if plan.resume {
-        plan.warehouses = warehouses(&mut store)?;
-    }
+    workload.note_in(&mut plan);
     let usage: Usage = Store::usage(&mut store);
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
-    let mut through = Through::new(&plan, clock);
+    let mut through = Through::new(&plan, workload, clock);
     let mut store = through.run(store, writer, place.as_ref(), progress)?;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
@@ -236,7 +223,8 @@ where
     if let Some(place) = place.as_ref().filter(|place| place.is_fresh && !plan.keep_fresh) {
         place.remove()?;
     }
-    let (counts, cycles): Counts = super::count(&plan, counter, progress)?;
+    let (counts, cycles): Counts = super::count(&plan, &workload, counter, progress)?;
+    let stages = super::count_stages(&plan, &workload, counter, place.as_ref(), progress)?;
     let Through { throughput, answers, log, flushes, mut found, .. } = through;
     let cut = recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
     let cut = cut.map(|cut| durable::notice(cut, true));
@@ -257,6 +245,7 @@ where
         counter,
         counts,
         cycles,
+        stages,
         notes,
         pipeline: Some(found),
         plan,
@@ -285,8 +274,9 @@ fn look(
 }
 
 /// A run on its way through the pipeline, and what was found so far.
-struct Through<'a> {
+struct Through<'a, W> {
     plan: &'a Plan,
+    workload: W,
     clock: &'a SystemClock,
     throughput: Throughput,
     answers: Answers,
@@ -295,10 +285,11 @@ struct Through<'a> {
     found: PipelineOutcome,
 }
 
-impl<'a> Through<'a> {
-    fn new(plan: &'a Plan, clock: &'a SystemClock) -> Self {
+impl<'a, W: Workload> Through<'a, W> {
+    fn new(plan: &'a Plan, workload: W, clock: &'a SystemClock) -> Self {
         Self {
             plan,
+            workload,
             clock,
             throughput: Throughput::default(),
             answers: Answers::default(),
@@ -317,21 +308,18 @@ impl<'a> Through<'a> {
         progress: &mut dyn Progress,
     ) -> Result<MemoryStore<P>, Failure>
     where
-        Database<P>: Executor<Request = Request, Answer = Answered>,
+        Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
     {
         let plan = self.plan;
-        let not_tpcc = |error: TpccError| {
-            Failure::usage(format!(
-                "the database cannot run the mix {}: {error}",
-                mix_name(plan.mix)
-            ))
+        let cannot_run = |error: WorkloadError| {
+            Failure::usage(format!("the database cannot run {}: {error}", plan.title()))
         };
         let (sequences, calling) = self.calling(&mut store).map_err(|error| match error {
             Numbering::Failed(failure) => failure,
-            Numbering::Refused(error) => not_tpcc(error),
+            Numbering::Refused(error) => cannot_run(error),
         })?;
-        let database = Database::new(store, plan.mix, sequences);
-        let database = database.map_err(|error| not_tpcc(error.into()))?;
+        let database = Database::new(store, &self.workload, sequences);
+        let database = database.map_err(|error| cannot_run(error.into()))?;
         let flushes = Flushes::default();
         let observer = flushes.clone();
         let builder = Builder::new(database, plan.pipeline);
@@ -401,20 +389,20 @@ impl<'a> Through<'a> {
     /// Warm-up, the measured pass, and what follows it.
     fn passes<P: MemoryProfile>(
         &mut self,
-        pipeline: &Pipeline<Database<P>>,
-        clients: &mut Clients<'_>,
+        pipeline: &Pipeline<Database<P, W>>,
+        clients: &mut Clients<'_, W>,
         flushes: &Flushes,
         progress: &mut dyn Progress,
     ) -> Result<(), Failure>
     where
-        Database<P>: Executor<Request = Request, Answer = Answered>,
+        Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
     {
         let plan = self.plan;
-        let mut inputs = plan.inputs();
-        let mut batch: Vec<Input> = inputs.by_ref().take(WARM_UP).collect();
+        let mut inputs = self.workload.inputs();
+        let mut batch: Vec<W::Input> = inputs.by_ref().take(WARM_UP).collect();
         clients.run_unmeasured(&batch)?;
         flushes.take();
-        progress.begin(&format!("running {} on {}", mix_name(plan.mix), plan.profile));
+        progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
         while let Some(rest) = self.throughput.rest(plan.bound) {
             drive::verify_memory(plan.memory_limit, &self.throughput)?;
             batch.clear();
@@ -437,13 +425,13 @@ impl<'a> Through<'a> {
     /// Executes one batch, or the part of it that fits the bound. Only this is measured.
     fn run_batch<P: MemoryProfile>(
         &mut self,
-        pipeline: &Pipeline<Database<P>>,
-        clients: &mut Clients<'_>,
-        batch: &[Input],
+        pipeline: &Pipeline<Database<P, W>>,
+        clients: &mut Clients<'_, W>,
+        batch: &[W::Input],
         progress: &mut dyn Progress,
     ) -> Result<(), Failure>
     where
-        Database<P>: Executor<Request = Request, Answer = Answered>,
+        Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
     {
         let (clock, found) = (self.clock, &mut self.throughput);
         let process = clock.process_cpu();
@@ -485,7 +473,7 @@ impl<'a> Through<'a> {
 /// Why calls are not numbered.
 enum Numbering {
     Failed(Failure),
-    Refused(TpccError),
+    Refused(WorkloadError),
 }
 
 impl PipelineOutcome {

@@ -19,14 +19,14 @@ use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
 
 use super::place::{self, Place};
+use super::planned::{PlannedWorkload, debit_credit_scale, mix_named};
 use crate::counting::Counter;
 use crate::drive::Bound;
 use crate::failure::Failure;
 use crate::instance::{self, Options, Part};
-use crate::workload::tpcc::input::{Generator, Input, Mix};
-use crate::workload::tpcc::loader::Scale;
-use crate::workload::tpcc::nurand::Constants;
-use crate::{estimate, host, report};
+use crate::workload::debit_credit;
+use crate::workload::tpcc::input::Mix;
+use crate::{host, report};
 
 /// What a thread of a paged store is expected to execute in a second, at most: how much a timed run
 /// may add.
@@ -43,6 +43,8 @@ const LOG_BLOCK_BYTES: u64 = 4_096;
 /// What a run does, its settings read and found to fit each other.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What runs.
+    pub workload: PlannedWorkload,
     /// The profile's name.
     pub profile: String,
     /// What a committed transaction survives.
@@ -74,10 +76,12 @@ pub struct Plan {
     pub log_buffer_bytes: usize,
     /// The lock table.
     pub locks: LockSettings,
-    /// The scale.
+    /// The scale of TPC-C.
     pub warehouses: i32,
-    /// The mix.
+    /// Its mix.
     pub mix: Mix,
+    /// The scale of debit-credit.
+    pub debit_credit: debit_credit::Scale,
     /// When the throughput pass ends.
     pub bound: Bound,
     /// Callers.
@@ -113,11 +117,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the settings of a run.
+    /// Reads the settings of a run of TPC-C.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        Self::of(PlannedWorkload::Tpcc, settings)
+    }
+
+    /// Reads the settings of a run of `workload`.
     ///
     /// # Errors
     /// When settings do not fit each other or ask for what does not exist yet, with the reason.
-    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+    pub fn of(workload: PlannedWorkload, settings: &Settings) -> Result<Self, Failure> {
         let info = profile_named(settings.word(&settings::PROFILE))?;
         let durability = durability_of(info, settings)?;
         verify_profile(info, settings)?;
@@ -138,6 +150,7 @@ impl Plan {
         };
         let count = |setting| settings.count(setting) as usize;
         Ok(Self {
+            workload,
             profile: info.name.to_owned(),
             durability,
             data: data_of(settings),
@@ -155,6 +168,7 @@ impl Plan {
             locks: lock_settings(settings),
             warehouses: settings.count(&settings::WAREHOUSES) as i32,
             mix: mix_named(settings.word(&settings::MIX)),
+            debit_credit: debit_credit_scale(settings)?,
             bound,
             clients: clients as usize,
             in_flight: in_flight as usize,
@@ -174,35 +188,6 @@ impl Plan {
         })
     }
 
-    /// What is loaded.
-    pub fn scale(&self) -> Scale {
-        Scale { seed: self.seed, warehouses: self.warehouses, mix: self.mix }
-    }
-
-    /// The run's inputs, from the first.
-    pub fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
-        let constants = Constants::from_seed(self.seed);
-        Generator::new(self.seed, self.mix, self.warehouses, constants)
-    }
-
-    /// The flags that make a counted process count the same.
-    pub fn count_arguments(&self) -> Vec<String> {
-        let flags = [
-            ("profile", self.profile.clone()),
-            ("warehouses", self.warehouses.to_string()),
-            ("mix", mix_name(self.mix).to_owned()),
-            ("seed", self.seed.to_string()),
-            ("counted", self.counted.to_string()),
-            ("locate-ahead", self.locate_ahead.to_string()),
-        ];
-        let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
-        let part = self.part.iter().flat_map(|(part, parent)| {
-            [("part", part.rung().to_owned()), ("logs", parent.display().to_string())]
-        });
-        let flags = flags.into_iter().chain(saved).chain(part);
-        flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
-    }
-
     /// The most transactions a run can be expected to execute.
     fn transactions_expected(&self) -> u64 {
         let measured = match self.bound {
@@ -217,10 +202,8 @@ impl Plan {
 
     /// Bytes of the buffer pool: as given, or enough for all of the data, or what memory there is.
     fn pool(&self) -> u64 {
-        let wanted = self.pool_bytes.unwrap_or_else(|| {
-            let warehouses = u64::from(self.warehouses.unsigned_abs());
-            estimate::page_bytes(warehouses, self.mix, self.transactions_expected())
-        });
+        let wanted =
+            self.pool_bytes.unwrap_or_else(|| self.page_bytes(self.transactions_expected()));
         let available = self.memory_limit.unwrap_or(u64::MAX).min(host::available_bytes());
         match (self.pool_bytes, self.bound) {
             // Pages that do not fit go to the disk, or a run ends when memory is used up.
@@ -313,7 +296,8 @@ impl Plan {
                     .to_owned(),
             );
         }
-        if self.mix == Mix::Standard && !instance::runs_all_natively(&self.profile) {
+        let is_standard = self.workload == PlannedWorkload::Tpcc && self.mix == Mix::Standard;
+        if is_standard && !instance::runs_all_natively(&self.profile) {
             notes.push(format!(
                 "on {} order_status, delivery and stock_level run through the run-time interface: \
                  their costs are not those of the profile",
@@ -339,18 +323,13 @@ impl Plan {
             place::verify(self.data.as_deref(), durable, self.volatile_ok)?;
         }
         let batch = self.batch.max(self.latency_transactions + self.callers) as u64;
-        let warehouses = u64::from(self.warehouses.unsigned_abs());
-        let needed = match instance::has_pages(&self.profile) {
-            true => estimate::beside_pages(batch).saturating_add(self.pool()),
-            false => {
-                let transactions = match self.bound {
-                    Bound::Transactions(transactions) => transactions,
-                    Bound::Time(_) => 0,
-                };
-                let transactions = transactions + (self.latency_transactions + self.callers) as u64;
-                estimate::bytes(warehouses, self.mix, transactions, batch)
-            }
+        let transactions = match self.bound {
+            Bound::Transactions(transactions) => transactions,
+            Bound::Time(_) => 0,
         };
+        let transactions = transactions + (self.latency_transactions + self.callers) as u64;
+        let pool = if instance::has_pages(&self.profile) { self.pool() } else { 0 };
+        let needed = self.bytes(transactions, batch).saturating_add(pool);
         verify_memory(needed, self.memory_limit)
     }
 
@@ -384,8 +363,8 @@ pub fn verify_memory(needed: u64, limit: Option<u64>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::environment(format!(
-        "this would need about {} of memory, and {} are available: give fewer --warehouses or \
-         --transactions",
+        "this would need about {} of memory, and {} are available: give fewer --warehouses, \
+         --branches or --transactions",
         report::size(needed),
         report::size(available)
     )))
@@ -519,16 +498,4 @@ pub fn make_effective(settings: &mut Settings) {
         let set = settings.set(settings::LOAD_THREADS.name, &threads, Source::Default);
         debug_assert!(set.is_ok(), "{set:?}");
     }
-}
-
-/// The name of a mix.
-pub const fn mix_name(mix: Mix) -> &'static str {
-    match mix {
-        Mix::Paper => "paper",
-        Mix::Standard => "standard",
-    }
-}
-
-fn mix_named(name: &str) -> Mix {
-    if name == mix_name(Mix::Paper) { Mix::Paper } else { Mix::Standard }
 }

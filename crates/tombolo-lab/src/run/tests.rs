@@ -9,6 +9,7 @@ use crate::check;
 use crate::drive::Tally;
 use crate::failure::Blame;
 use crate::workload::tpcc::input::Mix;
+use crate::workload::tpcc::loader::Scale;
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = Settings::default();
@@ -122,7 +123,7 @@ fn profiles_leave_the_same_state() {
     let profiles: Vec<&'static str> = PROFILES
         .iter()
         .map(|profile| profile.name)
-        .filter(|name| instance::open(name).is_some())
+        .filter(|name| instance::open::<Scale>(name).is_some())
         .collect();
     assert!(profiles.len() >= 6, "{profiles:?}");
     // Less than a whole run, which measures the machine as well.

@@ -11,7 +11,7 @@ use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run::{self, verify_memory};
 
-use super::{BUILD, verify_workload};
+use super::{BUILD, verify_tpcc};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    verify_workload(&arguments.workload)?;
+    verify_tpcc(&arguments.workload)?;
     let settings = arguments.flags.settings()?;
     let names = names(arguments)?;
     let base = run::Plan::new(&settings)?;
@@ -66,10 +66,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         rounds: settings.count(&ROUNDS) as usize,
     };
     let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
-    let warehouses = u64::from(base.warehouses.unsigned_abs());
     let transactions = transactions + run::WARM_UP as u64;
-    let pages = estimate::page_bytes(warehouses, base.mix, transactions);
-    let needed = estimate::bytes(warehouses, base.mix, transactions, plan.transactions as u64);
+    let pages = estimate::page_bytes(&plan.scale, transactions);
+    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
     verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
     // Opening an engine that is not in this build says how to build it, before anything restarts.
     open(&names, pages)?;

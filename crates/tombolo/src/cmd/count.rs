@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use tombolo_engine::settings::{COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting, WAREHOUSES};
+use tombolo_engine::settings::{
+    ACCOUNTS_PER_BRANCH, BRANCHES, COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting,
+    TELLERS_PER_BRANCH, WAREHOUSES,
+};
 use tombolo_lab::counting;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::instance::Part;
@@ -15,13 +18,25 @@ use crate::flags::{Flags, Scope};
 pub(super) struct CountSettings;
 
 impl Scope for CountSettings {
-    const SETTINGS: &'static [&'static Setting] =
-        &[&PROFILE, &WAREHOUSES, &MIX, &SEED, &COUNTED, &LOCATE_AHEAD];
+    const SETTINGS: &'static [&'static Setting] = &[
+        &PROFILE,
+        &WAREHOUSES,
+        &MIX,
+        &BRANCHES,
+        &TELLERS_PER_BRANCH,
+        &ACCOUNTS_PER_BRANCH,
+        &SEED,
+        &COUNTED,
+        &LOCATE_AHEAD,
+    ];
 }
 
 /// Count the transactions of a mix, as a process under callgrind
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
+    /// The workload
+    #[arg(long, default_value = "tpcc")]
+    workload: String,
     /// Open the database saved in this directory instead of loading one
     #[arg(long, value_name = "DIR")]
     saved: Option<PathBuf>,
@@ -36,7 +51,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut plan = Plan::new(&arguments.flags.settings()?)?;
+    let workload = super::workload(&arguments.workload)?;
+    let mut plan = Plan::of(workload, &arguments.flags.settings()?)?;
     plan.saved.clone_from(&arguments.saved);
     if let (Some(rung), Some(logs)) = (&arguments.part, &arguments.logs) {
         let unknown = || Failure::usage(format!("there is no part {rung}"));

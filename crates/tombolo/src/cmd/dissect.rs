@@ -12,7 +12,7 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, dissection, html};
 
-use super::{BUILD, verify_workload};
+use super::{BUILD, verify_tpcc};
 use crate::bar::Bar;
 use crate::flags::{self, Flags};
 use crate::output::{self, Output};
@@ -78,7 +78,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    verify_workload(&arguments.workload)?;
+    verify_tpcc(&arguments.workload)?;
     let scope = Scope {
         ladder: ladder_named(&arguments.ladder)?,
         only: arguments.only.as_deref().map(switch_named).transpose()?,

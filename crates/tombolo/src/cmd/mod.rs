@@ -18,6 +18,7 @@ mod settings;
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::report::Build;
+use tombolo_lab::run::PlannedWorkload;
 
 /// Which build this is.
 const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("TOMBOLO_COMMIT") };
@@ -71,11 +72,20 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a workload that there is not.
-fn verify_workload(workload: &str) -> Result<(), Failure> {
-    const WORKLOADS: [&str; 1] = ["tpcc"];
-    if WORKLOADS.contains(&workload) {
-        return Ok(());
+/// The workload called `name`.
+fn workload(name: &str) -> Result<PlannedWorkload, Failure> {
+    PlannedWorkload::find(name).ok_or_else(|| {
+        let known = PlannedWorkload::ALL.map(PlannedWorkload::name);
+        Failure::usage(format!("there is no workload {name}: use {}", known.join(", ")))
+    })
+}
+
+/// Refuses a workload that a command cannot do anything with.
+fn verify_tpcc(name: &str) -> Result<(), Failure> {
+    match workload(name)? {
+        PlannedWorkload::Tpcc => Ok(()),
+        PlannedWorkload::DebitCredit => {
+            Err(Failure::usage(format!("{name} can only be run so far: use tpcc")))
+        }
     }
-    Err(Failure::usage(format!("there is no workload {workload}: use {}", WORKLOADS.join(", "))))
 }

@@ -11,7 +11,7 @@ use tombolo_lab::run::{self, Plan};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_storage::profile::PROFILES;
 
-use super::{BUILD, verify_workload};
+use super::{BUILD, workload};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
@@ -33,13 +33,15 @@ Examples:
   tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way
   tombolo run tpcc --data data/ --resume                          open it again and run on
   tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
+  tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
+  tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
 /// Run a workload, measure it and verify what it left
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc
+    /// The workload: tpcc or debit-credit
     #[arg(required_unless_present = "list_profiles")]
     workload: Option<String>,
     /// Print the profiles and which components they have
@@ -70,13 +72,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list_profiles {
         return list_profiles(output, arguments.flags.json);
     }
-    verify_workload(arguments.workload.as_deref().unwrap_or_default())?;
+    let workload = workload(arguments.workload.as_deref().unwrap_or_default())?;
     let base = arguments.flags.settings()?;
     let points = sweep::points(&base, &arguments.sweep)?;
     let rounds = base.count(&settings::ROUNDS);
     // Whatever is wrong with any point is found before the first one runs.
     let plan = |settings| {
-        let mut plan = Plan::new(settings)?;
+        let mut plan = Plan::of(workload, settings)?;
         plan.volatile_ok = arguments.volatile_ok;
         plan.resume = arguments.resume;
         plan.acks.clone_from(&arguments.acks);

@@ -3,6 +3,7 @@
 //! One program, so that its tests are linked once, with all optimisation of the release build, and
 //! share the cores. Not here: processes that are killed (`cargo xtask kills`), the library.
 
+mod debit_credit;
 mod dissect;
 mod durable;
 mod ended;

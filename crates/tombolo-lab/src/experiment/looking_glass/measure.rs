@@ -27,6 +27,7 @@ use crate::report::separated;
 use crate::run::{Plan, WARM_UP};
 use crate::saved::{self, SavedDatabases, WorkDirectory};
 use crate::work::WorkDone;
+use crate::workload::WorkloadInput;
 
 /// Transactions between two looks at that clock.
 const DURABLE_SLICE: u64 = 500;
@@ -189,7 +190,7 @@ impl<'p> Workbench<'p> {
         progress.begin("measuring cycles");
         for (i, subject) in subjects.iter().enumerate() {
             progress.part(i as f64 / subjects.len() as f64, subject.name);
-            let cycles = counting::cycles(&subject.plan)?;
+            let cycles = counting::cycles(&subject.plan, &subject.plan.scale())?;
             let profile = self.found.profiles.entry(subject.name).or_default();
             for group in cycles.iter().filter(|group| !group.name.ends_with(ABORTED)) {
                 let cost = profile.costs.entry(group.name.clone()).or_default();
@@ -206,7 +207,10 @@ impl<'p> Workbench<'p> {
             threads::ordered_parallel(
                 &subjects,
                 at_once,
-                |subject| (subject.name, counting::count(counter, &subject.plan)),
+                |subject| {
+                    let plan = &subject.plan;
+                    (subject.name, counting::count(counter, plan, &plan.scale()))
+                },
                 |(name, count)| {
                     counted.push(());
                     progress.part(counted.len() as f64 / all, name);
@@ -300,7 +304,8 @@ fn run_in_memory(
     plan: &Plan,
     clock: &SystemClock,
 ) -> Result<(Box<dyn Instance>, Throughput), Failure> {
-    let mut instance = saved::database(plan, plan.options(), plan.load_threads, &mut ())?;
+    let mut instance =
+        saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
     let mut inputs = plan.inputs();
     let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
     driver.warm_up(&mut *instance, WARM_UP)?;
@@ -376,7 +381,8 @@ fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
     if WorkDone::default().per_transaction(1).is_none() {
         return Ok(costs);
     }
-    let mut instance = saved::database(plan, plan.options(), plan.load_threads, &mut ())?;
+    let mut instance =
+        saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
     let clock = SystemClock::new();
     let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
     for input in plan.inputs().take(plan.counted) {

@@ -12,47 +12,29 @@
 //! deliveries since the load by C_DELIVERY_CNT, which starts at 0.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tombolo_engine::transaction::{Reading, execute};
 use tombolo_storage::error::Result;
-use tombolo_storage::row::Row;
-use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Store, Table};
+use tombolo_storage::store::Store;
 
 use super::FIRST_UNDELIVERED_ORDER;
-use super::error::TpccError;
 use super::handles::Handles;
 use super::schema::{Customer, District, History, NewOrder, OrderLine, Orders, Warehouse};
+use crate::workload::Check;
+use crate::workload::error::WorkloadError;
+use crate::workload::rows::for_each_row;
 
 /// The conditions' names, in order.
 pub const CHECKS: [&str; 12] =
     ["c01", "c02", "c03", "c04", "c05", "c06", "c07", "c08", "c09", "c10", "c11", "c12"];
 
-/// One condition and whether it holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// Its name, one of [`CHECKS`].
-    pub name: &'static str,
-    /// Where it does not hold and by what; nothing if it holds everywhere.
-    pub violation: Option<String>,
-}
-
-impl Check {
-    /// Whether the condition holds.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        self.violation.is_none()
-    }
-}
-
 /// Asks all twelve conditions of the database in `store`.
 ///
 /// # Errors
 /// When the store does not hold TPC-C's tables or refuses to be read.
-pub fn checks<S: Store>(store: &mut S) -> Result<Vec<Check>, TpccError> {
+pub fn checks<S: Store>(store: &mut S) -> Result<Vec<Check>, WorkloadError> {
     let handles = Handles::bind(store.schema())?;
     let tally = execute(store, |mut tx| {
         let tally = Tally::of(&mut tx, &handles)?;
@@ -134,23 +116,6 @@ struct Tally {
     districts: BTreeMap<DistrictId, DistrictTally>,
     orders: HashMap<InDistrict, OrderTally, FixedState>,
     customers: HashMap<InDistrict, CustomerTally, FixedState>,
-}
-
-/// Calls `see` with every row of `table`.
-fn for_each_row<S: Store, R: DeclaredTable>(
-    tx: &mut Reading<'_, S>,
-    table: &Table<R>,
-    mut see: impl FnMut(&Row<R, S::Pin<'_>>),
-) -> Result<()> {
-    let mut rows = Vec::new();
-    tx.rows(table, |row| {
-        rows.push(row);
-        ControlFlow::Continue(())
-    })?;
-    for row in rows {
-        see(&tx.pin(table, row)?);
-    }
-    Ok(())
 }
 
 impl Tally {

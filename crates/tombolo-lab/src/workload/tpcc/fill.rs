@@ -6,12 +6,7 @@
 use tombolo_storage::row::RowMut;
 
 use super::{rows, schema};
-
-/// A generated row that can be written into a row of the declared table `R`.
-pub trait Fill<R> {
-    /// Writes every column.
-    fn fill(&self, row: &mut RowMut<'_, R>);
-}
+use crate::workload::loading::Fill;
 
 impl Fill<schema::Warehouse> for rows::Warehouse {
     fn fill(&self, row: &mut RowMut<'_, schema::Warehouse>) {

@@ -23,6 +23,7 @@ use tombolo_engine::rng::Rng;
 use super::nurand::Constants;
 use super::text::{Text, last_name};
 use super::{DAY, DISTRICTS, ITEMS, MILLISECOND, ORDER_LINES_MAX, ORDER_LINES_MIN, Stream, money};
+use crate::workload::{Kind, WorkloadInput};
 
 /// The item number of a New Order that must roll back: no item has it.
 pub const INVALID_ITEM: i32 = ITEMS + 1;
@@ -37,21 +38,6 @@ pub enum Mix {
     Paper,
     /// The specification's five transactions.
     Standard,
-}
-
-/// The five kinds of transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A customer orders.
-    NewOrder,
-    /// A customer pays.
-    Payment,
-    /// A customer asks for the newest order.
-    OrderStatus,
-    /// The oldest order of each district of a warehouse is delivered.
-    Delivery,
-    /// How many recently sold items run low.
-    StockLevel,
 }
 
 /// One line of a New Order.
@@ -190,11 +176,9 @@ pub enum Input {
 
 const _: () = assert!(size_of::<Input>() <= 256, "inputs are stored by the million");
 
-impl Input {
-    /// The kind of transaction this is the input of.
+impl WorkloadInput for Input {
     #[inline]
-    #[must_use]
-    pub fn kind(&self) -> Kind {
+    fn kind(&self) -> Kind {
         match self {
             Self::NewOrder(_) => Kind::NewOrder,
             Self::Payment(_) => Kind::Payment,
@@ -202,6 +186,12 @@ impl Input {
             Self::Delivery(_) => Kind::Delivery,
             Self::StockLevel(_) => Kind::StockLevel,
         }
+    }
+
+    /// For an item number that no item has.
+    fn aborts(&self) -> bool {
+        let Self::NewOrder(order) = self else { return false };
+        order.lines().last().is_some_and(|line| line.i_id == INVALID_ITEM)
     }
 }
 
@@ -263,6 +253,7 @@ impl Generator {
             Kind::OrderStatus => Input::OrderStatus(self.order_status()),
             Kind::Delivery => Input::Delivery(self.delivery(now)),
             Kind::StockLevel => Input::StockLevel(self.stock_level()),
+            Kind::DebitCredit => unreachable!("the deck has no such card"),
         }
     }
 

@@ -1,26 +1,21 @@
 //! Puts the initial database into a store.
 //!
 //! # What it is
-//! Parts of the database are generated on several threads and stored by the calling one, in a fixed
-//! order, so what the store holds, and where, never depends on the schedule. Each part is stored in
-//! transactions of a thousand rows: a store with undo or a log need not hold a whole table's.
+//! The parts of the database and the order they are stored in (`workload/loading.rs` tells how).
 //!
 //! # What it does not do
 //! It does not decide whether the database fits in memory; [`row_bytes`] says what to expect, and a
 //! store without space refuses a row.
 
-use tombolo_engine::threads;
 use tombolo_storage::error::Error;
-use tombolo_storage::key::IndexType;
-use tombolo_storage::row::RowId;
-use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
-use tombolo_storage::store::{Index, Store, Table};
+use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::store::Store;
 
-use super::error::TpccError;
-use super::fill::Fill;
 use super::handles::Handles;
 use super::input::Mix;
 use super::{DISTRICTS, STOCK_PARTS, load, rows, schema};
+use crate::workload::error::WorkloadError;
+use crate::workload::loading::{self, create_rows, insert_run, store_batches};
 
 /// What to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +27,6 @@ pub struct Scale {
     /// The mix whose indexes are built.
     pub mix: Mix,
 }
-
-/// The rows of a transaction while loading.
-const BATCH_ROWS: usize = 1_000;
 
 /// A part of the database: what one thread generates at a time.
 #[derive(Clone, Copy)]
@@ -125,7 +117,7 @@ pub fn load<S: Store>(
     scale: Scale,
     threads: usize,
     mut progress: impl FnMut(usize, usize),
-) -> Result<(), TpccError> {
+) -> Result<(), WorkloadError> {
     load_parts(store, scale, threads, |_, done, of| {
         progress(done, of);
         Ok(())
@@ -143,8 +135,8 @@ pub fn load_parts<S: Store>(
     store: &mut S,
     scale: Scale,
     threads: usize,
-    mut after_part: impl FnMut(&mut S, usize, usize) -> Result<(), TpccError>,
-) -> Result<(), TpccError> {
+    after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
+) -> Result<(), WorkloadError> {
     let warehouses = 1..=schema::WAREHOUSES_MAX;
     assert!(warehouses.contains(&scale.warehouses), "{} warehouses", scale.warehouses);
     for table in schema::tables(scale.mix) {
@@ -152,18 +144,9 @@ pub fn load_parts<S: Store>(
     }
     let handles = Handles::bind(store.schema())?;
     let parts = Part::all(scale.warehouses);
-    let mut done = 0;
-    let mut result = Ok(());
+    let store_part = |store: &mut S, rows: &PartRows| handles.store_part(store, rows);
     let generate = |part: &Part| part.generate(scale.seed);
-    threads::ordered_parallel(&parts, threads, generate, |rows| {
-        // After a refusal the remaining parts are only taken from their threads.
-        if result.is_ok() {
-            done += 1;
-            let stored = handles.store_part(store, &rows).map_err(TpccError::from);
-            result = stored.and_then(|()| after_part(store, done, parts.len()));
-        }
-    });
-    result
+    loading::load_parts(store, &parts, threads, generate, store_part, after_part)
 }
 
 impl Handles {
@@ -261,42 +244,4 @@ impl Handles {
         }
         Ok(())
     }
-}
-
-/// Stores `rows` in transactions of [`BATCH_ROWS`].
-fn store_batches<S: Store, T>(
-    store: &mut S,
-    rows: &[T],
-    mut store_batch: impl FnMut(&mut S, &[T]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    for batch in rows.chunks(BATCH_ROWS) {
-        store.begin()?;
-        store.begin_writes();
-        if let Err(error) = store_batch(store, batch) {
-            // Without undo the store poisons itself and says so; why is what the caller needs.
-            store.fail().ok();
-            return Err(error);
-        }
-        store.commit()?;
-    }
-    Ok(())
-}
-
-fn create_rows<S: Store, R: DeclaredTable, T: Fill<R>>(
-    store: &mut S,
-    table: &Table<R>,
-    rows: &[T],
-) -> Result<Vec<RowId>, Error> {
-    rows.iter().map(|row| store.create(table, |to| row.fill(to))).collect()
-}
-
-fn insert_run<'a, S: Store, I: DeclaredIndex, T>(
-    store: &mut S,
-    index: &Index<I>,
-    rows: &'a [T],
-    ids: &[RowId],
-    key: impl Fn(&'a T) -> <I as IndexType>::Key<'a>,
-) -> Result<(), Error> {
-    let keys: Vec<_> = rows.iter().map(key).collect();
-    store.insert_run(index, &keys, ids)
 }

@@ -12,19 +12,19 @@
 
 pub mod arguments;
 pub mod checks;
-pub mod error;
-pub mod fill;
+mod fill;
 mod handles;
 pub mod input;
 pub mod load;
 pub mod loader;
-pub(crate) mod new_rows;
+pub mod new_rows;
 pub mod nurand;
 pub mod rows;
 pub mod schema;
 pub mod tamper;
 pub mod text;
 pub mod transactions;
+mod workload;
 
 use tombolo_engine::rng::Rng;
 

@@ -9,7 +9,7 @@ use super::schema::{History, NewOrder, OrderLine, Orders};
 
 /// Rows that transactions to come will add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NewRows {
+pub struct NewRows {
     orders: usize,
     lines: usize,
     payments: usize,
@@ -17,7 +17,7 @@ pub(crate) struct NewRows {
 
 impl NewRows {
     /// Those of `inputs`.
-    pub(crate) fn of(inputs: &[Input]) -> Self {
+    pub fn of(inputs: &[Input]) -> Self {
         let mut rows = Self::default();
         for input in inputs {
             match input {
@@ -33,7 +33,7 @@ impl NewRows {
     }
 
     /// How many there are of which table.
-    pub(crate) fn by_table(self) -> [(&'static str, usize); 4] {
+    pub fn by_table(self) -> [(&'static str, usize); 4] {
         [
             (Orders::NAME, self.orders),
             (NewOrder::NAME, self.orders),

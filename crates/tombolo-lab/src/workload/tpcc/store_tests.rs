@@ -10,13 +10,13 @@ use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
 use tombolo_storage::store::Store;
 
 use super::checks::{CHECKS, checks};
-use super::error::TpccError;
 use super::input::{Generator, Mix};
 use super::loader::{Scale, load, row_bytes};
 use super::nurand::Constants;
 use super::tamper::tamper;
 use super::transactions::{INVALID_ITEM_REASON, Transactions};
 use crate::dump::{StateHash, dump, state_hash};
+use crate::workload::error::WorkloadError;
 
 const SEED: u64 = 3;
 
@@ -89,7 +89,7 @@ fn tampering_breaks_one_condition_and_no_other() {
 fn tampering_refuses_what_is_no_condition() {
     let mut store = loaded::<Bare>(Mix::Paper, 1);
     let error = tamper(&mut store, "c13").unwrap_err();
-    assert_eq!(error, TpccError::NoSuchCheck("c13".to_owned()));
+    assert_eq!(error, WorkloadError::NoSuchCheck { name: "c13".to_owned(), known: "c01 to c12" });
     assert_eq!(violated(&mut store), [""; 0]);
 }
 

@@ -15,14 +15,14 @@ use tombolo_storage::row::RowId;
 use tombolo_storage::store::{Order, Store, Table, TableType};
 
 use super::DISTRICTS;
-use super::error::TpccError;
-use super::fill::Fill;
 use super::handles::Handles;
 use super::input::DeliveryInput;
 use super::rows;
 use super::schema::{Customer, District, OrderLine, Orders, Warehouse};
 use super::text::Text;
 use super::transactions::delivery::Delivery;
+use crate::workload::error::WorkloadError;
+use crate::workload::loading::Fill;
 
 const W_ID: i32 = 1;
 const D_ID: i16 = 1;
@@ -31,7 +31,7 @@ const NO_DISTRICT: i16 = DISTRICTS + 1;
 /// An order of the initial database that is delivered, its amounts all 0.
 const FREE_ORDER: i32 = 1;
 
-type Result<T> = std::result::Result<T, TpccError>;
+type Result<T> = std::result::Result<T, WorkloadError>;
 
 /// Breaks the condition called `check`, and only that one.
 ///
@@ -53,7 +53,7 @@ pub fn tamper<S: Store>(store: &mut S, check: &str) -> Result<()> {
         "c10" => change_customer(store, handles, Change::BalanceForPayment),
         "c11" => change_customer(store, handles, Change::DeliveryCount),
         "c12" => change_customer(store, handles, Change::Payment),
-        _ => Err(TpccError::NoSuchCheck(check.to_owned())),
+        _ => Err(WorkloadError::NoSuchCheck { name: check.to_owned(), known: "c01 to c12" }),
     }
 }
 
@@ -122,7 +122,7 @@ fn deliver_out_of_turn<S: Store>(store: &mut S, handles: &Handles) -> Result<()>
             return Ok(());
         }
     }
-    Err(TpccError::NothingToTamper("three new orders in any district of warehouse 1"))
+    Err(WorkloadError::NothingToTamper("three new orders in any district of warehouse 1"))
 }
 
 fn new_orders<S: Store>(

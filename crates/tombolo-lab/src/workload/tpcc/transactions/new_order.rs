@@ -24,8 +24,8 @@ use tombolo_storage::schema::Schema;
 use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
 
 use super::{INVALID_ITEM_REASON, existing};
+use crate::workload::loading::Fill;
 use crate::workload::tpcc::ORDER_LINES_MAX;
-use crate::workload::tpcc::fill::Fill;
 use crate::workload::tpcc::handles::optional_index;
 use crate::workload::tpcc::input::{LineInput, NewOrderInput};
 use crate::workload::tpcc::rows;

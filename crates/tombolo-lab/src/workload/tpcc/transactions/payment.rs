@@ -13,7 +13,7 @@ use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
 
 use super::customer::Customers;
 use super::existing;
-use crate::workload::tpcc::fill::Fill;
+use crate::workload::loading::Fill;
 use crate::workload::tpcc::input::{CustomerInput, PaymentInput};
 use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{

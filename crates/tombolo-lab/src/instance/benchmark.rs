@@ -1,9 +1,9 @@
-//! TPC-C on one store: what is compiled once per profile.
+//! A workload on one store: what is compiled once per profile.
 //!
 //! As little as possible: the transactions, on the store and on the store with probes, the loops
-//! around them, and the calls of [`DynamicStore`](super::DynamicStore). A profile of which only the
-//! paper's mix is measured has the paper's two transactions, customers found by number; all others
-//! run through the store without type, so that every profile runs every mix.
+//! around them, and the calls of [`DynamicStore`](super::DynamicStore). A profile of which only
+//! what a paper measures is compiled runs all else through the store without type, so that every
+//! profile runs everything.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::store::{Store, Usage};
 
@@ -21,18 +22,14 @@ use super::verify::{StoreChecks, Verification, verify};
 use super::{Executed, Instance, OpenTable};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
-use crate::counting::{CountInputs, Group, aborts, kind_of};
+use crate::counting::{CountInputs, Group, kind_of};
 use crate::drive::Tally;
 use crate::dump::{self, DumpError, StateHash};
 use crate::failure::Failure;
 use crate::metered::Metered;
 use crate::restore::{RestoreError, Rows};
-use crate::workload::tpcc::error::TpccError;
-use crate::workload::tpcc::input::{Input, Mix};
-use crate::workload::tpcc::loader::{self, Scale};
-use crate::workload::tpcc::new_rows::NewRows;
-use crate::workload::tpcc::tamper::tamper;
-use crate::workload::tpcc::transactions::{Answer, Transactions};
+use crate::workload::error::WorkloadError;
+use crate::workload::{Workload, WorkloadInput, tamper};
 
 /// How often a transaction is tried again unless told otherwise.
 const RETRIES: u64 = 1_000;
@@ -41,9 +38,9 @@ const RETRIES: u64 = 1_000;
 pub(super) trait Kind<S>: 'static {
     /// What the store verifies itself.
     const CHECKS: StoreChecks;
-    /// Whether all five transactions are compiled for it, with probes too, and not only those that
-    /// the paper measures.
-    const ALL_FIVE: bool;
+    /// Whether all transactions are compiled for it, with probes too, and not only those that a
+    /// paper measures.
+    const ALL: bool;
     /// Whether several sessions can be open.
     const SHARED: bool;
 
@@ -82,13 +79,13 @@ pub(super) trait Kind<S>: 'static {
     fn save(store: S) -> Result<(), Failure>;
 }
 
-/// TPC-C on a store of type `S`.
-pub(super) struct Tpcc<S, K> {
+/// A workload on a store of type `S`.
+pub(super) struct Benchmark<W: Workload, S, K> {
     metered: Metered<S>,
     /// Sessions besides the first.
     others: Vec<S>,
     /// Bound once there are tables.
-    bound: Option<Bound>,
+    bound: Option<Bound<W>>,
     retries_max: u64,
     /// Inputs that are looked ahead at.
     locate_ahead: usize,
@@ -96,44 +93,48 @@ pub(super) struct Tpcc<S, K> {
 }
 
 /// The transactions, and the handles of those that run on the store without type.
-struct Bound {
-    transactions: Transactions,
+struct Bound<W: Workload> {
+    transactions: W::Transactions,
     handles: Arc<Handles>,
 }
 
 /// Runs the transaction of `input`. Compiled once per store, whoever calls it.
 #[inline(never)]
-fn call<S: Store, K: Kind<S>>(bound: &Bound, store: &mut S, input: &Input) -> Result<Answer, Stop> {
-    if K::ALL_FIVE {
-        return bound.transactions.call(store, input);
+fn call<W: Workload, S: Store, K: Kind<S>>(
+    bound: &Bound<W>,
+    store: &mut S,
+    input: &W::Input,
+) -> Result<W::Answer, Stop> {
+    if K::ALL {
+        return W::call(&bound.transactions, store, input);
     }
-    match bound.transactions.call_paper(store, input) {
+    match W::call_measured(&bound.transactions, store, input) {
         Some(outcome) => outcome,
         None => {
             let mut erased = Erased::with_handles(store, Arc::clone(&bound.handles));
-            bound.transactions.call(&mut erased, input)
+            W::call(&bound.transactions, &mut erased, input)
         }
     }
 }
 
 /// Asks for what the transaction of `input` will wait for. Compiled once per store, as [`call`].
 #[inline(never)]
-fn locate<S: Store>(bound: &Bound, store: &S, input: &Input, ahead: Ahead) {
-    bound.transactions.locate(store, input, ahead);
+fn locate<W: Workload, S: Store>(bound: &Bound<W>, store: &S, input: &W::Input, ahead: Ahead) {
+    W::locate(&bound.transactions, store, input, ahead);
 }
 
 /// The same as [`call`] on the store with probes, where there are any: elsewhere calls are told apart by
 /// callgrind only, which needs none.
 #[inline(never)]
-fn call_metered<S: Store, K: Kind<S>>(
-    bound: &Bound,
+fn call_metered<W: Workload, S: Store, K: Kind<S>>(
+    bound: &Bound<W>,
     metered: &mut Metered<S>,
-    input: &Input,
-) -> Result<Answer, Stop> {
-    if K::ALL_FIVE {
-        bound.transactions.call(metered, input)
+    input: &W::Input,
+) -> Result<W::Answer, Stop> {
+    if K::ALL {
+        W::call(&bound.transactions, metered, input)
     } else {
-        call::<S, K>(bound, &mut metered.store, input)
+        call::<W, S, K>(bound, &mut metered.store, input)
     }
 }
 
@@ -143,7 +144,7 @@ fn not_loaded() -> Stop {
     Stop::Error(tombolo_storage::error::Error::Poisoned { reason: NOT_LOADED })
 }
 
-impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
+impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
     /// A database on `store`, which is its first session.
     pub(super) fn new(store: S) -> Self {
         let (metered, others) = (Metered::new(store), Vec::new());
@@ -151,9 +152,9 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
         Self { metered, others, bound, retries_max, locate_ahead, kind: PhantomData }
     }
 
-    fn bind_mix(&mut self, mix: Mix) -> Result<(), tombolo_storage::error::SchemaError> {
+    fn bind_to(&mut self, workload: W) -> Result<(), SchemaError> {
         let schema = self.metered.store.schema();
-        let transactions = Transactions::bind(schema, mix)?;
+        let transactions = workload.bind(schema)?;
         self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
         Ok(())
     }
@@ -167,7 +168,7 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
     /// is as if none waited behind it.
     fn on_all(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         tally: &mut Tally,
         ends: Option<&mut [u64]>,
@@ -176,23 +177,25 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
         let retries_max = self.retries_max;
         if !K::SHARED || self.others.is_empty() {
             let ahead = if ends.is_none() { self.ahead() } else { 0 };
-            let look =
-                Look { ahead, locate: |store: &S, input: &_, a| locate(bound, store, input, a) };
+            let look = Look {
+                ahead,
+                locate: |store: &S, input: &W::Input, a| locate(bound, store, input, a),
+            };
             let store = &mut self.metered.store;
             return execute_alone(store, inputs, clock, ends, &look, |store, input| {
-                execute(input, retries_max, tally, || call::<S, K>(bound, store, input))
+                execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input))
             });
         }
         let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
         execute_on_all(sessions, inputs, clock, tally, ends, |session, input, tally| {
-            execute(input, retries_max, tally, || call::<S, K>(bound, session, input))
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, session, input))
         })
     }
 
     /// Runs a group with its transactions announced to the meter, on the store with probes or on
     /// the one without. A transaction is looked at right before it runs, so that what looking ahead
     /// costs is in its count and in no other's.
-    fn run_metered(&mut self, group: &Group, probes: bool) -> Result<(), CounterError> {
+    fn run_metered(&mut self, group: &Group<W::Input>, probes: bool) -> Result<(), CounterError> {
         let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
         let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };
         self.metered.meter.only(Some(group.kind));
@@ -203,19 +206,19 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
                 locate(bound, &self.metered.store, input, ahead);
             }
             let answer = if probes {
-                call_metered::<S, K>(bound, &mut self.metered, input)
+                call_metered::<W, S, K>(bound, &mut self.metered, input)
             } else {
-                call::<S, K>(bound, &mut self.metered.store, input)
+                call::<W, S, K>(bound, &mut self.metered.store, input)
             };
             self.metered.meter.transaction_end();
-            if black_box(&answer).is_err() != aborts(input) {
+            if black_box(&answer).is_err() != input.aborts() {
                 return Err(damaged("a transaction ended otherwise than its input says"));
             }
         }
         Ok(())
     }
 
-    fn run_uncounted(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+    fn run_uncounted(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
         let outcome = self.run(&inputs.uncounted, &mut Tally::default());
         outcome.map_err(|stop| CounterError::Damaged(stop.to_string()))
     }
@@ -225,33 +228,38 @@ impl<S: Store + Send + 'static, K: Kind<S>> Tpcc<S, K> {
     }
 }
 
-impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
+impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchmark<W, S, K> {
     fn load(
         &mut self,
-        scale: Scale,
+        workload: W,
         threads: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), TpccError> {
-        loader::load(&mut Erased::new(&mut self.metered.store), scale, threads, progress)?;
-        Ok(self.bind_mix(scale.mix)?)
+    ) -> Result<(), WorkloadError> {
+        let store = &mut Erased::new(&mut self.metered.store);
+        workload.load_parts(store, threads, |_, done, of| {
+            progress(done, of);
+            Ok(())
+        })?;
+        Ok(self.bind_to(workload)?)
     }
 
-    fn restore(&mut self, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-        crate::restore::restore_tpcc(&mut Erased::new(&mut self.metered.store), rows)?;
-        Ok(self.bind_mix(Mix::Standard)?)
+    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+        let store = &mut Erased::new(&mut self.metered.store);
+        crate::restore::restore_tables(store, workload.tables(), rows)?;
+        Ok(self.bind_to(workload)?)
     }
 
-    fn bind(&mut self, mix: Mix) -> Result<(), TpccError> {
-        Ok(self.bind_mix(mix)?)
+    fn bind(&mut self, workload: W) -> Result<(), WorkloadError> {
+        Ok(self.bind_to(workload)?)
     }
 
     fn read_all(&mut self) -> Result<(), Failure> {
         K::read_all(&self.metered.store)
     }
 
-    fn reserve(&mut self, inputs: &[Input]) -> Result<(), Stop> {
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop> {
         let store = &mut self.metered.store;
-        for (table, rows) in NewRows::of(inputs).by_table() {
+        for (table, rows) in W::by_table(W::new_rows(inputs)) {
             if let Some(position) = store.schema().table(table) {
                 K::reserve(store, position, rows)?;
             }
@@ -277,21 +285,21 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
         self.locate_ahead = transactions;
     }
 
-    fn run(&mut self, inputs: &[Input], tally: &mut Tally) -> Result<(), Stop> {
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let look = Look {
             ahead: self.ahead(),
-            locate: |store: &S, input: &_, ahead| locate(bound, store, input, ahead),
+            locate: |store: &S, input: &W::Input, ahead| locate(bound, store, input, ahead),
         };
         let retries_max = self.retries_max;
         look_ahead(&mut self.metered.store, inputs, &look, |store, _, input| {
-            execute(input, retries_max, tally, || call::<S, K>(bound, store, input))
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input))
         })
     }
 
     fn run_on_all(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         tally: &mut Tally,
     ) -> Result<Executed, Stop> {
@@ -300,14 +308,14 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
 
     fn run_timed(
         &mut self,
-        inputs: &[Input],
+        inputs: &[W::Input],
         clock: &dyn Clock,
         ends: &mut [u64],
     ) -> Result<(), Stop> {
         self.on_all(inputs, clock, &mut Tally::default(), Some(ends)).map(|_| ())
     }
 
-    fn count(&mut self, inputs: &CountInputs) -> Result<(), CounterError> {
+    fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
         self.run_uncounted(inputs)?;
         self.meter().count()?;
         for group in &inputs.groups {
@@ -321,10 +329,10 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
     fn count_natively(
         &mut self,
         native: Native,
-        inputs: &CountInputs,
+        inputs: &CountInputs<W::Input>,
         calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError> {
-        let calls = calls && K::ALL_FIVE;
+        let calls = calls && K::ALL;
         self.run_uncounted(inputs)?;
         self.meter().time(native, calls)?;
         let mut counts = Vec::new();
@@ -336,11 +344,11 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
         Ok(counts)
     }
 
-    fn verify(&mut self) -> Result<Verification, TpccError> {
+    fn verify(&mut self) -> Result<Verification, WorkloadError> {
         verify(&mut self.metered.store, K::CHECKS)
     }
 
-    fn state_hash(&mut self) -> Result<StateHash, TpccError> {
+    fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
         Ok(dump::state_hash(&mut Erased::new(&mut self.metered.store))?)
     }
 
@@ -348,7 +356,7 @@ impl<S: Store + Send + 'static, K: Kind<S>> Instance for Tpcc<S, K> {
         dump::dump(&mut Erased::new(&mut self.metered.store), open)
     }
 
-    fn tamper(&mut self, check: &str) -> Result<(), TpccError> {
+    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
         tamper(&mut Erased::new(&mut self.metered.store), check)
     }
 

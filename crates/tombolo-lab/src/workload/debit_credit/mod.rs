@@ -1,0 +1,169 @@
+//! Debit-credit (TPK-34 … TPK-38): the one transaction that *Multiprocessor Main Memory Transaction
+//! Processing* measures, on branches, tellers and accounts.
+//!
+//! # Map
+//! [`schema`] has the tables, [`load`] the initial rows, [`input`] what is asked, [`transaction`]
+//! what it does, [`checks`] what holds of the rows afterwards and how it is broken on purpose.
+//!
+//! # The history of accounts (TPK-37)
+//! The paper keeps a log "sufficient to produce an account history" and no table of history, and so
+//! does this. A transaction's records are the new balances of an account, a teller and a branch, in
+//! the order in which transactions ran: an account's history is the balances its records name, the
+//! amounts are the differences, and teller and branch stand in the same transaction. A test derives it
+//! and compares it with the inputs. It reaches as far back as the log does.
+
+pub mod checks;
+pub mod input;
+pub mod load;
+pub mod schema;
+pub mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+use tombolo_engine::procedure::{Ahead, Procedure};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
+use tombolo_storage::store::Store;
+
+use super::error::WorkloadError;
+use super::log_bytes::updated;
+use super::{Kind, Workload};
+use input::{Generator, Input};
+use schema::{Account, Branch, Holder, Teller};
+use transaction::DebitCredit;
+
+/// The most rows of a table: ids are positive integers of 32 bits.
+pub const ROWS_MAX: u64 = 2_147_483_647;
+
+/// How large a database is, and its seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The seed of every value.
+    pub seed: u64,
+    /// Branches.
+    pub branches: u32,
+    /// Tellers of a branch.
+    pub tellers_per_branch: u32,
+    /// Accounts of a branch.
+    pub accounts_per_branch: u32,
+}
+
+impl Scale {
+    /// Tellers of all branches; no more than [`ROWS_MAX`], which whoever makes a scale sees to.
+    #[must_use]
+    pub const fn tellers(&self) -> u32 {
+        self.branches * self.tellers_per_branch
+    }
+
+    /// Accounts of all branches, likewise.
+    #[must_use]
+    pub const fn accounts(&self) -> u32 {
+        self.branches * self.accounts_per_branch
+    }
+}
+
+/// What a random stream is for.
+///
+/// The discriminants are part of every generated database: add, never renumber.
+#[derive(Clone, Copy)]
+enum Stream {
+    Input = 1,
+    Code = 2,
+}
+
+impl Stream {
+    /// The generator of the part numbered `part` of what this stream is for. TPC-C's streams begin
+    /// with other numbers.
+    fn rng(self, seed: u64, part: u32) -> Rng {
+        const DEBIT_CREDIT: u64 = 100;
+        Rng::stream(seed, &[DEBIT_CREDIT, self as u64, part.into()])
+    }
+}
+
+/// The bit that no right code has.
+const WRONG: i64 = 1;
+
+/// The code of the branch, teller or account with this id.
+fn code(seed: u64, id: i32) -> i64 {
+    let random = Stream::Code.rng(seed, id.unsigned_abs()).next_u64();
+    random as i64 & i64::MAX & !WRONG
+}
+
+impl Workload for Scale {
+    const NAME: &'static str = "debit-credit";
+    type Input = Input;
+    type Transactions = DebitCredit;
+    type Answer = i64;
+    type Reply = i64;
+    type NewRows = ();
+
+    fn describe(&self) -> String {
+        format!("{} accounts of {} branches", self.accounts(), self.branches)
+    }
+
+    fn tables(&self) -> Vec<TableDef> {
+        schema::tables()
+    }
+
+    fn rows_after(&self, table: &str, _: u64) -> u64 {
+        match table {
+            Branch::NAME => self.branches.into(),
+            Teller::NAME => self.tellers().into(),
+            Account::NAME => self.accounts().into(),
+            _ => 0,
+        }
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+        Generator::new(*self)
+    }
+
+    fn counted(&self) -> (&'static [Kind], Kind) {
+        (&[Kind::DebitCredit], Kind::DebitCredit)
+    }
+
+    fn load_parts<S: Store>(
+        &self,
+        store: &mut S,
+        threads: usize,
+        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        load::load_parts(*self, store, threads, after_part)
+    }
+
+    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+        checks::scale(store, self.seed)
+    }
+
+    fn bind(&self, schema: &Schema) -> Result<DebitCredit, SchemaError> {
+        DebitCredit::bind(schema)
+    }
+
+    #[inline]
+    fn call<S: Store>(
+        transactions: &DebitCredit,
+        store: &mut S,
+        input: &Input,
+    ) -> Result<i64, Stop> {
+        transactions.call(store, input)
+    }
+
+    #[inline]
+    fn locate<S: Store>(transactions: &DebitCredit, store: &S, input: &Input, ahead: Ahead) {
+        transactions.locate(store, input, ahead);
+    }
+
+    #[inline]
+    fn log_bytes_max(_: &Input) -> usize {
+        updated(Account::PAID) + updated(Teller::PAID) + updated(Branch::PAID)
+    }
+
+    fn new_rows(_: &[Input]) {}
+
+    fn by_table((): ()) -> impl Iterator<Item = (&'static str, usize)> {
+        std::iter::empty()
+    }
+}

@@ -1,0 +1,233 @@
+//! TPC-C as a [`Workload`], for what runs any.
+
+use tombolo_engine::procedure::Ahead;
+use tombolo_engine::transaction::{Stop, execute};
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
+use tombolo_storage::store::{Store, Table, resolve_table};
+
+use super::input::{Generator, Input, Mix};
+use super::loader::{self, Scale};
+use super::new_rows::NewRows;
+use super::nurand::Constants;
+use super::schema::{
+    Customer, District, History, NewOrder, OrderLine, Orders, Stock, Warehouse, tables,
+};
+use super::transactions::delivery::DeliveryAnswer;
+use super::transactions::new_order::NewOrderAnswer;
+use super::transactions::order_status::OrderStatusAnswer;
+use super::transactions::payment::PaymentAnswer;
+use super::transactions::stock_level::StockLevelAnswer;
+use super::transactions::{Answer, Transactions};
+use super::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDER_LINES_MAX, ORDERS};
+use crate::workload::error::WorkloadError;
+use crate::workload::log_bytes::{RECORD, inserted, updated};
+use crate::workload::{Kind, Workload};
+
+/// Lines of an order on average, in both mixes.
+const LINES: u64 = 10;
+
+/// What a transaction answers, the one long answer outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Of a New Order.
+    NewOrder(NewOrderAnswer),
+    /// Of a Payment.
+    Payment(PaymentAnswer),
+    /// Of an Order Status.
+    OrderStatus(Box<OrderStatusAnswer>),
+    /// Of a Delivery.
+    Delivery(DeliveryAnswer),
+    /// Of a Stock Level.
+    StockLevel(StockLevelAnswer),
+}
+
+impl From<Answer> for Reply {
+    #[inline]
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::NewOrder(answer) => Self::NewOrder(answer),
+            Answer::Payment(answer) => Self::Payment(answer),
+            Answer::OrderStatus(answer) => Self::OrderStatus(Box::new(answer)),
+            Answer::Delivery(answer) => Self::Delivery(answer),
+            Answer::StockLevel(answer) => Self::StockLevel(answer),
+        }
+    }
+}
+
+impl Scale {
+    /// Rows of `table` in the initial database.
+    fn rows(&self, table: &str) -> u64 {
+        let count = |n: i32| u64::from(n.unsigned_abs());
+        let warehouses = count(self.warehouses);
+        let districts = warehouses * u64::from(DISTRICTS.unsigned_abs());
+        match table {
+            "warehouse" => warehouses,
+            "district" => districts,
+            "customer" | "history" => districts * count(CUSTOMERS),
+            "new_order" => districts * count(ORDERS + 1 - FIRST_UNDELIVERED_ORDER),
+            "orders" => districts * count(ORDERS),
+            "order_line" => districts * count(ORDERS) * LINES,
+            "item" => count(ITEMS),
+            "stock" => warehouses * count(ITEMS),
+            _ => 0,
+        }
+    }
+
+    /// Rows that a transaction adds to `table`, on average, in hundredths.
+    fn added(&self, table: &str) -> u64 {
+        let (new_orders, payments) = match self.mix {
+            Mix::Paper => (50, 50),
+            Mix::Standard => (45, 43),
+        };
+        match table {
+            "orders" | "new_order" => new_orders,
+            "order_line" => new_orders * LINES,
+            "history" => payments,
+            _ => 0,
+        }
+    }
+}
+
+/// The most bytes that the records of `input`'s transaction take.
+fn log_bytes_max(input: &Input) -> usize {
+    /// What a delivered order has at most.
+    const LINES_MAX: usize = ORDER_LINES_MAX as usize;
+    const ORDER: usize = updated(District::ORDERED) + inserted::<Orders>() + inserted::<NewOrder>();
+    const LINE: usize = inserted::<OrderLine>() + updated(Stock::ORDERED);
+    const PAYMENT: usize = updated(Warehouse::PAID)
+        + updated(District::PAID)
+        + updated(Customer::PAID_BAD)
+        + inserted::<History>();
+    const DELIVERED: usize = RECORD
+        + updated(Orders::DELIVERED)
+        + LINES_MAX * updated(OrderLine::DELIVERED)
+        + updated(Customer::DELIVERED);
+    match input {
+        Input::NewOrder(order) => ORDER + order.lines().len() * LINE,
+        Input::Payment(_) => PAYMENT,
+        Input::Delivery(_) => DISTRICTS as usize * DELIVERED,
+        Input::OrderStatus(_) | Input::StockLevel(_) => 0,
+    }
+}
+
+/// Rows of a table.
+fn count_rows<S: Store, R: DeclaredTable>(store: &mut S) -> Result<u64, WorkloadError> {
+    let table: Table<R> = resolve_table(store.schema())?;
+    Ok(execute(store, |mut tx| {
+        let mut count = 0;
+        tx.rows(&table, |_| {
+            count += 1;
+            std::ops::ControlFlow::Continue(())
+        })?;
+        tx.commit(count)
+    })?)
+}
+
+impl Workload for Scale {
+    const NAME: &'static str = "tpcc";
+    type Input = Input;
+    type Transactions = Transactions;
+    type Answer = Answer;
+    type Reply = Reply;
+    type NewRows = NewRows;
+
+    fn describe(&self) -> String {
+        format!("{} warehouses", self.warehouses)
+    }
+
+    fn tables(&self) -> Vec<TableDef> {
+        tables(self.mix)
+    }
+
+    fn rows_after(&self, table: &str, transactions: u64) -> u64 {
+        let run = (u128::from(transactions) * u128::from(self.added(table)) / 100) as u64;
+        self.rows(table).saturating_add(run)
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+        Generator::new(self.seed, self.mix, self.warehouses, Constants::from_seed(self.seed))
+    }
+
+    fn counted(&self) -> (&'static [Kind], Kind) {
+        const KINDS: &[Kind] =
+            &[Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+        let kinds = match self.mix {
+            Mix::Paper => &KINDS[..2],
+            Mix::Standard => KINDS,
+        };
+        (kinds, Kind::NewOrder)
+    }
+
+    fn load_parts<S: Store>(
+        &self,
+        store: &mut S,
+        threads: usize,
+        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        loader::load_parts(store, *self, threads, after_part)
+    }
+
+    /// A part of the initial database is stored as a whole or not at all; the last part of each
+    /// warehouse has orders.
+    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+        const ORDERS_EACH: u64 = DISTRICTS as u64 * ORDERS as u64;
+        let warehouses = count_rows::<S, Warehouse>(store)?;
+        let is_whole =
+            warehouses > 0 && count_rows::<S, Orders>(store)? >= warehouses * ORDERS_EACH;
+        let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
+        Ok(is_whole.then_some(Self { warehouses, ..*self }))
+    }
+
+    fn bind(&self, schema: &Schema) -> Result<Transactions, SchemaError> {
+        Transactions::bind(schema, self.mix)
+    }
+
+    #[inline]
+    fn call<S: Store>(
+        transactions: &Transactions,
+        store: &mut S,
+        input: &Input,
+    ) -> Result<Answer, Stop> {
+        transactions.call(store, input)
+    }
+
+    #[inline]
+    fn call_measured<S: Store>(
+        transactions: &Transactions,
+        store: &mut S,
+        input: &Input,
+    ) -> Option<Result<Answer, Stop>> {
+        transactions.call_paper(store, input)
+    }
+
+    #[inline]
+    fn locate<S: Store>(transactions: &Transactions, store: &S, input: &Input, ahead: Ahead) {
+        transactions.locate(store, input, ahead);
+    }
+
+    fn log_bytes_max(input: &Input) -> usize {
+        log_bytes_max(input)
+    }
+
+    fn new_rows(inputs: &[Input]) -> NewRows {
+        NewRows::of(inputs)
+    }
+
+    fn by_table(rows: NewRows) -> impl Iterator<Item = (&'static str, usize)> {
+        rows.by_table().into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_is_estimated() {
+        let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Standard };
+        for table in scale.tables() {
+            assert!(scale.rows_after(&table.name, 0) > 0, "{}", table.name);
+        }
+    }
+}
