@@ -10,7 +10,8 @@ use tombolo_engine::recovery::{self, OpenFailure};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::image::{Image, ImageSettings, ImageSurvey};
 use tombolo_storage::value_log::{
-    self, DirectoryLock, GroupNumber, LogFailure, Record, Replay, Survey, Transactions, definition,
+    self, DirectoryLock, GroupNumber, LogFailure, Record, Refused, Replay, Survey, Transactions,
+    definition,
 };
 
 use crate::failure::Failure;
@@ -86,10 +87,8 @@ impl Counts {
         } += 1;
         Ok(())
     }
-}
 
-impl Replay for Counts {
-    fn replay(&mut self, _: GroupNumber, records: &[u8]) -> Result<(), String> {
+    fn count_all(&mut self, records: &[u8]) -> Result<(), String> {
         self.record_bytes += records.len() as u64;
         for transaction in Transactions::new(records) {
             for record in transaction.map_err(|error| error.to_string())? {
@@ -97,6 +96,12 @@ impl Replay for Counts {
             }
         }
         Ok(())
+    }
+}
+
+impl Replay for Counts {
+    fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused> {
+        self.count_all(records).map_err(|what| (group, what))
     }
 }
 
