@@ -16,7 +16,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 3] = [
+const NEEDS: [Need; 4] = [
     Need {
         program: "valgrind",
         package: "valgrind",
@@ -31,6 +31,11 @@ const NEEDS: [Need; 3] = [
         program: "strace",
         package: "strace",
         why: "processes killed at chosen system calls (cargo xtask kills)",
+    },
+    Need {
+        program: "redis-server",
+        package: "redis-server",
+        why: "a server to be compared with (compare debit-credit --with redis)",
     },
 ];
 
