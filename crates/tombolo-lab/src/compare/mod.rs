@@ -1,20 +1,21 @@
 //! `compare`: the same transactions on other engines, side by side in one run.
 //!
-//! Every engine loads the same rows and runs the same inputs in the same order; that all hold the
-//! same rows afterwards is proven by the state hash, that they are right by each engine's own
-//! conditions. Rounds are interleaved: a round runs its batch on every engine before the next
-//! begins, each round starting with another engine, so that a machine whose speed drifts drifts
-//! under all alike. Only executing a batch is measured, by the processor time of the process.
+//! Rounds are interleaved: a round runs its batch on every engine before the next begins, each round
+//! starting with another engine, so that a machine whose speed drifts drifts under all alike. Only
+//! executing a batch is measured. A peer is its best self, or the ratio is a lie: docs/compare.md
+//! says which settings, what else was tried, and the figures. Peers are features (`compare-NAME`):
+//! nobody builds one by accident.
 //!
-//! A peer is its best self, or the ratio is a lie: docs/compare.md says which settings, what else
-//! was tried, and the figures. Peers are features (`compare-NAME`): nobody builds one by accident.
+//! # Map
+//! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
+//! and with equal callers, on servers too. Here is what both have in common: names, what a round
+//! took, ratios, what makes a comparison worthless; [`report`] has the results.
 //!
 //! Not here: arguments, exit codes, standard output.
 
+pub mod debit_credit;
 mod report;
-#[cfg(feature = "compare-sqlite")]
-mod sqlite;
-mod tombolo;
+pub mod tpcc;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -24,66 +25,13 @@ use tombolo_engine::clock::Clock;
 
 pub use report::{EngineResult, RatioResult};
 
-use crate::dump::StateHash;
 use crate::failure::Failure;
+use crate::histogram::Summary;
 use crate::instance::Verification;
-use crate::progress::Progress;
-use crate::run::WARM_UP;
 use crate::sweep::Spread;
-use crate::workload::tpcc::input::{Generator, Input};
-use crate::workload::tpcc::loader::Scale;
-use crate::workload::tpcc::nurand::Constants;
-use tombolo::Tombolo;
 
 /// What the names of our own engines begin with.
-const OURS: &str = "tombolo/";
-
-/// The other engines there are, whether built in or not.
-pub const PEERS: [&str; 1] = ["sqlite"];
-
-/// An engine with TPC-C on it, in memory, not durable.
-pub trait Engine {
-    /// Its name in results: `tombolo/PROFILE` or the peer's.
-    fn name(&self) -> &str;
-
-    /// Its version.
-    fn version(&self) -> &str;
-
-    /// How a call reaches it.
-    fn transport(&self) -> &'static str {
-        "embedded"
-    }
-
-    /// Loads the initial database; tells `progress` which part is done.
-    ///
-    /// # Errors
-    /// What the engine refused.
-    fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure>;
-
-    /// Runs one transaction per input and measures them.
-    ///
-    /// # Errors
-    /// What the engine failed with; aborts are outcomes.
-    fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure>;
-
-    /// Asks the consistency conditions, and the engine whether it is whole.
-    ///
-    /// # Errors
-    /// When the engine cannot be read.
-    fn verify(&mut self) -> Result<Verification, Failure>;
-
-    /// The hash of all rows.
-    ///
-    /// # Errors
-    /// When the engine cannot be read.
-    fn state_hash(&mut self) -> Result<StateHash, Failure>;
-}
-
-impl std::fmt::Debug for dyn Engine + '_ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub const OURS: &str = "tombolo/";
 
 /// What running one batch took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -104,6 +52,12 @@ impl Batch {
     /// Microseconds of processor time per committed transaction.
     pub fn us_per_transaction(&self) -> f64 {
         if self.committed == 0 { 0.0 } else { self.cpu.as_secs_f64() * 1e6 / self.committed as f64 }
+    }
+
+    /// Committed transactions per second of wall-clock time.
+    pub fn per_second(&self) -> f64 {
+        let wall_s = self.wall.as_secs_f64();
+        if wall_s == 0.0 { 0.0 } else { self.committed as f64 / wall_s }
     }
 
     fn add(&mut self, other: &Self) {
@@ -134,25 +88,45 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// An empty database on the engine called `name`, with memory for `page_bytes` of pages.
+/// Which engine's turn it is: each round starts with another one.
+fn place_of(round: usize, turn: usize, engines: usize) -> usize {
+    (round + turn) % engines
+}
+
+/// Why the peer called `name` cannot be opened: it is not in this build, or not one of `peers`.
+fn no_engine(name: &str, workload: &str, peers: &[&str]) -> Failure {
+    if peers.contains(&name) {
+        return Failure::usage(format!(
+            "engine {name} is not in this build: build it with cargo run --release --features \
+             compare-{name} -- compare {workload} --with {name}"
+        ));
+    }
+    Failure::usage(format!("there is no engine {name}: use {}", peers.join(", ")))
+}
+
+/// The engines of a comparison by name, ours first.
 ///
 /// # Errors
-/// When there is no such engine, or it is not in this build; the message says how to build it.
-pub fn open(name: &str, page_bytes: u64) -> Result<Box<dyn Engine>, Failure> {
-    if let Some(profile) = name.strip_prefix(OURS) {
-        return Ok(Box::new(Tombolo::open(profile, page_bytes)?));
+/// When one is named twice, or is not one of `peers`.
+pub fn names(
+    profiles: &[String],
+    engines: &[String],
+    peers: &[&str],
+) -> Result<Vec<String>, Failure> {
+    let others = engines.iter().map(|peer| peer.trim().to_owned());
+    let ours = profiles.iter().map(|profile| format!("{OURS}{}", profile.trim()));
+    let mut names: Vec<String> = Vec::new();
+    for name in ours.chain(others) {
+        if names.contains(&name) {
+            return Err(Failure::usage(format!("{name} is named twice: name every engine once")));
+        }
+        if name.starts_with(OURS) == peers.contains(&name.as_str()) {
+            let peers = peers.join(", ");
+            return Err(Failure::usage(format!("there is no engine {name}: use {peers}")));
+        }
+        names.push(name);
     }
-    #[cfg(feature = "compare-sqlite")]
-    if name == "sqlite" {
-        return Ok(Box::new(sqlite::Sqlite::open()?));
-    }
-    if PEERS.contains(&name) {
-        return Err(Failure::usage(format!(
-            "engine {name} is not in this build: build it with cargo run --release --features \
-             compare-{name} -- compare tpcc --with {name}"
-        )));
-    }
-    Err(Failure::usage(format!("engine {name} is not known: use {}", PEERS.join(", "))))
+    Ok(names)
 }
 
 /// Starts this command again with huge pages for everything that is allocated by `malloc`, as peers
@@ -171,15 +145,13 @@ pub fn restart_with_huge_pages() {
     let _ = Command::new(program).args(arguments).env(TUNABLES, "glibc.malloc.hugetlb=1").exec();
 }
 
-/// What to compare on.
+/// Callers of an engine in a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The database and the mix.
-    pub scale: Scale,
-    /// Transactions of a round on each engine.
-    pub transactions: usize,
-    /// Rounds.
-    pub rounds: usize,
+pub struct Calls {
+    /// Callers.
+    pub clients: usize,
+    /// Calls each of them has under way.
+    pub in_flight: usize,
 }
 
 /// What a comparison found out about one engine.
@@ -191,12 +163,18 @@ pub struct Measured {
     pub version: String,
     /// How a call reaches it.
     pub transport: &'static str,
+    /// What an answered transaction survives.
+    pub durability: &'static str,
+    /// Who calls, where there are callers.
+    pub calls: Option<Calls>,
     /// One batch per round.
     pub rounds: Vec<Batch>,
+    /// How long answers took, where callers wait for them.
+    pub latency: Option<Summary>,
     /// The checks.
     pub verification: Verification,
-    /// The hash of all rows at the end.
-    pub state_hash: String,
+    /// The hash of all rows at the end, where they are hashed.
+    pub state_hash: Option<String>,
 }
 
 impl Measured {
@@ -206,58 +184,6 @@ impl Measured {
         self.rounds.iter().for_each(|round| total.add(round));
         total
     }
-}
-
-/// Runs the same transactions on all `engines`, which are empty.
-///
-/// # Errors
-/// When an engine fails. Failed checks and different states are for [`failure`] to find.
-pub fn compare(
-    plan: &Plan,
-    engines: &mut [Box<dyn Engine>],
-    clock: &dyn Clock,
-    progress: &mut dyn Progress,
-) -> Result<Vec<Measured>, Failure> {
-    let constants = Constants::from_seed(plan.scale.seed);
-    let mut inputs =
-        Generator::new(plan.scale.seed, plan.scale.mix, plan.scale.warehouses, constants);
-    let mut make = |count: usize| -> Vec<Input> { (&mut inputs).take(count).collect() };
-    let warm_up = make(WARM_UP);
-    for engine in &mut *engines {
-        progress.begin(&format!(
-            "loading {} warehouses on {}",
-            plan.scale.warehouses,
-            engine.name()
-        ));
-        engine.load(plan.scale, &mut |part| progress.part(part, ""))?;
-        engine.run(&warm_up, clock)?;
-        progress.end();
-    }
-    let mut rounds = vec![Vec::new(); engines.len()];
-    progress.begin("running");
-    for round in 0..plan.rounds {
-        let batch = make(plan.transactions);
-        for turn in 0..engines.len() {
-            let place = (round + turn) % engines.len();
-            rounds[place].push(engines[place].run(&batch, clock)?);
-        }
-        progress.part((round + 1) as f64 / plan.rounds as f64, "");
-    }
-    progress.end();
-    progress.begin("verifying");
-    let measured = engines.iter_mut().zip(rounds).map(|(engine, rounds)| {
-        Ok(Measured {
-            engine: engine.name().to_owned(),
-            version: engine.version().to_owned(),
-            transport: engine.transport(),
-            rounds,
-            verification: engine.verify()?,
-            state_hash: engine.state_hash()?.to_string(),
-        })
-    });
-    let measured = measured.collect();
-    progress.end();
-    measured
 }
 
 /// Why a comparison is worth nothing, if so: a violated condition, or engines that hold different
@@ -282,23 +208,36 @@ pub fn failure(measured: &[Measured]) -> Option<Failure> {
     None
 }
 
-/// How many times our processor time per transaction a peer takes, over the rounds: by peer and
-/// profile.
-pub fn ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
+/// Each peer beside each of our own, as `one:other`, with the spread of `ratio` over the rounds.
+fn over_rounds(
+    measured: &[Measured],
+    name: impl Fn(&str, &str) -> String,
+    ratio: impl Fn(&Batch, &Batch) -> f64,
+) -> Vec<(String, Spread)> {
     let (ours, theirs): (Vec<_>, Vec<_>) =
         measured.iter().partition(|engine| engine.engine.starts_with(OURS));
     let mut ratios = Vec::new();
     for their in &theirs {
         for our in &ours {
             let rounds = their.rounds.iter().zip(&our.rounds);
-            let ratio = |(their, our): (&Batch, &Batch)| {
-                their.us_per_transaction() / our.us_per_transaction()
-            };
-            let name = format!("{}:{}", their.engine, our.engine);
-            ratios.push((name, Spread::of(rounds.map(ratio).collect())));
+            let rounds = rounds.map(|(their, our)| ratio(their, our)).collect();
+            ratios.push((name(&their.engine, &our.engine), Spread::of(rounds)));
         }
     }
     ratios
+}
+
+/// How many times our processor time per transaction a peer takes, over the rounds: by peer and
+/// profile.
+pub fn ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
+    let name = |their: &str, our: &str| format!("{their}:{our}");
+    over_rounds(measured, name, |their, our| their.us_per_transaction() / our.us_per_transaction())
+}
+
+/// How many times a peer's transactions per second we do, over the rounds: by profile and peer.
+pub fn tps_ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
+    let name = |their: &str, our: &str| format!("{our}:{their}");
+    over_rounds(measured, name, |their, our| our.per_second() / their.per_second())
 }
 
 #[cfg(test)]

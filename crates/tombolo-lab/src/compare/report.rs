@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Batch, Measured};
+use crate::histogram::Summary;
 use crate::report::{Header, rounded};
 use crate::sweep::Spread;
 
@@ -27,32 +28,44 @@ pub struct EngineResult {
     pub tps: f64,
     pub transport: &'static str,
     pub client_cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tps_rounds: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Summary>,
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
-    pub state_hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_hash: Option<String>,
 }
 
 impl EngineResult {
     /// The result of what was `measured`.
     pub fn new(header: Header, measured: &Measured) -> Self {
         let total = measured.total();
-        let wall_s = total.wall.as_secs_f64();
-        let tps = if wall_s == 0.0 { 0.0 } else { total.committed as f64 / wall_s };
         let each = measured.rounds.iter().map(Batch::us_per_transaction);
+        let each_tps = measured.rounds.iter().map(|round| rounded(round.per_second(), 1));
         Self {
             header,
             engine: measured.engine.clone(),
             engine_version: measured.version.clone(),
-            durability: "none",
+            durability: measured.durability,
             committed: total.committed,
             aborted: total.aborted,
             cpu_s: rounded(total.cpu.as_secs_f64(), 6),
-            wall_s: rounded(wall_s, 6),
+            wall_s: rounded(total.wall.as_secs_f64(), 6),
             us_per_transaction_cpu: rounded(total.us_per_transaction(), 4),
             us_per_transaction_cpu_rounds: Spread::of(each.collect()),
-            tps: rounded(tps, 1),
+            tps: rounded(total.per_second(), 1),
             transport: measured.transport,
             client_cpu_s: rounded(total.client_cpu.as_secs_f64(), 6),
+            clients: measured.calls.map(|calls| calls.clients),
+            in_flight: measured.calls.map(|calls| calls.in_flight),
+            tps_rounds: measured.calls.map(|_| Spread::of(each_tps.collect())),
+            latency_us: measured.latency,
             consistent: measured.verification.consistent(),
             checks: measured.verification.checks.iter().cloned().collect(),
             state_hash: measured.state_hash.clone(),
@@ -66,13 +79,23 @@ pub struct RatioResult {
     /// What every result begins with.
     #[serde(flatten)]
     pub header: Header,
-    /// Theirs divided by ours, over the rounds: `"sqlite:tombolo/bare"`.
+    /// Processor time per transaction, theirs divided by ours, over the rounds: `"sqlite:tombolo/bare"`.
     pub ratios: BTreeMap<String, Spread>,
+    /// Transactions per second, ours divided by theirs, where callers wait for answers:
+    /// `"tombolo/memory:redis"`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tps_ratios: BTreeMap<String, Spread>,
 }
 
 impl RatioResult {
     /// The ratios of what was `measured`.
     pub fn new(header: Header, measured: &[Measured]) -> Self {
-        Self { header, ratios: super::ratios(measured).into_iter().collect() }
+        let has_callers = measured.iter().any(|engine| engine.calls.is_some());
+        let tps_ratios = if has_callers { super::tps_ratios(measured) } else { Vec::new() };
+        Self {
+            header,
+            ratios: super::ratios(measured).into_iter().collect(),
+            tps_ratios: tps_ratios.into_iter().collect(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Ratios, spreads and refusals of `compare`, without any peer.
+//! Ratios, names and refusals of `compare`, for all workloads.
 
 use super::*;
 use crate::failure::Blame;
@@ -9,9 +9,12 @@ fn measured(engine: &str, cpu_ms: &[u64]) -> Measured {
         engine: engine.to_owned(),
         version: "1".to_owned(),
         transport: "embedded",
+        durability: "none",
+        calls: None,
         rounds: cpu_ms.iter().copied().map(batch).collect(),
+        latency: None,
         verification: Verification::default(),
-        state_hash: "ab".to_owned(),
+        state_hash: Some("ab".to_owned()),
     }
 }
 
@@ -33,39 +36,40 @@ fn ratios_are_taken_round_by_round() {
 fn engines_that_hold_different_rows_fail_the_comparison() {
     let mut all = [measured("tombolo/bare", &[1]), measured("sqlite", &[1])];
     assert_eq!(failure(&all), None);
-    all[1].state_hash = "cd".to_owned();
+    all[1].state_hash = Some("cd".to_owned());
     let failure = failure(&all).unwrap();
     assert_eq!(failure.blame(), Blame::Check);
     assert!(failure.to_string().contains("tombolo/bare and sqlite hold different rows"));
 }
 
 #[test]
-fn our_profiles_hold_the_same_rows_after_a_comparison() {
-    let scale = Scale { seed: 1, warehouses: 1, mix: crate::workload::tpcc::input::Mix::Standard };
-    let pages = crate::estimate::page_bytes(&scale, 10_000);
-    let names = ["tombolo/conventional", "tombolo/memory", "tombolo/bare"];
-    let mut engines = names.map(|name| open(name, pages).unwrap());
-    let plan = Plan { scale, transactions: 300, rounds: 2 };
-    let clock = tombolo_engine::clock::SystemClock::new();
-    let measured = compare(&plan, &mut engines, &clock, &mut ()).unwrap();
-    assert_eq!(failure(&measured), None);
-    for (engine, name) in measured.iter().zip(names) {
-        assert_eq!((engine.engine.as_str(), engine.rounds.len()), (name, 2));
-        assert!(engine.verification.consistent(), "{name}");
-        let total = engine.total();
-        assert_eq!(total.committed + total.aborted, 600, "{name}");
-    }
+fn rates_are_ours_divided_by_theirs() {
+    let timed = |engine: &str, wall_ms: &[u64]| {
+        let mut measured = measured(engine, &[1; 3]);
+        for (round, ms) in measured.rounds.iter_mut().zip(wall_ms) {
+            round.wall = Duration::from_millis(*ms);
+        }
+        measured
+    };
+    let all = [timed("tombolo/memory", &[10, 20, 10]), timed("redis", &[50, 40, 90])];
+    let spread = Spread { median: 5.0, min: 2.0, max: 9.0 };
+    assert_eq!(tps_ratios(&all), [("tombolo/memory:redis".to_owned(), spread)]);
 }
 
 #[test]
-fn engines_that_are_not_there_are_refused_by_name() {
-    let refused = |name: &str, expect: &str| {
-        let failure = open(name, 1 << 20).unwrap_err();
+fn every_engine_is_named_once() {
+    let of = |profiles: &str, engines: &str| {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        names(&list(profiles), &list(engines), &["sqlite", "redis"])
+    };
+    let expected = ["tombolo/bare", "redis", "sqlite"].map(str::to_owned);
+    assert_eq!(of("bare", "redis,sqlite").unwrap(), expected);
+    let refused = |engines: &str, expect: &str| {
+        let failure = of("bare", engines).unwrap_err();
         assert_eq!(failure.blame(), Blame::Usage);
         assert!(failure.to_string().contains(expect), "{failure}");
     };
-    refused("oracle", "engine oracle is not known: use sqlite");
-    refused("tombolo/fast", "profile fast is not known");
-    #[cfg(not(feature = "compare-sqlite"))]
-    refused("sqlite", "--features compare-sqlite -- compare tpcc --with sqlite");
+    refused("redis,redis", "redis is named twice: name every engine once");
+    refused("oracle", "there is no engine oracle: use sqlite, redis");
+    refused("tombolo/bare", "named twice");
 }

@@ -370,9 +370,19 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
             &mut text,
             format_args!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}", engine.engine),
         );
-        line(&mut text, format_args!("    {}", style.faint(&engine.engine_version)));
+        let (version, answers) = (&engine.engine_version, answers(engine));
+        line(&mut text, format_args!("    {}", style.faint(&format!("{version}{answers}"))));
     }
     text.push('\n');
+    for (pair, ratio) in &ratios.tps_ratios {
+        let (ours, theirs) = pair.split_once(':').unwrap_or((pair, ""));
+        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
+        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
+        line(
+            &mut text,
+            format_args!("  {ours} does {times} the transactions per second of {theirs} {range}"),
+        );
+    }
     for (pair, ratio) in &ratios.ratios {
         let (theirs, ours) = pair.split_once(':').unwrap_or((pair, ""));
         let times = style.strong(&format!("{} ×", quantity(ratio.median)));
@@ -383,6 +393,23 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
         );
     }
     text
+}
+
+/// How fast an engine answered its callers, if it had any.
+fn answers(engine: &EngineResult) -> String {
+    let (Some(clients), Some(in_flight), Some(latency)) =
+        (engine.clients, engine.in_flight, &engine.latency_us)
+    else {
+        return String::new();
+    };
+    let (transport, durability) = (engine.transport, engine.durability);
+    format!(
+        " · {transport} · durability {durability} · {clients} × {in_flight} calls · {} per second · p50 \
+         {} µs, p99 {} µs",
+        quantity(engine.tps),
+        quantity(latency.p50),
+        quantity(latency.p99)
+    )
 }
 
 /// What `check` prints.

@@ -1,17 +1,20 @@
 //! `tombolo compare`: the same transactions on other engines, side by side in one run.
 
 use tombolo_engine::clock::SystemClock;
-use tombolo_engine::settings::{MIX, ROUNDS, SEED, Setting, TRANSACTIONS, WAREHOUSES};
+use tombolo_engine::settings::{
+    ACCOUNTS_PER_BRANCH, BRANCHES, CLIENTS, DATA, DURABILITY, IN_FLIGHT, MIX, ROUNDS, SEED,
+    Setting, Settings, Source, TELLERS_PER_BRANCH, TRANSACTIONS, WAREHOUSES,
+};
 use tombolo_lab::compare::{
-    self, Engine, EngineResult, PEERS, Plan, RatioResult, restart_with_huge_pages,
+    self, EngineResult, Measured, RatioResult, debit_credit, restart_with_huge_pages, tpcc,
 };
 use tombolo_lab::estimate;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, verify_memory};
+use tombolo_lab::run::{self, PlannedWorkload, verify_memory};
 
-use super::{BUILD, verify_tpcc};
+use super::{BUILD, workload};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
@@ -21,61 +24,57 @@ use crate::output::Output;
 pub(super) struct CompareSettings;
 
 impl Scope for CompareSettings {
-    const SETTINGS: &'static [&'static Setting] =
-        &[&WAREHOUSES, &MIX, &TRANSACTIONS, &ROUNDS, &SEED];
+    const SETTINGS: &'static [&'static Setting] = &[
+        &WAREHOUSES,
+        &MIX,
+        &BRANCHES,
+        &TELLERS_PER_BRANCH,
+        &ACCOUNTS_PER_BRANCH,
+        &DURABILITY,
+        &CLIENTS,
+        &IN_FLIGHT,
+        &DATA,
+        &TRANSACTIONS,
+        &ROUNDS,
+        &SEED,
+    ];
     const DEFAULTS: &'static [(&'static Setting, &'static str)] =
-        &[(&TRANSACTIONS, "20k"), (&ROUNDS, "5")];
+        &[(&TRANSACTIONS, "20k"), (&ROUNDS, "5"), (&CLIENTS, "50")];
 }
 
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release --features compare-sqlite -- compare tpcc --with sqlite
+  cargo run --release --features compare-redis -- compare debit-credit --with redis
   tombolo compare tpcc --with sqlite --mix paper --rounds 5 --json
+  tombolo compare debit-credit --with redis,postgres --durability none --clients 8
 
-Transactions are counted per round and engine.";
+Transactions are counted per round and engine. Servers are started in a directory of their own, on
+UNIX sockets, and removed afterwards.";
 
 /// Run the same transactions on other engines, side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc
+    /// The workload: tpcc (in memory, one thread) or debit-credit (durable, many callers)
     workload: String,
-    /// The other engines: sqlite
+    /// The other engines: sqlite; for debit-credit also redb, redis, postgres
     #[arg(long = "with", value_name = "ENGINE,…", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// The profiles they are compared with
-    #[arg(
-        long,
-        value_name = "PROFILE,…",
-        value_delimiter = ',',
-        default_value = "conventional,memory,bare"
-    )]
-    profiles: Vec<String>,
+    /// The profiles they are compared with [conventional,memory,bare; debit-credit: memory]
+    #[arg(long, value_name = "PROFILE,…", value_delimiter = ',')]
+    profiles: Option<Vec<String>>,
     #[command(flatten)]
     flags: Flags<CompareSettings>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    verify_tpcc(&arguments.workload)?;
+    let workload = workload(&arguments.workload)?;
     let settings = arguments.flags.settings()?;
-    let names = names(arguments)?;
-    let base = run::Plan::new(&settings)?;
-    let plan = Plan {
-        scale: base.scale(),
-        transactions: settings.count(&TRANSACTIONS) as usize,
-        rounds: settings.count(&ROUNDS) as usize,
+    let (settings, measured) = match workload {
+        PlannedWorkload::Tpcc => run_tpcc(arguments, settings)?,
+        PlannedWorkload::DebitCredit => run_debit_credit(arguments, settings)?,
     };
-    let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
-    let transactions = transactions + run::WARM_UP as u64;
-    let pages = estimate::page_bytes(&plan.scale, transactions);
-    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
-    verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
-    // Opening an engine that is not in this build says how to build it, before anything restarts.
-    open(&names, pages)?;
-    restart_with_huge_pages();
-    let mut engines = open(&names, pages)?;
-    let clock = SystemClock::new();
-    let measured = compare::compare(&plan, &mut engines, &clock, &mut Bar::default())?;
     let header = Header::new("compare", BUILD, &settings, &Host::read());
     let result = |engine| EngineResult::new(header.clone(), engine);
     let results: Vec<EngineResult> = measured.iter().map(result).collect();
@@ -86,26 +85,53 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     compare::failure(&measured).map_or(Ok(()), Err)
 }
 
-fn open(names: &[String], pages: u64) -> Result<Vec<Box<dyn Engine>>, Failure> {
-    names.iter().map(|name| compare::open(name, pages)).collect()
-}
+/// What was measured, under which settings.
+type Compared = (Settings, Vec<Measured>);
 
-/// All engines' names, ours first.
-fn names(arguments: &Arguments) -> Result<Vec<String>, Failure> {
-    let peers = arguments.engines.iter().map(|peer| peer.trim().to_owned());
-    let ours = arguments.profiles.iter().map(|profile| format!("tombolo/{}", profile.trim()));
-    let mut names: Vec<String> = Vec::new();
-    for name in ours.chain(peers) {
-        if names.contains(&name) {
-            return Err(Failure::usage(format!("{name} is named twice: name every engine once")));
-        }
-        if name.contains('/') == PEERS.contains(&name.as_str()) {
+fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, Failure> {
+    for setting in [&DURABILITY, &CLIENTS, &IN_FLIGHT, &DATA] {
+        if settings.source(setting) == Source::Flag {
             return Err(Failure::usage(format!(
-                "there is no engine {name}: use {}",
-                PEERS.join(", ")
+                "tpcc is compared in memory, on one thread: leave --{} out, or compare debit-credit",
+                setting.flag()
             )));
         }
-        names.push(name);
     }
-    Ok(names)
+    settings.set(CLIENTS.name, "1", Source::Default)?;
+    let names = names(arguments, "conventional,memory,bare", &tpcc::PEERS)?;
+    let base = run::Plan::new(&settings)?;
+    let plan = tpcc::Plan {
+        scale: base.scale(),
+        transactions: settings.count(&TRANSACTIONS) as usize,
+        rounds: settings.count(&ROUNDS) as usize,
+    };
+    let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
+    let transactions = transactions + run::WARM_UP as u64;
+    let pages = estimate::page_bytes(&plan.scale, transactions);
+    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
+    verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
+    let open = || names.iter().map(|name| tpcc::open(name, pages)).collect::<Result<Vec<_>, _>>();
+    // Opening an engine that is not in this build says how to build it, before anything restarts.
+    open()?;
+    restart_with_huge_pages();
+    let clock = SystemClock::new();
+    let measured = tpcc::compare(&plan, &mut open()?, &clock, &mut Bar::default())?;
+    Ok((settings, measured))
+}
+
+fn run_debit_credit(arguments: &Arguments, settings: Settings) -> Result<Compared, Failure> {
+    let names = names(arguments, "memory", &debit_credit::PEERS)?;
+    debit_credit::verify_names(&names)?;
+    let plan = debit_credit::Plan::new(&settings)?;
+    debit_credit::verify_machine(&plan, &names)?;
+    restart_with_huge_pages();
+    let measured = debit_credit::compare(&plan, &names, &mut Bar::default())?;
+    Ok((settings, measured))
+}
+
+/// All engines' names, ours first: the `profiles` of the workload unless others are given.
+fn names(arguments: &Arguments, profiles: &str, peers: &[&str]) -> Result<Vec<String>, Failure> {
+    let usual = || profiles.split(',').map(str::to_owned).collect();
+    let profiles = arguments.profiles.clone().unwrap_or_else(usual);
+    compare::names(&profiles, &arguments.engines, peers)
 }

@@ -77,6 +77,17 @@ fn engines_that_are_not_there() {
     refused("compare tpcc --with sqlite,sqlite", 2, "named twice");
     refused("compare rows --with sqlite", 2, "there is no workload rows");
     refused("compare tpcc --with sqlite --profiles fast", 2, "profile fast is not known");
+    let not_built = "--features compare-redb -- compare debit-credit --with redb";
+    if !cfg!(feature = "compare-redb") {
+        refused("compare debit-credit --with redb", 2, not_built);
+    }
+    refused("compare debit-credit --with oracle", 2, "use sqlite, redb, redis, postgres");
+    refused("compare tpcc --with sqlite --clients 9", 2, "leave --clients out");
+    if cfg!(feature = "compare-redis") {
+        let with = "compare debit-credit --with redis";
+        refused(&format!("{with} --profiles bare"), 2, "profile bare has no pipeline");
+        refused(&format!("{with} --durability sync"), 2, "use --durability none or group");
+    }
     if !cfg!(feature = "compare-sqlite") {
         let cargo = "cargo run --release --features compare-sqlite -- compare tpcc --with sqlite";
         refused("compare tpcc --with sqlite", 2, cargo);

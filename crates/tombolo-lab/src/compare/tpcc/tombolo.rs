@@ -3,7 +3,7 @@
 use tombolo_engine::clock::Clock;
 use tombolo_engine::threads;
 
-use super::{Batch, Engine, Watch};
+use super::{Batch, Engine, OURS, Watch};
 use crate::drive::{Tally, stopped};
 use crate::dump::StateHash;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ impl Tombolo {
         let mut options = Options::default();
         options.paged.pool_bytes = page_bytes as usize;
         let instance = crate::instance::create(profile, &options)?;
-        Ok(Self { name: format!("{}{profile}", super::OURS), instance })
+        Ok(Self { name: format!("{}{profile}", OURS), instance })
     }
 }
 

@@ -1,10 +1,12 @@
 //! SQLite against our own store: the same rows, outcomes, answers and conditions.
 
 use super::*;
-use crate::compare::{Plan, compare, failure, open};
-use crate::workload::tpcc::input::{Generator, Kind};
+use crate::compare::failure;
+use crate::compare::tpcc::{Plan, compare, open};
+use crate::workload::tpcc::input::Generator;
 use crate::workload::tpcc::nurand::Constants;
 use crate::workload::tpcc::transactions::{self, Transactions};
+use crate::workload::{Kind, WorkloadInput};
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::{Limits, MemoryStore};

@@ -1,0 +1,86 @@
+//! Engines in this process that let one transaction write at a time: one thread takes the calls of all
+//! callers at once.
+//!
+//! Each of them would have its callers wait in a line, and each pays for making a transaction durable
+//! whatever is in it. So the calls that wait — all callers' in a closed loop — are executed as one
+//! transaction of the engine, in their order, and answered together once it is durable: group commit,
+//! which these engines do not have themselves, without a switch of threads. With one caller a call
+//! is a transaction. A call aborts before it writes anything, so that the others are not concerned.
+//!
+//! Not here: the engines.
+
+use tombolo_engine::clock::{Clock, SystemClock};
+
+use super::rows::Balances;
+use super::{Engine, Opening};
+use crate::compare::{Batch, Watch};
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::workload::debit_credit::input::Input;
+
+/// An engine in this process.
+pub(super) trait Embedded {
+    /// Its version.
+    fn version(&self) -> &str;
+
+    /// Executes `inputs`, `together` at a time as one transaction; tells `answered` after each how many
+    /// of how many calls committed.
+    ///
+    /// # Errors
+    /// What the engine failed with.
+    fn execute(
+        &mut self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Failure>;
+
+    /// All balances.
+    ///
+    /// # Errors
+    /// When the engine cannot be read.
+    fn balances(&mut self) -> Result<Balances, Failure>;
+}
+
+/// An engine, and the thread that calls it.
+pub(super) struct OneThread<E> {
+    engine: E,
+    clock: SystemClock,
+    calls: usize,
+}
+
+impl<E> OneThread<E> {
+    /// The callers of `opening` on an engine that is loaded.
+    pub(super) fn new(engine: E, opening: &Opening<'_>) -> Self {
+        let calls = opening.plan.calls();
+        Self { engine, clock: *opening.clock, calls: calls.clients * calls.in_flight }
+    }
+}
+
+impl<E: Embedded> Engine for OneThread<E> {
+    fn version(&self) -> &str {
+        self.engine.version()
+    }
+
+    fn transport(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure> {
+        let Self { engine, clock, calls } = self;
+        let watch = Watch::start(clock);
+        let (mut committed, mut aborted, mut made_ns) = (0, 0, clock.now_ns());
+        engine.execute(inputs, *calls, &mut |of_them, calls| {
+            let now_ns = clock.now_ns();
+            (0..calls).for_each(|_| latencies.record(now_ns - made_ns));
+            made_ns = now_ns;
+            committed += of_them;
+            aborted += calls as u64 - of_them;
+        })?;
+        Ok(watch.stop(committed, aborted))
+    }
+
+    fn balances(&mut self) -> Result<Balances, Failure> {
+        self.engine.balances()
+    }
+}

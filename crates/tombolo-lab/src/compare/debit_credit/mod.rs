@@ -1,0 +1,314 @@
+//! Debit-credit on other engines: at equal durability, with equal callers, on servers too.
+//!
+//! Every engine is loaded with the rows that our own loader makes, gets the same inputs in the same
+//! numbers, and keeps all its files in a directory of its own under one parent, on one disk. With
+//! `--durability group` an answer means that the transaction is on that disk, on every engine; with
+//! `none` nothing does, and each is as fast as it can be. Afterwards every balance must be what the
+//! inputs make of it ([`ledger`]).
+//!
+//! # Map
+//! [`ledger`] makes the inputs and knows what they amount to, [`rows`] are what is loaded. `tombolo` is
+//! our own side, through the pipeline as `run` has it. Engines embedded in this process are one
+//! thread each that takes the calls of all callers at once (`embedded`): `sqlite`, `redb`. Servers
+//! (`server`) are processes of their own, called through a socket per caller by one thread here
+//! (`sockets`): `redis`, `postgres`.
+//!
+//! # What is measured
+//! Processor time of an embedded engine is that of this process, callers included, ours too; of a
+//! server that of its processes, and the callers' apart. An answer is timed from making the call
+//! until it is taken.
+
+#[cfg(any(feature = "compare-sqlite", feature = "compare-redb"))]
+mod embedded;
+mod ledger;
+#[cfg(feature = "compare-postgres")]
+mod postgres;
+#[cfg(feature = "compare-redb")]
+mod redb;
+#[cfg(feature = "compare-redis")]
+mod redis;
+mod rows;
+#[cfg(feature = "servers")]
+mod server;
+#[cfg(feature = "servers")]
+mod sockets;
+#[cfg(feature = "compare-sqlite")]
+mod sqlite;
+mod tombolo;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::settings::{self, Settings, Source};
+use tombolo_storage::log::Durability;
+use tombolo_storage::profile::{Memory, MemoryProfile};
+
+use super::{Batch, Calls, Measured, OURS, no_engine, place_of};
+use crate::estimate;
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::progress::Progress;
+use crate::run::{self, Place, PlannedWorkload, WARM_UP};
+use crate::workload::Workload;
+use crate::workload::debit_credit::Scale;
+use crate::workload::debit_credit::input::Input;
+use ledger::Ledger;
+use rows::{Balances, Rows};
+
+/// The other engines there are, whether built in or not.
+pub const PEERS: [&str; 4] = ["sqlite", "redb", "redis", "postgres"];
+
+/// An engine with debit-credit on it.
+pub(crate) trait Engine {
+    /// Its version.
+    fn version(&self) -> &str;
+
+    /// How a call reaches it.
+    fn transport(&self) -> &'static str;
+
+    /// Runs one transaction per input, called by all callers, and measures them.
+    ///
+    /// # Errors
+    /// What the engine failed with; aborts are outcomes.
+    fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure>;
+
+    /// All balances. Nothing is run afterwards.
+    ///
+    /// # Errors
+    /// When the engine cannot be read.
+    fn balances(&mut self) -> Result<Balances, Failure>;
+}
+
+/// What to compare on.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How our own side runs; what concerns all engines is the same for the others.
+    run: run::Plan,
+    /// Where all engines' directories go, if it was said.
+    data: Option<PathBuf>,
+    transactions: usize,
+    rounds: usize,
+}
+
+impl Plan {
+    /// Reads the settings of a comparison.
+    ///
+    /// # Errors
+    /// When settings do not fit each other.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        let durability = settings.word(&settings::DURABILITY);
+        if !["", "none", "group"].contains(&durability) {
+            return Err(Failure::usage(format!(
+                "engines cannot be compared at durability {durability}: use --durability none or \
+                 group"
+            )));
+        }
+        // Here the directory is the parent of all engines', also of those without durable files.
+        let mut own = settings.clone();
+        own.set(settings::DATA.name, "", Source::Flag)?;
+        let run = run::Plan::of(PlannedWorkload::DebitCredit, &own)?;
+        let data = settings.word(&settings::DATA);
+        Ok(Self {
+            run,
+            data: (!data.is_empty()).then(|| data.into()),
+            transactions: settings.count(&settings::TRANSACTIONS) as usize,
+            rounds: settings.count(&settings::ROUNDS) as usize,
+        })
+    }
+
+    fn scale(&self) -> Scale {
+        self.run.debit_credit
+    }
+
+    fn is_durable(&self) -> bool {
+        self.run.durability != Durability::None
+    }
+
+    fn calls(&self) -> Calls {
+        Calls { clients: self.run.clients, in_flight: self.run.in_flight }
+    }
+}
+
+/// What an engine is opened with.
+struct Opening<'a> {
+    plan: &'a Plan,
+    #[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "ours loads its own"))]
+    rows: &'a Rows,
+    /// A directory that is not there yet, for it alone.
+    directory: PathBuf,
+    clock: &'a SystemClock,
+}
+
+/// Says how to build what is not in this build, and refuses profiles without a pipeline.
+///
+/// # Errors
+/// Usage.
+pub fn verify_names(names: &[String]) -> Result<(), Failure> {
+    for name in names {
+        match name.strip_prefix(OURS) {
+            Some(profile) if profile == Memory::NAME => {}
+            Some(profile) => {
+                return Err(Failure::usage(format!(
+                    "profile {profile} has no pipeline: compare debit-credit with --profiles {}",
+                    Memory::NAME
+                )));
+            }
+            None if is_built(name) => {}
+            None => return Err(no_engine(name, Scale::NAME, &PEERS)),
+        }
+    }
+    Ok(())
+}
+
+fn is_built(name: &str) -> bool {
+    let built = [
+        ("sqlite", cfg!(feature = "compare-sqlite")),
+        ("redb", cfg!(feature = "compare-redb")),
+        ("redis", cfg!(feature = "compare-redis")),
+        ("postgres", cfg!(feature = "compare-postgres")),
+    ];
+    built.contains(&(name, true))
+}
+
+/// Refuses a machine that lacks memory, or what one of the engines needs, before anything is loaded.
+///
+/// # Errors
+/// Environment, with what to install.
+pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
+    let transactions = (plan.transactions.saturating_mul(plan.rounds) + WARM_UP) as u64;
+    let needed = estimate::bytes(&plan.scale(), transactions, plan.transactions as u64);
+    // Each engine keeps all rows in memory, and so does what they are loaded from.
+    run::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
+    for name in names {
+        match name.as_str() {
+            #[cfg(feature = "compare-redis")]
+            "redis" => redis::verify_machine()?,
+            #[cfg(feature = "compare-postgres")]
+            "postgres" => postgres::verify_machine()?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The directory at `path`, made.
+#[cfg(feature = "peers")]
+fn made(path: &Path) -> Result<&Path, Failure> {
+    fs::create_dir(path).map(|()| path).map_err(|error| {
+        Failure::environment(format!("directory {} cannot be made: {error}", path.display()))
+    })
+}
+
+/// Opens the engine called `name` and loads it.
+fn open<'a>(
+    name: &str,
+    opening: Opening<'a>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Box<dyn Engine + 'a>, Failure> {
+    match name {
+        #[cfg(feature = "compare-sqlite")]
+        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(&opening, progress)?)),
+        #[cfg(feature = "compare-redb")]
+        "redb" => Ok(Box::new(redb::Redb::open(&opening, progress)?)),
+        #[cfg(feature = "compare-redis")]
+        "redis" => Ok(Box::new(redis::Redis::open(&opening, progress)?)),
+        #[cfg(feature = "compare-postgres")]
+        "postgres" => Ok(Box::new(postgres::Postgres::open(&opening, progress)?)),
+        name if name.starts_with(OURS) => tombolo::open(opening, progress),
+        name => Err(no_engine(name, Scale::NAME, &PEERS)),
+    }
+}
+
+/// The directory of all engines' files, removed with everything in it however a comparison ends.
+struct Scratch(Place);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is not worth hiding the result.
+        let _ = self.0.remove();
+    }
+}
+
+/// One engine, and what was found of it so far.
+struct Contender<'a> {
+    name: &'a str,
+    engine: Box<dyn Engine + 'a>,
+    latencies: Latencies,
+    rounds: Vec<Batch>,
+}
+
+impl Contender<'_> {
+    fn finish(mut self, plan: &Plan, ledger: &Ledger) -> Result<Measured, Failure> {
+        let mut total = Batch::default();
+        self.rounds.iter().for_each(|round| total.add(round));
+        let balances = self.engine.balances()?;
+        let warm_up = self.rounds.remove(0);
+        debug_assert!(warm_up.committed <= WARM_UP as u64);
+        Ok(Measured {
+            engine: self.name.to_owned(),
+            version: self.engine.version().to_owned(),
+            transport: self.engine.transport(),
+            durability: plan.run.durability_name(),
+            calls: Some(plan.calls()),
+            verification: ledger.verify(&balances, &total),
+            rounds: self.rounds,
+            latency: self.latencies.summary(),
+            state_hash: None,
+        })
+    }
+}
+
+/// Runs the same transactions on the engines called `names`.
+///
+/// # Errors
+/// When an engine cannot be opened or fails. Failed checks are for [`failure`](super::failure) to
+/// find.
+pub fn compare(
+    plan: &Plan,
+    names: &[String],
+    progress: &mut dyn Progress,
+) -> Result<Vec<Measured>, Failure> {
+    let clock = SystemClock::new();
+    let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
+    // Servers leave this process's current directory: only a full path means the same to them.
+    let parent = absolute(&scratch.0.path)?;
+    let rows = Rows::of(plan.scale(), plan.run.load_threads)?;
+    let mut ledger = Ledger::new(plan.scale(), &rows);
+    let warm_up = ledger.take(WARM_UP);
+    let mut contenders = Vec::new();
+    for name in names {
+        progress.begin(&format!("loading {} on {name}", plan.scale().describe()));
+        let directory = parent.join(name.strip_prefix(OURS).unwrap_or(name));
+        let opening = Opening { plan, rows: &rows, directory, clock: &clock };
+        let mut engine = open(name, opening, &mut |part| progress.part(part, ""))?;
+        let rounds = vec![engine.run(&warm_up, &mut Latencies::default())?];
+        contenders.push(Contender { name, engine, latencies: Latencies::default(), rounds });
+        progress.end();
+    }
+    progress.begin("running");
+    for round in 0..plan.rounds {
+        let batch = ledger.take(plan.transactions);
+        for turn in 0..contenders.len() {
+            let place = place_of(round, turn, names.len());
+            let Contender { engine, latencies, rounds, .. } = &mut contenders[place];
+            rounds.push(engine.run(&batch, latencies)?);
+        }
+        progress.part((round + 1) as f64 / plan.rounds as f64, "");
+    }
+    progress.end();
+    progress.begin("verifying");
+    let found = contenders.into_iter().map(|contender| contender.finish(plan, &ledger)).collect();
+    progress.end();
+    found
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(path).map_err(|error| {
+        let path = path.display();
+        Failure::environment(format!("directory {path} cannot be read: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

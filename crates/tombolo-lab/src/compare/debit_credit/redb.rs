@@ -1,0 +1,169 @@
+//! Debit-credit on redb (docs/compare.md).
+//!
+//! # Rows
+//! A row is a value of fixed width under its id: balance, code, blanks.
+//!
+//! # Durability
+//! `group`: a file, `Durability::Immediate`: a sync per transaction. `none`: in memory,
+//! `Durability::None`.
+
+use redb::backends::InMemoryBackend;
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
+
+use super::embedded::{Embedded, OneThread};
+use super::rows::{Balances, FILLER_BYTES, Row, TABLES};
+use super::{Opening, made};
+use crate::failure::Failure;
+use crate::workload::debit_credit::input::Input;
+use crate::workload::debit_credit::schema::BALANCE_MAX;
+
+/// Bytes of a row without its id.
+const ROW_BYTES: usize = 16 + FILLER_BYTES;
+/// What its manifest says: the crate does not tell its version.
+const VERSION: &str = "4.5";
+/// All rows in memory.
+const CACHE_BYTES: usize = 4 << 30;
+/// Rows between two looks at the progress.
+const ROWS: usize = 10_000;
+
+type Bytes = [u8; ROW_BYTES];
+type Rows<'t> = Table<'t, u32, &'static Bytes>;
+
+/// A redb database.
+pub(super) struct Redb {
+    database: Database,
+    durability: Durability,
+}
+
+fn failed(error: impl Into<redb::Error>) -> Failure {
+    Failure::check(format!("redb failed: {}", error.into()))
+}
+
+fn definition(table: &str) -> TableDefinition<'_, u32, &'static Bytes> {
+    TableDefinition::new(table)
+}
+
+fn number(bytes: &Bytes, at: usize) -> i64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    i64::from_le_bytes(number)
+}
+
+fn balance(bytes: &Bytes) -> i64 {
+    number(bytes, 0)
+}
+
+fn with_balance(mut bytes: Bytes, balance: i64) -> Bytes {
+    bytes[..8].copy_from_slice(&balance.to_le_bytes());
+    bytes
+}
+
+impl Redb {
+    /// Makes a database and loads it.
+    ///
+    /// # Errors
+    /// When redb refuses.
+    pub(super) fn open(
+        opening: &Opening<'_>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<OneThread<Self>, Failure> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES);
+        let (database, durability) = if opening.plan.is_durable() {
+            let file = made(&opening.directory)?.join("redb.db");
+            (builder.create(file), Durability::Immediate)
+        } else {
+            (builder.create_with_backend(InMemoryBackend::new()), Durability::None)
+        };
+        let redb = Self { database: database.map_err(failed)?, durability };
+        redb.load(opening, progress)?;
+        Ok(OneThread::new(redb, opening))
+    }
+
+    fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
+        let transaction = self.database.begin_write().map_err(failed)?;
+        let of = opening.rows.count() as f64;
+        let mut done = 0;
+        for (table, rows) in TABLES.iter().zip(&opening.rows.0) {
+            let mut table = transaction.open_table(definition(table)).map_err(failed)?;
+            for part in rows.chunks(ROWS) {
+                for Row { id, code, balance } in part {
+                    let mut bytes = with_balance([b' '; ROW_BYTES], *balance);
+                    bytes[8..16].copy_from_slice(&code.to_le_bytes());
+                    table.insert(*id as u32, &bytes).map_err(failed)?;
+                }
+                done += part.len();
+                progress(done as f64 / of);
+            }
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// The calls of one transaction; how many commit.
+    fn transact(&self, calls: &[Input]) -> Result<u64, Failure> {
+        let mut transaction = self.database.begin_write().map_err(failed)?;
+        transaction.set_durability(self.durability).map_err(failed)?;
+        let mut committed = 0;
+        {
+            let [branch, teller, account] = TABLES;
+            let open = |table| transaction.open_table(definition(table)).map_err(failed);
+            let mut tables = [open(branch)?, open(teller)?, open(account)?];
+            for input in calls {
+                committed += u64::from(call(&mut tables, input)?);
+            }
+        }
+        transaction.commit().map_err(failed)?;
+        Ok(committed)
+    }
+}
+
+/// One call; whether it commits.
+fn call(tables: &mut [Rows<'_>; 3], input: &Input) -> Result<bool, Failure> {
+    let ids = [input.branch, input.teller, input.account].map(|id| id as u32);
+    let mut rows = [[0; ROW_BYTES]; 3];
+    for ((row, table), id) in rows.iter_mut().zip(&*tables).zip(ids) {
+        let Some(found) = table.get(id).map_err(failed)? else { return Ok(false) };
+        *row = *found.value();
+    }
+    let amount = i64::from(input.amount);
+    let suffices = rows.iter().all(|row| (0..=BALANCE_MAX).contains(&(balance(row) + amount)));
+    if number(&rows[2], 8) != input.code || !suffices {
+        return Ok(false);
+    }
+    for ((row, table), id) in rows.into_iter().zip(tables).zip(ids) {
+        let new = with_balance(row, balance(&row) + amount);
+        table.insert(id, &new).map_err(failed)?;
+    }
+    Ok(true)
+}
+
+impl Embedded for Redb {
+    fn version(&self) -> &str {
+        VERSION
+    }
+
+    fn execute(
+        &mut self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Failure> {
+        for calls in inputs.chunks(together) {
+            answered(self.transact(calls)?, calls.len());
+        }
+        Ok(())
+    }
+
+    fn balances(&mut self) -> Result<Balances, Failure> {
+        let transaction = self.database.begin_read().map_err(failed)?;
+        let mut balances = Balances::default();
+        for (found, table) in balances.iter_mut().zip(TABLES) {
+            let table = transaction.open_table(definition(table)).map_err(failed)?;
+            for row in table.iter().map_err(failed)? {
+                let (_, bytes) = row.map_err(failed)?;
+                found.push(balance(bytes.value()));
+            }
+        }
+        Ok(balances)
+    }
+}

@@ -1,0 +1,205 @@
+//! Callers of a server: one thread, a socket per caller, in a closed loop.
+//!
+//! A call that is answered is followed by the caller's next at once. The thread waits for whichever
+//! sockets have something to say (edge-triggered), takes all answers that have come on one, makes as
+//! many calls, and writes them together. Its own processor time is the callers', not the server's.
+//!
+//! Not here: what calls and answers look like ([`Protocol`]), starting servers (`server.rs`).
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::slice::Iter;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use tombolo_engine::clock::{Clock, SystemClock};
+
+use super::server::Server;
+use crate::compare::{Batch, Calls};
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::workload::debit_credit::input::Input;
+
+/// How long a server may say nothing before it is given up.
+const SILENCE_MAX: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+/// Bytes read from a socket at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// What calls and answers look like.
+pub(super) trait Protocol {
+    /// Appends the call of one transaction.
+    fn call(&self, input: &Input, to: &mut Vec<u8>);
+
+    /// Takes the first answer off `bytes`, if all of it is there: its length, and whether the
+    /// transaction committed.
+    ///
+    /// # Errors
+    /// When it is an error, or none that this knows.
+    fn answer(&self, bytes: &[u8]) -> Result<Option<(usize, bool)>, Failure>;
+}
+
+/// A caller.
+struct Caller {
+    socket: UnixStream,
+    /// Calls that are not written yet, from `written` on.
+    calls: Vec<u8>,
+    written: usize,
+    /// Answers that are not whole yet.
+    answers: Vec<u8>,
+    /// When the calls under way were made, the oldest first.
+    made_ns: VecDeque<u64>,
+}
+
+/// The callers of one server.
+pub(super) struct Callers<P> {
+    protocol: P,
+    clock: SystemClock,
+    in_flight: usize,
+    poll: OwnedFd,
+    callers: Vec<Caller>,
+    buffer: Vec<u8>,
+}
+
+/// What is left of a batch, and what came of it so far.
+struct Turn<'b> {
+    inputs: Iter<'b, Input>,
+    latencies: &'b mut Latencies,
+    batch: Batch,
+}
+
+fn broken(error: &std::io::Error) -> Failure {
+    Failure::environment(format!("the server's socket broke: {error}: see whether it has ended"))
+}
+
+impl<P: Protocol> Callers<P> {
+    /// Callers on sockets that `connect` opens and makes ready for calls.
+    ///
+    /// # Errors
+    /// When one cannot be had.
+    pub(super) fn new(
+        protocol: P,
+        calls: Calls,
+        clock: SystemClock,
+        mut connect: impl FnMut() -> Result<UnixStream, Failure>,
+    ) -> Result<Self, Failure> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| broken(&e.into()))?;
+        let mut callers = Vec::with_capacity(calls.clients);
+        for at in 0..calls.clients {
+            let socket = connect()?;
+            socket.set_nonblocking(true).map_err(|error| broken(&error))?;
+            let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            let data = epoll::EventData::new_u64(at as u64);
+            epoll::add(&poll, &socket, data, events).map_err(|error| broken(&error.into()))?;
+            let (calls, answers, made_ns) = (Vec::new(), Vec::new(), VecDeque::new());
+            callers.push(Caller { socket, calls, written: 0, answers, made_ns });
+        }
+        let (in_flight, buffer) = (calls.in_flight, vec![0; READ_BYTES]);
+        Ok(Self { protocol, clock, in_flight, poll, callers, buffer })
+    }
+
+    /// Runs a transaction for each of `inputs` on `server`.
+    ///
+    /// # Errors
+    /// When the server answers an error, ends or says nothing.
+    pub(super) fn run(
+        &mut self,
+        server: &Server,
+        inputs: &[Input],
+        latencies: &mut Latencies,
+    ) -> Result<Batch, Failure> {
+        let (cpu, client_cpu) = (server.cpu(), self.clock.process_cpu());
+        let start_ns = self.clock.now_ns();
+        let mut turn = Turn { inputs: inputs.iter(), latencies, batch: Batch::default() };
+        for at in 0..self.callers.len() {
+            self.attend(at, &mut turn)?;
+        }
+        let mut events = Vec::with_capacity(self.callers.len());
+        while turn.batch.committed + turn.batch.aborted < inputs.len() as u64 {
+            events.clear();
+            let space = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.poll, space, Some(&SILENCE_MAX)) {
+                Ok(0) => {
+                    let why = "the server has said nothing for a minute: see whether it hangs";
+                    return Err(Failure::environment(why));
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(broken(&error.into())),
+            }
+            for event in &events {
+                let data = event.data;
+                self.attend(data.u64() as usize, &mut turn)?;
+            }
+        }
+        let mut batch = turn.batch;
+        batch.wall = Duration::from_nanos(self.clock.now_ns() - start_ns);
+        batch.client_cpu = self.clock.process_cpu().saturating_sub(client_cpu);
+        batch.cpu = server.cpu().saturating_sub(cpu);
+        Ok(batch)
+    }
+
+    /// Takes the answers of a caller, makes its next calls, and writes what can be written.
+    fn attend(&mut self, at: usize, turn: &mut Turn<'_>) -> Result<(), Failure> {
+        let Self { protocol, clock, in_flight, callers, buffer, .. } = self;
+        let caller = &mut callers[at];
+        caller.read(buffer)?;
+        let now_ns = clock.now_ns();
+        let mut taken = 0;
+        while let Some((bytes, is_committed)) = protocol.answer(&caller.answers[taken..])? {
+            taken += bytes;
+            let Some(made_ns) = caller.made_ns.pop_front() else {
+                return Err(Failure::check("the server answered what nobody asked"));
+            };
+            turn.latencies.record(now_ns - made_ns);
+            turn.batch.committed += u64::from(is_committed);
+            turn.batch.aborted += u64::from(!is_committed);
+        }
+        caller.answers.drain(..taken);
+        while caller.made_ns.len() < *in_flight {
+            let Some(input) = turn.inputs.next() else { break };
+            protocol.call(input, &mut caller.calls);
+            caller.made_ns.push_back(now_ns);
+        }
+        caller.write()
+    }
+}
+
+impl Caller {
+    /// Reads what there is.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+        loop {
+            match self.socket.read(buffer) {
+                Ok(0) => {
+                    let why = "the server closed a socket: see whether it has ended";
+                    return Err(Failure::environment(why));
+                }
+                Ok(bytes) => {
+                    self.answers.extend_from_slice(&buffer[..bytes]);
+                    // Less than there is room for is all there is; more to come tells itself.
+                    if bytes < buffer.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+    }
+
+    /// Writes what the socket takes; the rest when it tells that there is room again.
+    fn write(&mut self) -> Result<(), Failure> {
+        while self.written < self.calls.len() {
+            match self.socket.write(&self.calls[self.written..]) {
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+        self.calls.clear();
+        self.written = 0;
+        Ok(())
+    }
+}

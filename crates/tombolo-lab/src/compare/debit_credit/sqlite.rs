@@ -1,0 +1,188 @@
+//! Debit-credit on SQLite (docs/compare.md).
+//!
+//! # Durability
+//! `group`: a file with a write-ahead log, `synchronous = FULL`: a sync per transaction. The log is moved
+//! into the file every 64 MB. `none`: in memory, without a journal, as for TPC-C.
+
+use rusqlite::{Connection, Error, OpenFlags, Statement};
+
+use super::embedded::{Embedded, OneThread};
+use super::rows::{Balances, FILLER_BYTES, Row, TABLES};
+use super::{Opening, made};
+use crate::failure::Failure;
+use crate::workload::debit_credit::input::Input;
+use crate::workload::debit_credit::schema::BALANCE_MAX;
+
+/// The settings with a file.
+const DURABLE: &str = "PRAGMA locking_mode = EXCLUSIVE;
+     PRAGMA journal_mode = WAL;
+     PRAGMA synchronous = FULL;
+     PRAGMA wal_autocheckpoint = 16384;
+     PRAGMA cache_size = -4194304;";
+/// The settings in memory.
+const IN_MEMORY: &str = "PRAGMA page_size = 8192;
+     PRAGMA journal_mode = OFF;
+     PRAGMA synchronous = OFF;
+     PRAGMA locking_mode = EXCLUSIVE;";
+/// What a transaction decides by.
+const READ: &str = "SELECT a.code, a.balance, t.balance, b.balance
+     FROM account a, teller t, branch b WHERE a.id = ?1 AND t.id = ?2 AND b.id = ?3";
+/// Rows between two looks at the progress.
+const ROWS: usize = 10_000;
+
+/// A SQLite database.
+pub(super) struct Sqlite {
+    connection: Connection,
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("sqlite failed: {error}"))
+}
+
+impl Sqlite {
+    /// Makes a database and loads it.
+    ///
+    /// # Errors
+    /// When SQLite refuses.
+    pub(super) fn open(
+        opening: &Opening<'_>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<OneThread<Self>, Failure> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = if opening.plan.is_durable() {
+            let file = made(&opening.directory)?.join("sqlite.db");
+            Connection::open_with_flags(file, flags)
+        } else {
+            Connection::open_in_memory_with_flags(flags)
+        };
+        let sqlite = Self { connection: connection.map_err(failed)? };
+        let settings = if opening.plan.is_durable() { DURABLE } else { IN_MEMORY };
+        sqlite.load(settings, opening, progress).map_err(failed)?;
+        Ok(OneThread::new(sqlite, opening))
+    }
+
+    fn load(
+        &self,
+        settings: &str,
+        opening: &Opening<'_>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<(), Error> {
+        let Self { connection } = self;
+        connection.execute_batch(settings)?;
+        connection.execute_batch("BEGIN")?;
+        let of = opening.rows.count() as f64;
+        let mut done = 0;
+        for (table, rows) in TABLES.iter().zip(&opening.rows.0) {
+            connection.execute_batch(&format!(
+                "CREATE TABLE {table} (id INTEGER PRIMARY KEY, balance, code, filler)"
+            ))?;
+            let insert = format!("INSERT INTO {table} VALUES (?1, ?2, ?3, ?4)");
+            let mut insert = connection.prepare(&insert)?;
+            let blanks = " ".repeat(FILLER_BYTES);
+            for part in rows.chunks(ROWS) {
+                for Row { id, code, balance } in part {
+                    insert.execute((id, balance, code, &blanks))?;
+                }
+                done += part.len();
+                progress(done as f64 / of);
+            }
+        }
+        connection.execute_batch("COMMIT")?;
+        // Nothing of the load is left in the log.
+        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    fn execute(
+        &self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Error> {
+        let mut statements = Statements::prepare(&self.connection)?;
+        for calls in inputs.chunks(together) {
+            statements.begin.raw_execute()?;
+            let mut committed = 0;
+            for input in calls {
+                committed += u64::from(statements.call(input)?);
+            }
+            statements.commit.raw_execute()?;
+            answered(committed, calls.len());
+        }
+        Ok(())
+    }
+}
+
+/// The statements, prepared.
+struct Statements<'c> {
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    read: Statement<'c>,
+    /// In the order of the tables.
+    write: [Statement<'c>; 3],
+}
+
+impl<'c> Statements<'c> {
+    fn prepare(connection: &'c Connection) -> Result<Self, Error> {
+        let write = |table: &str| {
+            connection.prepare(&format!("UPDATE {table} SET balance = ?2 WHERE id = ?1"))
+        };
+        let [branch, teller, account] = TABLES;
+        Ok(Self {
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+            read: connection.prepare(READ)?,
+            write: [write(branch)?, write(teller)?, write(account)?],
+        })
+    }
+
+    /// One call; whether it commits.
+    fn call(&mut self, input: &Input) -> Result<bool, Error> {
+        let ids = [input.branch, input.teller, input.account];
+        let found = self.read.query_row((ids[2], ids[1], ids[0]), |row| {
+            Ok((row.get::<_, i64>(0)?, [row.get(3)?, row.get(2)?, row.get(1)?]))
+        });
+        let (code, balances): (i64, [i64; 3]) = match found {
+            Err(Error::QueryReturnedNoRows) => return Ok(false),
+            found => found?,
+        };
+        let balances = balances.map(|balance| balance + i64::from(input.amount));
+        let suffices = balances.iter().all(|balance| (0..=BALANCE_MAX).contains(balance));
+        if code != input.code || !suffices {
+            return Ok(false);
+        }
+        for ((write, id), balance) in self.write.iter_mut().zip(ids).zip(balances) {
+            write.execute((id, balance))?;
+        }
+        Ok(true)
+    }
+}
+
+impl Embedded for Sqlite {
+    fn version(&self) -> &str {
+        rusqlite::version()
+    }
+
+    fn execute(
+        &mut self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Failure> {
+        Self::execute(self, inputs, together, answered).map_err(failed)
+    }
+
+    fn balances(&mut self) -> Result<Balances, Failure> {
+        let read = |table: &str| {
+            let query = format!("SELECT balance FROM {table} ORDER BY id");
+            let mut query = self.connection.prepare(&query)?;
+            query.query_map((), |row| row.get(0))?.collect::<Result<Vec<i64>, Error>>()
+        };
+        let mut balances = Balances::default();
+        for (found, table) in balances.iter_mut().zip(TABLES) {
+            *found = read(table).map_err(failed)?;
+        }
+        Ok(balances)
+    }
+}
