@@ -2,7 +2,7 @@
 //! hand.
 //!
 //! Opening does what the engine's `recovery` does, on one thread and through the simulated disk alone.
-//! Behind the pipeline its checkpoint stages drive the image; around a bare log [`ByHand`] does, in an
+//! Behind the pipeline its checkpoint stages drive the image; around a bare log `ByHand` does, in an
 //! order that follows from what was synced. Not here: the image (storage `memory/image/`).
 
 use std::collections::VecDeque;

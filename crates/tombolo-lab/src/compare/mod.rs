@@ -9,7 +9,7 @@
 //! # Map
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
 //! and with equal callers, on servers too. Here is what both have in common: names, what a round
-//! took, ratios, what makes a comparison worthless; [`report`] has the results.
+//! took, ratios, what makes a comparison worthless; `report` has the results.
 //!
 //! Not here: arguments, exit codes, standard output.
 

@@ -4,10 +4,10 @@
 //! numbers, and keeps all its files in a directory of its own under one parent, on one disk. With
 //! `--durability group` an answer means that the transaction is on that disk, on every engine; with
 //! `none` nothing does, and each is as fast as it can be. Afterwards every balance must be what the
-//! inputs make of it ([`ledger`]).
+//! inputs make of it (`ledger`).
 //!
 //! # Map
-//! [`ledger`] makes the inputs and knows what they amount to, [`rows`] are what is loaded. `tombolo` is
+//! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. `tombolo` is
 //! our own side, through the pipeline as `run` has it. Engines embedded in this process are one
 //! thread each that takes the calls of all callers at once (`embedded`): `sqlite`, `redb`. Servers
 //! (`server`) are processes of their own, called through a socket per caller by one thread here
