@@ -217,6 +217,6 @@ fn planted_bugs_are_noticed() {
             };
             std::panic::catch_unwind(|| plant::with(plant, both)).is_err()
         };
-        assert!((0..60).any(is_noticed), "{} is not noticed", plant.name());
+        assert!((0..400).any(is_noticed), "{} is not noticed", plant.name());
     }
 }
