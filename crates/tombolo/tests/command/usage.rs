@@ -32,7 +32,7 @@ fn commands_and_flags_that_do_not_exist() {
 
 #[test]
 fn workloads_profiles_and_values_that_do_not_exist() {
-    refused("run debit-credit", 2, "there is no workload debit-credit: use tpcc");
+    refused("run rows", 2, "there is no workload rows: use tpcc, debit-credit");
     refused("run tpcc --profile fast", 2, "give one of bare, memory, conventional");
     refused("run tpcc --mix none", 2, "give one of paper, standard");
     refused("run tpcc --warehouses 0", 2, "0 is outside its limits: give 1 to 65535");
