@@ -6,14 +6,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tombolo_engine::recovery::{self, OpenFailure};
+use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::{Disk, OsDisk};
-use tombolo_storage::memory::image::{Image, ImageSettings, ImageSurvey};
+use tombolo_storage::memory::image::ImageSurvey;
 use tombolo_storage::value_log::{
-    self, DirectoryLock, GroupNumber, LogFailure, Record, Refused, Replay, Survey, Transactions,
-    definition,
+    self, GroupNumber, LogFailure, Record, Refused, Replay, Survey, Transactions, definition,
 };
 
+use crate::durable::find;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -119,13 +119,7 @@ pub fn inspect(directory: &Path, progress: &mut dyn Progress) -> Result<Inspecti
 }
 
 fn look(disk: Arc<dyn Disk>, progress: &mut dyn Progress) -> Result<Inspection, OpenFailure> {
-    let lock = DirectoryLock::take_to_look(&*disk)?;
-    let image = Image::find(vec![Arc::clone(&disk)], ImageSettings::default())?;
-    let mut now = recovery::Progress {
-        image_bytes_max: image.image_bytes(),
-        log_bytes_max: value_log::log_bytes(&*disk)?,
-        ..recovery::Progress::default()
-    };
+    let (lock, image, mut now) = find(&disk)?;
     let survey = image.survey(&mut |bytes| {
         now.image_bytes += bytes;
         progress.part(now.part(), "");

@@ -177,7 +177,7 @@ pub(super) struct Answered<A> {
 }
 
 /// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> Box<str> {
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> Box<str> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").into()

@@ -65,8 +65,7 @@ mod value_log;
 mod visit;
 
 pub use assembly::{Builder, Closed, Pipeline};
-pub(crate) use call::panic_message;
-pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply};
+pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use checkpoint::{CheckpointHandle, CheckpointPolicy, CheckpointRefusal, CheckpointStatistics};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};

@@ -30,6 +30,7 @@ pub(crate) use sequences::Sequences;
 
 pub use open::{Logged, Opened, open, open_directory};
 pub use raw_flush::RawFlush;
+pub(crate) use survey::find;
 pub use survey::{Surveyed, notice, survey};
 pub use tombolo_engine::recovery::{Created, OpenOptions, Recovery, create};
 

@@ -15,6 +15,7 @@ use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::LogFailure;
 
 use crate::failure::Failure;
+use crate::inspect::refused;
 use crate::progress::Progress;
 use crate::report;
 
@@ -60,15 +61,10 @@ pub fn open_directory(
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Opened, Failure> {
-    let path = directory.display();
     let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
     open(Arc::new(disk), options, clock, progress).map_err(|failure| match failure {
-        OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(
-            "directory {path} holds no database of profile memory: give the one that run --data \
-             made"
-        )),
         OpenFailure::Log(LogFailure::Settings(what))
         | OpenFailure::Image(ImageFailure::Settings(what)) => Failure::usage(what),
-        failure => Failure::environment(failure.to_string()),
+        failure => refused(directory, &failure),
     })
 }

@@ -47,13 +47,7 @@ fn survey_quietly(
     clock: &dyn Clock,
     told: &mut dyn FnMut(recovery::Progress),
 ) -> Result<Surveyed, OpenFailure> {
-    let lock = DirectoryLock::take_to_look(&*disk)?;
-    let image = Image::find(vec![Arc::clone(&disk)], ImageSettings::default())?;
-    let mut now = recovery::Progress {
-        image_bytes_max: image.image_bytes(),
-        log_bytes_max: value_log::log_bytes(&*disk)?,
-        ..recovery::Progress::default()
-    };
+    let (lock, image, mut now) = find(&disk)?;
     let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
         now.image_bytes += bytes;
         told(now);
@@ -66,6 +60,20 @@ fn survey_quietly(
     let log = log?;
     let Replayed { store, .. } = replayer.replayed();
     Ok(Surveyed { store, log, image_bytes: now.image_bytes })
+}
+
+/// What lies on `disk`, to be looked at under the lock; nothing is read yet.
+pub(crate) fn find(
+    disk: &Arc<dyn Disk>,
+) -> Result<(DirectoryLock, Image, recovery::Progress), OpenFailure> {
+    let lock = DirectoryLock::take_to_look(&**disk)?;
+    let image = Image::find(vec![Arc::clone(disk)], ImageSettings::default())?;
+    let now = recovery::Progress {
+        image_bytes_max: image.image_bytes(),
+        log_bytes_max: value_log::log_bytes(&**disk)?,
+        ..recovery::Progress::default()
+    };
+    Ok((lock, image, now))
 }
 
 /// One line about where a log ended. `is_cut` says whether it was cut off there, or will be.

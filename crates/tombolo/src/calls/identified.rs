@@ -22,6 +22,7 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::{Result, SchemaError};
@@ -220,13 +221,6 @@ impl Identified {
         }
         how
     }
-}
-
-/// What a panic said.
-fn panic_message(panic: &(dyn Any + Send)) -> Box<str> {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without a message").into()
 }
 
 impl Envelope for Identified {

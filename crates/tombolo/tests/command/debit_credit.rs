@@ -1,21 +1,11 @@
 //! `run debit-credit`: the same rows on every profile and durability, opened again, checked, refused.
 
-use crate::ended::{Ended, line, refused};
+use crate::ended::{line, number, object, refused};
 use serde_json::Value;
 
 /// The flags of a run that a test can wait for.
 const SMALL: &str = "--branches 3 --tellers-per-branch 5 --accounts-per-branch 4k \
     --transactions 6k --latency-transactions 500 --clients 8 --in-flight 8";
-
-/// The only object of a command that succeeded.
-fn object(ended: &Ended) -> Value {
-    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-}
-
-fn number(result: &Value, field: &str) -> f64 {
-    result[field].as_f64().unwrap_or_else(|| panic!("{field} is {}", result[field]))
-}
 
 #[test]
 fn every_profile_and_durability_leaves_the_same_rows() {

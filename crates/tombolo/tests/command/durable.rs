@@ -3,21 +3,11 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::ended::{Ended, command, line, refused};
+use crate::ended::{command, line, number, object, refused};
 use serde_json::Value;
 
 /// The flags of a run that a test can wait for.
 const SMALL: &str = "--warehouses 1 --mix paper --transactions 2k --latency-transactions 100";
-
-/// The only object of a command that succeeded.
-fn object(ended: &Ended) -> Value {
-    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-}
-
-fn number(result: &Value, field: &str) -> f64 {
-    result[field].as_f64().unwrap_or_else(|| panic!("{field} is {}", result[field]))
-}
 
 #[test]
 fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {

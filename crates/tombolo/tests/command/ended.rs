@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 /// What the command gave back.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -52,4 +54,15 @@ pub(crate) fn refused(arguments: &str, status: i32, expect: &str) {
     assert!(ended.stderr.starts_with("tombolo: "), "{arguments}: {ended:?}");
     assert!(ended.stderr.contains(expect), "{arguments}: {expect:?} is not in {}", ended.stderr);
     assert!(!ended.stderr.contains("panicked"), "{arguments}: {ended:?}");
+}
+
+/// The only object of a command that succeeded and had nothing to say.
+pub(crate) fn object(ended: &Ended) -> Value {
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// A field of a result that is a number.
+pub(crate) fn number(result: &Value, field: &str) -> f64 {
+    result[field].as_f64().unwrap_or_else(|| panic!("{field} is {}", result[field]))
 }
