@@ -3,7 +3,7 @@
 //! A mistake in a setting is told by whoever makes the database, so that calls chain. Not here:
 //! directories (`open.rs`), what settings mean (the engine's registry).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tombolo_engine::checkpointing::{self, Checkpointing};
@@ -99,6 +99,8 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
+    /// Where rings of the image lie, beside the database's own directory.
+    checkpoint_directories: Vec<PathBuf>,
     /// The first mistake in what was set.
     mistake: Option<Error>,
 }
@@ -109,6 +111,7 @@ impl Builder {
             settings: Settings::default(),
             tables: Vec::new(),
             durability: Durability::default(),
+            checkpoint_directories: Vec::new(),
             mistake: None,
         }
     }
@@ -190,6 +193,30 @@ impl Builder {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }
 
+    /// Spreads the checkpoint image over these directories too, usually on other disks, which are then
+    /// written and read at once: the setting `checkpoint_threads` says by how many threads. They are
+    /// made where they do not exist; a new one is empty. A database that was opened with some is
+    /// opened with the same ones from then on, in the same order; more may be added behind them.
+    ///
+    /// ```
+    /// # use tombolo::Database;
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let (directory, second) = (place.path().join("shop"), place.path().join("second_disk"));
+    /// let db = Database::builder()
+    ///     .checkpoint_directories([&second])
+    ///     .set("checkpoint_threads", "2")
+    ///     .set("log_segment_bytes", "1 MB")
+    ///     .open(&directory)?;
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn checkpoint_directories<D: Into<PathBuf>>(
+        mut self,
+        directories: impl IntoIterator<Item = D>,
+    ) -> Self {
+        self.checkpoint_directories.extend(directories.into_iter().map(Into::into));
+        self
+    }
+
     /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
     /// default that follows from the machine's cores. One more makes room in the log ahead.
     pub fn threads(self, threads: usize) -> Self {
@@ -220,8 +247,11 @@ impl Builder {
             threads: threads::available(),
             accept_loss: false,
         };
+        let own = directory.as_ref().to_owned();
+        let directories: Vec<_> =
+            [own].into_iter().chain(self.checkpoint_directories.iter().cloned()).collect();
         let Opened { store, writer, checkpointing, behind_bytes, recovery } =
-            open::open(directory.as_ref(), &how, &self.all_tables()?)?;
+            open::open(&directories, &how, &self.all_tables()?)?;
         let disk = OnDisk { log: ValueLogGroups::new(writer), checkpointing, behind_bytes };
         self.start(store, options, Some(disk), recovery)
     }

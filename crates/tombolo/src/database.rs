@@ -244,6 +244,14 @@ impl Core {
         }
     }
 
+    /// Asks the pipeline something, unless it is closed. What waits does so afterwards.
+    pub(crate) fn with_pipeline<T>(
+        &self,
+        ask: impl FnOnce(&Pipeline<AnyRunner>) -> T,
+    ) -> Result<T, Error> {
+        self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
+    }
+
     /// Lets nothing more in and waits until all is answered and on disk.
     fn close(&self) -> Result<(), Error> {
         let Some(pipeline) = self.pipeline.lock().take() else { return Ok(()) };
@@ -467,14 +475,17 @@ impl Database {
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     pub fn statistics(&self) -> Statistics {
-        let counted = self.core.pipeline.lock().as_ref().map(Pipeline::statistics);
-        Statistics::new(&counted.unwrap_or_default(), &self.core.counters)
+        let counted = self
+            .core
+            .with_pipeline(|pipeline| (pipeline.statistics(), pipeline.checkpoint_failure()));
+        let (counted, checkpoint_failure) = counted.unwrap_or_default();
+        Statistics::new(&counted, checkpoint_failure, &self.core.counters)
     }
 
     /// Procedures and closures that were seen to hold the execution thread for longer than the
     /// setting `slice_us_max`, by name.
     pub fn overruns(&self) -> Vec<Overrun> {
-        self.core.pipeline.lock().as_ref().map(Pipeline::overruns).unwrap_or_default()
+        self.core.with_pipeline(Pipeline::overruns).unwrap_or_default()
     }
 
     /// Closes it: nothing more is taken in, all that was is answered and on disk when this returns,

@@ -72,6 +72,13 @@ pub enum Error {
         /// The most there is for one call, in bytes.
         log_bytes_max: u64,
     },
+    /// Not done: the disk has no room for a checkpoint or a copy; said in words. Nothing is lost.
+    DiskFull(String),
+    /// Not done: the database writes no checkpoints.
+    NoCheckpoints,
+    /// Not done: a failure, this one, has ended checkpoints until the database is opened again.
+    /// Transactions go on.
+    CheckpointsFailed(Arc<str>),
     /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
     /// database, nor another.
     Nested,
@@ -109,7 +116,8 @@ impl Error {
     /// Whether the same call may succeed when it is simply tried again, a little later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::QueueFull | Self::Expired | Self::LogFull | Self::InUse { .. } => true,
+            Self::QueueFull | Self::Expired | Self::LogFull => true,
+            Self::DiskFull(_) | Self::InUse { .. } => true,
             Self::Refused(error) => error.retry(),
             _ => false,
         }
@@ -217,6 +225,44 @@ impl From<DiskError> for Error {
     }
 }
 
+impl Error {
+    /// What is wrong with the database as a whole, and not with a call.
+    fn fmt_of_database(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCheckpoints => f.write_str(
+                "not done: the database writes no checkpoints: open it in a directory, with the \
+                 setting checkpoints on",
+            ),
+            Self::CheckpointsFailed(reason) => write!(
+                f,
+                "not done: checkpoints have ended ({reason}); transactions go on and the log grows: \
+                 mend the cause and open the database again"
+            ),
+            Self::Nested => f.write_str(
+                "not run: a transaction may not wait for a database; call it afterwards, or from \
+                 another thread",
+            ),
+            Self::Closed => f.write_str("not run: the database is closed"),
+            Self::Poisoned(reason) => write!(
+                f,
+                "not run: the database answers no more since a failure ({reason}): mend the cause \
+                 and open it again"
+            ),
+            Self::Unknown(reason) => write!(
+                f,
+                "it is unknown whether the transaction survives ({reason}): mend the cause, open \
+                 the database again and look"
+            ),
+            Self::InUse { file } => write!(
+                f,
+                "the database is in use: another process or handle holds {file}; close it, then \
+                 try again"
+            ),
+            call => unreachable!("{call:?} is of a call"),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -262,30 +308,17 @@ impl fmt::Display for Error {
                 "not run: the call may write {log_bytes} bytes, more than the {log_bytes_max} this \
                  log takes at once: split it, or raise log_segment_bytes"
             ),
-            Self::Nested => f.write_str(
-                "not run: a transaction may not wait for a database; call it afterwards, or from \
-                 another thread",
-            ),
-            Self::Closed => f.write_str("not run: the database is closed"),
-            Self::Poisoned(reason) => write!(
-                f,
-                "not run: the database answers no more since a failure ({reason}): mend the cause \
-                 and open it again"
-            ),
-            Self::Unknown(reason) => write!(
-                f,
-                "it is unknown whether the transaction survives ({reason}): mend the cause, open \
-                 the database again and look"
-            ),
-            Self::InUse { file } => write!(
-                f,
-                "the database is in use: another process or handle holds {file}; close it, then \
-                 try again"
-            ),
+            Self::Nested | Self::Closed | Self::Poisoned(_) | Self::Unknown(_) => {
+                self.fmt_of_database(f)
+            }
+            Self::NoCheckpoints | Self::CheckpointsFailed(_) | Self::InUse { .. } => {
+                self.fmt_of_database(f)
+            }
             Self::Definition(difference) => difference.fmt(f),
             Self::Schema(what)
             | Self::Setting(what)
             | Self::Directory(what)
+            | Self::DiskFull(what)
             | Self::System(what) => f.write_str(what),
         }
     }

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
+//! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
@@ -43,13 +44,12 @@
 //!
 //! # What is not there yet
 //!
-//! Checkpoints: opening replays the whole log, so it takes longer the more was ever written, on one
-//! thread, and the log grows until [`log_bytes_max`](Builder::set) or the disk's end. Adding
-//! a column to a table that exists. Reads that take long beside transactions: a closure that scans a large table
-//! holds all others up. SQL and a server.
+//! Adding a column to a table that exists. Reads that take long beside transactions: a closure that
+//! scans a large table holds all others up. SQL and a server.
 
 mod builder;
 mod calls;
+mod checkpoint;
 mod database;
 mod definition;
 #[doc(hidden)]

@@ -63,28 +63,50 @@ pub(crate) struct Opened {
     pub(crate) recovery: Option<Recovery>,
 }
 
-/// Opens the database in `directory`, with at least these tables.
+/// Opens the database in the first of `directories`, whose image lies in all of them, with at least
+/// these tables.
 pub(crate) fn open(
-    directory: &Path,
+    directories: &[PathBuf],
     options: &OpenOptions,
     tables: &[TableDef],
 ) -> Result<Opened, Error> {
-    let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
-    let names = disk.list()?;
-    let mut opened = match value_log::holds_log(&*disk)? {
-        true => recover(disk, options)?,
-        false => match names.iter().find(|name| *name != LOCK_FILE) {
-            Some(stranger) => {
-                return Err(Error::Directory(format!(
-                    "{} holds {stranger} and no database: give a new or an empty directory",
-                    directory.display()
-                )));
+    refuse_twins(directories)?;
+    let disks = directories.iter().map(|directory| {
+        let disk = make_directory(directory)?;
+        Ok(Arc::new(disk) as Arc<dyn Disk>)
+    });
+    let disks = disks.collect::<Result<Vec<_>, Error>>()?;
+    let mut opened = match value_log::holds_log(&*disks[0])? {
+        true => recover(&disks, options)?,
+        false => {
+            for (directory, disk) in directories.iter().zip(&disks) {
+                refuse_strangers(directory, &**disk)?;
             }
-            None => create(disk, options)?,
-        },
+            create(&disks, options)?
+        }
     };
     define(&mut opened, tables)?;
     Ok(opened)
+}
+
+/// Refuses a directory that is given twice.
+fn refuse_twins(directories: &[PathBuf]) -> Result<(), Error> {
+    let twin = directories.iter().enumerate().find(|(at, one)| directories[..*at].contains(one));
+    twin.map_or(Ok(()), |(_, twin)| {
+        let what = "is given twice: give another one for checkpoints";
+        Err(Error::Setting(format!("{} {what}", twin.display())))
+    })
+}
+
+/// Refuses a directory for a new database that holds something.
+fn refuse_strangers(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
+    let stranger = disk.list()?.into_iter().find(|name| name != LOCK_FILE);
+    stranger.map_or(Ok(()), |stranger| {
+        Err(Error::Directory(format!(
+            "{} holds {stranger} and no database: give a new or an empty directory",
+            directory.display()
+        )))
+    })
 }
 
 /// Makes a directory, with those above it, so that it survives a crash.
@@ -103,15 +125,15 @@ fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
     Ok(disk)
 }
 
-fn create(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
-    let created = recovery::create(&[disk], options);
+fn create(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Error> {
+    let created = recovery::create(disks, options);
     let recovery::Created { store, writer, checkpointing } =
         created.map_err(|failure| Error::opening(&failure))?;
     Ok(Opened { store, writer, checkpointing, behind_bytes: 0, recovery: None })
 }
 
-fn recover(disk: Arc<dyn Disk>, options: &OpenOptions) -> Result<Opened, Error> {
-    let opened = recovery::open(&[disk], options, &SystemClock::new(), &mut |_| {});
+fn recover(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Error> {
+    let opened = recovery::open(disks, options, &SystemClock::new(), &mut |_| {});
     let recovery::Opened { store, writer, checkpointing, recovery } =
         opened.map_err(|failure| Error::opening(&failure))?;
     let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };

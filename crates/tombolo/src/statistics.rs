@@ -3,13 +3,15 @@
 //! Not here: times of single calls; who wants those measures them. The numbers are read one after
 //! the other while the database works: each is right, their sums nearly.
 
+use std::sync::Arc;
+
 use tombolo_engine::pipeline;
 use tombolo_storage::sync::Ordering;
 
 use crate::calls::Counters;
 
 /// A database's numbers since it was opened; lengths of queues are those of the moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
     /// Transactions that committed.
@@ -51,15 +53,21 @@ pub struct Statistics {
     pub checkpoint_ns: u64,
     /// Times one was put off because the disk was full.
     pub checkpoints_put_off: u64,
-    /// Whether none is written any more, because the disk failed: the log grows until the database
-    /// is opened again.
-    pub checkpoints_have_failed: bool,
+    /// Whether one is under way.
+    pub checkpoint_is_under_way: bool,
+    /// Why none is written any more, if so: the disk failed, and the log grows until the database is
+    /// opened again.
+    pub checkpoint_failure: Option<Arc<str>>,
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,
 }
 
 impl Statistics {
-    pub(crate) fn new(counted: &pipeline::Statistics, own: &Counters) -> Self {
+    pub(crate) fn new(
+        counted: &pipeline::Statistics,
+        checkpoint_failure: Option<Arc<str>>,
+        own: &Counters,
+    ) -> Self {
         Self {
             committed: own.committed.load(Ordering::Relaxed),
             aborted: own.aborted.load(Ordering::Relaxed),
@@ -81,7 +89,8 @@ impl Statistics {
             checkpoint_bytes: counted.checkpoint.bytes,
             checkpoint_ns: counted.checkpoint.wall_ns,
             checkpoints_put_off: counted.checkpoint.put_off,
-            checkpoints_have_failed: counted.checkpoint.has_failed,
+            checkpoint_is_under_way: counted.checkpoint.is_writing,
+            checkpoint_failure,
             memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
         }
     }

@@ -51,7 +51,7 @@ fn a_closed_database_is_all_in_its_image_if_it_has_one() {
         assert_eq!(value(&db, 1), sum);
         let add = adding(&db);
         (0..40).for_each(|_| sum = add.call(1).unwrap());
-        assert!(!db.statistics().checkpoints_have_failed);
+        assert_eq!(db.statistics().checkpoint_failure, None);
         db.close().unwrap();
     }
     let mistake = set("on").set("checkpoint_block_bytes", "1").open(place.path()).unwrap_err();

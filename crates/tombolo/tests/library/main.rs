@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod calls;
+mod checkpoints;
 mod derived;
 mod directories;
 mod evolve;

@@ -16,6 +16,7 @@
 //! Not here: blocks (`part.rs`), threads, when to begin.
 
 use super::catalogue::{Catalogue, Checkpoint};
+use super::directories;
 use super::load::Image;
 use super::part::{Completed, Needs};
 use super::ring::{Ring, block_layout, is_ring_file};
@@ -66,20 +67,24 @@ impl Checkpoints {
     /// it is made durable.
     ///
     /// # Errors
-    /// `Stranger`, `Full`, `Disk`.
+    /// `Stranger`, `Misplaced`, `Full`, `Disk`.
     pub fn start(image: Image, salt: u64) -> Result<Self, ImageFailure> {
         let Image { disks, settings, found, .. } = image;
         let newest = found.newest;
-        let Some((mut catalogue, file)) = found.catalogue else {
+        let known = match &found.catalogue {
+            Some((catalogue, file)) if catalogue.salt != salt => {
+                return Err(ImageFailure::Stranger { file: file.clone() });
+            }
+            found => found.as_ref().map_or(0, |(catalogue, _)| catalogue.directories),
+        };
+        directories::claim(&disks, salt, known)?;
+        let Some((mut catalogue, _)) = found.catalogue else {
             let catalogue =
                 Catalogue { salt, directories: disks.len() as u32, ..Catalogue::default() };
             let none = Self { disks, settings, catalogue, newest, failure: None };
             none.remove_strays()?;
             return Ok(none);
         };
-        if catalogue.salt != salt {
-            return Err(ImageFailure::Stranger { file });
-        }
         catalogue.directories = disks.len() as u32;
         // The values of rows that changed since the complete checkpoint lie in other slots now than
         // blocks say which were written before the restart: what is gone on with is complete as of

@@ -11,6 +11,7 @@ use super::super::Limits;
 use super::super::recovery::ReplayPart;
 use super::block::{Block, decode, header};
 use super::catalogue::{Catalogue, Found};
+use super::directories;
 use super::ring::Ring;
 use super::settings::{ImageFailure, ImageSettings};
 use crate::disk::{Disk, DiskFile, Open, Operation};
@@ -107,7 +108,7 @@ impl Image {
     /// are given in the same order each time, and more may be given than before.
     ///
     /// # Errors
-    /// `OtherVersion`, `Directories`, `Settings`, `Disk`.
+    /// `OtherVersion`, `Directories`, `Misplaced`, `Settings`, `Disk`.
     ///
     /// # Panics
     /// When no directory is given.
@@ -121,6 +122,9 @@ impl Image {
         );
         if needed > given {
             return Err(ImageFailure::Directories { needed, given });
+        }
+        if let Some((catalogue, _)) = &found.catalogue {
+            directories::check(&disks, catalogue.salt)?;
         }
         Ok(Self { disks, settings, found })
     }

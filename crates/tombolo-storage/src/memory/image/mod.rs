@@ -50,6 +50,7 @@
 mod block;
 mod catalogue;
 mod checkpoints;
+mod directories;
 mod load;
 mod part;
 mod ring;

@@ -82,6 +82,13 @@ pub enum ImageFailure {
         /// How many there are.
         given: u32,
     },
+    /// A directory that was given is another image's, or has another place in the order.
+    Misplaced {
+        /// A file in it that says so.
+        file: String,
+        /// The file that says it is this image's.
+        claim: String,
+    },
     /// The image is of another database than the log.
     Stranger {
         /// Its catalogue's file.
@@ -138,6 +145,11 @@ impl fmt::Display for ImageFailure {
                 f,
                 "the image lies in {needed} directories, {given} were given: give all of them, in \
                  the order they were made with"
+            ),
+            Self::Misplaced { file, claim } => write!(
+                f,
+                "a directory of the image holds {file}, not {claim}: give the directories of one \
+                 database in the order they were made with, and new ones empty"
             ),
             Self::Stranger { file } => write!(
                 f,
