@@ -5,6 +5,7 @@
 //! transaction can ask for), `schema.rs` and `row.rs` (what it asks about) and `memory/` (the store
 //! that answers).
 
+pub mod backup;
 pub mod command_log;
 #[expect(unsafe_code, reason = "taking a file's space in advance is a bare system call")]
 pub mod disk;

@@ -14,6 +14,7 @@ use tombolo_engine::pipeline::{
 use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Setting, Settings, Source};
 use tombolo_engine::threads;
+use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
@@ -59,6 +60,7 @@ pub const SETTINGS: &[&Setting] = &[
 struct OnDisk {
     log: ValueLogGroups,
     checkpointing: Option<Checkpointing>,
+    disks: Vec<Arc<dyn Disk>>,
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
 }
@@ -250,9 +252,9 @@ impl Builder {
         let own = directory.as_ref().to_owned();
         let directories: Vec<_> =
             [own].into_iter().chain(self.checkpoint_directories.iter().cloned()).collect();
-        let Opened { store, writer, checkpointing, behind_bytes, recovery } =
+        let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } =
             open::open(&directories, &how, &self.all_tables()?)?;
-        let disk = OnDisk { log: ValueLogGroups::new(writer), checkpointing, behind_bytes };
+        let disk = OnDisk { log: ValueLogGroups::new(writer), checkpointing, disks, behind_bytes };
         self.start(store, options, Some(disk), recovery)
     }
 
@@ -325,8 +327,9 @@ impl Builder {
         let runner = Runner::new(store, tables, counters.clone(), clock.clone());
         let executor = P::any(Box::new(runner));
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
-        let mut log_bytes_max = LOG_BYTES_PER_CALL;
-        if let Some(OnDisk { log, checkpointing, behind_bytes }) = disk {
+        let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
+        if let Some(OnDisk { log, checkpointing, disks: own, behind_bytes }) = disk {
+            disks = own;
             // What a small log could never take is not asked of it.
             log_bytes_max = log_bytes_max.min(log.group_bytes_max());
             builder = builder.log(Box::new(log));
@@ -336,7 +339,7 @@ impl Builder {
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone())?;
-        let parts = Parts { pipeline, schema, clock, durability, log_bytes_max, counters };
+        let parts = Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters };
         Ok(Database::new(parts, recovery))
     }
 }

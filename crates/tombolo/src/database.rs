@@ -19,6 +19,7 @@ use tombolo_engine::pipeline::{
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::threads::Running;
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::disk::Disk;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
 use tombolo_storage::sync::Mutex;
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     durability: Durability,
     /// What a call may log that does not say.
     log_bytes_max: u64,
+    /// Its directories; none of a database in memory.
+    disks: Vec<Arc<dyn Disk>>,
     counters: Arc<Counters>,
     /// There until it is closed.
     pipeline: Mutex<Option<Pipeline<AnyRunner>>>,
@@ -78,6 +81,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
     pub(crate) log_bytes_max: u64,
+    pub(crate) disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -252,6 +256,11 @@ impl Core {
         self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
     }
 
+    /// Where it lies; nowhere if it is in memory.
+    pub(crate) fn disks(&self) -> &[Arc<dyn Disk>] {
+        &self.disks
+    }
+
     /// Lets nothing more in and waits until all is answered and on disk.
     fn close(&self) -> Result<(), Error> {
         let Some(pipeline) = self.pipeline.lock().take() else { return Ok(()) };
@@ -319,15 +328,24 @@ impl Database {
     }
 
     pub(crate) fn new(parts: Parts, recovery: Option<Recovery>) -> Self {
-        let Parts { pipeline, schema, clock, durability, log_bytes_max, counters } = parts;
+        let Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters } = parts;
         let way = |_| {
             let desk = Arc::new(Desk::default());
             Way { submitter: pipeline.register(desk.clone()), desk }
         };
         let ways = (0..DESKS).map(way).collect();
         let (long, pipeline) = (pipeline.long(), Mutex::new(Some(pipeline)));
-        let core =
-            Core { ways, schema, long, clock, durability, log_bytes_max, counters, pipeline };
+        let core = Core {
+            ways,
+            schema,
+            long,
+            clock,
+            durability,
+            log_bytes_max,
+            disks,
+            counters,
+            pipeline,
+        };
         Self { core: Arc::new(core), recovery }
     }
 

@@ -20,6 +20,7 @@
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
 //! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
+//! | keep a copy | [`Database::backup`], [`Database::restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
@@ -47,6 +48,7 @@
 //! Adding a column to a table that exists. Reads that take long beside transactions: a closure that
 //! scans a large table holds all others up. SQL and a server.
 
+mod backup;
 mod builder;
 mod calls;
 mod checkpoint;
@@ -61,6 +63,7 @@ pub mod procedure;
 mod statistics;
 mod tx;
 
+pub use backup::Backup;
 pub use builder::{Builder, SETTINGS};
 pub use calls::{
     CallOptions, Durability, Early, NotSubmitted, Outcome, Pending, PreCommitted, Promise,

@@ -58,6 +58,8 @@ pub(crate) struct Opened {
     pub(crate) store: Logged,
     pub(crate) writer: LogWriter,
     pub(crate) checkpointing: Option<Checkpointing>,
+    /// The directories they lie in.
+    pub(crate) disks: Vec<Arc<dyn Disk>>,
     /// Bytes of records that were replayed behind the image.
     pub(crate) behind_bytes: u64,
     pub(crate) recovery: Option<Recovery>,
@@ -110,7 +112,7 @@ fn refuse_strangers(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
 }
 
 /// Makes a directory, with those above it, so that it survives a crash.
-fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
+pub(crate) fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
     let made: Vec<PathBuf> = directory
         .ancestors()
         .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
@@ -129,7 +131,8 @@ fn create(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Erro
     let created = recovery::create(disks, options);
     let recovery::Created { store, writer, checkpointing } =
         created.map_err(|failure| Error::opening(&failure))?;
-    Ok(Opened { store, writer, checkpointing, behind_bytes: 0, recovery: None })
+    let disks = disks.to_vec();
+    Ok(Opened { store, writer, checkpointing, disks, behind_bytes: 0, recovery: None })
 }
 
 fn recover(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Error> {
@@ -144,7 +147,8 @@ fn recover(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Err
         groups: recovery.groups,
         cut: recovery.cut.map(torn),
     };
-    Ok(Opened { store, writer, checkpointing, behind_bytes, recovery: Some(recovery) })
+    let (disks, recovery) = (disks.to_vec(), Some(recovery));
+    Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery })
 }
 
 /// Rows that are put into a missing index at a time; nobody else waits.

@@ -10,10 +10,11 @@
 use std::sync::Arc;
 
 use tombolo_storage::sync::{AtomicU64, Mutex};
+use tombolo_storage::value_log::GroupNumber;
 
 use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
-use super::checkpoint::{self, CheckpointHandle, Course};
+use super::checkpoint::{self, CheckpointHandle, CheckpointHold, CheckpointRefusal, Course};
 use super::execution::{self, Cut, Execution, ToLog};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
@@ -272,6 +273,9 @@ impl<E: Executor> Wires<E> {
         clock: &Arc<dyn Clock>,
     ) -> Vec<(usize, Box<dyn Stage>)> {
         let LogOfPipeline { mut log, options, observer, checkpoints } = of;
+        if let Some(position) = log.position() {
+            self.shared.set_durable_group(position.group);
+        }
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         let maker = log.room_maker();
         let room_place = places.of(StageKind::Room, 0);
@@ -444,6 +448,19 @@ impl<E: Executor> Pipeline<E> {
     /// Asks for a checkpoint that holds all that was durable before this call.
     pub fn checkpoint(&self) -> CheckpointHandle {
         CheckpointHandle::ask(self.course())
+    }
+
+    /// What waits for the checkpoint that is under way, and lets no other begin. It may wait long, so
+    /// it is a call of its own.
+    pub fn holding(&self) -> impl FnOnce() -> Result<CheckpointHold, CheckpointRefusal> + use<E> {
+        let course = self.course().cloned();
+        move || CheckpointHold::new(course.as_ref())
+    }
+
+    /// The newest group of the log that is durable; 0 without a log. All that was answered as durable
+    /// before this call is in it or in an older one.
+    pub fn durable_group(&self) -> GroupNumber {
+        self.wires.shared.durable_group()
     }
 
     /// Why no checkpoint is written any more, if so. Transactions go on; the log grows.

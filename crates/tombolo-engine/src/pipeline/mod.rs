@@ -67,7 +67,9 @@ mod visit;
 pub use assembly::{Builder, Closed, Pipeline};
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
-pub use checkpoint::{CheckpointHandle, CheckpointPolicy, CheckpointRefusal, CheckpointStatistics};
+pub use checkpoint::{
+    CheckpointHandle, CheckpointHold, CheckpointPolicy, CheckpointRefusal, CheckpointStatistics,
+};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
 pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};

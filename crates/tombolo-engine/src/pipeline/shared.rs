@@ -5,6 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Ordering};
+use tombolo_storage::value_log::GroupNumber;
 
 use super::callers::Callers;
 use super::log::Room;
@@ -15,6 +16,8 @@ use super::statistics::Counters;
 pub(super) struct Shared<A> {
     /// Positions count the bytes of records handed to the logging stage, from 0 at the start.
     durable: AtomicU64,
+    /// The newest group of the log that is durable.
+    durable_group: AtomicU64,
     /// Up to which sum of charges the log has room: the charges it has taken and the room left.
     room_until: AtomicU64,
     /// Whether that is all the room there will be before somebody makes some.
@@ -32,6 +35,7 @@ impl<A> Shared<A> {
     pub(super) fn new(room: Room) -> Self {
         Self {
             durable: AtomicU64::new(0),
+            durable_group: AtomicU64::new(0),
             room_until: AtomicU64::new(room.bytes),
             room_is_all: AtomicBool::new(room.is_all),
             room_accounted: AtomicU64::new(0),
@@ -50,6 +54,16 @@ impl<A> Shared<A> {
 
     pub(super) fn set_durable(&self, position: u64) {
         self.durable.store(position, Ordering::Release);
+    }
+
+    /// The newest group of the log that is durable.
+    pub(super) fn durable_group(&self) -> GroupNumber {
+        // Partner: `set_durable_group`. Who reads the log up to it finds it there.
+        self.durable_group.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_durable_group(&self, group: GroupNumber) {
+        self.durable_group.store(group, Ordering::Release);
     }
 
     pub(super) fn room_until(&self) -> u64 {

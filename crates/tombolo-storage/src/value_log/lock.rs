@@ -4,6 +4,7 @@
 //! what is written meanwhile looks torn.
 
 use super::settings::LogFailure;
+use crate::backup;
 use crate::disk::{Disk, DiskFile, Open};
 
 /// The file that whoever has a database open holds.
@@ -20,8 +21,11 @@ impl DirectoryLock {
     /// Takes the directory; the lock's file is made if it is not there.
     ///
     /// # Errors
-    /// `InUse`, `Disk`.
+    /// `InUse`, `Copy`, `Disk`.
     pub fn take(disk: &dyn Disk) -> Result<Self, LogFailure> {
+        if let Some(file) = backup::is_copy(disk)? {
+            return Err(LogFailure::Copy { file: file.to_owned() });
+        }
         let file = match disk.open(LOCK_FILE, Open::Write) {
             Err(error) if error.is_not_found() => match disk.open(LOCK_FILE, Open::New) {
                 // Another process made it in between.

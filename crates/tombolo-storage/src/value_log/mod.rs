@@ -13,6 +13,7 @@
 //! any more; a block that holds a durable group is never written again.
 
 mod aligned;
+mod copy;
 pub mod definition;
 mod directory;
 mod follow;
@@ -30,6 +31,7 @@ mod walk;
 mod writer;
 
 pub use aligned::AlignedBuffer;
+pub(crate) use copy::copy;
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
 pub use lock::{DirectoryLock, LOCK_FILE};

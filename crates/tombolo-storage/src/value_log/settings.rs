@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::segment::FIRST_GROUP_OFFSET;
+use crate::backup;
 use crate::disk::DiskError;
 use crate::error::Error;
 use crate::header_copies::COPY_BYTES;
@@ -150,6 +151,11 @@ pub enum LogFailure {
         /// The lock file.
         file: String,
     },
+    /// The directory holds a backup, or a copy that did not come to its end, and no database.
+    Copy {
+        /// The file that says so.
+        file: String,
+    },
     /// The log is of another version of the format.
     OtherVersion {
         /// The file.
@@ -225,6 +231,7 @@ impl fmt::Display for LogFailure {
                 f,
                 "the database is in use: another process holds {file}; stop it, then try again"
             ),
+            Self::Copy { file } => backup::is_no_database(file, f),
             Self::OtherVersion { file, found } => write!(
                 f,
                 "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \

@@ -80,7 +80,7 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     checkpoints: Checkpoints,
     places: Vec<Place>,
     /// Some part wants a checkpoint; the others follow.
@@ -93,6 +93,15 @@ struct Inner {
     serves: u64,
     /// When the one at hand began; `None` for one that a former process began.
     begun_ns: Option<u64>,
+    /// Who copies the image and has no other begin (`hold.rs`).
+    pub(super) holds: usize,
+}
+
+impl Inner {
+    /// Whether none is under way, nor about to begin.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.places.iter().all(|place| matches!(place, Place::Resting | Place::Over))
+    }
 }
 
 /// Who waits for a checkpoint.
@@ -121,7 +130,9 @@ pub(super) struct Counts {
 /// See the module's head.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Course {
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
+    /// A checkpoint is over or put off.
+    pub(super) rested: Condvar,
     demands: Mutex<Demands>,
     demands_changed: Condvar,
     /// The log may be released before this group.
@@ -188,9 +199,11 @@ impl Course {
             has_given_up: false,
             serves: 0,
             begun_ns: None,
+            holds: 0,
         };
         Self {
             inner: Mutex::new(inner),
+            rested: Condvar::new(),
             demands: Mutex::default(),
             demands_changed: Condvar::new(),
             needed_from,
@@ -225,6 +238,8 @@ impl Course {
                 true => Ok(self.end(number, inner)),
                 false => Ok(Turn::Rest(None)),
             },
+            // What was wanted before the hold goes on: others have handed in for it.
+            Place::Resting if inner.holds > 0 && !inner.is_wanted => Ok(Turn::Rest(None)),
             Place::Resting if waits_until.is_some() => Ok(Turn::Rest(waits_until)),
             Place::Resting => {
                 let is_first = !inner.is_wanted;
@@ -310,6 +325,7 @@ impl Course {
                 let wall_ns = inner.begun_ns.take().map_or(0, |begun_ns| view.now_ns - begun_ns);
                 add(&self.counts.wall_ns, wall_ns);
                 self.meet(inner.serves);
+                self.rested.notify_all();
                 self.logging.wake();
             }
             Err(full) if full.is_full() => self.put_off(inner, view, &full),
@@ -334,12 +350,20 @@ impl Course {
         demands.refused = Some((up_to, CheckpointRefusal::Full(full.to_string().into())));
         drop(demands);
         self.demands_changed.notify_all();
+        self.rested.notify_all();
+    }
+
+    /// What the last demand that a full disk refused was told.
+    pub(super) fn last_refusal(&self) -> CheckpointRefusal {
+        let refused = self.demands.lock().refused.clone();
+        refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
     }
 
     /// A part's stage ends: no checkpoint begins any more.
     fn end(&self, number: usize, mut inner: tombolo_storage::sync::MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
         drop(inner);
+        self.rested.notify_all();
         self.end_demands(CheckpointRefusal::Closed);
         Turn::Over
     }
@@ -361,6 +385,9 @@ impl Course {
         let reason = self.failure.get_or_init(|| reason.into()).clone();
         self.is_writing.store(false, Ordering::Relaxed);
         self.end_demands(CheckpointRefusal::Failed(reason));
+        // Whoever was about to wait has seen the failure, or waits.
+        drop(self.inner.lock());
+        self.rested.notify_all();
         self.wake_stages();
     }
 
@@ -401,7 +428,7 @@ impl Course {
         self.demands.lock().asked
     }
 
-    fn wake_stages(&self) {
+    pub(super) fn wake_stages(&self) {
         self.stages.iter().for_each(|stage| stage.wake());
     }
 

@@ -25,6 +25,7 @@
 
 mod course;
 mod handover;
+mod hold;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(super) use course::Course;
 pub use course::{CheckpointHandle, CheckpointRefusal, CheckpointStatistics};
 use course::{RETRY_NS, Turn, View};
 use handover::{Handover, Installment};
+pub use hold::CheckpointHold;
 
 use super::log::{GroupLog, Records};
 use super::pool::Pool;

@@ -52,6 +52,8 @@ pub(super) struct Block<'a> {
     pub(super) header: Header,
     bits: &'a [u8],
     pub(super) slots: &'a [u8],
+    /// All of it, as it lies in the file.
+    pub(super) stored: &'a [u8],
 }
 
 impl Block<'_> {
@@ -136,7 +138,8 @@ pub(super) fn decode<'a>(ring: &Ring, salt: u64, bytes: &'a [u8]) -> Option<Bloc
     let end = slots_at + header.slots as usize * ring.slot_bytes as usize;
     let is_intact = checksum(salt, &bytes[..end]) == short(bytes, CHECKSUM);
     let (bits, slots) = (&bytes[HEADER_BYTES..bits_end], &bytes[slots_at..end]);
-    is_intact.then_some(Block { header, bits, slots })
+    let stored = &bytes[..end.next_multiple_of(UNIT_BYTES as usize)];
+    is_intact.then_some(Block { header, bits, slots, stored })
 }
 
 #[cfg(test)]

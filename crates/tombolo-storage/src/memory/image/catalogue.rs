@@ -160,6 +160,11 @@ impl Catalogue {
         Ok(())
     }
 
+    /// The name and the bytes of the file that holds this state.
+    pub(super) fn as_file(&self) -> (String, Vec<u8>) {
+        (file_name(self.sequence), self.encode())
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let short = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());

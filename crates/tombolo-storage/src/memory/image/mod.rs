@@ -43,6 +43,8 @@
 //! block holds. The group g itself stays in the log, and its checksum is in the catalogue: a log of
 //! another database, or one that was cut before g, is refused.
 //!
+//! *Copied* for a backup (`copy.rs`): what a load would read.
+//!
 //! Not here: threads, time, when a checkpoint begins, who holds the database's lock (the engine's and
 //! the log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
 //! between any two in `ring.rs`.
@@ -50,6 +52,7 @@
 mod block;
 mod catalogue;
 mod checkpoints;
+mod copy;
 mod directories;
 mod load;
 mod part;

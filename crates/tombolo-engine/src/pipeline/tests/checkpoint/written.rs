@@ -242,3 +242,46 @@ fn checkpoints_are_written_beside_transactions() {
         assert!(verify(&disks, how, &(0..3).map(|id| (id, 200)).collect()) <= 3 * 40);
     }
 }
+
+#[test]
+fn a_hold_keeps_the_next_checkpoint_off_and_the_log_whole() {
+    for parts in [1, 2] {
+        let (disks, how) = (Disks::default(), How { parts, ..HOW });
+        let mut database = Database::open(&disks, how);
+        let hold = database.pipeline().holding()().unwrap();
+        let second = database.pipeline().holding()().unwrap();
+        let first_group = database.pipeline().durable_group();
+        database.pay(2_000);
+        assert!(database.pipeline().durable_group() > first_group);
+        let asked = database.pipeline().checkpoint();
+        database.step(10_000, |_| true);
+        assert_eq!((asked.poll(), database.statistics().is_writing), (None, false));
+        drop(hold);
+        database.step(10_000, |_| true);
+        assert_eq!(asked.poll(), None, "there is another hold");
+        drop(second);
+        database.step(10_000, |_| true);
+        assert_eq!(asked.poll(), Some(Ok(())));
+        // One that has begun is not held.
+        database.pay(100);
+        let asked = database.pipeline().checkpoint();
+        while !database.statistics().is_writing {
+            database.step(1, |_| true);
+        }
+        let (holding, is_held) = (database.pipeline().holding(), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let hold = holding().unwrap();
+                is_held.store(1, Ordering::SeqCst);
+                hold
+            });
+            while is_held.load(Ordering::SeqCst) == 0 {
+                database.step(1, |_| true);
+            }
+        });
+        assert_eq!(asked.poll(), Some(Ok(())));
+        let paid = database.paid.clone();
+        database.close();
+        verify(&disks, how, &paid);
+    }
+}

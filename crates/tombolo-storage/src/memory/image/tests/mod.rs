@@ -2,6 +2,7 @@
 //!
 //! Here: a database as the engine will run one, on one thread: store, log, parts, checkpoints.
 
+mod backup;
 mod damage;
 mod model;
 mod survey;

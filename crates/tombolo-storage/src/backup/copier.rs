@@ -1,0 +1,143 @@
+//! `Copier`: files made one after the other in an empty directory, which is marked until all are there.
+//!
+//! Each file is written from its beginning to its end, with gaps of zeros, so that its checksum is known
+//! without reading it again. Not here: what is in them. Invariant: the marker is durable before the
+//! first file is made, and goes when all are durable, or were taken away.
+
+use super::failure::BackupFailure;
+use super::{UNFINISHED_FILE, is_copy};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::value_log::LOCK_FILE;
+
+/// Zeros that a checksum is taken of at a time.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// A file of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopiedFile {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// CRC-32C of all of them.
+    pub(crate) checksum: u32,
+}
+
+/// A file that is being written.
+pub(crate) struct Copying {
+    file: Box<dyn DiskFile>,
+    /// Up to where it is written.
+    at: u64,
+    copied: CopiedFile,
+}
+
+/// Makes the files of a copy. See the module's head.
+pub(crate) struct Copier<'a> {
+    to: &'a dyn Disk,
+    /// All files that were made.
+    made: Vec<String>,
+    files: Vec<CopiedFile>,
+}
+
+impl<'a> Copier<'a> {
+    /// Begins a copy in a directory that holds nothing; the marker is durable when this returns.
+    ///
+    /// # Errors
+    /// `NotEmpty`, `Full`, `To`.
+    pub(crate) fn begin(to: &'a dyn Disk) -> Result<Self, BackupFailure> {
+        // A lock's file stays behind wherever somebody has looked for a database.
+        if let Some(file) = to.list()?.into_iter().find(|name| name != LOCK_FILE) {
+            let is_copy = is_copy(to)?.is_some();
+            return Err(BackupFailure::NotEmpty { file, is_copy });
+        }
+        let marked = to.open(UNFINISHED_FILE, Open::New).and_then(|file| {
+            file.sync()?;
+            to.sync_dir()
+        });
+        let copier = Self { to, made: Vec::new(), files: Vec::new() };
+        if let Err(error) = marked {
+            copier.give_up(None);
+            return Err(error.into());
+        }
+        Ok(copier)
+    }
+
+    /// Begins a file that will be `bytes` long, and takes its space.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub(crate) fn file(&mut self, name: &str, bytes: u64) -> Result<Copying, DiskError> {
+        self.made.push(name.to_owned());
+        let file = self.to.open(name, Open::New)?;
+        file.set_len(bytes)?;
+        let copied = CopiedFile { name: name.to_owned(), bytes, checksum: 0 };
+        Ok(Copying { file, at: 0, copied })
+    }
+
+    /// Ends a file; it is durable then, once its directory is.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn end(&mut self, mut copying: Copying) -> Result<CopiedFile, DiskError> {
+        copying.skip_to(copying.copied.bytes);
+        copying.file.sync()?;
+        self.files.push(copying.copied.clone());
+        Ok(copying.copied)
+    }
+
+    /// The files that are there.
+    pub(crate) fn files(&self) -> &[CopiedFile] {
+        &self.files
+    }
+
+    /// All is there: the marker goes, durably.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn finish(&self) -> Result<(), DiskError> {
+        self.to.sync_dir()?;
+        self.to.remove(UNFINISHED_FILE)?;
+        self.to.sync_dir()
+    }
+
+    /// Takes away what was made, `first` before all else; the marker only behind all of it.
+    pub(crate) fn give_up(&self, first: Option<&str>) {
+        let made = first.into_iter().chain(self.made.iter().map(String::as_str));
+        let is_gone = |name: &str| match self.to.remove(name) {
+            Err(error) => error.is_not_found(),
+            Ok(()) => true,
+        };
+        // Not before the first that stays: all are tried.
+        let stay = made.filter(|name| !is_gone(name)).count();
+        if stay == 0 {
+            // What cannot be removed goes on saying what it is.
+            _ = self.to.sync_dir();
+            _ = self.to.remove(UNFINISHED_FILE);
+        }
+        _ = self.to.sync_dir();
+    }
+}
+
+impl Copying {
+    /// Writes bytes at an offset that lies behind all that was written.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.skip_to(offset);
+        self.file.write_at(bytes, offset)?;
+        self.copied.checksum = crc32c::crc32c_append(self.copied.checksum, bytes);
+        self.at += bytes.len() as u64;
+        assert!(self.at <= self.copied.bytes, "{} grows past its length", self.copied.name);
+        Ok(())
+    }
+
+    /// What lies between reads as zeros.
+    fn skip_to(&mut self, offset: u64) {
+        assert!(offset >= self.at, "{} is written in order", self.copied.name);
+        while self.at < offset {
+            let count = (offset - self.at).min(ZEROS.len() as u64);
+            let zeros = &ZEROS[..count as usize];
+            self.copied.checksum = crc32c::crc32c_append(self.copied.checksum, zeros);
+            self.at += count;
+        }
+    }
+}

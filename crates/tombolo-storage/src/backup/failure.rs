@@ -1,0 +1,142 @@
+//! Why a backup was not made or not restored, in words that say what to do.
+
+use std::fmt;
+
+use super::{BACKUP_FILE, UNFINISHED_FILE};
+use crate::disk::DiskError;
+use crate::memory::image::ImageFailure;
+use crate::value_log::LogFailure;
+
+/// Why a backup was not made, or not restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackupFailure {
+    /// The disk of the copy is full. The database is not touched, and nothing is left of the copy.
+    Full(DiskError),
+    /// A disk failed.
+    Disk(DiskError),
+    /// The image that was to be copied is damaged or cannot be read.
+    Image(ImageFailure),
+    /// The log that was to be copied is damaged or cannot be read.
+    Log(LogFailure),
+    /// The directory for the copy holds something.
+    NotEmpty {
+        /// One of its files.
+        file: String,
+        /// Whether that is another copy.
+        is_copy: bool,
+    },
+    /// The directory holds no backup.
+    NoBackup {
+        /// The file that would be there.
+        file: String,
+    },
+    /// A backup that did not come to its end.
+    Unfinished {
+        /// The file that says so.
+        file: String,
+    },
+    /// A backup of another version of the format.
+    OtherVersion {
+        /// Its file.
+        file: String,
+        /// What it says of its version.
+        found: String,
+    },
+    /// A file of a backup is not as it was.
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl BackupFailure {
+    /// Whether the same call may succeed once there is room.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
+impl From<DiskError> for BackupFailure {
+    fn from(error: DiskError) -> Self {
+        if error.is_full() { Self::Full(error) } else { Self::Disk(error) }
+    }
+}
+
+impl From<ImageFailure> for BackupFailure {
+    fn from(failure: ImageFailure) -> Self {
+        match failure {
+            ImageFailure::Disk(error) | ImageFailure::Full(error) => error.into(),
+            failure => Self::Image(failure),
+        }
+    }
+}
+
+impl From<LogFailure> for BackupFailure {
+    fn from(failure: LogFailure) -> Self {
+        match failure {
+            LogFailure::Disk(error) => error.into(),
+            failure => Self::Log(failure),
+        }
+    }
+}
+
+impl fmt::Display for BackupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(error) => write!(
+                f,
+                "the disk of the copy is full, so there is none ({error}): make room or choose \
+                 another place, then try again"
+            ),
+            Self::Disk(error) => write!(f, "not copied: {error}"),
+            Self::Image(failure) => write!(f, "not copied: {failure}"),
+            Self::Log(failure) => write!(f, "not copied: {failure}"),
+            Self::NotEmpty { file, is_copy: true } => write!(
+                f,
+                "the directory for the copy holds another one ({file}): choose a new directory, or \
+                 remove what is in it"
+            ),
+            Self::NotEmpty { file, is_copy: false } => write!(
+                f,
+                "the directory for the copy holds {file}: choose a new or an empty directory"
+            ),
+            Self::NoBackup { file } => {
+                write!(f, "there is no {file}: the directory holds no backup")
+            }
+            Self::Unfinished { file } => write!(
+                f,
+                "there is {file} and no {BACKUP_FILE}: this backup did not come to its end; restore \
+                 another one"
+            ),
+            Self::OtherVersion { file, found } => write!(
+                f,
+                "{file} begins with {found:?}: another version of the program made this backup; \
+                 restore it with that one"
+            ),
+            Self::Damaged { file, what } => {
+                write!(f, "the backup is damaged in {file}: {what}; restore another one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BackupFailure {}
+
+/// What whoever opens a copy as a database is told.
+pub(crate) fn is_no_database(file: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match file.ends_with(UNFINISHED_FILE) {
+        true => write!(
+            f,
+            "the directory holds a copy that did not come to its end ({file}): remove it and make \
+             it again"
+        ),
+        false => write!(
+            f,
+            "the directory holds a backup ({file}), which is kept as it is: restore it into another \
+             directory and open that"
+        ),
+    }
+}

@@ -1,0 +1,148 @@
+//! Backup and restore: image and log of a memory store, copied beside its work.
+//!
+//! ```text
+//!   write:    backup-unfinished ─► rings, catalogue ─► which group is durable? ─► log up to it ─► backup
+//!   restore:  read backup ─► backup-unfinished ─► every file, verified as it is copied ─► marker gone
+//! ```
+//!
+//! A backup is a directory with the files of a database, all of them made anew: blocks and groups that
+//! are intact lie where they lay, and everything else is zero. The image is copied block by block while
+//! no checkpoint writes (whoever calls sees to that), the log group by group up to one that is durable:
+//! so there is no moment's bytes of a file that is being written in a copy, and a damaged database is
+//! noticed when it is backed up. The file `backup` says up to which group it goes, and length and
+//! checksum of every file; it is written last.
+//!
+//! Two names keep a copy from being taken for a database: a directory with `backup-unfinished` is one
+//! that a crash or a full disk ended, one with `backup` is kept as it is. Neither is opened
+//! (`value_log/lock.rs`); [`restore`] makes a database of the second.
+//!
+//! Not here: threads, who holds checkpoints and the log's release off (the engine's), archives of the
+//! log. Invariants: nothing is written in the directory that is copied; a file `backup` that is intact
+//! stands for files that are durable; a failure leaves no copy, or one that says it is none.
+
+mod copier;
+mod failure;
+mod manifest;
+
+pub use failure::BackupFailure;
+
+pub(crate) use copier::{CopiedFile, Copier};
+pub(crate) use failure::is_no_database;
+use manifest::Manifest;
+
+use crate::disk::{Disk, DiskError, Open};
+use crate::memory::image::{Image, ImageSettings};
+use crate::sync::Arc;
+use crate::value_log::{self, GroupNumber, LogPosition, LogSettings};
+
+/// The file that makes of a directory a backup.
+pub const BACKUP_FILE: &str = "backup";
+
+/// The file of a copy that is being made, or was and did not come to its end.
+pub const UNFINISHED_FILE: &str = "backup-unfinished";
+
+/// Bytes that are copied at a time when a backup is restored.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a backup holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// The group it goes up to, and with it how many transactions.
+    pub position: LogPosition,
+    /// Its files, the one that says so left out.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Backs up the database on `from`, its image's directories in their order, into the empty directory
+/// `to`. `durable` is asked once, when the image was copied, for the newest group that is durable: the
+/// backup goes up to it. Until this returns nobody writes the image's files, and no group of the log
+/// behind the last complete checkpoint is released.
+///
+/// # Errors
+/// See [`BackupFailure`]; no copy is left then, or one that is marked as none.
+pub fn write(
+    from: &[Arc<dyn Disk>],
+    to: &dyn Disk,
+    settings: &LogSettings,
+    durable: &mut dyn FnMut() -> GroupNumber,
+) -> Result<Backup, BackupFailure> {
+    let mut copier = Copier::begin(to)?;
+    let copied = (|| {
+        let direct = settings.direct;
+        let image = Image::find(from.to_vec(), ImageSettings { direct, ..Default::default() })?;
+        let start = image.copy(&mut copier)?;
+        let position = value_log::copy(&*from[0], settings, start, durable(), &mut copier)?;
+        let manifest = Manifest { position, files: copier.files().to_vec() };
+        to.sync_dir()?;
+        manifest.write(to)?;
+        copier.finish()?;
+        Ok(manifest.backup())
+    })();
+    copied.inspect_err(|_| copier.give_up(Some(BACKUP_FILE)))
+}
+
+/// Makes a database of the backup in `from` in the empty directory `to`, verifying every file while
+/// it is copied. The backup is not changed.
+///
+/// # Errors
+/// See [`BackupFailure`]; no database is left then, or one that is marked as none.
+pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Backup, BackupFailure> {
+    let manifest = Manifest::read(from)?;
+    let mut copier = Copier::begin(to)?;
+    let copied = (|| {
+        for file in &manifest.files {
+            copy_file(from, file, &mut copier)?;
+        }
+        copier.finish()?;
+        Ok(manifest.backup())
+    })();
+    copied.inspect_err(|_| copier.give_up(None))
+}
+
+/// Copies one file of a backup and refuses it if it is not as it was.
+fn copy_file(
+    from: &dyn Disk,
+    file: &CopiedFile,
+    copier: &mut Copier<'_>,
+) -> Result<(), BackupFailure> {
+    let damaged = |name: &str, what| BackupFailure::Damaged { file: name.to_owned(), what };
+    let source = match from.open(&file.name, Open::Read) {
+        Err(error) if error.is_not_found() => {
+            return Err(damaged(error.file(), "it is not there".to_owned()));
+        }
+        opened => opened?,
+    };
+    let length = source.len()?;
+    if length != file.bytes {
+        let what = format!("it has {length} bytes and had {}", file.bytes);
+        return Err(damaged(source.name(), what));
+    }
+    let mut out = copier.file(&file.name, file.bytes)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = 0;
+    while at < length {
+        let count = (length - at).min(CHUNK_BYTES as u64) as usize;
+        source.read_at(&mut chunk[..count], at)?;
+        out.write(&chunk[..count], at)?;
+        at += count as u64;
+    }
+    match copier.end(out)? {
+        copied if copied == *file => Ok(()),
+        _ => Err(damaged(source.name(), "its checksum is not what it was".to_owned())),
+    }
+}
+
+/// Which of the two files says that a directory is a copy and no database, if one does.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn is_copy(disk: &dyn Disk) -> Result<Option<&'static str>, DiskError> {
+    for file in [UNFINISHED_FILE, BACKUP_FILE] {
+        if disk.exists(file)? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,110 @@
+//! A log copied, for a backup (`backup/`): the groups from an image on up to one that is durable, each
+//! where it lies in its segment, and zeros in place of all others.
+//!
+//! What is written behind the last group while this reads is not in the copy: a copy of the bytes as
+//! they lie could have a later group and not an earlier one, which a recovery would call damage. Not
+//! here: the image. Invariants: the log is only read; no group from the image's on is released
+//! meanwhile.
+
+use super::directory::Directory;
+use super::group::Group;
+use super::reader::{Chain, SegmentReader};
+use super::segment::{FIRST_GROUP_OFFSET, file_name};
+use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::start::{LogPosition, LogStart};
+use crate::backup::{BackupFailure, Copier};
+use crate::disk::Disk;
+
+/// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
+/// written together. Answers where the copy ends.
+///
+/// # Errors
+/// `Log` when the log does not lead from one to the other, `Full`, `Disk`.
+pub(crate) fn copy(
+    disk: &dyn Disk,
+    settings: &LogSettings,
+    start: LogStart,
+    to: GroupNumber,
+    copier: &mut Copier<'_>,
+) -> Result<LogPosition, BackupFailure> {
+    if start.known > to {
+        let what = format!("{}, and group {to} is the newest that is durable", start.need());
+        return Err(lost(".", FIRST_GROUP_OFFSET, to, what).into());
+    }
+    // What cannot be read is being made in this moment, or is missed below.
+    let mut segments = Directory::read(disk, true, settings)?.segments;
+    let (mut at, mut chain) = find(&mut segments, &start)?;
+    let mut position = LogPosition::default();
+    while position.group < to {
+        let Some(reader) = segments.get_mut(at) else {
+            let what = "a group that is durable is not there".to_owned();
+            return Err(lost(".", FIRST_GROUP_OFFSET, chain.number, what).into());
+        };
+        let first = reader.first_group()?.map(|placed| placed.group);
+        if first.is_some_and(|group| chain.continues(&group)) {
+            copy_segment(reader, (&start, to), &mut chain, &mut position, copier)?;
+        }
+        reader.forget();
+        at += 1;
+    }
+    Ok(position)
+}
+
+/// Where the copy begins: the newest segment that begins, with a whole run, before what is needed.
+fn find(segments: &mut [SegmentReader], start: &LogStart) -> Result<(usize, Chain), LogFailure> {
+    let mut oldest = None;
+    for (at, reader) in segments.iter_mut().enumerate().rev() {
+        if start.salt.is_some_and(|salt| reader.header.salt != salt) {
+            return Err(start.other_database(reader.name()));
+        }
+        let first = reader.first_group()?.map(|placed| placed.group);
+        reader.forget();
+        let Some(group) = first else { continue };
+        if group.number <= start.group && !group.continues {
+            return Ok((at, Chain { number: group.number, previous: None, epoch: group.epoch }));
+        }
+        oldest = Some((group.number, reader.name().to_owned()));
+    }
+    Err(match oldest {
+        Some((number, file)) => start.is_gone(number, file),
+        None => lost(".", FIRST_GROUP_OFFSET, start.group, "no segment holds it".to_owned()),
+    })
+}
+
+/// Copies the groups of a segment that belong to the chain.
+fn copy_segment(
+    reader: &mut SegmentReader,
+    (start, to): (&LogStart, GroupNumber),
+    chain: &mut Chain,
+    position: &mut LogPosition,
+    copier: &mut Copier<'_>,
+) -> Result<(), BackupFailure> {
+    let mut file = copier.file(&file_name(reader.number), reader.header.segment_bytes)?;
+    let mut bytes = vec![0; FIRST_GROUP_OFFSET as usize];
+    reader.read(0, &mut bytes)?;
+    file.write(&bytes, 0)?;
+    let mut offset = FIRST_GROUP_OFFSET;
+    while position.group < to {
+        let placed = reader.group(offset)?.map(|placed| (placed.group, placed.checksum));
+        let Some((group, checksum)) = placed.filter(|(group, _)| chain.continues(group)) else {
+            break;
+        };
+        if group.number == start.group && start.checksum.is_some_and(|known| known != checksum) {
+            return Err(start.stranger(checksum, reader.name(), offset).into());
+        }
+        let behind = reader.behind(&group);
+        bytes.resize((behind - offset) as usize, 0);
+        reader.read(offset, &mut bytes)?;
+        file.write(&bytes, offset)?;
+        let Group { number, transactions, epoch, .. } = group;
+        *position = LogPosition { group: number, checksum, transactions };
+        *chain = Chain { number: number + 1, previous: Some(checksum), epoch };
+        offset = behind;
+    }
+    copier.end(file)?;
+    Ok(())
+}
+
+fn lost(file: &str, offset: u64, group: GroupNumber, what: String) -> LogFailure {
+    LogFailure::Damaged { file: file.to_owned(), offset, group, what }
+}

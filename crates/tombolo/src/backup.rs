@@ -1,0 +1,124 @@
+//! Backups as an application makes and restores them.
+//!
+//! Not here: what is copied and how a copy is told from a database (storage `backup/`). Invariant: no
+//! transaction waits for a backup; checkpoints do, and so the log grows meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tombolo_engine::pipeline::Pipeline;
+use tombolo_storage::backup::{self, BackupFailure};
+use tombolo_storage::disk::{Disk, OsDisk};
+use tombolo_storage::value_log::LogSettings;
+
+use crate::calls::on_database_thread;
+use crate::database::{Core, Database};
+use crate::error::Error;
+use crate::open::make_directory;
+
+/// What a backup holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// The last group of transactions that is in it.
+    pub group: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+impl From<backup::Backup> for Backup {
+    fn from(made: backup::Backup) -> Self {
+        Self { group: made.position.group, bytes: made.bytes }
+    }
+}
+
+impl From<BackupFailure> for Error {
+    fn from(failure: BackupFailure) -> Self {
+        match failure.is_full() {
+            true => Self::DiskFull(failure.to_string()),
+            false => Self::Directory(failure.to_string()),
+        }
+    }
+}
+
+impl Core {
+    fn back_up(&self, to: &dyn Disk, from: &[Arc<dyn Disk>]) -> Result<Backup, Error> {
+        let holding = self.with_pipeline(Pipeline::holding)?;
+        let _hold = holding().map_err(|refusal| self.checkpoint_refused(refusal))?;
+        // A database that is closed meanwhile, by its own thread, has all of it durable.
+        let mut durable = || self.with_pipeline(Pipeline::durable_group).unwrap_or_default();
+        Ok(backup::write(from, to, &LogSettings::default(), &mut durable)?.into())
+    }
+}
+
+impl Database {
+    /// Copies the database into a new or an empty directory while it runs, and sleeps until the copy is
+    /// durable. All that was answered before this call is in it, and of what is answered meanwhile a
+    /// part: all transactions up to one of them.
+    ///
+    /// Transactions go on as ever. Checkpoints wait, so the log grows meanwhile by what is written; where
+    /// it has a bound (`log_bytes_max`) that leaves it no room, writes are refused with
+    /// [`Error::LogFull`] until the copy is made. Every block and every group is verified as it is
+    /// copied, so a backup tells of damage, too.
+    ///
+    /// A backup is kept as it is and not opened: [`Database::restore`] makes a database of it.
+    ///
+    /// ```
+    /// # tombolo::table! {
+    /// #     /// Counters by number.
+    /// #     pub struct Counter = "counter" { ID: Integer; }
+    /// # }
+    /// # use tombolo::{Database, Error, TableDef};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let [directory, safe, other] = ["shop", "safe", "other"].map(|name| place.path().join(name));
+    /// # let builder = Database::builder().table(TableDef::of::<Counter>()).set("log_segment_bytes", "1 MB");
+    /// let db = builder.open(&directory)?;
+    /// # let counters = db.table::<Counter>()?;
+    /// # db.transaction(move |tx| Ok(tx.insert(&counters, |row| row.set(Counter::ID, 7))?))?;
+    /// db.backup(&safe)?;
+    ///
+    /// // On the day after the fire:
+    /// Database::restore(&safe, &other)?;
+    /// let db = Database::open(&other)?;
+    /// let counters = db.table::<Counter>()?;
+    /// assert_eq!(db.transaction(move |tx| Ok(tx.rows(&counters)?.len()))?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: nothing is left of the copy, and it may be tried again where there is room;
+    /// [`Error::Directory`] when `to` holds something, when a disk fails, when what is to be copied is
+    /// damaged, and of a database in memory; [`Error::Poisoned`], [`Error::Closed`],
+    /// [`Error::Nested`]. A copy that an error or the end of the process left unfinished says so and
+    /// is neither opened nor restored.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup, Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let core = self.core();
+        if let Some(reason) = core.with_pipeline(Pipeline::poison)? {
+            return Err(Error::Poisoned(reason));
+        }
+        let from = core.disks();
+        if from.is_empty() {
+            let what = "not done: a database in memory has nothing on disk to be copied";
+            return Err(Error::Directory(what.to_owned()));
+        }
+        let to = make_directory(to.as_ref())?;
+        core.back_up(&to, from)
+    }
+
+    /// Makes a database of the backup in `from`, in a new or an empty directory `to`, which can be
+    /// opened then. Every file is verified while it is copied; the backup stays as it is, for the next
+    /// time. A database whose image lay in several directories has it in one now.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when `from` holds no
+    /// backup, one that is damaged or was not finished, or one of another version, when `to` holds
+    /// something, and when a disk fails. No database is left in `to` then.
+    pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
+        let from = OsDisk::open(from.as_ref())?;
+        let to = make_directory(to.as_ref())?;
+        Ok(backup::restore(&from, &to)?.into())
+    }
+}
