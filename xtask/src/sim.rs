@@ -50,12 +50,12 @@ fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let program = build(root, Build::Planted)?;
     let list = answer(root, &program, &["--list-plants"])?.text;
     let mut missed = Vec::new();
-    println!("{:<26}{:>8}  noticed by", "plant", "seconds");
+    println!("{:<28}{:>8}  noticed by", "plant", "seconds");
     for name in list.lines().filter_map(|line| line.split_whitespace().next()) {
         let start = Stopwatch::start();
         let answer = answer(root, &program, &[&["--plant", name], words].concat())?;
         let seconds = start.elapsed().as_secs_f64();
-        println!("{name:<26}{seconds:>8.1}  {}", noticed(&answer));
+        println!("{name:<28}{seconds:>8.1}  {}", noticed(&answer));
         if !answer.success {
             missed.push(name);
         }

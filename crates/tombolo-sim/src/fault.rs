@@ -44,11 +44,13 @@ pub enum FaultKind {
     ReadShort,
     /// One bit was flipped in a copy of what was just recovered, to see what comes of it.
     RotRehearsed,
+    /// A file was put in the place of another copy's, to see what comes of it.
+    FilesMixed,
 }
 
 impl FaultKind {
     /// All of them, in the order they are reported.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Crash,
         Self::CrashInRecovery,
         Self::SectorLost,
@@ -67,6 +69,7 @@ impl FaultKind {
         Self::ReadFailed,
         Self::ReadShort,
         Self::RotRehearsed,
+        Self::FilesMixed,
     ];
 
     /// Its name in reports.
@@ -90,6 +93,7 @@ impl FaultKind {
             Self::ReadFailed => "read-failed",
             Self::ReadShort => "read-short",
             Self::RotRehearsed => "rot-rehearsed",
+            Self::FilesMixed => "files-mixed",
         }
     }
 

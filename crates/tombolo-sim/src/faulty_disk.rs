@@ -18,6 +18,7 @@
 //! names that change on the medium, a device that is merely slow for minutes.
 
 mod content;
+mod file;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use crate::clock::SimClock;
 use crate::fault::{FaultCounts, FaultKind, Faults, Survival, one_in};
 use crate::trace::{Trace, number_of};
 use content::{Arrival, Content};
+use file::SimFile;
 
 /// What every call fails with once the machine has stopped.
 pub const CRASH: &str = "the simulated machine has stopped";
@@ -102,6 +104,21 @@ impl FaultyDisk {
         self.restart();
         self.set_faults(faults);
         place
+    }
+
+    /// Puts the file `name` of another disk in the place of this one's, as somebody does who mixes
+    /// copies.
+    ///
+    /// # Panics
+    /// When one of the disks has no such file.
+    pub fn replace_file(&self, name: &str, of: &Self) {
+        let content = {
+            let other = of.state.lock();
+            other.files[other.entries[name]].clone()
+        };
+        let mut state = self.state.lock();
+        let file = state.entries[name];
+        state.files[file] = content;
     }
 
     /// Lets the machine stop when `steps` more steps were taken; `None` calls it off.
@@ -478,114 +495,6 @@ impl Disk for FaultyDisk {
             state.durable_entries = state.entries.clone();
             state.unsynced_entries.clear();
             Ok(())
-        })
-    }
-}
-
-/// An open file of a [`FaultyDisk`].
-#[derive(Debug)]
-struct SimFile {
-    disk: FaultyDisk,
-    name: String,
-    file: usize,
-    generation: u64,
-    writable: bool,
-    alignment: usize,
-    has_lock: Mutex<bool>,
-}
-
-impl Drop for SimFile {
-    fn drop(&mut self) {
-        let mut state = self.disk.state.lock();
-        if *self.has_lock.lock() && state.generation == self.generation {
-            state.files[self.file].locked = false;
-        }
-    }
-}
-
-impl SimFile {
-    fn attempt<T>(
-        &self,
-        operation: Operation,
-        place: Option<(u64, usize)>,
-        call: impl FnOnce(&mut State, usize) -> io::Result<T>,
-    ) -> Result<T, DiskError> {
-        self.disk.perform(operation, &self.name, place, |state| {
-            if state.generation != self.generation {
-                return Err(crash());
-            }
-            let writes = matches!(operation, Operation::Write | Operation::SetLen);
-            if writes && !self.writable {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-            call(state, self.file)
-        })
-    }
-
-    fn check_alignment(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
-        match places.iter().all(|place| place.is_multiple_of(self.alignment)) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::InvalidInput.into()),
-        }
-    }
-}
-
-impl DiskFile for SimFile {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn alignment(&self) -> usize {
-        self.alignment
-    }
-
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
-        let place = Some((offset, bytes.len()));
-        self.attempt(Operation::Read, place, |state, file| {
-            self.check_alignment(bytes, offset)?;
-            state.read(file, bytes, offset as usize)
-        })
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        let place = Some((offset, bytes.len()));
-        self.attempt(Operation::Write, place, |state, file| {
-            self.check_alignment(bytes, offset)?;
-            state.write(file, bytes, offset as usize)
-        })
-    }
-
-    fn sync(&self) -> Result<(), DiskError> {
-        let is_direct = self.alignment > 1;
-        self.attempt(Operation::Sync, None, |state, file| state.sync(file, is_direct))
-    }
-
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.attempt(Operation::SetLen, Some((bytes, 0)), |state, file| {
-            state.admit_growth(file, bytes as usize)?;
-            state.step()?;
-            let sector = state.faults.sector_bytes;
-            state.files[file].set_len(bytes as usize, sector);
-            Ok(())
-        })
-    }
-
-    fn len(&self) -> Result<u64, DiskError> {
-        self.attempt(Operation::Inspect, None, |state, file| {
-            Ok(state.files[file].cache.len() as u64)
-        })
-    }
-
-    fn try_lock(&self) -> Result<bool, DiskError> {
-        self.attempt(Operation::Lock, None, |state, file| {
-            let mut has_lock = self.has_lock.lock();
-            let content = &mut state.files[file];
-            let free = !content.locked || *has_lock;
-            if free {
-                (content.locked, *has_lock) = (true, true);
-            }
-            Ok(free)
         })
     }
 }

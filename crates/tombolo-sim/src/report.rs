@@ -98,7 +98,7 @@ fn quoted(text: &str) -> String {
 
 /// The plants that a simulated database can show, one per line.
 pub fn plants() -> String {
-    let line = |plant: Plant| format!("{:<26}{}\n", plant.name(), plant.breaks());
+    let line = |plant: Plant| format!("{:<28}{}\n", plant.name(), plant.breaks());
     Plant::ALL.into_iter().filter(|plant| plant.is_simulated()).map(line).collect()
 }
 

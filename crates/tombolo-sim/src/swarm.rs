@@ -6,6 +6,7 @@
 use tombolo_engine::rng::Rng;
 
 use crate::fault::{Faults, Survival, one_in};
+use crate::workload::request::Kinds;
 
 /// How one seed's world is.
 #[derive(Clone, Debug)]
@@ -70,8 +71,10 @@ pub struct Swarm {
     pub syncs: u32,
     /// Calls that are long reads: one in this many.
     pub long_reads: u32,
-    /// Whether procedures panic.
-    pub panics: bool,
+    /// Kinds of requests.
+    pub kinds: Kinds,
+    /// Recoveries after which files of two copies that lived on are put together: one in this many.
+    pub mix_rehearsals: u32,
     /// Bytes of a log segment.
     pub segment_bytes: u64,
     /// The salt of a log that is made.
@@ -114,12 +117,13 @@ impl Swarm {
             replay_parts: pick(rng, &[1, 2, 3]),
             has_pipeline: one_in(rng, 2),
             syncs: pick(rng, &[1, 2, 3, 8]),
-            panics: one_in(rng, 4),
+            kinds: Kinds { panics: one_in(rng, 4), long_texts: one_in(rng, 2) },
+            mix_rehearsals: maybe(rng, 4, &[2, 4]),
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
             long_reads: pick(rng, &[0, 0, 5, 20]),
             has_checkpoints: one_in(rng, 2),
-            checkpoint_log_bytes: pick(rng, &[1, 1_000, 4_000, 16_000]),
+            checkpoint_log_bytes: pick(rng, &[1, 1_000, 4_000, 16_000, 40_000]),
             checkpoint_queue_bytes: pick(rng, &[1, 2_000, 1 << 20]),
             checkpoint_percent: pick(rng, &[10, 50, 100]),
             checkpoint_at_close: one_in(rng, 2),

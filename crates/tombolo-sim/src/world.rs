@@ -6,9 +6,12 @@
 //!     └─refusal: just, if the medium broke a promise and the place is named
 //! ```
 //!
-//! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
+//! Beside that, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
+//! `mixed_files.rs`). An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
 //! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
 //! (`history.rs`).
+
+mod mixed_files;
 
 use tombolo_engine::rng::Rng;
 use tombolo_storage::store::Damage;
@@ -99,6 +102,7 @@ pub struct World {
     lives: u64,
     recovery_crashes: u64,
     rot_rehearsals: u64,
+    files_mixed: u64,
     given_up: u64,
     /// Whether the machine was started anew, so that what is on the disk is certain.
     is_settled: bool,
@@ -158,6 +162,7 @@ impl World {
             lives: 0,
             recovery_crashes: 0,
             rot_rehearsals: 0,
+            files_mixed: 0,
             given_up: 0,
             is_settled: true,
             at_restart: FaultCounts::default(),
@@ -172,6 +177,7 @@ impl World {
         (0..self.crashes).for_each(|_| faults.add(FaultKind::Crash));
         (0..self.recovery_crashes).for_each(|_| faults.add(FaultKind::CrashInRecovery));
         (0..self.rot_rehearsals).for_each(|_| faults.add(FaultKind::RotRehearsed));
+        (0..self.files_mixed).for_each(|_| faults.add(FaultKind::FilesMixed));
         SeedResult {
             seed,
             violation,
@@ -213,7 +219,7 @@ impl World {
         *number += 1;
         let opened = !self.history.state().accounts.is_empty();
         let work =
-            if opened { Work::draw(&mut self.requests, self.swarm.panics) } else { Work::Open };
+            if opened { Work::draw(&mut self.requests, self.swarm.kinds) } else { Work::Open };
         Request { client: client as i32, number: *number, work }
     }
 
@@ -290,6 +296,7 @@ impl World {
                     if !self.disk.counts().broke_promise_since(&self.at_restart) {
                         self.verified = self.at_restart;
                         self.rehearse_rot::<E>(hash)?;
+                        self.rehearse_mixed_files::<E>()?;
                     }
                     self.disk.set_faults(self.swarm.faults);
                     return Ok(engine);

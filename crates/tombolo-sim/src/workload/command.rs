@@ -120,6 +120,7 @@ fn work_of(tag: u8, numbers: &[i64]) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::Kinds;
     use super::*;
     use tombolo_engine::rng::Rng;
 
@@ -127,7 +128,8 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let mut rng = Rng::from_seed(1);
         let draw = |number| {
-            let work = if number == 7 { Work::Open } else { Work::draw(&mut rng, true) };
+            let kinds = Kinds { panics: true, long_texts: number % 2 == 0 };
+            let work = if number == 7 { Work::Open } else { Work::draw(&mut rng, kinds) };
             Step::Request(Request { client: number as i32 % 5, number, work })
         };
         let mut steps: Vec<Step> = (0..500).map(draw).collect();

@@ -36,10 +36,13 @@ impl Text {
         text
     }
 
-    fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng, long: bool) -> Self {
         let bytes = match rng.below(8) {
             0 => 0,
-            1..=5 => rng.below(60),
+            1..=2 => rng.below(60),
+            // All of one size class, and few to a block of an image.
+            _ if long => 2_100 + rng.below(900),
+            3..=5 => rng.below(60),
             6 => rng.below(400),
             _ => rng.below(1_500),
         };
@@ -131,6 +134,15 @@ pub enum Work {
     },
 }
 
+/// Which kinds of requests there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// Procedures that panic.
+    pub panics: bool,
+    /// Texts that are mostly long, so that a table's values take many blocks of an image.
+    pub long_texts: bool,
+}
+
 /// One request of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -149,7 +161,7 @@ impl Work {
     }
 
     /// Draws what a client asks next.
-    pub fn draw(rng: &mut Rng, panics: bool) -> Self {
+    pub fn draw(rng: &mut Rng, kinds: Kinds) -> Self {
         let account = rng.below(ACCOUNTS as u64) as i32;
         let other = (account + 1 + rng.below(ACCOUNTS as u64 - 1) as i32) % ACCOUNTS;
         let group = rng.below(GROUPS as u64) as i16;
@@ -158,18 +170,18 @@ impl Work {
         match rng.below(32) {
             0..=7 => Self::Transfer { from: account, to: other, amount: rng.between(1, 400) },
             8..=10 => {
-                let note = (rng.below(4) > 0).then(|| Text::draw(rng));
+                let note = (rng.below(4) > 0).then(|| Text::draw(rng, kinds.long_texts));
                 Self::Note { account, note }
             }
-            11..=15 => Self::Insert { item, name, body: Text::draw(rng) },
+            11..=15 => Self::Insert { item, name, body: Text::draw(rng, kinds.long_texts) },
             16..=18 => {
-                let body = (rng.below(2) > 0).then(|| Text::draw(rng));
+                let body = (rng.below(2) > 0).then(|| Text::draw(rng, kinds.long_texts));
                 Self::Change { item, name, body }
             }
             19..=21 => Self::Delete { item },
             22..=23 => {
                 let items = rng.below(ITEMS_PER_GROUP as u64) as i32;
-                let drawn = Text::draw(rng);
+                let drawn = Text::draw(rng, kinds.long_texts);
                 let body = Text { bytes: drawn.bytes % 200, ..drawn };
                 Self::Restock { group, items, account, to: other, body }
             }
@@ -177,7 +189,7 @@ impl Work {
             26..=27 => Self::ReadGroup { group },
             28 => Self::Audit,
             29..=30 => Self::Fail { account, item, panics: false },
-            _ => Self::Fail { account, item, panics },
+            _ => Self::Fail { account, item, panics: kinds.panics },
         }
     }
 }

@@ -8,7 +8,7 @@ use tombolo_storage::profile::Memory;
 use tombolo_storage::store::Store;
 
 use super::model::{Outcome, State, TABLES};
-use super::request::{Request, Text, Work};
+use super::request::{Kinds, Request, Text, Work};
 use super::store::{Handles, contents, definition, hide_planned_panics, outcome};
 
 fn opened() -> (MemoryStore<Memory>, Handles, State) {
@@ -34,7 +34,8 @@ fn the_store_does_what_the_model_does() {
     let mut rng = Rng::from_seed(1);
     let mut ends = [0; 3];
     for number in 2..3_000 {
-        let work = Work::draw(&mut rng, true);
+        let kinds = Kinds { panics: true, long_texts: number % 2 == 0 };
+        let work = Work::draw(&mut rng, kinds);
         let request = Request { client: rng.below(5) as i32, number, work };
         let before = (state.hash(), state.clone());
         let (expected, wrote) = state.apply(&request);
