@@ -32,9 +32,9 @@ use crate::world::{Refused, World};
 fn refused(failure: &ImageFailure) -> Refused {
     let place = match failure {
         ImageFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
-        ImageFailure::OtherVersion { file, .. } | ImageFailure::Stranger { file } => {
-            Some((file.clone(), 0))
-        }
+        ImageFailure::OtherVersion { file, .. }
+        | ImageFailure::Stranger { file }
+        | ImageFailure::Misplaced { file, .. } => Some((file.clone(), 0)),
         _ => None,
     };
     let is_failed_call = matches!(failure, ImageFailure::Disk(_));
@@ -53,7 +53,9 @@ pub(crate) fn open(
     let door: Arc<dyn Disk> = Arc::new(disk.clone());
     let (block_bytes, spare_blocks) = swarm.block;
     let settings = ImageSettings { block_bytes, spare_blocks, direct: true };
-    let image = Image::find(vec![Arc::clone(&door)], settings).map_err(|why| refused(&why))?;
+    let directory = |number| Arc::new(disk.directory(number)) as Arc<dyn Disk>;
+    let directories = (0..swarm.directories).map(directory).collect();
+    let image = Image::find(directories, settings).map_err(|why| refused(&why))?;
     let parts = swarm.replay_parts;
     let load = |part| image.load(part, parts, LIMITS, &mut |_| {});
     let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();

@@ -13,7 +13,8 @@
 //! - *Failed write*: a part of it arrives. *Full*: nothing of it does.
 //! - *Failed read*, *short read*: once; the next one is well.
 //!
-//! Every choice comes from one seeded generator, every operation takes simulated time. Handles
+//! A machine may have several directories ([`FaultyDisk::directory`]): each is synced by itself, all
+//! stop together. Every choice comes from one seeded generator, every operation takes simulated time. Handles
 //! opened before a restart are dead after it. Not modelled: a directory that refuses to be listed,
 //! names that change on the medium, a device that is merely slow for minutes.
 
@@ -39,12 +40,17 @@ use file::SimFile;
 /// What every call fails with once the machine has stopped.
 pub const CRASH: &str = "the simulated machine has stopped";
 
-/// A simulated disk. Clones are the same disk; [`FaultyDisk::copy`] makes another one.
+/// A simulated disk, as seen from one of its directories. Clones are the same disk;
+/// [`FaultyDisk::copy`] makes another one.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk {
     state: Arc<Mutex<State>>,
     clock: SimClock,
+    directory: usize,
 }
+
+/// A directory's number, and a name in it.
+type Path = (usize, String);
 
 #[derive(Clone, Debug)]
 struct State {
@@ -59,10 +65,10 @@ struct State {
     steps: u64,
     /// Restarts so far: what tells live handles from dead ones.
     generation: u64,
-    entries: BTreeMap<String, usize>,
-    durable_entries: BTreeMap<String, usize>,
+    entries: BTreeMap<Path, usize>,
+    durable_entries: BTreeMap<Path, usize>,
     /// Entries made and removed since the directory was synced, oldest first.
-    unsynced_entries: Vec<(String, Option<usize>)>,
+    unsynced_entries: Vec<(Path, Option<usize>)>,
     files: Vec<Content>,
     capacity_bytes: Option<u64>,
 }
@@ -85,13 +91,22 @@ impl FaultyDisk {
             files: Vec::new(),
             capacity_bytes: None,
         };
-        Self { state: Arc::new(Mutex::new(state)), clock }
+        Self { state: Arc::new(Mutex::new(state)), clock, directory: 0 }
+    }
+
+    /// The same disk, seen from its directory `number`; the first is 0.
+    pub fn directory(&self, number: usize) -> Self {
+        Self { directory: number, ..self.clone() }
+    }
+
+    fn path(&self, name: &str) -> Path {
+        (self.directory, name.to_owned())
     }
 
     /// Another disk with the same bytes, faults and future.
     pub fn copy(&self) -> Self {
         let state = self.state.lock().clone();
-        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone() }
+        Self { state: Arc::new(Mutex::new(state)), clock: self.clock.clone(), ..*self }
     }
 
     /// Flips one bit of the medium, whatever else would rot, and starts the machine again; says in
@@ -114,10 +129,10 @@ impl FaultyDisk {
     pub fn replace_file(&self, name: &str, of: &Self) {
         let content = {
             let other = of.state.lock();
-            other.files[other.entries[name]].clone()
+            other.files[other.entries[&of.path(name)]].clone()
         };
         let mut state = self.state.lock();
-        let file = state.entries[name];
+        let file = state.entries[&self.path(name)];
         state.files[file] = content;
     }
 
@@ -136,9 +151,9 @@ impl FaultyDisk {
         self.state.lock().crashed = true;
     }
 
-    /// Whether there is a file of this name.
+    /// Whether there is a file of this name in any directory.
     pub fn holds(&self, name: &str) -> bool {
-        self.state.lock().entries.contains_key(name)
+        self.state.lock().entries.keys().any(|(_, other)| other == name)
     }
 
     /// How many steps were taken so far.
@@ -180,7 +195,8 @@ impl FaultyDisk {
     pub fn restart(&self) {
         let mut state = self.state.lock();
         let State { rng, faults, counts, durable_entries, unsynced_entries, .. } = &mut *state;
-        settle_entries(durable_entries, unsynced_entries, faults.survival, rng, counts);
+        let unsynced = std::mem::take(unsynced_entries);
+        settle_entries(durable_entries, unsynced, faults.survival, rng, counts);
         state.entries = state.durable_entries.clone();
         state.restart_files();
         let rate = state.faults.rot;
@@ -258,13 +274,13 @@ fn crash() -> io::Error {
 
 /// What a crash leaves of directory entries: each survives by itself, those that do in their order.
 fn settle_entries(
-    durable: &mut BTreeMap<String, usize>,
-    unsynced: &mut Vec<(String, Option<usize>)>,
+    durable: &mut BTreeMap<Path, usize>,
+    unsynced: Vec<(Path, Option<usize>)>,
     survival: Survival,
     rng: &mut Rng,
     counts: &mut FaultCounts,
 ) {
-    for (name, file) in std::mem::take(unsynced) {
+    for (name, file) in unsynced {
         let survives = match survival {
             Survival::Nothing => false,
             Survival::Everything => true,
@@ -395,7 +411,7 @@ impl State {
     fn rot(&mut self) -> Option<(String, u64)> {
         let total: usize = self.entries.values().map(|&file| self.files[file].medium_bytes()).sum();
         let mut at = self.rng.below(total.max(1) as u64) as usize;
-        for (name, &file) in &self.entries {
+        for ((_, name), &file) in &self.entries {
             let bytes = self.files[file].medium_bytes();
             if at >= bytes {
                 at -= bytes;
@@ -420,8 +436,9 @@ impl FaultyDisk {
         how: Open,
         alignment: usize,
     ) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
         let (file, generation) = self.perform(Operation::Open, name, None, |state| {
-            let file = match (state.entries.get(name), how) {
+            let file = match (state.entries.get(&path), how) {
                 (Some(_), Open::New) => return Err(io::ErrorKind::AlreadyExists.into()),
                 (None, Open::Read | Open::Write) => return Err(io::ErrorKind::NotFound.into()),
                 (Some(&file), _) => file,
@@ -429,8 +446,8 @@ impl FaultyDisk {
                     state.step()?;
                     let file = state.files.len();
                     state.files.push(Content::default());
-                    state.entries.insert(name.to_owned(), file);
-                    state.unsynced_entries.push((name.to_owned(), Some(file)));
+                    state.entries.insert(path.clone(), file);
+                    state.unsynced_entries.push((path, Some(file)));
                     file
                 }
             };
@@ -459,22 +476,25 @@ impl Disk for FaultyDisk {
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
         self.perform(Operation::List, ".", None, |state| {
-            Ok(state.entries.keys().cloned().collect())
+            let here = state.entries.keys().filter(|(directory, _)| *directory == self.directory);
+            Ok(here.map(|(_, name)| name.clone()).collect())
         })
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        self.perform(Operation::Inspect, name, None, |state| Ok(state.entries.contains_key(name)))
+        let path = self.path(name);
+        self.perform(Operation::Inspect, name, None, |state| Ok(state.entries.contains_key(&path)))
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
+        let path = self.path(name);
         self.perform(Operation::Remove, name, None, |state| {
-            if !state.entries.contains_key(name) {
+            if !state.entries.contains_key(&path) {
                 return Err(io::ErrorKind::NotFound.into());
             }
             state.step()?;
-            state.entries.remove(name);
-            state.unsynced_entries.push((name.to_owned(), None));
+            state.entries.remove(&path);
+            state.unsynced_entries.push((path, None));
             Ok(())
         })
     }
@@ -482,18 +502,24 @@ impl Disk for FaultyDisk {
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.perform(Operation::Sync, ".", None, |state| {
             state.step()?;
-            let State { rng, faults, counts, durable_entries, unsynced_entries, .. } = &mut *state;
+            let State { rng, faults, counts, entries, durable_entries, unsynced_entries, .. } =
+                &mut *state;
+            let here = self.directory;
             if one_in(rng, faults.sync_fails) {
                 counts.add(FaultKind::SyncFailed);
-                settle_entries(durable_entries, unsynced_entries, faults.survival, rng, counts);
+                let unsynced =
+                    unsynced_entries.extract_if(.., |(path, _)| path.0 == here).collect();
+                settle_entries(durable_entries, unsynced, faults.survival, rng, counts);
                 return Err(io::Error::other("simulated device error"));
             }
             if one_in(rng, faults.sync_lies) {
                 counts.add(FaultKind::SyncLied);
                 return Ok(());
             }
-            state.durable_entries = state.entries.clone();
-            state.unsynced_entries.clear();
+            unsynced_entries.retain(|(path, _)| path.0 != here);
+            durable_entries.retain(|path, _| path.0 != here);
+            let own = entries.iter().filter(|(path, _)| path.0 == here);
+            durable_entries.extend(own.map(|(path, &file)| (path.clone(), file)));
             Ok(())
         })
     }

@@ -39,6 +39,8 @@ pub struct Swarm {
     pub checkpoint_percent: u64,
     /// Whether closing writes one.
     pub checkpoint_at_close: bool,
+    /// Directories an image lies in.
+    pub directories: usize,
     /// Parts a checkpoint is written in.
     pub checkpoint_parts: usize,
     /// Bytes of a block, and how many there are between two syncs.
@@ -128,6 +130,7 @@ impl Swarm {
             checkpoint_percent: pick(rng, &[10, 50, 100]),
             checkpoint_at_close: one_in(rng, 2),
             checkpoint_parts: pick(rng, &[1, 1, 2, 3]),
+            directories: pick(rng, &[1, 1, 2, 3]),
             block: (pick(rng, &[4_096, 4_096, 8_192]), pick(rng, &[1, 1, 2, 5])),
         }
     }

@@ -77,11 +77,13 @@ pub enum Plant {
     StaleBlockAccepted,
     /// Image: a value that neither image nor log holds is accepted as missing.
     DanglingAccepted,
+    /// Image: entries of rings in directories but the first are not synced.
+    StripeNotSynced,
 }
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -114,6 +116,7 @@ impl Plant {
         Self::RingNotInCatalogueFirst,
         Self::StaleBlockAccepted,
         Self::DanglingAccepted,
+        Self::StripeNotSynced,
     ];
 
     /// Its name on the command line and what it breaks, in one line.
@@ -208,6 +211,9 @@ impl Plant {
             }
             Self::DanglingAccepted => {
                 ("dangling-accepted", "a value that neither image nor log holds is accepted")
+            }
+            Self::StripeNotSynced => {
+                ("stripe-not-synced", "new rings in further directories are not synced")
             }
             _ => ("", ""),
         }

@@ -304,3 +304,23 @@ fn the_same_seed_does_the_same() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);
 }
+
+#[test]
+fn directories_have_names_and_syncs_of_their_own_and_stop_together() {
+    let first = disk(1, |faults| faults.survival = Survival::Nothing);
+    let second = first.directory(1);
+    settled(&first, "a", 512, 1);
+    settled(&second, "a", 512, 2);
+    first.open("b", Open::New).unwrap();
+    second.open("b", Open::New).unwrap();
+    second.sync_dir().unwrap();
+    assert_eq!(
+        (first.list().unwrap(), second.list().unwrap().len()),
+        (vec!["a".into(), "b".into()], 2)
+    );
+    first.crash_after(Some(0));
+    assert!(second.remove("a").is_err() && first.has_crashed() && second.has_crashed());
+    first.restart();
+    assert_eq!((first.list().unwrap().len(), second.list().unwrap().len()), (1, 2));
+    assert_eq!((contents(&first, "a"), contents(&second, "a")), (vec![1; 512], vec![2; 512]));
+}

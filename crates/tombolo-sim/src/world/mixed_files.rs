@@ -32,13 +32,16 @@ impl World {
         let (Some(copy), Some(other)) = (self.copy_lived::<E>()?, self.copy_lived::<E>()?) else {
             return Ok(());
         };
-        let mut names = copy.disk.list().unwrap_or_default();
-        names.retain(|name| name.starts_with("image-") && other.disk.holds(name));
+        let directory = self.rng.below(self.swarm.directories as u64) as usize;
+        let (here, there) = (copy.disk.directory(directory), other.disk.directory(directory));
+        let of_both = there.list().unwrap_or_default();
+        let mut names = here.list().unwrap_or_default();
+        names.retain(|name| name.starts_with("image-0") && of_both.contains(name));
         if names.is_empty() {
             return Ok(());
         }
         let name = &names[self.rng.below(names.len() as u64) as usize];
-        copy.disk.replace_file(name, &other.disk);
+        here.replace_file(name, &there);
         self.files_mixed += 1;
         // A refusal is what one hopes for.
         let Ok(mut engine) = E::start(&copy.disk, &self.swarm, false) else { return Ok(()) };

@@ -234,7 +234,8 @@ impl Checkpoints {
 
     fn sync_directories(&mut self, rings: &[Ring]) -> Result<(), ImageFailure> {
         for stripe in 0..self.disks.len() {
-            if rings.iter().any(|ring| ring.stripe as usize == stripe) {
+            let is_left_out = stripe > 0 && plant::is(Plant::StripeNotSynced);
+            if !is_left_out && rings.iter().any(|ring| ring.stripe as usize == stripe) {
                 self.disks[stripe].sync_dir().map_err(|error| self.fail(error))?;
             }
         }
