@@ -64,6 +64,17 @@ pub fn bytes<W: Workload>(workload: &W, transactions: u64, batch: u64) -> u64 {
     rows.saturating_add(rows / 5).saturating_add(beside_pages::<W>(batch))
 }
 
+/// Bytes of the second copy that checkpoints are written from: rows as they lie in their slots,
+/// without indexes.
+pub fn second_copy<W: Workload>(workload: &W, transactions: u64) -> u64 {
+    let of_table = |table: &TableDef| {
+        let row = table.raw_row_bytes() as u64;
+        row.saturating_mul(workload.rows_after(&table.name, transactions))
+    };
+    let rows = workload.tables().iter().map(of_table).fold(0, u64::saturating_add);
+    rows.saturating_add(rows / 5)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +98,9 @@ mod tests {
             of(1_000_000) - of(0)
         };
         assert!((400 << 20..1_000 << 20).contains(&per_million), "{per_million}");
+        let (rows, all) =
+            (second_copy(&tpcc(10, Mix::Standard), 0), bytes(&tpcc(10, Mix::Standard), 0, 0));
+        assert!((all / 2..all).contains(&rows), "{rows} of {all}");
         assert!(bytes(&tpcc(65_535, Mix::Standard), u64::MAX, u64::MAX) > 1 << 62, "no overflow");
     }
 

@@ -468,6 +468,11 @@ impl<E: Executor> Pipeline<E> {
         self.course().and_then(|course| course.failure().cloned())
     }
 
+    /// Whether a checkpoint is being written in this moment: one load, for those who ask often.
+    pub fn is_writing_checkpoint(&self) -> bool {
+        self.course().is_some_and(|course| course.is_writing())
+    }
+
     fn course(&self) -> Option<&Arc<Course>> {
         self.wires.checkpoint.as_ref().map(|ways| &ways.course)
     }

@@ -24,6 +24,7 @@ use super::acks::Acks;
 use super::executor::{Answered, CallNumber, Database, Request};
 use crate::drive::{ByKind, Tally, stopped};
 use crate::failure::Failure;
+use crate::histogram::Latencies;
 use crate::workload::{Kind, Workload, WorkloadInput};
 
 /// Calls under way where only the rows matter.
@@ -40,6 +41,8 @@ pub(crate) struct Answers {
     pub(crate) tally: Tally,
     /// How long answers took, by kind.
     pub(crate) latencies: ByKind,
+    /// How long those took, of any kind, that came while a checkpoint was written.
+    pub(crate) in_checkpoint: Latencies,
 }
 
 /// A call under way.
@@ -62,13 +65,27 @@ struct Group<W: Workload> {
 }
 
 /// What a batch is run with.
-struct Batch<'b, I> {
+struct Batch<'b, 'w, I> {
     inputs: &'b [I],
     /// When no more calls are made.
     until_ns: u64,
     answers: &'b mut Answers,
+    watch: Watch<'w>,
+}
+
+/// Who watches a batch.
+pub(crate) struct Watch<'b> {
+    /// Says whether a checkpoint is being written.
+    pub(crate) is_writing_checkpoint: &'b dyn Fn() -> bool,
     /// Hears how many were answered.
-    progress: &'b mut dyn FnMut(usize),
+    pub(crate) progress: &'b mut dyn FnMut(usize),
+}
+
+impl<'b> Watch<'b> {
+    /// Somebody who wants to know nothing but how far it is.
+    pub(crate) fn progress(progress: &'b mut dyn FnMut(usize)) -> Self {
+        Self { is_writing_checkpoint: &|| false, progress }
+    }
 }
 
 /// The callers of one pipeline.
@@ -197,7 +214,7 @@ impl<'a, W: Workload> Clients<'a, W> {
         inputs: &[W::Input],
         until_ns: u64,
         answers: &mut Answers,
-        progress: &mut dyn FnMut(usize),
+        watch: Watch<'_>,
     ) -> Result<(), Failure> {
         let Self { clock, measured, own, sequences, acks, in_flight, .. } = self;
         let number_of = |at: u32| {
@@ -206,7 +223,7 @@ impl<'a, W: Workload> Clients<'a, W> {
             *last += 1;
             Some(CallNumber { client, sequence: *last })
         };
-        let batch = Batch { inputs, until_ns, answers, progress };
+        let batch = Batch { inputs, until_ns, answers, watch };
         run(*clock, measured, own, acks.as_mut(), number_of, batch)
     }
 
@@ -215,8 +232,10 @@ impl<'a, W: Workload> Clients<'a, W> {
     /// # Errors
     /// As [`Clients::run`].
     pub(crate) fn run_unmeasured(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
-        let (answers, progress) = (&mut Answers::default(), &mut |_| ());
-        let batch = Batch { inputs, until_ns: u64::MAX, answers, progress };
+        let answers = &mut Answers::default();
+        let watch = &mut |_| ();
+        let watch = Watch::progress(watch);
+        let batch = Batch { inputs, until_ns: u64::MAX, answers, watch };
         run(self.clock, &mut self.bulk, &mut self.own, None, |_| None, batch)
     }
 
@@ -255,9 +274,9 @@ fn run<W: Workload>(
     own: &mut Option<StageLoop>,
     mut acks: Option<&mut Acks>,
     mut number_of: impl FnMut(u32) -> Option<CallNumber>,
-    batch: Batch<'_, W::Input>,
+    batch: Batch<'_, '_, W::Input>,
 ) -> Result<(), Failure> {
-    let Batch { mut inputs, until_ns, answers, progress } = batch;
+    let Batch { mut inputs, until_ns, answers, watch } = batch;
     let (count, mut now_ns, mut looked_ns) = (inputs.len(), clock.now_ns(), 0);
     loop {
         if now_ns < until_ns {
@@ -270,10 +289,11 @@ fn run<W: Workload>(
         }
         group.exchange(own)?;
         now_ns = clock.now_ns();
-        take(group, now_ns, answers, acks.as_deref_mut())?;
+        let in_checkpoint = (watch.is_writing_checkpoint)();
+        take(group, (now_ns, in_checkpoint), answers, acks.as_deref_mut())?;
         if now_ns - looked_ns > LOOK_NS {
             looked_ns = now_ns;
-            progress(count - inputs.len());
+            (watch.progress)(count - inputs.len());
         }
     }
 }
@@ -281,11 +301,11 @@ fn run<W: Workload>(
 /// Takes the answers that have come.
 fn take<W: Workload>(
     group: &mut Group<W>,
-    now_ns: u64,
+    (now_ns, is_in_checkpoint): (u64, bool),
     answers: &mut Answers,
     mut acks: Option<&mut Acks>,
 ) -> Result<(), Failure> {
-    let Answers { tally, latencies } = answers;
+    let Answers { tally, latencies, in_checkpoint } = answers;
     for (at, reply) in group.replies.drain(..) {
         let Slot { kind, number, made_ns } = group.slots[at as usize];
         let done = || format!("the run ended after {} transactions", tally.done());
@@ -308,6 +328,9 @@ fn take<W: Workload>(
             Err(failure) => return Err(no_outcome(failure, tally.done())),
         }
         latencies[kind as usize].record(now_ns - made_ns);
+        if is_in_checkpoint {
+            in_checkpoint.record(now_ns - made_ns);
+        }
         group.free.push(at as u32);
     }
     // Before any of the answers is seen: a caller's next call is proof that it saw them.

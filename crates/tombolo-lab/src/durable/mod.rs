@@ -22,7 +22,7 @@ mod sequences;
 mod survey;
 
 pub(crate) use acks::Acks;
-pub(crate) use clients::{Answers, Calling, Clients};
+pub(crate) use clients::{Answers, Calling, Clients, Watch};
 pub(crate) use executor::{Answered, Database, Request};
 pub(crate) use load::load;
 pub(crate) use raw_flush::measure as measure_raw_flush;

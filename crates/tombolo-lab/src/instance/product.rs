@@ -40,7 +40,7 @@ use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::counting::{CountInputs, Group, kind_of};
 use crate::drive::Tally;
 use crate::dump::{self, DumpError, StateHash};
-use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, Request};
+use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, Request, Watch};
 use crate::failure::Failure;
 use crate::restore::{RestoreError, Rows};
 use crate::workload::error::WorkloadError;
@@ -199,7 +199,7 @@ impl<W: Workload> Product<W> {
         let mut clients = Clients::new(&pipeline, calling, clock);
         let (process, own) = (clock.process_cpu(), clock.thread_cpu());
         let mut answers = Answers::default();
-        let ran = clients.run(inputs, u64::MAX, &mut answers, &mut |_| ());
+        let ran = clients.run(inputs, u64::MAX, &mut answers, Watch::progress(&mut |_| ()));
         let own = clock.thread_cpu().saturating_sub(own);
         let engine_cpu = clock.process_cpu().saturating_sub(process).saturating_sub(own);
         pipeline.shut();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use tombolo_engine::pipeline::Busy;
+use tombolo_engine::pipeline::{Busy, CheckpointStatistics};
 use tombolo_storage::profile::ProfileInfo;
 
 use super::{Header, rounded, separated};
@@ -58,6 +58,29 @@ pub struct Counted {
     pub instructions: f64,
     /// Instructions by call.
     pub calls: Calls,
+}
+
+/// Checkpoints of a run, as far as callers were measured meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CheckpointResult {
+    /// Those that were completed.
+    pub count: u64,
+    /// Bytes of blocks that were written, also of one that was not completed.
+    pub bytes: u64,
+    /// From beginning to completing, over all that were completed.
+    pub wall_s: f64,
+    /// Times one was put off because the disk was full.
+    pub put_off: u64,
+    /// Bytes of records that were read from the log, because the stage was behind.
+    pub read_back_bytes: u64,
+}
+
+impl From<CheckpointStatistics> for CheckpointResult {
+    fn from(found: CheckpointStatistics) -> Self {
+        let CheckpointStatistics { count, bytes, wall_ns, put_off, read_back_bytes, .. } = found;
+        let wall_s = rounded(wall_ns as f64 / 1e9, 6);
+        Self { count, bytes, wall_s, put_off, read_back_bytes }
+    }
 }
 
 /// What is told of one kind of stage.
@@ -179,6 +202,10 @@ pub struct RunResult {
     pub of_raw_percent: Option<f64>,
     /// The pipeline's stages; empty where there is none.
     pub by_stage: BTreeMap<&'static str, ByStage>,
+    /// Null where none are written.
+    pub checkpoint: Option<CheckpointResult>,
+    /// How long answers took that came while one was written; null where none came then.
+    pub latency_in_checkpoint_us: Option<Summary>,
     pub disk_bytes: Option<u64>,
     pub load_wall_s: f64,
     pub load_cpu_s: f64,
@@ -258,6 +285,8 @@ impl RunResult {
             raw_flush_bytes: raw.map(|raw| raw.bytes),
             of_raw_percent: of_raw_percent(outcome),
             by_stage: by_stage(outcome),
+            checkpoint: pipeline.and_then(|found| found.checkpoint).map(Into::into),
+            latency_in_checkpoint_us: pipeline.and_then(|found| found.in_checkpoint.summary()),
             disk_bytes: outcome.disk_bytes,
             load_wall_s: rounded(outcome.load_s.0, 6),
             load_cpu_s: rounded(outcome.load_s.1, 6),
@@ -328,17 +357,18 @@ fn per_flush(outcome: &Outcome) -> Option<f64> {
 }
 
 /// The stages with the names of their threads, of which the system keeps 15 characters.
-const STAGES: [(&str, &str); 4] = [
+const STAGES: [(&str, &str); 5] = [
     ("input", "tombolo-input"),
     ("execution", "tombolo-executi"),
     ("logging", "tombolo-logging"),
     ("output", "tombolo-output"),
+    ("checkpoint", "tombolo-checkpo"),
 ];
 
 fn by_stage(outcome: &Outcome) -> BTreeMap<&'static str, ByStage> {
     let Some(found) = &outcome.pipeline else { return BTreeMap::new() };
-    let Busy { input_ns, execution_ns, logging_ns, output_ns, .. } = found.busy;
-    let busy = [input_ns, execution_ns, logging_ns, output_ns];
+    let Busy { input_ns, execution_ns, logging_ns, output_ns, checkpoint_ns, .. } = found.busy;
+    let busy = [input_ns, execution_ns, logging_ns, output_ns, checkpoint_ns];
     let stages = STAGES.into_iter().zip(busy).map(|((name, thread), ns)| {
         let cpu_s = cpu_of(found, thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
         let instructions = stage_instructions(name, outcome);

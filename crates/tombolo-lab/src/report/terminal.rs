@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::check::CheckResult;
-use super::run::{ByTransaction, ProfileResult, RecoveryResult, RunResult};
+use super::run::{ByTransaction, CheckpointResult, ProfileResult, RecoveryResult, RunResult};
 use super::{quantity, separated, size};
 use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
@@ -230,6 +230,9 @@ fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
             format!("p50 {p50} µs · mean {mean} to write and sync {bytes} {meaning}"),
         ));
     }
+    if let Some(checkpoint) = &result.checkpoint {
+        told.push(("checkpoint", checkpoints(checkpoint, result, style)));
+    }
     if !result.by_stage.is_empty() {
         told.push(("stages", stages(result)));
     }
@@ -240,6 +243,21 @@ fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
         told.push(("files", format!("{directory} on {file_system}")));
     }
     told
+}
+
+/// How many checkpoints were written, and what callers felt of them.
+fn checkpoints(found: &CheckpointResult, result: &RunResult, style: Style) -> String {
+    let (count, bytes) = (separated(found.count), size(found.bytes));
+    let mut text = format!("{count} completed in {:.2} s · {bytes} written", found.wall_s);
+    if let Some(answers) = &result.latency_in_checkpoint_us {
+        let (p50, p99) = (quantity(answers.p50), quantity(answers.p99));
+        let meaning = style.faint("for answers meanwhile");
+        text.push_str(&format!(" · p50 {p50} µs · p99 {p99} {meaning}"));
+    }
+    if found.put_off > 0 {
+        text.push_str(&format!(" · put off {} times: the disk was full", separated(found.put_off)));
+    }
+    text
 }
 
 /// How much of the time each stage worked.

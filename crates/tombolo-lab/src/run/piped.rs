@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::pipeline::{Builder, Busy, Executor, Flush, Pipeline, ValueLogGroups};
+use tombolo_engine::pipeline::{Builder, Busy, CheckpointStatistics, Executor, Flush, Pipeline};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::{Store, Usage};
-use tombolo_storage::value_log::LogWriter;
 
+use super::on_disk::{self, OnDisk};
 use super::{Counts, Outcome, Place, Plan, WARM_UP};
 use crate::counters::miss;
 use crate::counting::Counter;
@@ -32,8 +32,8 @@ use crate::drive::{self, Bound, Throughput};
 use crate::dump::state_hash;
 use crate::dump_files::DumpDirectory;
 use crate::durable::{
-    self, Acks, Answered, Answers, Calling, Clients, Database, OpenOptions, RawFlush, Recovery,
-    Request, Sequences,
+    self, Acks, Answered, Answers, Calling, Clients, Database, RawFlush, Recovery, Request,
+    Sequences, Watch,
 };
 use crate::failure::Failure;
 use crate::histogram::Latencies;
@@ -59,13 +59,17 @@ pub struct PipelineOutcome {
     pub raw_flush: Option<RawFlush>,
     /// How the database came back, if it was opened.
     pub recovery: Option<Recovery>,
+    /// Checkpoints while callers were measured, if any are written.
+    pub checkpoint: Option<CheckpointStatistics>,
+    /// How long answers took that came while one was written.
+    pub in_checkpoint: Latencies,
 }
 
 /// A database before its pipeline starts.
 struct Ready<P: MemoryProfile, W> {
     workload: W,
     store: MemoryStore<P>,
-    writer: Option<LogWriter>,
+    disk: Option<OnDisk>,
     load_s: (f64, f64),
     recovery: Option<Recovery>,
     /// Bytes the process had written to disks before.
@@ -131,7 +135,7 @@ fn load_unlogged<W: Workload>(
         });
         loaded.map_err(|error| Failure::environment(error.to_string()))
     })?;
-    Ok(Ready { workload, store, writer: None, load_s, recovery: None, disk_before })
+    Ok(Ready { workload, store, disk: None, load_s, recovery: None, disk_before })
 }
 
 fn load_logged<W: Workload>(
@@ -142,27 +146,28 @@ fn load_logged<W: Workload>(
     progress: &mut dyn Progress,
 ) -> Result<Ready<MemoryLogged, W>, Failure> {
     let disk_before = host::disk_bytes();
-    let (limits, log, threads) = (plan.limits, plan.log, plan.load_threads);
-    let options = OpenOptions { limits, log, threads, ..OpenOptions::default() };
+    let options = on_disk::open_options(plan);
     if plan.resume {
         let opened = durable::open_directory(&place.path, &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
-        let (writer, recovery) = (Some(opened.writer), Some(opened.recovery));
-        let mut store = opened.store;
+        let durable::Opened { mut store, writer, checkpointing, recovery } = opened;
+        let disk = Some(OnDisk::opened(writer, checkpointing, &recovery));
         let workload = found(&workload, &mut store)?;
-        return Ok(Ready { workload, store, writer, load_s, recovery, disk_before });
+        let recovery = Some(recovery);
+        return Ok(Ready { workload, store, disk, load_s, recovery, disk_before });
     }
     let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let disk = OsDisk::open(&place.path).map_err(|error| failed(&error))?;
     let created = durable::create(&[Arc::new(disk)], &options).map_err(|error| failed(&error))?;
-    let durable::Created { mut store, writer, .. } = created;
+    let durable::Created { mut store, writer, checkpointing } = created;
     let mut loaded = None;
     let load_s = timed_load(&workload, clock, progress, |told| {
         let threads = plan.load_threads;
         loaded = Some(durable::load(&mut store, writer, &workload, threads, told)?);
         Ok(())
     })?;
-    Ok(Ready { workload, store, writer: loaded, load_s, recovery: None, disk_before })
+    let disk = loaded.map(|writer| OnDisk::loaded(writer, checkpointing));
+    Ok(Ready { workload, store, disk, load_s, recovery: None, disk_before })
 }
 
 /// Wall-clock and processor time of loading, in seconds.
@@ -210,13 +215,13 @@ fn finish<P: MemoryProfile, W: Deployed>(
 where
     Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
 {
-    let Ready { workload, mut store, writer, load_s, recovery, disk_before } = ready;
+    let Ready { workload, mut store, disk, load_s, recovery, disk_before } = ready;
     let mut plan = plan.clone();
     workload.note_in(&mut plan);
     let usage: Usage = Store::usage(&mut store);
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     let mut through = Through::new(&plan, workload, clock);
-    let mut store = through.run(store, writer, place.as_ref(), progress)?;
+    let mut store = through.run(store, disk, place.as_ref(), progress)?;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
     drop(store); // the counted databases need the memory
@@ -225,11 +230,12 @@ where
     }
     let (counts, cycles): Counts = super::count(&plan, &workload, counter, progress)?;
     let stages = super::count_stages(&plan, &workload, counter, place.as_ref(), progress)?;
-    let Through { throughput, answers, log, flushes, mut found, .. } = through;
+    let Through { throughput, answers, log, flushes, mut found, notes: told, .. } = through;
     let cut = recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
     let cut = cut.map(|cut| durable::notice(cut, true));
-    let notes = note.into_iter().chain(cut).chain(plan.notes()).collect();
+    let notes = note.into_iter().chain(cut).chain(told).chain(plan.notes()).collect();
     found.recovery = recovery;
+    found.in_checkpoint = answers.in_checkpoint;
     Ok(Outcome {
         load_s,
         usage,
@@ -283,6 +289,8 @@ struct Through<'a, W> {
     log: LogUsage,
     flushes: Latencies,
     found: PipelineOutcome,
+    /// What went wrong that is no failure of the run.
+    notes: Vec<String>,
 }
 
 impl<'a, W: Workload> Through<'a, W> {
@@ -296,6 +304,7 @@ impl<'a, W: Workload> Through<'a, W> {
             log: LogUsage::default(),
             flushes: Latencies::default(),
             found: PipelineOutcome::default(),
+            notes: Vec::new(),
         }
     }
 
@@ -303,7 +312,7 @@ impl<'a, W: Workload> Through<'a, W> {
     fn run<P: MemoryProfile>(
         &mut self,
         mut store: MemoryStore<P>,
-        writer: Option<LogWriter>,
+        disk: Option<OnDisk>,
         place: Option<&Place>,
         progress: &mut dyn Progress,
     ) -> Result<MemoryStore<P>, Failure>
@@ -322,21 +331,34 @@ impl<'a, W: Workload> Through<'a, W> {
         let database = database.map_err(|error| cannot_run(error.into()))?;
         let flushes = Flushes::default();
         let observer = flushes.clone();
-        let builder = Builder::new(database, plan.pipeline);
+        let mut options = plan.pipeline;
+        // What is removed in the end needs no last checkpoint.
+        options.checkpoint.at_close &= plan.keep_fresh || place.is_none_or(|place| !place.is_fresh);
+        let wants_first = disk.as_ref().is_some_and(OnDisk::wants_first_checkpoint);
+        let builder = Builder::new(database, options);
         let builder = builder.on_flush(Box::new(move |flush| observer.note(flush)));
-        let builder = match writer {
-            Some(writer) => builder.log(Box::new(ValueLogGroups::new(writer))),
+        let builder = match disk {
+            Some(disk) => disk.wire(builder),
             None => builder,
         };
         let pipeline = builder.start(Arc::new(*self.clock));
         let pipeline = pipeline.map_err(|refused| Failure::environment(refused.to_string()))?;
         let mut clients = Clients::new(&pipeline, calling, self.clock);
         clients.outlive_no_space(plan.outlives_no_space());
-        let ran = self.passes(&pipeline, &mut clients, &flushes, progress);
+        let first = match wants_first {
+            true => on_disk::write_first_checkpoint(&pipeline, progress),
+            false => Ok(()),
+        };
+        let ran = first.and_then(|()| self.passes(&pipeline, &mut clients, &flushes, progress));
+        progress.begin("closing");
         pipeline.shut();
         clients.finish();
         let closed = pipeline.close();
+        progress.end();
         ran?;
+        self.notes.extend(closed.checkpoint_failure.map(|why| {
+            format!("checkpoints ended, so the next process replays more of the log: {why}")
+        }));
         if let Some(reason) = closed.poison {
             return Err(Failure::environment(format!("the run ended: {reason}")));
         }
@@ -402,6 +424,7 @@ impl<'a, W: Workload> Through<'a, W> {
         let mut batch: Vec<W::Input> = inputs.by_ref().take(WARM_UP).collect();
         clients.run_unmeasured(&batch)?;
         flushes.take();
+        let before = pipeline.statistics().checkpoint;
         progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
         while let Some(rest) = self.throughput.rest(plan.bound) {
             drive::verify_memory(plan.memory_limit, &self.throughput)?;
@@ -410,6 +433,8 @@ impl<'a, W: Workload> Through<'a, W> {
             self.run_batch(pipeline, clients, &batch, progress)?;
         }
         (self.log, self.flushes) = flushes.take();
+        let checkpoint = on_disk::since(pipeline.statistics().checkpoint, before);
+        self.found.checkpoint = plan.image.map(|_| checkpoint);
         progress.end();
         let further = match plan.bound {
             Bound::Transactions(_) if plan.latency_transactions > 0 => {
@@ -457,9 +482,14 @@ impl<'a, W: Workload> Through<'a, W> {
             }
         };
         let rate = report::quantity(found.per_second());
-        let ran = clients.run(batch, until_ns, &mut self.answers, &mut |done| {
+        let mut told = |done| {
             progress.part(part_of(done).min(1.0), &format!("{rate} transactions per second"));
-        });
+        };
+        let watch = Watch {
+            is_writing_checkpoint: &|| pipeline.is_writing_checkpoint(),
+            progress: &mut told,
+        };
+        let ran = clients.run(batch, until_ns, &mut self.answers, watch);
         found.tally = self.answers.tally.clone();
         found.wall += Duration::from_nanos(clock.now_ns() - start_ns);
         let process_cpu = clock.process_cpu().saturating_sub(reserved);
@@ -488,6 +518,7 @@ impl PipelineOutcome {
         self.busy.execution_ns += after.execution_ns - before.execution_ns;
         self.busy.logging_ns += after.logging_ns - before.logging_ns;
         self.busy.output_ns += after.output_ns - before.output_ns;
+        self.busy.checkpoint_ns += after.checkpoint_ns - before.checkpoint_ns;
         self.busy.visiting_ns += after.visiting_ns - before.visiting_ns;
         for (name, &cpu) in cpu_after {
             let before = cpu_before.get(name).copied().unwrap_or_default();

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tombolo_engine::checkpointing::image_settings;
 use tombolo_engine::command_log;
 use tombolo_engine::pipeline;
 use tombolo_engine::settings::{self, Settings, Source};
@@ -14,6 +15,7 @@ use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
 use tombolo_storage::memory::Limits;
+use tombolo_storage::memory::image::ImageSettings;
 use tombolo_storage::paged::store::PagedSettings;
 use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
@@ -94,6 +96,10 @@ pub struct Plan {
     pub pipeline: pipeline::Options,
     /// The value log's numbers, where there is one.
     pub log: value_log::LogSettings,
+    /// The numbers of the image, if checkpoints are written.
+    pub image: Option<ImageSettings>,
+    /// Threads that write them.
+    pub checkpoint_threads: usize,
     /// What a memory store may take.
     pub limits: Limits,
     /// Transactions of the latency pass.
@@ -175,6 +181,9 @@ impl Plan {
             callers: callers as usize,
             pipeline: pipeline::Options::new(settings, threads::available()),
             log: log_settings(settings)?,
+            image: image_settings(settings)
+                .filter(|_| info.name == Memory::NAME && durability != Durability::None),
+            checkpoint_threads: count(&settings::CHECKPOINT_THREADS),
             limits: limits(settings),
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
             batch: count(&settings::BATCH),

@@ -70,16 +70,19 @@ impl Plan {
 
     /// Bytes that the run needs in memory, pages left out, for so many transactions.
     pub(super) fn bytes(&self, transactions: u64, batch: u64) -> u64 {
-        fn of<W: Workload>(workload: &W, transactions: Option<u64>, batch: u64) -> u64 {
-            match transactions {
-                Some(transactions) => estimate::bytes(workload, transactions, batch),
-                None => estimate::beside_pages::<W>(batch),
+        fn of<W: Workload>(plan: &Plan, workload: &W, transactions: u64, batch: u64) -> u64 {
+            if instance::has_pages(&plan.profile) {
+                return estimate::beside_pages::<W>(batch);
             }
+            let second = match plan.image {
+                Some(_) => estimate::second_copy(workload, transactions),
+                None => 0,
+            };
+            estimate::bytes(workload, transactions, batch).saturating_add(second)
         }
-        let transactions = (!instance::has_pages(&self.profile)).then_some(transactions);
         match self.workload {
-            PlannedWorkload::Tpcc => of(&self.scale(), transactions, batch),
-            PlannedWorkload::DebitCredit => of(&self.debit_credit, transactions, batch),
+            PlannedWorkload::Tpcc => of(self, &self.scale(), transactions, batch),
+            PlannedWorkload::DebitCredit => of(self, &self.debit_credit, transactions, batch),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which settings make a plan, and what is refused before anything starts.
 
+use std::path::Path;
+
 use tombolo_engine::settings::{Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::profile::PROFILES;
@@ -204,4 +206,82 @@ fn files_are_kept_where_it_was_said() {
     let given = [("profile", "conventional"), durability, data_flag];
     let again = plan(&given).unwrap().verify_machine().unwrap_err();
     assert!(again.to_string().contains("is not empty"), "{again}");
+}
+
+#[test]
+fn checkpoints_belong_to_databases_with_a_log() {
+    let of = |given: &[(&str, &str)]| plan(given).unwrap().image;
+    assert!(of(&[]).is_some());
+    for without in [("durability", "none"), ("checkpoints", "off"), ("profile", "bare")] {
+        assert_eq!(of(&[without]), None, "{without:?}");
+    }
+    assert_eq!(of(&[("profile", "conventional")]), None);
+    let blocks = of(&[("checkpoint_block_bytes", "8KB"), ("checkpoint_spare_blocks", "3")]);
+    let blocks = blocks.unwrap();
+    assert_eq!((blocks.block_bytes, blocks.spare_blocks), (8_192, 3));
+    let threads = plan(&[("checkpoint_threads", "3")]).unwrap().checkpoint_threads;
+    assert_eq!(threads, 3);
+    // Their second copy of the rows is among what a run is refused for.
+    let needs = |checkpoints| {
+        let given = [("warehouses", "10"), ("checkpoints", checkpoints)];
+        plan(&given).unwrap().bytes(0, 1)
+    };
+    assert!(needs("on") > needs("off") * 3 / 2, "{} and {}", needs("on"), needs("off"));
+}
+
+/// Runs of the durable store in `data`.
+fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> Outcome {
+    let data = data.to_str().unwrap();
+    let mut given = vec![("warehouses", "1"), ("latency_transactions", "0"), ("data", data)];
+    given.extend([("log_segment_bytes", "4MB"), ("clients", "16")]);
+    given.extend(more);
+    let plan = Plan { volatile_ok: true, resume, ..plan(&given).unwrap() };
+    run(&plan, None, &mut ()).unwrap()
+}
+
+#[test]
+fn what_was_loaded_is_in_an_image_and_what_followed_in_checkpoints() {
+    let scratch = tempfile::tempdir().unwrap();
+    let small = [("transactions", "20k"), ("checkpoint_log_bytes", "1MB")];
+    let data = scratch.path().join("data");
+    let outcome = run_in(&data, &small, false);
+    let found = outcome.pipeline.as_ref().unwrap();
+    let checkpoint = found.checkpoint.unwrap();
+    // Whether the run ends before one is completed is the device's matter. Each of them writes every
+    // block, whatever was changed.
+    assert_eq!(checkpoint.count > 0, checkpoint.wall_ns > 0, "{checkpoint:?}");
+    assert!(checkpoint.bytes > checkpoint.count * outcome.usage.raw_row_bytes / 2);
+    assert!(checkpoint.bytes > 0 && found.busy.checkpoint_ns > 0, "{checkpoint:?}");
+    assert!(!found.in_checkpoint.is_empty());
+    let answers: u64 = outcome.latencies.iter().map(Latencies::len).sum();
+    assert!(found.in_checkpoint.len() <= answers, "{answers}");
+    let checked = check::check(&data, None, None, &mut ()).unwrap();
+    assert_eq!(checked.failure(), None);
+    assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
+
+    // A last one was written when the run closed, so next to nothing is left to be replayed.
+    let resumed = run_in(&data, &[("transactions", "10")], true);
+    let found = resumed.pipeline.as_ref().unwrap();
+    let recovery = found.recovery.as_ref().unwrap();
+    assert!(recovery.image_bytes > outcome.usage.raw_row_bytes / 2, "{recovery:?}");
+    assert!(recovery.transactions < 100 && recovery.record_bytes < 1 << 20, "{recovery:?}");
+    assert_eq!(found.checkpoint.unwrap().count, 0, "none is written of what an image holds");
+}
+
+#[test]
+fn a_run_without_checkpoints_leaves_all_to_the_log() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let outcome = run_in(&data, &[("transactions", "500"), ("checkpoints", "off")], false);
+    let found = outcome.pipeline.unwrap();
+    assert_eq!((found.checkpoint, found.in_checkpoint.len()), (None, 0));
+    // With checkpoints from then on: a first one, before anything is measured.
+    let with = [("transactions", "10"), ("checkpoint_at_close", "no")];
+    let resumed = run_in(&data, &with, true).pipeline.unwrap();
+    let recovery = resumed.recovery.unwrap();
+    assert!(recovery.image_bytes == 0 && recovery.record_bytes > 50 << 20, "{recovery:?}");
+    assert_eq!(resumed.checkpoint.unwrap().count, 0);
+    let again = run_in(&data, &with, true).pipeline.unwrap();
+    let recovery = again.recovery.unwrap();
+    assert!(recovery.image_bytes > 0 && recovery.record_bytes < 4 << 20, "{recovery:?}");
 }

@@ -12,14 +12,14 @@ fn object(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
 }
 
-/// A directory after a small durable run, and the run's result; made once.
+/// A directory after a small durable run that left all to its log, and the run's result; made once.
 fn ran() -> &'static (PathBuf, Value) {
     static RAN: OnceLock<(PathBuf, Value)> = OnceLock::new();
     RAN.get_or_init(|| {
         let directory = scratch("ran");
         let run = format!(
             "run tpcc --warehouses 1 --transactions 1k --durability group --data {} --volatile-ok \
-             --log-segment-bytes 8MB --json",
+             --log-segment-bytes 8MB --checkpoints off --json",
             directory.display()
         );
         let ended = line(&run);
@@ -174,4 +174,50 @@ fn a_torn_tail_is_cut_with_a_notice() {
     assert_eq!((&result["clean"], &result["lost_groups"]), (&false.into(), &0.into()));
     assert!(result["torn_bytes"].as_u64().unwrap() > 0);
     assert_eq!(object(&call("recover", &directory))["clean"], true, "told once");
+}
+
+#[test]
+fn a_directory_with_an_image_is_recovered_inspected_and_checked() {
+    let directory = scratch("image");
+    let run = format!(
+        "run tpcc --warehouses 1 --transactions 20k --latency-transactions 0 --clients 16 --data {} \
+         --volatile-ok --log-segment-bytes 4MB --checkpoint-log-bytes 1MB --checkpoint-threads 2 \
+         --json",
+        directory.display()
+    );
+    let ran = object(&line(&run));
+    assert_eq!(ran["settings"]["checkpoint_log_bytes"], 1 << 20);
+    // Whether the run ends before one is completed is the device's matter.
+    let checkpoint = &ran["checkpoint"];
+    assert!(checkpoint["bytes"].as_u64().unwrap() > 0, "{checkpoint}");
+    let (count, wall_s) = (&checkpoint["count"], checkpoint["wall_s"].as_f64().unwrap());
+    assert_eq!(count.as_u64().unwrap() > 0, wall_s > 0.0, "{checkpoint}");
+    let meanwhile = &ran["latency_in_checkpoint_us"];
+    let fields = |summary: &Value| summary.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(meanwhile), fields(&ran["latency_us"]));
+    assert!(ran["by_stage"]["checkpoint"]["busy_s"].as_f64().unwrap() > 0.0);
+    let before = files(&directory);
+    let checked = object(&call("check", &directory));
+    assert_eq!(checked["state_hash"], ran["state_hash"]);
+    let shown = object(&call("inspect", &directory));
+    let image = &shown["image"];
+    assert!(image["complete"].as_u64().unwrap() >= 2, "{image}");
+    let rings = image["rings"].as_array().unwrap();
+    let is_stock = |ring: &&Value| ring["table"] == "stock" && ring["live"] == 100_000;
+    let stock = rings.iter().find(is_stock).unwrap();
+    assert!(files(&directory) == before, "neither changes anything");
+    let recovered = object(&call("recover", &directory));
+    assert!(recovered["image_bytes"].as_f64().unwrap() > 5e7, "{recovered}");
+    assert_eq!(object(&call("check", &directory))["state_hash"], ran["state_hash"]);
+    // The log before the image is gone, so it is needed. Of two places of a ring one is not spare.
+    assert_eq!(stock["spare_blocks"], 1);
+    for place in 0..2 {
+        let offset = place * stock["block_bytes"].as_u64().unwrap() as usize + 100;
+        spoil(&directory, stock["file"].as_str().unwrap(), offset);
+    }
+    let spoilt = files(&directory);
+    let refused = call("recover", &directory);
+    assert_eq!((refused.status, refused.stdout.as_str()), (3, ""), "{refused:?}");
+    assert!(refused.stderr.contains("image-") && refused.stderr.contains("at offset"));
+    assert!(files(&directory) == spoilt, "nothing was changed");
 }

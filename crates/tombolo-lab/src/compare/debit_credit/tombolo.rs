@@ -123,7 +123,7 @@ where
         let (_, clients) = self.running.as_mut().ok_or_else(closed)?;
         let mut answers = Answers::default();
         let watch = Watch::start(self.clock);
-        clients.run(inputs, u64::MAX, &mut answers, &mut |_| ())?;
+        clients.run(inputs, u64::MAX, &mut answers, durable::Watch::progress(&mut |_| ()))?;
         let total = answers.tally.total();
         let batch = watch.stop(total.committed, total.aborted);
         latencies.add(&answers.latencies[Kind::DebitCredit as usize]);
