@@ -4,6 +4,7 @@
 //! in the file of `--acks` must be told in it, and there must be exactly one `fdatasync` for each flush that the result
 //! reports, besides those of segments that a flush left behind, of seals and of segments that are made. One process has
 //! one caller, one has many, and of one an `fdatasync` fails: after it nothing is answered, written or tried again.
+//! Checkpoints are written all the time meanwhile: their own `fdatasync`s are told apart by their files.
 //!
 //! What it does not do: kill or measure. A process under strace is slow, and its flushes are large.
 
@@ -25,6 +26,9 @@ use rules::{Counts, Judge};
 const CALLS: &str = "trace=pwrite64,pwritev,pwritev2,write,writev,fdatasync,fsync,sync_file_range,fallocate,ftruncate";
 /// Which `fdatasync` of the logging thread fails, in the round of that: one of the measured calls'.
 const FAILING: u32 = 60;
+
+/// Log records after which a checkpoint begins: so few that one is written at any time, also beside one caller.
+const CHECKPOINT_LOG_BYTES: &str = "64KB";
 
 /// One traced process.
 #[derive(Clone, Copy, Debug)]
@@ -83,11 +87,13 @@ fn machine(what: String) -> Failure {
 
 fn json(round: Round, counts: &Counts, base: u64) -> String {
     let Round { clients, fails, .. } = round;
-    let Counts { groups, left_behind, seals, of_recovery, of_segments, told, tells, .. } = counts;
+    let Counts { groups, left_behind, seals, of_recovery, of_segments, .. } = counts;
+    let Counts { of_image, told, tells, .. } = counts;
     format!(
         "{{\"clients\":{clients},\"fdatasync_fails\":{fails},\"answers\":{told},\"answer_writes\":{tells},\
          \"groups\":{groups},\"fdatasyncs\":{{\"measured_flushes\":{},\"warm_up_flushes\":{},\
-         \"left_behind\":{left_behind},\"seals\":{seals},\"recovery\":{of_recovery},\"segments\":{of_segments}}}}}",
+         \"left_behind\":{left_behind},\"seals\":{seals},\"recovery\":{of_recovery},\"segments\":{of_segments},\
+         \"image\":{of_image}}}}}",
         measured(counts, base),
         counts.flushes.len() as u64 - measured(counts, base),
     )
@@ -140,6 +146,8 @@ impl Tracer {
             "0",
             "--log-segment-bytes",
             "4MB",
+            "--checkpoint-log-bytes",
+            CHECKPOINT_LOG_BYTES,
             "--volatile-ok",
             "--json",
             "--data",
@@ -219,6 +227,9 @@ fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
     if flushes != shown || flushes == 0 {
         return Err(format!("{flushes} flushes are reported, the trace has {shown} fdatasyncs"));
     }
+    if counts.of_image == 0 || counts.image_has_failed {
+        return Err("no checkpoint was written beside the transactions".to_owned());
+    }
     match committed == counts.told && base > 0 {
         true => Ok(()),
         false => Err(format!("{committed} calls committed, {} were answered", counts.told)),
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_a_result_reports_must_be_what_the_trace_shows() {
-        let counts = Counts { flushes: vec![3, 5, 6], told: 2, ..Counts::default() };
+        let counts = Counts { flushes: vec![3, 5, 6], told: 2, of_image: 9, ..Counts::default() };
         let result = |flushes, committed| {
             ended(0, &format!("{{\"committed\":{committed},\"flushes\":{flushes},\"x\":1}}"), "")
         };
@@ -253,6 +264,8 @@ mod tests {
         assert!(agree(&result(2, 1), &counts, 4).unwrap_err().contains("1 calls committed"));
         assert!(agree(&ended(3, "", "tombolo: x"), &counts, 4).unwrap_err().contains("status 3"));
         assert_eq!(field("{\"flushes\":null}", "flushes"), None);
+        let without = Counts { of_image: 0, ..counts };
+        assert!(agree(&result(2, 2), &without, 4).unwrap_err().contains("no checkpoint"));
     }
 
     #[test]

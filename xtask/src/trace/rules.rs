@@ -12,6 +12,8 @@
 //!    nothing of the group is told.
 //! 3. After a write or an `fdatasync` of the log that failed, nothing more is written to the log, synced or told.
 //! 4. No other call than `pwrite64` and `fdatasync` touches a segment's content.
+//! 5. Files of the checkpoint image are synced besides, which makes no answer durable; after a write or sync of the
+//!    image that failed, nothing more is written to it or synced, and the log goes on.
 //!
 //! Not here: how a trace is made and what its counts must be (`trace.rs`).
 
@@ -71,6 +73,8 @@ pub(super) struct Counts {
     pub(super) of_recovery: u64,
     /// Those of segments that were made or made ready again.
     pub(super) of_segments: u64,
+    /// Those of the checkpoint image and its catalogue.
+    pub(super) of_image: u64,
     /// Answers told.
     pub(super) told: u64,
     /// Transactions in the whole log.
@@ -79,6 +83,8 @@ pub(super) struct Counts {
     pub(super) tells: u64,
     /// Whether a write or an `fdatasync` of the log failed.
     pub(super) has_failed: bool,
+    /// Whether one of the image failed.
+    pub(super) image_has_failed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +100,7 @@ struct Segment {
 enum UnderWay {
     Write { path: String, group: Option<Group>, bytes: u64 },
     Sync { covered: Vec<Group> },
+    Image { is_sync: bool },
     Tell { bytes: u64 },
     Other,
 }
@@ -186,6 +193,9 @@ impl<'a> Judge<'a> {
             return self.tell(call);
         }
         let name = call.path.rsplit('/').next().unwrap_or_default();
+        if name.starts_with("image-") || name.starts_with("checkpoint-") {
+            return self.image(call, name);
+        }
         if !name.starts_with("log-") {
             return Ok(UnderWay::Other);
         }
@@ -197,6 +207,17 @@ impl<'a> Judge<'a> {
             "fdatasync" => self.sync(call, name),
             "fallocate" | "ftruncate" => Ok(UnderWay::Other),
             other => Err(format!("{other} of {name}, which only pwrite64 and fdatasync may touch")),
+        }
+    }
+
+    fn image(&self, call: &Call, name: &str) -> Result<UnderWay, String> {
+        let is_sync = matches!(call.name.as_str(), "fdatasync" | "fsync");
+        match call.name.as_str() {
+            _ if self.counts.image_has_failed => {
+                Err(format!("{} of {name} after the image had failed", call.name))
+            }
+            "fdatasync" | "fsync" | "pwrite64" => Ok(UnderWay::Image { is_sync }),
+            _ => Ok(UnderWay::Other), // a file is made longer, and the disk may be full
         }
     }
 
@@ -263,6 +284,10 @@ impl<'a> Judge<'a> {
             UnderWay::Write { .. } | UnderWay::Sync { .. } if value.is_none() => {
                 self.counts.has_failed = true;
             }
+            UnderWay::Image { is_sync } => match value {
+                None => self.counts.image_has_failed = true,
+                Some(_) => self.counts.of_image += u64::from(is_sync),
+            },
             UnderWay::Write { path, group, bytes } => {
                 if value != Some(bytes) {
                     return Err(format!("{bytes} bytes were written to {path} in parts"));

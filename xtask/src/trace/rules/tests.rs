@@ -105,6 +105,8 @@ fn a_good_trace_is_counted() {
         transactions: 5,
         tells: 3,
         has_failed: false,
+        of_image: 0,
+        image_has_failed: false,
     };
     assert_eq!(trace.judge(), Ok(expected));
 }
@@ -189,4 +191,39 @@ fn other_ways_to_write_are_noticed() {
     trace.acks.clear();
     trace.tell();
     trace.broken("more was written");
+}
+
+#[test]
+fn syncs_of_the_image_make_no_answer_durable() {
+    let mut trace = Trace::new();
+    trace.write("log-000001", 8, 3, 100, 0);
+    trace.sync(OTHER, "image-000002");
+    trace.tell();
+    trace.broken("1 answers are told when 0");
+    let mut trace = Trace::new();
+    trace.write("log-000001", 8, 3, 100, 0);
+    trace.sync(OTHER, "image-000002");
+    trace.sync(LOGGING, "log-000001");
+    trace.sync(OTHER, "checkpoint-000009");
+    trace.tell();
+    let counts = trace.judge().unwrap();
+    assert_eq!((counts.flushes, counts.of_image, counts.told), (vec![3], 2, 1));
+}
+
+#[test]
+fn an_image_that_failed_is_left_alone_and_the_log_goes_on() {
+    let failed = || {
+        let mut trace = Trace::new();
+        trace.enter(OTHER, "pwrite64", "image-000002", Vec::new(), 4096);
+        trace.back(OTHER, None);
+        trace.write("log-000001", 8, 3, 100, 0);
+        trace.sync(LOGGING, "log-000001");
+        trace.tell();
+        trace
+    };
+    let counts = failed().judge().unwrap();
+    assert_eq!((counts.image_has_failed, counts.has_failed, counts.told), (true, false, 1));
+    let mut trace = failed();
+    trace.sync(OTHER, "checkpoint-000009");
+    trace.broken("after the image had failed");
 }
