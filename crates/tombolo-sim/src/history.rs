@@ -6,7 +6,9 @@
 //! contain every step whose answer left, everything an answer that left had read, and all that an
 //! earlier recovery had shown. Where the medium broke a promise any prefix will do, but nothing
 //! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
-//! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made.
+//! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made. And
+//! indexes may be there whose making was cut off the log: an image that a checkpoint had begun names
+//! them. They are derived from rows, so nothing is wrong with that.
 //!
 //! Not here: crashes and recovery themselves (`world.rs`).
 
@@ -80,6 +82,8 @@ impl Rule {
 pub enum Step {
     /// The next table was made.
     Table,
+    /// Indexes were added: from now on there are so many.
+    Indexes(usize),
     /// A transaction ran.
     Request(Request),
 }
@@ -89,6 +93,8 @@ struct Entry {
     step: Step,
     /// The state's hash after it.
     hash: u64,
+    /// How many indexes were added up to and with it.
+    indexes: usize,
     /// How many steps up to and with it changed something.
     writes: u64,
 }
@@ -137,7 +143,8 @@ impl History {
     fn push(&mut self, step: Step, wrote: bool) -> usize {
         let before = self.entries.last().map_or_else(|| self.state.hash(), |entry| entry.hash);
         let hash = if wrote { self.state.hash() } else { before };
-        self.entries.push(Entry { step, hash, writes: self.writes() + u64::from(wrote) });
+        let (indexes, writes) = (self.state.indexes, self.writes() + u64::from(wrote));
+        self.entries.push(Entry { step, hash, indexes, writes });
         self.entries.len()
     }
 
@@ -145,6 +152,12 @@ impl History {
     pub fn made_table(&mut self) -> usize {
         self.state.create_table();
         self.push(Step::Table, true)
+    }
+
+    /// The next index was added; the step's place in the order.
+    pub fn added_index(&mut self) -> usize {
+        self.state.indexes += 1;
+        self.push(Step::Indexes(self.state.indexes), true)
     }
 
     /// A transaction ran and came to `found`; its place in the order.
@@ -175,14 +188,18 @@ impl History {
     /// # Errors
     /// What does not hold.
     pub fn recovered(&mut self, found: &State, broken_promises: bool) -> Result<usize, Violation> {
-        let mut place = self.longest_prefix(found.hash());
+        let mut place = self.longest_prefix(found, broken_promises);
         if place.is_none() && broken_promises {
-            place = self.go_back(found.hash());
+            place = self.go_back(found);
         }
         let Some(place) = place else {
             return Err(Violation::new(Rule::Prefix, self.describe(found)));
         };
-        let state = self.state_after(place);
+        let mut state = self.state_after(place);
+        let has_other_indexes = broken_promises && state.indexes != found.indexes;
+        if has_other_indexes {
+            state.indexes = found.indexes;
+        }
         if let Some(difference) = found.difference(&state) {
             return Err(Violation::new(Rule::Prefix, format!("after step {place}: {difference}")));
         }
@@ -200,23 +217,30 @@ impl History {
             self.entries.truncate(place);
         }
         self.state = state;
-        self.floor = writes;
+        if has_other_indexes {
+            self.push(Step::Indexes(found.indexes), true);
+        }
+        self.floor = self.writes();
         Ok(place)
     }
 
-    fn longest_prefix(&self, hash: u64) -> Option<usize> {
-        let place = self.entries.iter().rposition(|entry| entry.hash == hash);
+    fn longest_prefix(&self, found: &State, broken_promises: bool) -> Option<usize> {
+        let hash = found.hash();
+        let place = self.entries.iter().rposition(|entry| {
+            entry.hash == hash && (broken_promises || entry.indexes == found.indexes)
+        });
         let empty = (hash == State::default().hash()).then_some(0);
         place.map(|position| position + 1).or(empty)
     }
 
-    /// Goes on with the newest timeline of which the state with this hash is a prefix.
-    fn go_back(&mut self, hash: u64) -> Option<usize> {
+    /// Goes on with the newest timeline of which this state is a prefix.
+    fn go_back(&mut self, found: &State) -> Option<usize> {
+        let hash = found.hash();
         let is_part = |timeline: &Vec<Entry>| timeline.iter().any(|entry| entry.hash == hash);
         let position = self.timelines.iter().rposition(is_part)?;
         let current = std::mem::replace(&mut self.entries, self.timelines[position].clone());
         self.timelines.push(current);
-        self.longest_prefix(hash)
+        self.longest_prefix(found, true)
     }
 
     fn state_after(&self, place: usize) -> State {
@@ -224,6 +248,7 @@ impl History {
         for entry in &self.entries[..place] {
             match &entry.step {
                 Step::Table => state.create_table(),
+                Step::Indexes(count) => state.indexes = *count,
                 Step::Request(request) => drop(state.apply(request)),
             }
         }
@@ -234,7 +259,7 @@ impl History {
     /// for.
     fn describe(&self, found: &State) -> String {
         let is_there = |entry: &Entry| match &entry.step {
-            Step::Table => false,
+            Step::Table | Step::Indexes(_) => false,
             Step::Request(request) => found.clients.get(&request.client) == Some(&request.number),
         };
         let place = self.entries.iter().rposition(is_there).map_or(0, |position| position + 1);
@@ -324,6 +349,22 @@ mod tests {
         let mut state = states[9].clone();
         state.accounts.get_mut(&0).unwrap().balance += 1;
         assert_eq!(history.recovered(&state, true).unwrap_err().rule, Rule::Prefix);
+    }
+
+    #[test]
+    fn indexes_are_those_of_the_prefix_unless_a_promise_was_broken() {
+        let (mut history, states) = history();
+        assert_eq!(history.added_index(), 15);
+        let end = history.state().clone();
+        assert_eq!(history.clone().recovered(&end, false), Ok(15));
+        let mut early = states[10].clone();
+        early.indexes = 1;
+        assert_eq!(history.clone().recovered(&early, false).unwrap_err().rule, Rule::Prefix);
+        assert_eq!(history.recovered(&early, true), Ok(10));
+        assert_eq!((history.len(), history.state()), (11, &early));
+        let gone = history.clone().recovered(&states[10], false).unwrap_err();
+        assert_eq!(gone.rule, Rule::AcknowledgedIsDurable, "it was shown already");
+        assert_eq!(history.recovered(&early, false), Ok(11));
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
+mod added_indexes;
 pub mod checkpoints;
 pub mod clock;
 pub mod fault;

@@ -8,11 +8,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tombolo_engine::pipeline::Records;
+use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::online::{Built, IndexBuild};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::value_log::{LogWriter, Reservation};
 
+use crate::added_indexes::{added, follow};
 use crate::checkpoints::ByHand;
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
@@ -22,7 +25,7 @@ use crate::swarm::Swarm;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition, outcome};
-use crate::world::{Engine, Refused, World};
+use crate::world::{Engine, Refused, World, sound};
 
 /// Why a log took nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub trait Subject: Sized {
 pub struct LogEngine<S: Subject> {
     subject: S,
     store: MemoryStore<S::Profile>,
+    /// An index that is being added.
+    building: Option<IndexBuild>,
 }
 
 /// How a life goes on.
@@ -93,7 +98,7 @@ struct Open {
 impl<S: Subject> Engine for LogEngine<S> {
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
         let (subject, store) = S::recover(disk, swarm, accept_loss)?;
-        Ok(Self { subject, store })
+        Ok(Self { subject, store, building: None })
     }
 
     fn contents(&mut self) -> Result<State, String> {
@@ -115,12 +120,14 @@ impl<S: Subject> Engine for LogEngine<S> {
             self.subject.ran(&Step::Table);
             open.ran = world.history.made_table();
         }
+        follow(&mut self.store);
         let handles = Handles::of(self.store.schema())
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let mut refusals = 0;
         while world.transactions < until && refusals < 100 {
             let next = if self.subject.has_room(&self.store) {
                 open.has_promise = true;
+                self.build(world, &mut open)?;
                 self.batch(world, &handles, &mut open)?
             } else if open.ran > open.appended && open.has_promise {
                 self.append(world, &mut open)?
@@ -146,11 +153,35 @@ impl<S: Subject> Engine for LogEngine<S> {
         if one_in(&mut world.rng, 2) {
             self.sync(world, &mut open)?;
         }
-        Ok(())
+        sound(&self.store.check())
     }
 }
 
 impl<S: Subject> LogEngine<S> {
+    /// Goes on with an index that is being added, or begins one.
+    fn build(&mut self, world: &mut World, open: &mut Open) -> Result<(), Violation> {
+        let refused = |error: SchemaError| {
+            Violation::new(Rule::RightAnswer, format!("an index was refused: {error}"))
+        };
+        let Some(build) = self.building.take() else {
+            if world.adds_index() {
+                let (table, definition) = added(world.history.state().indexes);
+                let begun = self.store.begin_index(table, definition);
+                self.building = Some(begun.map_err(refused)?);
+            }
+            return Ok(());
+        };
+        let rows_max = 1 + world.rng.below(20) as usize;
+        if self.store.build_slice(&build, rows_max).map_err(refused)? == Built::Done {
+            self.store.finish_index(build).map_err(refused)?;
+            open.ran = world.history.added_index();
+            self.subject.ran(&Step::Indexes(world.history.state().indexes));
+        } else {
+            self.building = Some(build);
+        }
+        Ok(())
+    }
+
     fn batch(
         &mut self,
         world: &mut World,

@@ -13,8 +13,10 @@
 //! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
 //! counts like any other answer.
 //!
-//! Not here: the stages (engine `pipeline/`), which of them is stepped (`stages.rs`), what is in the
-//! log (`recording.rs`).
+//! Not here: long work (`long.rs`), the stages (engine `pipeline/`), which of them is stepped
+//! (`stages.rs`), what is in the log (`recording.rs`).
+
+mod long;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,15 +30,16 @@ use tombolo_engine::pipeline::{
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::online::IndexBuild;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
 
+use crate::added_indexes;
 use crate::checkpoints;
 use crate::clock;
 use crate::fault::{FaultCounts, one_in};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
-use crate::long_read::LongRead;
 use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
 use crate::stages::{Happened, Journal, Others, Stages};
 use crate::swarm::Swarm;
@@ -44,7 +47,8 @@ use crate::trace::number_of;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition, outcome};
-use crate::world::{Engine, Refused, World};
+use crate::world::{Engine, Refused, World, sound};
+use long::{Adding, Asked};
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
@@ -58,37 +62,51 @@ pub(crate) struct SimExecutor<R: Recording> {
     pub(crate) handles: Handles,
     recording: R,
     pub(crate) journal: Arc<Mutex<Journal>>,
+    /// An index that all rows are in and that is none yet.
+    built: Option<IndexBuild>,
 }
 
 impl<R: Recording> Executor for SimExecutor<R>
 where
     StoreOf<R>: Send,
 {
-    type Request = Request;
+    type Request = Asked;
     type Answer = u64;
     type Records = R::Buffer;
 
-    fn execute(&mut self, batch: &mut Batch<'_, Request, u64>) {
+    fn execute(&mut self, batch: &mut Batch<'_, Asked, u64>) {
         self.journal.lock().settle();
-        while let Some(request) = batch.request() {
-            let request = request.clone();
-            self.journal.lock().running = Some(request.clone());
-            let ended = self.handles.run(&mut self.store, &request);
-            let mut journal = self.journal.lock();
-            journal.running = None;
-            journal.ran(request.clone(), outcome(&ended).map_err(|e| e.to_string()));
-            drop(journal);
-            self.recording.ran(&Step::Request(request));
+        while let Some(asked) = batch.request() {
+            let ended = match asked.clone() {
+                Asked::Run(request) => self.run(request),
+                Asked::FinishIndex(tag) => self.finish_index(tag),
+            };
             batch.answer(ended, self.recording.bytes(&self.store));
         }
     }
 
-    fn log_bytes_max(&self, request: &Request) -> u64 {
-        if request.work.only_reads() { 0 } else { TRANSACTION_BYTES_MAX }
+    fn log_bytes_max(&self, asked: &Asked) -> u64 {
+        match asked {
+            Asked::Run(request) if request.work.only_reads() => 0,
+            _ => TRANSACTION_BYTES_MAX,
+        }
     }
 
     fn take_log(&mut self, into: &mut R::Buffer) {
         self.recording.take(&mut self.store, into);
+    }
+}
+
+impl<R: Recording> SimExecutor<R> {
+    fn run(&mut self, request: Request) -> Result<u64, Stop> {
+        self.journal.lock().running = Some(request.clone());
+        let ended = self.handles.run(&mut self.store, &request);
+        let mut journal = self.journal.lock();
+        journal.running = None;
+        journal.ran(request.clone(), outcome(&ended).map_err(|error| error.to_string()));
+        drop(journal);
+        self.recording.ran(&Step::Request(request));
+        ended
     }
 }
 
@@ -140,7 +158,7 @@ where
 {
     pipeline: Option<Pipeline<SimExecutor<R>>>,
     stages: Arc<Mutex<Stages>>,
-    callers: Vec<Caller<Request, u64>>,
+    callers: Vec<Caller<Asked, u64>>,
     /// Requests that found no room.
     unsent: Vec<Option<Request>>,
     journal: Arc<Mutex<Journal>>,
@@ -149,7 +167,8 @@ where
     /// What was submitted and not answered, by tag.
     open: BTreeMap<u64, Open>,
     submitted: u64,
-    long_reads: u64,
+    long_works: u64,
+    adding: Adding,
     refused: u64,
     is_poisoned: bool,
     /// How often in a row all stages were idle.
@@ -239,10 +258,12 @@ where
             recording.ran(&Step::Table);
             world.history.made_table();
         }
+        added_indexes::follow(&mut store);
         let handles = Handles::of(store.schema())
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let journal = Arc::default();
-        let executor = SimExecutor { store, handles, recording, journal: Arc::clone(&journal) };
+        let own = Arc::clone(&journal);
+        let executor = SimExecutor { store, handles, recording, journal: own, built: None };
         let OpenLog { writer, checkpointing, behind_bytes } = log;
         let groups = Box::new(ValueLogGroups::new(writer));
         let mut builder = Builder::new(executor, options(&world.swarm)).log(groups);
@@ -250,7 +271,7 @@ where
             builder = builder.checkpoints(checkpointing, behind_bytes);
         }
         if world.swarm.has_input_stage {
-            builder = builder.prepare(|| |_: &mut Request| Ok(()));
+            builder = builder.prepare(|| |_: &mut Asked| Ok(()));
         }
         let (pipeline, stages) = builder.assemble(Arc::new(world.clock.clone()));
         let clients = world.swarm.clients as usize;
@@ -264,7 +285,8 @@ where
             ran: BTreeMap::new(),
             open: BTreeMap::new(),
             submitted: 0,
-            long_reads: 0,
+            long_works: 0,
+            adding: Adding::Resting,
             refused: 0,
             is_poisoned: false,
             looks: 0,
@@ -297,6 +319,9 @@ where
                 self.wake();
             }
             let may_submit = self.submitted < until && !self.is_poisoned;
+            if may_submit {
+                self.add_index(world)?;
+            }
             if may_submit && one_in(&mut world.rng, 3) {
                 self.submit(world)?;
             } else if !self.step(world)? {
@@ -324,7 +349,7 @@ where
         };
         let durability = draw_durability(world);
         let (tag, only_reads) = (tag_of(&request), request.work.only_reads());
-        match self.callers[client].try_submit(request, tag, durability) {
+        match self.callers[client].try_submit(Asked::Run(request), tag, durability) {
             Ok(()) => {
                 world.trace.event(&[number_of("submit"), tag], || {
                     format!("submit {tag:#x}, {durability:?}")
@@ -334,38 +359,11 @@ where
                 self.open.insert(tag, Open { durability, only_reads });
                 self.wake();
             }
-            Err(NotSubmitted::Full(request)) => self.unsent[client] = Some(request),
+            Err(NotSubmitted::Full(Asked::Run(request))) => self.unsent[client] = Some(request),
+            Err(NotSubmitted::Full(_)) => unreachable!("what was submitted is given back"),
             Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
             Err(NotSubmitted::Refused(request, refusal)) => {
                 let what = format!("{request:?} was not taken in: {refusal}");
-                return Err(Violation::new(Rule::Progress, what));
-            }
-        }
-        Ok(())
-    }
-
-    /// A client asks for all rows, if it may.
-    fn submit_long(&mut self, world: &mut World, client: usize) -> Result<(), Violation> {
-        let caller = &mut self.callers[client];
-        let Some(pipeline) = &self.pipeline else { return Ok(()) };
-        if caller.in_flight() >= world.swarm.open_requests_max {
-            return Ok(());
-        }
-        self.long_reads += 1;
-        let (tag, durability) = (self.long_reads << 8 | LONG_READ, draw_durability(world));
-        match pipeline.long().submit_by(caller, Box::new(LongRead::new(tag)), tag, durability) {
-            Ok(_) => {
-                world.trace.event(&[number_of("long read"), tag], || {
-                    format!("long read {tag:#x}, {durability:?}")
-                });
-                self.news_ns = world.clock.now_ns();
-                self.open.insert(tag, Open { durability, only_reads: true });
-                self.wake();
-            }
-            Err(NotSubmitted::Full(_)) => {}
-            Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
-            Err(NotSubmitted::Refused(_, refusal)) => {
-                let what = format!("a long read was not taken in: {refusal}");
                 return Err(Violation::new(Rule::Progress, what));
             }
         }
@@ -406,6 +404,17 @@ where
                 Happened::OpenedSnapshot(tag) => {
                     let outcome = Outcome::Committed(world.history.state().rows_number());
                     self.ran.insert(tag, Ran { place: world.history.len(), outcome });
+                    continue;
+                }
+                Happened::BeganIndex(tag) => {
+                    let (place, outcome) = (world.history.len(), Outcome::Committed(0));
+                    self.ran.insert(tag, Ran { place, outcome });
+                    continue;
+                }
+                Happened::AddedIndex(tag, added) => {
+                    added.map_err(|what| Violation::new(Rule::RightAnswer, what))?;
+                    let (place, outcome) = (world.history.added_index(), Outcome::Committed(0));
+                    self.ran.insert(tag, Ran { place, outcome });
                     continue;
                 }
             };
@@ -476,6 +485,7 @@ where
         };
         let Some(open) = self.open.remove(&tag) else { return wrong("answered twice") };
         self.news_ns = world.clock.now_ns();
+        self.note_index(tag, matches!(reply, Reply::Refused(Refusal::LogFull)));
         let ran = self.ran.get(&tag).copied();
         let (outcome, is_durable) = match reply {
             Reply::Refused(refusal) => {
@@ -561,7 +571,10 @@ where
         let failure = well.and_then(|closed| closed.checkpoint_failure.as_deref());
         checkpoints::judge(&self.asked, failure, &self.faults_before, world)?;
         match closed.and_then(|closed| closed.executor) {
-            Some(mut executor) => judge_rows(&mut executor.store, world),
+            Some(mut executor) => {
+                sound(&executor.store.check())?;
+                judge_rows(&mut executor.store, world)
+            }
             None => Err(Violation::new(Rule::Progress, "a closed pipeline kept its executor")),
         }
     }

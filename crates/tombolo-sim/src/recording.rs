@@ -176,6 +176,7 @@ impl Again {
         let steps = command::decode_all(records).ok_or("no commands")?;
         for step in steps {
             let Step::Request(request) = step else {
+                // A table; indexes are not added here.
                 let table = definition(self.store.schema().tables.len());
                 self.store.create_table(table).map_err(|error| error.to_string())?;
                 continue;

@@ -23,6 +23,10 @@ pub(crate) enum Happened {
     Ran(Request, Result<Outcome, String>),
     /// It began a long read of this tag.
     OpenedSnapshot(u64),
+    /// It began an index for the call of this tag.
+    BeganIndex(u64),
+    /// It made it one of its table's for the call of this tag, or was refused.
+    AddedIndex(u64, Result<(), String>),
 }
 
 /// What the executor and the world share.
@@ -51,6 +55,17 @@ impl Journal {
     pub(crate) fn opened_snapshot(&mut self, tag: u64) {
         self.settle();
         self.happened.push(Happened::OpenedSnapshot(tag));
+    }
+
+    /// An index was begun for the call of this tag.
+    pub(crate) fn began_index(&mut self, tag: u64) {
+        self.settle();
+        self.happened.push(Happened::BeganIndex(tag));
+    }
+
+    /// It came to this in the call of this tag.
+    pub(crate) fn added_index(&mut self, tag: u64, added: Result<(), String>) {
+        self.happened.push(Happened::AddedIndex(tag, added));
     }
 }
 

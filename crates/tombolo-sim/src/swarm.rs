@@ -51,6 +51,8 @@ pub struct Swarm {
     pub clients: i32,
     /// Requests a client has open at once, at most.
     pub open_requests_max: usize,
+    /// Whether indexes are added while transactions run, where the log holds values.
+    pub adds_indexes: bool,
     /// Transactions executed together, at most.
     pub batch_max: u64,
     /// What a queue of the pipeline holds, in transactions.
@@ -109,6 +111,7 @@ impl Swarm {
             full_lives: maybe(rng, 4, &[2, 4]),
             clients: 1 + rng.below(6) as i32,
             open_requests_max: pick(rng, &[1, 2, 8]),
+            adds_indexes: one_in(rng, 3),
             batch_max: pick(rng, &[1, 2, 6, 30]),
             queue_max: pick(rng, &[1, 3, 16, 1_000]),
             output_stages: pick(rng, &[1, 1, 2]),

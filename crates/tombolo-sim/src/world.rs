@@ -16,6 +16,7 @@ mod mixed_files;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::store::Damage;
 
+use crate::added_indexes::ADDED_MAX;
 use crate::clock::SimClock;
 use crate::fault::{FaultCounts, FaultKind, Faults, one_in};
 use crate::faulty_disk::FaultyDisk;
@@ -230,6 +231,13 @@ impl World {
         1 + if self.lives <= HARD_LIVES_MAX { drawn } else { left }
     }
 
+    /// Whether it is time to add an index, as far as the history knows.
+    pub(crate) fn adds_index(&mut self) -> bool {
+        let Swarm { adds_indexes, has_values, .. } = self.swarm;
+        let is_any_left = self.history.state().indexes < ADDED_MAX;
+        adds_indexes && has_values && is_any_left && one_in(&mut self.rng, 8)
+    }
+
     /// Whether the medium broke a promise that no recovery has come to terms with.
     pub fn has_broken_promises(&self) -> bool {
         self.disk.counts().broke_promise_since(&self.verified)
@@ -370,10 +378,7 @@ impl World {
         self.trace.event(&[number_of("recovered"), place as u64, state.hash()], || {
             format!("recovered to step {place}")
         });
-        if let Some(damage) = engine.check().first() {
-            let what = format!("{}: {}", damage.check, damage.what);
-            return Err(Violation::new(Rule::SoundStore, what));
-        }
+        sound(&engine.check())?;
         match rehearsed {
             Some(hash) if hash != state.hash() && !broken => {
                 let what = format!("recovery of a copy of the disk did not stop at step {place}");
@@ -409,6 +414,17 @@ impl World {
         // What is damaged beyond what accepting loss can mend is given up.
         Ok(if accepted_loss { Next::GiveUp } else { Next::AcceptLoss })
     }
+}
+
+/// A store finds nothing wrong with itself.
+///
+/// # Errors
+/// What it found first.
+pub(crate) fn sound(damage: &[Damage]) -> Result<(), Violation> {
+    damage.first().map_or(Ok(()), |damage| {
+        let what = format!("{}: {}", damage.check, damage.what);
+        Err(Violation::new(Rule::SoundStore, what))
+    })
 }
 
 /// The same disk when nothing fails any more; what a crash leaves stays as bad as it was.

@@ -79,11 +79,15 @@ pub enum Plant {
     DanglingAccepted,
     /// Image: entries of rings in directories but the first are not synced.
     StripeNotSynced,
+    /// Added indexes: the definition is not logged.
+    IndexNotLogged,
+    /// Added indexes: commits do not keep them.
+    IndexNotKept,
 }
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -117,6 +121,8 @@ impl Plant {
         Self::StaleBlockAccepted,
         Self::DanglingAccepted,
         Self::StripeNotSynced,
+        Self::IndexNotLogged,
+        Self::IndexNotKept,
     ];
 
     /// Its name on the command line and what it breaks, in one line.
@@ -186,12 +192,12 @@ impl Plant {
                 ("damage-taken-for-tail", "recovery takes any damage for a torn tail")
             }
             Self::DeletesNotReplayed => ("deletes-not-replayed", "recovery skips deletes"),
-            image => image.image_text(),
+            other => other.text_of_others(),
         }
     }
 
-    /// The same of what is planted in the checkpoint image.
-    const fn image_text(self) -> (&'static str, &'static str) {
+    /// The same of what is planted in the checkpoint image and in added indexes.
+    const fn text_of_others(self) -> (&'static str, &'static str) {
         match self {
             Self::ImageSyncSkipped => {
                 ("image-sync-skipped", "blocks are not synced before older copies are written over")
@@ -214,6 +220,12 @@ impl Plant {
             }
             Self::StripeNotSynced => {
                 ("stripe-not-synced", "new rings in further directories are not synced")
+            }
+            Self::IndexNotLogged => {
+                ("index-not-logged", "an index that is added is not in the log")
+            }
+            Self::IndexNotKept => {
+                ("index-not-kept", "commits do not keep an index their procedures do not know")
             }
             _ => ("", ""),
         }

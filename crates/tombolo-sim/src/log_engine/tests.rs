@@ -131,6 +131,7 @@ impl Subject for Toy {
         let mut handles = None;
         for step in steps {
             match step {
+                Step::Indexes(_) => unreachable!("the toy's worlds add none"),
                 Step::Table => {
                     store.create_table(definition(store.schema().tables.len())).unwrap();
                 }
@@ -204,6 +205,7 @@ fn run(seed: u64, bug: Bug) -> SeedResult {
     STEPS.take();
     let mut world = World::new(seed, false);
     world.swarm.rot_rehearsals = 0; // the toy takes damage for its end
+    world.swarm.adds_indexes = false; // it logs commands
     world.run::<LogEngine<Toy>>(seed)
 }
 

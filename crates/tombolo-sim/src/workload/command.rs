@@ -18,7 +18,11 @@ const TABLE: u8 = 0;
 const LENGTH_BYTES: usize = 2;
 
 /// Adds `step` to `out`.
+///
+/// # Panics
+/// When it adds an index.
 pub fn encode(step: &Step, out: &mut Vec<u8>) {
+    assert!(!matches!(step, Step::Indexes(_)), "indexes are not added where commands are logged");
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
     if let Step::Request(Request { client, number, work }) = step {

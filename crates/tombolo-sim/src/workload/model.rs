@@ -36,6 +36,8 @@ pub struct ItemRow {
 pub struct State {
     /// How many of the tables there are.
     pub tables: usize,
+    /// How many indexes were added.
+    pub indexes: usize,
     /// Accounts by number.
     pub accounts: BTreeMap<i32, AccountRow>,
     /// Items by group and number.
@@ -88,7 +90,7 @@ pub fn client_number(client: i32, number: i64) -> u64 {
 }
 
 impl State {
-    /// A number for all rows, whatever their order.
+    /// A number for all tables and rows, whatever their order; indexes are derived from them.
     pub fn hash(&self) -> u64 {
         fold(self.rows_number(), self.tables as u64)
     }
@@ -210,6 +212,9 @@ impl State {
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.tables != other.tables {
             return Some(format!("{} tables instead of {}", self.tables, other.tables));
+        }
+        if self.indexes != other.indexes {
+            return Some(format!("{} indexes added instead of {}", self.indexes, other.indexes));
         }
         first_difference("client", &self.clients, &other.clients)
             .or_else(|| first_difference("account", &self.accounts, &other.accounts))

@@ -16,6 +16,8 @@ use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
 
+use crate::added_indexes;
+
 use super::model::{
     AccountRow, ItemRow, Outcome, State, TABLES, account_number, client_number, fold, item_number,
 };
@@ -396,7 +398,8 @@ pub fn outcome(ended: &Ended<u64>) -> Result<Outcome, Error> {
 /// # Errors
 /// What a resolved handle or a pinned row failed with, in words.
 pub fn contents<S: Store>(store: &mut S) -> Result<State, String> {
-    let mut state = State { tables: store.schema().tables.len(), ..State::default() };
+    let (tables, indexes) = (store.schema().tables.len(), added_indexes::count(store.schema()));
+    let mut state = State { tables, indexes, ..State::default() };
     if state.tables > 0 {
         let table: Table<Account> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
         for id in row_ids(store, &table)? {

@@ -35,6 +35,7 @@ use super::log::Log;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
+use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{ColumnDef, IndexDef};
 use crate::store::Store;
@@ -261,7 +262,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let position = self.schema.add_index(table, def.clone())?;
         assert_eq!(position, self.indexes.len(), "the schema has the indexes of the store");
         self.indexes.push(index);
-        self.log.index_created(table as u32, &def);
+        if !plant::is(Plant::IndexNotLogged) {
+            self.log.index_created(table as u32, &def);
+        }
         self.follow_index(position);
         Ok(())
     }
@@ -369,7 +372,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// Moves the entries of changed rows, in the indexes of the schema that are kept; with notes, so
     /// that a refusal is undone with all the rest. First all go, so that rows may exchange keys.
     fn follow(&mut self, rows: &[ChangedRow], before: &[u8]) -> Result<()> {
-        if self.online.followed.is_empty() {
+        if self.online.followed.is_empty() || plant::is(Plant::IndexNotKept) {
             return Ok(());
         }
         for enters in [false, true] {

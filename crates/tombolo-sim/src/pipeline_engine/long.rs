@@ -1,0 +1,194 @@
+//! What takes long beside requests: reads of all rows, and indexes that are added.
+//!
+//! ```text
+//!   resting ──submit──► building ──all rows are in──► built ──a call──► finishing ──► resting
+//!                                                       ▲                  │ no room in the log
+//!                                                       └──────────────────┘
+//! ```
+//!
+//! As the library does it: long work begins the index and puts rows in, a call like any other makes it
+//! one of its table's, in its place in the order. Not here: the read (`long_read.rs`), which indexes
+//! are added (`added_indexes.rs`), whether replies are right (`pipeline_engine.rs`).
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::{Durability, LongWork, NotSubmitted, Refusal, Sliced};
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::memory::online::{Built, IndexBuild};
+use tombolo_storage::store::Store;
+
+use super::{LONG_READ, Life, Open, SimExecutor, draw_durability};
+use crate::added_indexes::{added, count};
+use crate::history::{Rule, Step, Violation};
+use crate::long_read::LongRead;
+use crate::recording::{Recording, StoreOf};
+use crate::trace::number_of;
+use crate::workload::request::Request;
+use crate::world::World;
+
+/// What a client asks of a pipeline.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// A transaction.
+    Run(Request),
+    /// That the index that was built is one of its table's; by its call's tag.
+    FinishIndex(u64),
+}
+
+/// Where an index is that is being added; see the module's head. With the tag of its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adding {
+    Resting,
+    Building(u64),
+    Built,
+    Finishing(u64),
+}
+
+/// Puts all rows into an index.
+#[derive(Debug)]
+struct IndexWork {
+    tag: u64,
+    build: Option<IndexBuild>,
+}
+
+/// Rows of a slice at most, so that an index takes many.
+const ROWS_MAX: usize = 5;
+
+impl<R: Recording> LongWork<SimExecutor<R>> for IndexWork
+where
+    StoreOf<R>: Send,
+{
+    fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
+        let (table, definition) = added(count(executor.store.schema()));
+        let begun = executor.store.begin_index(table, definition);
+        self.build = Some(begun.map_err(|_| Stop::Abort("an index was not begun"))?);
+        executor.journal.lock().began_index(self.tag);
+        Ok(())
+    }
+
+    fn slice(
+        &mut self,
+        executor: &mut SimExecutor<R>,
+        rows_max: usize,
+    ) -> Result<Sliced<u64>, Stop> {
+        let Some(build) = &self.build else { return Err(Stop::Abort("it never began")) };
+        match executor.store.build_slice(build, rows_max.min(ROWS_MAX)) {
+            Ok(Built::More { rows }) => Ok(Sliced::More { rows }),
+            Ok(Built::Done) => {
+                executor.built = self.build.take();
+                Ok(Sliced::Done(0))
+            }
+            Err(_) => Err(Stop::Abort("an index was refused")),
+        }
+    }
+
+    fn end(&mut self, executor: &mut SimExecutor<R>) {
+        if let Some(build) = self.build.take() {
+            executor.store.drop_index(build);
+        }
+    }
+}
+
+impl<R: Recording> SimExecutor<R>
+where
+    StoreOf<R>: Send,
+{
+    /// Makes the index that was built one of its table's.
+    pub(super) fn finish_index(&mut self, tag: u64) -> Result<u64, Stop> {
+        let Some(build) = self.built.take() else { return Err(Stop::Abort("none was built")) };
+        let finished = self.store.finish_index(build);
+        self.recording.ran(&Step::Indexes(count(self.store.schema())));
+        self.journal.lock().added_index(tag, finished.map_err(|error| error.to_string()));
+        Ok(0)
+    }
+}
+
+impl<R: Recording> Life<R>
+where
+    StoreOf<R>: Send,
+{
+    /// A client asks for all rows, if it may.
+    pub(super) fn submit_long(
+        &mut self,
+        world: &mut World,
+        client: usize,
+    ) -> Result<(), Violation> {
+        let tag = self.next_long_tag();
+        self.submit_work(world, client, tag, Box::new(LongRead::new(tag))).map(drop)
+    }
+
+    fn next_long_tag(&mut self) -> u64 {
+        self.long_works += 1;
+        self.long_works << 8 | LONG_READ
+    }
+
+    /// Whether it was taken in.
+    fn submit_work(
+        &mut self,
+        world: &mut World,
+        client: usize,
+        tag: u64,
+        work: Box<dyn LongWork<SimExecutor<R>>>,
+    ) -> Result<bool, Violation> {
+        let caller = &mut self.callers[client];
+        let Some(pipeline) = &self.pipeline else { return Ok(false) };
+        if caller.in_flight() >= world.swarm.open_requests_max {
+            return Ok(false);
+        }
+        let durability = draw_durability(world);
+        match pipeline.long().submit_by(caller, work, tag, durability) {
+            Ok(_) => {
+                world.trace.event(&[number_of("long work"), tag], || {
+                    format!("long work {tag:#x}, {durability:?}")
+                });
+                self.news_ns = world.clock.now_ns();
+                self.open.insert(tag, Open { durability, only_reads: true });
+                self.wake();
+                return Ok(true);
+            }
+            Err(NotSubmitted::Full(_)) => {}
+            Err(NotSubmitted::Refused(_, Refusal::Poisoned(_))) => self.is_poisoned = true,
+            Err(NotSubmitted::Refused(_, refusal)) => {
+                let what = format!("long work was not taken in: {refusal}");
+                return Err(Violation::new(Rule::Progress, what));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Begins to add an index if it is time, and finishes one that is built.
+    pub(super) fn add_index(&mut self, world: &mut World) -> Result<(), Violation> {
+        let client = world.rng.below(self.callers.len() as u64) as usize;
+        match self.adding {
+            Adding::Resting if world.adds_index() => {
+                let tag = self.next_long_tag();
+                let work = Box::new(IndexWork { tag, build: None });
+                if self.submit_work(world, client, tag, work)? {
+                    self.adding = Adding::Building(tag);
+                }
+            }
+            Adding::Built if self.callers[client].in_flight() < world.swarm.open_requests_max => {
+                let tag = self.next_long_tag();
+                let asked = Asked::FinishIndex(tag);
+                let durability = Durability::Group;
+                if self.callers[client].try_submit(asked, tag, durability).is_ok() {
+                    self.news_ns = world.clock.now_ns();
+                    self.open.insert(tag, Open { durability, only_reads: false });
+                    self.adding = Adding::Finishing(tag);
+                    self.wake();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A call of this tag was answered.
+    pub(super) fn note_index(&mut self, tag: u64, is_log_full: bool) {
+        self.adding = match self.adding {
+            Adding::Building(own) if own == tag => Adding::Built,
+            Adding::Finishing(own) if own == tag && is_log_full => Adding::Built,
+            Adding::Finishing(own) if own == tag => Adding::Resting,
+            adding => adding,
+        };
+    }
+}
