@@ -28,6 +28,11 @@ const SEGMENT: &str = "8MB";
 pub(super) const SMALL_SEGMENT: &str = "1MB";
 const SEGMENTS: [&str; 3] = [SMALL_SEGMENT, "4MB", SEGMENT];
 
+/// Log records after which a checkpoint begins: so few that the next one follows the last.
+const CHECKPOINT_LOG_BYTES: &str = "100KB";
+/// So many parts may write checkpoints.
+const CHECKPOINT_THREADS: u32 = 2;
+
 /// The length of a run's segments.
 pub(super) fn segment(random: &mut Random) -> &'static str {
     random.one_of(&SEGMENTS)
@@ -119,6 +124,8 @@ impl World {
             &seed,
             "--log-segment-bytes",
             segment,
+            "--checkpoint-log-bytes",
+            CHECKPOINT_LOG_BYTES,
             "--mix",
             "standard",
             // Little at a time, since most runs are killed soon.
@@ -236,7 +243,13 @@ impl<'w> Chain<'w> {
         let acks = self.folder.join(format!("acks-{}", self.runs));
         let seed = self.world.seed + 1_000 * self.number as u64 + u64::from(self.runs);
         let mut words = self.world.run_words(data, &acks, seed, segment);
-        words.push("--resume".to_owned());
+        // Another number of parts than the last process had, every time.
+        let threads = 1 + self.runs % CHECKPOINT_THREADS;
+        words.extend([
+            "--resume".to_owned(),
+            "--checkpoint-threads".to_owned(),
+            threads.to_string(),
+        ]);
         (words, acks)
     }
 

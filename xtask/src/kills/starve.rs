@@ -87,8 +87,9 @@ fn mount(words: &[&str], at: &Path) -> Result<(), String> {
     }
 }
 
-/// Its disk fills up: the run ends and says so, all that was answered can be read while the disk is full, and
-/// once there is room a run goes on where the last one ended.
+/// Its disk fills up, with what a log takes that no checkpoint makes room in: the run ends and says so, all that was
+/// answered can be read while the disk is full, a run with checkpoints goes on in what room they make or says that it
+/// is full, and once there is room a run goes on where the last one ended.
 pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     if !needs::is_root() {
         return Ok(Outcome::Skipped("only root may mount a small disk".to_owned()));
@@ -99,20 +100,30 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
         .filter_map(|entry| entry.metadata().ok())
         .map(|file| file.len())
         .sum();
-    let megabytes = (bytes >> 20) + 20;
+    let megabytes = (bytes >> 20) + 12;
     let disk = match SmallDisk::mount(chain.folder.join("small"), megabytes) {
         Ok(disk) => disk,
         Err(what) => return Ok(Outcome::Skipped(what)), // a container that may not mount
     };
     let data = disk.0.join("data");
     copy(&chain.data(), &data)?;
-    let (words, acks) = chain.next_run(&data, segment(random));
+    let (mut words, acks) = chain.next_run(&data, segment(random));
+    words.extend(["--checkpoints", "off"].map(str::to_owned));
     let program = chain.world.program().to_owned();
     let ended = Running::start(&program, &endless(words), &chain.folder)?.finish(PATIENCE)?;
     chain.answers_of(&acks);
     let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
     if !is_refused || !ended.stderr.contains("full") {
         return Err(format!("a full disk ended it with {}", ended.brief()));
+    }
+    chain.verify(&data)?;
+    let (mut words, acks) = chain.next_run(&data, segment(random));
+    words.extend(["--transactions", "500"].map(str::to_owned));
+    let within = chain.world.call(&words, &chain.folder)?;
+    chain.answers_of(&acks);
+    let is_refused = within.is_clear_refusal() && within.status == Some(3);
+    if !(within.succeeded() || is_refused && within.stderr.contains("full")) {
+        return Err(format!("with checkpoints, a full disk ended it with {}", within.brief()));
     }
     chain.verify(&data)?;
     disk.grow(megabytes + 200)?;

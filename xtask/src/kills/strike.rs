@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::case::{Outcome, Random};
 use super::chain::{Chain, SMALL_SEGMENT, segment};
+use super::place::{self, Of};
 use crate::process::{Ended, PATIENCE, Running, sleep};
 use crate::shipped::wait_until_free;
 
@@ -38,9 +39,10 @@ pub(super) fn working(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outc
     sleep(Duration::from_micros(random.below(150_000)));
     process.kill();
     killed(chain, process, &acks)?;
+    let place = place::of_time(&chain.data(), "time");
     chain.verify_killed()?;
     Ok(match struck {
-        true => Outcome::struck("time"),
+        true => Outcome::struck(place),
         false => Outcome::Missed("it answered nothing".to_owned()),
     })
 }
@@ -52,8 +54,9 @@ pub(super) fn any_time(chain: &mut Chain<'_>, random: &mut Random) -> Result<Out
     sleep(Duration::from_micros(random.below(1_000_000)));
     process.kill();
     killed(chain, process, &acks)?;
+    let place = place::of_time(&chain.data(), "time");
     chain.verify_killed()?;
-    Ok(Outcome::struck("time"))
+    Ok(Outcome::struck(place))
 }
 
 /// A process that was killed said nothing wrong before.
@@ -66,39 +69,54 @@ fn killed(chain: &mut Chain<'_>, process: Running, acks: &Path) -> Result<Ended,
     }
 }
 
+/// Where strace writes the calls that it strikes at.
+fn trace(chain: &Chain<'_>) -> PathBuf {
+    chain.folder.join("trace")
+}
+
 /// The words that run the command under strace, with `fault` at the `nth` time a thread makes `call`.
 fn traced(chain: &Chain<'_>, call: &str, fault: &str, nth: u64, words: Vec<String>) -> Vec<String> {
     let inject = format!("inject={call}:{fault}:when={nth}");
-    let calls = format!("trace={call}");
-    let trace = ["-f", "-qq", "-o", "/dev/null", "-e", &calls, "-e", &inject, "--"];
-    let mut all: Vec<String> = trace.map(str::to_owned).to_vec();
+    let (calls, trace) = (format!("trace={call}"), trace(chain));
+    // An earlier one's would tell of another process.
+    let _ = std::fs::remove_file(&trace);
+    let trace = trace.display().to_string();
+    let words_of_strace =
+        ["-f", "-y", "-qq", "-s", "0", "-o", &trace, "-e", &calls, "-e", &inject, "--"];
+    let mut all: Vec<String> = words_of_strace.map(str::to_owned).to_vec();
     all.push(chain.world.program().display().to_string());
     all.extend(words);
     all
 }
 
-/// Runs the command until it is struck at a call; whether it was. One that answers, which `acks` tells, does not end by
-/// itself and is killed; any other may have ended before.
+/// Runs the command until it is struck at a call; at which file, if it was. One that answers, which `acks` tells, does
+/// not end by itself and is killed; any other may have ended before.
 fn strike(
     chain: &mut Chain<'_>,
     (call, nth): (&str, u64),
     words: Vec<String>,
     acks: Option<PathBuf>,
-) -> Result<bool, String> {
+) -> Result<Option<String>, String> {
     wait_until_free(&chain.data())?;
     let words = traced(chain, call, "signal=KILL", nth, words);
     let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
     process.wait_until(PATIENCE, || acks.as_deref().is_some_and(has_answered));
     process.wait_until(WAIT_FOR_CALL, || false);
     let has_ended = process.ended();
+    let place = || {
+        let of = place::of_call(&trace(chain), call, nth);
+        has_ended.then(|| of.unwrap_or(Of::Other).place(call))
+    };
     if let Some(acks) = acks {
         process.kill();
-        return killed(chain, process, &acks).map(|_| has_ended);
+        let place = place();
+        return killed(chain, process, &acks).map(|_| place);
     }
+    let place = place();
     let ended = process.finish(PATIENCE)?;
     match ended.status {
-        _ if has_ended && ended.was_killed() => Ok(true),
-        Some(0) => Ok(false), // it was over before
+        _ if has_ended && ended.was_killed() => Ok(place),
+        Some(0) => Ok(None), // it was over before
         _ => Err(format!("recover ended with {}", ended.brief())),
     }
 }
@@ -117,8 +135,8 @@ pub(super) fn at_call(
         let (words, acks) = chain.next_run(&chain.data(), segment);
         let struck = strike(chain, (call, nth), endless(words), Some(acks))?;
         chain.verify_killed()?;
-        if struck {
-            return Ok(Outcome::struck(call));
+        if let Some(place) = struck {
+            return Ok(Outcome::struck(place));
         }
         nth = (nth / 4).max(1);
     }
@@ -156,9 +174,7 @@ pub(super) fn recovering(chain: &mut Chain<'_>, random: &mut Random) -> Result<O
             }
             _ => ("recover", strike(chain, (call, nth), recover(chain), None)?),
         };
-        if struck {
-            places.push(format!("{subject} {call}"));
-        }
+        places.extend(struck.map(|place| format!("{subject} {place}")));
     }
     chain.verify_killed()?;
     Ok(match places.is_empty() {
@@ -179,14 +195,15 @@ fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<
     process.kill();
     let ended = process.finish(Duration::from_secs(10))?;
     match ended.status {
-        _ if ended.was_killed() => Ok(Some("recover time".to_owned())),
+        _ if ended.was_killed() => Ok(Some(place::of_time(&chain.data(), "recover time"))),
         Some(0) => Ok(None),
         _ => Err(format!("recover ended with {}", ended.brief())),
     }
 }
 
-/// The n-th `call` of a thread fails. That it ends the run, and that it says so with `word`, is seen here; that nothing
-/// is answered after it, `cargo xtask trace` shows.
+/// The n-th `call` of a thread fails. One of the log's ends the run, which says so with `word`; that nothing is
+/// answered after it, `cargo xtask trace` shows. One of the image's ends checkpoints: the run goes on, and is killed
+/// when it has answered more.
 pub(super) fn failed(
     chain: &mut Chain<'_>,
     call: &str,
@@ -196,11 +213,32 @@ pub(super) fn failed(
     let (words, acks) = chain.next_run(&chain.data(), segment(random));
     let nth = random.magnitude(6);
     let words = traced(chain, call, "error=EIO", nth, endless(words));
-    let ended = Running::start(Path::new("strace"), &words, &chain.folder)?.finish(PATIENCE)?;
+    let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
+    let mut of = Of::Other;
+    let told = trace(chain);
+    process.wait_until(PATIENCE, || {
+        place::of_call(&told, call, nth).is_some_and(|found| {
+            of = found;
+            true
+        })
+    });
+    if of.is_of_image() {
+        let length = || std::fs::metadata(&acks).map_or(0, |file| file.len());
+        let before = length();
+        if process.wait_until(PATIENCE, || length() > before) {
+            process.kill();
+            killed(chain, process, &acks)?;
+            chain.verify(&chain.data())?;
+            return Ok(Outcome::struck(of.place(&format!("failed {call}"))));
+        }
+        // Then a call of the log was another thread's n-th, or it was still opening.
+    }
+    let ended = process.finish(PATIENCE)?;
     chain.answers_of(&acks);
     if !ended.is_clear_refusal() || !ended.stderr.contains(word) {
         return Err(format!("{call} failed the {nth}. time and ended it with {}", ended.brief()));
     }
+    let of = place::of_call(&told, call, nth).unwrap_or(of);
     chain.verify(&chain.data())?;
-    Ok(Outcome::struck(call))
+    Ok(Outcome::struck(of.place(&format!("failed {call}"))))
 }
