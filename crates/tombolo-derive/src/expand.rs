@@ -82,7 +82,8 @@ fn definition(column: &Column) -> TokenStream {
     let (name, sql) = (column.name(), &column.sql);
     let range = column.range.iter().map(|(low, high)| quote!(.within(#low, #high)));
     let hot = column.hot.then(|| quote!(.hot()));
-    quote!(::tombolo::ColumnDef::of::<#sql>(#name) #(#range)* #hot)
+    let added = column.added.then(|| quote!(.added()));
+    quote!(::tombolo::ColumnDef::of::<#sql>(#name) #(#range)* #hot #added)
 }
 
 fn index_type(table: &Table, index: &Index) -> TokenStream {

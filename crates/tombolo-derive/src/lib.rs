@@ -40,6 +40,8 @@ use proc_macro::TokenStream;
 /// * Types: `bool`, `i16`, `i32`, `i64`, `f64`, `[u8; 16]` (a UUID), `String` (text), `Vec<u8>`
 ///   (bytes), and `Option` of them. `sql = …` names one of `tombolo::types` instead: `Decimal<P, S>`,
 ///   `Date`, `Timestamp`, `Char<N>`, `Varchar<N>`.
+/// * `#[column(added)]` is a column that later versions of a program have, behind all others
+///   (`Database::add_column`).
 /// * `#[key]` on several fields makes one key of them, in their order.
 /// * `#[index(Type(fields), …)]` is a tree that holds a key as often as it occurs; `unique` and `hash`
 ///   say otherwise, `name = "…"` names it.

@@ -35,6 +35,7 @@ pub(crate) struct Column {
     pub(crate) shape: Shape,
     pub(crate) range: Option<(TokenStream, TokenStream)>,
     pub(crate) hot: bool,
+    pub(crate) added: bool,
     is_key: bool,
 }
 
@@ -179,7 +180,7 @@ impl Column {
             return Err(Error::new(ident.span(), "names of columns are ASCII"));
         }
         let is = |attribute: &&Attribute, name| attribute.path().is_ident(name);
-        let (mut sql, mut range, mut hot) = (None, None, false);
+        let (mut sql, mut range, mut hot, mut added) = (None, None, false, false);
         for attribute in field.attrs.iter().filter(|attribute| is(attribute, "column")) {
             attribute.parse_args_with(|input: ParseStream<'_>| {
                 while !input.is_empty() {
@@ -196,9 +197,10 @@ impl Column {
                             range = Some((low, number(input)?));
                         }
                         "hot" => hot = true,
+                        "added" => added = true,
                         _ => {
-                            let what =
-                                "a column has no option but `sql = …`, `range = …` and `hot`";
+                            let what = "a column has no option but `sql = …`, `range = …`, `hot` \
+                                        and `added`";
                             return Err(Error::new(option.span(), what));
                         }
                     }
@@ -216,7 +218,7 @@ impl Column {
         let docs = field.attrs.iter().filter(|attribute| is(attribute, "doc")).cloned().collect();
         let is_key = field.attrs.iter().any(|attribute| attribute.path().is_ident("key"));
         let (vis, field, shape) = (field.vis.clone(), field.ty.clone(), shape(&sql));
-        Ok(Self { ident, vis, docs, field, sql, shape, range, hot, is_key })
+        Ok(Self { ident, vis, docs, field, sql, shape, range, hot, added, is_key })
     }
 }
 

@@ -33,6 +33,7 @@ fn table(name: &'static str) -> TableDef {
         nullable: false,
         range,
         hot: false,
+        added: false,
     };
     let columns = vec![
         column("n", SqlType::BigInt, Some((0, 1 << 40))),

@@ -68,7 +68,7 @@ impl Counts {
                 }
                 return Ok(());
             }
-            Record::IndexCreated { .. } => return Ok(()),
+            Record::IndexCreated { .. } | Record::ColumnAdded { .. } => return Ok(()),
             Record::Updated { table, bytes, .. } => (table, bytes),
             Record::Inserted { table, fixed, .. } => (table, fixed),
             Record::Deleted { table, .. } => (table, &[][..]),
@@ -81,9 +81,8 @@ impl Counts {
             Record::Inserted { .. } => &mut counts.inserted,
             Record::Updated { .. } => &mut counts.updated,
             Record::Deleted { .. } => &mut counts.deleted,
-            Record::ValueSet { .. } | Record::TableCreated { .. } | Record::IndexCreated { .. } => {
-                &mut counts.values_set
-            }
+            // The others were counted above, or not at all.
+            _ => &mut counts.values_set,
         } += 1;
         Ok(())
     }

@@ -126,7 +126,14 @@ fn probe<P: PageAccess, K: KeyFormat>(access: &P, shape: KeyShape, key: Key, wha
 
 fn keys<P: PageAccess>(access: &P, keys: &str, what: &str) -> Probe {
     let part = |sql| {
-        KeyPart::of(&ColumnDef { name: "c".into(), sql, nullable: false, range: None, hot: false })
+        KeyPart::of(&ColumnDef {
+            name: "c".into(),
+            sql,
+            nullable: false,
+            range: None,
+            hot: false,
+            added: false,
+        })
     };
     let three = KeyShape::new(&[SqlType::Integer; 3].map(part), true);
     match keys {

@@ -32,6 +32,7 @@ fn table() -> TableDef {
         nullable: false,
         range: None,
         hot: false,
+        added: false,
     };
     let columns = vec![column("n", SqlType::BigInt), column("filler", SqlType::Char(118))];
     TableDef { name: "rows".into(), columns, indexes: Vec::new() }

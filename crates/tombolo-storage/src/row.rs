@@ -5,7 +5,9 @@
 //! without padding. A set presence bit means "not null": a zeroed row has every nullable column
 //! null. The layout is a function of the column list alone, so a schema declared in Rust and the
 //! same schema described at run time agree byte for byte. Variable-length columns hold a handle
-//! here; what it means is the store's business ([`RowBytes::variable`]).
+//! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
+//! table with rows lie behind all these, each nullable one with a byte for its presence bit: so the
+//! others stay where they are, and a row that was made without them is one with zeros behind it.
 
 use std::marker::PhantomData;
 
@@ -41,44 +43,60 @@ impl RowId {
 const fn presence_bytes(columns: &[ColumnDef]) -> usize {
     let (mut nullable, mut i) = (0, 0);
     while i < columns.len() {
-        nullable += columns[i].nullable as usize;
+        nullable += (columns[i].nullable && !columns[i].added) as usize;
         i += 1;
     }
     nullable.div_ceil(8)
+}
+
+/// Bytes that a column takes; one that was added has its presence bit in a byte of its own.
+const fn column_bytes(column: &ColumnDef) -> usize {
+    column.sql.width() + (column.added && column.nullable) as usize
 }
 
 /// Bytes of the fixed part of a row with these columns.
 pub const fn row_size(columns: &[ColumnDef]) -> usize {
     let (mut size, mut i) = (presence_bytes(columns), 0);
     while i < columns.len() {
-        size += columns[i].sql.width();
+        size += column_bytes(&columns[i]);
         i += 1;
     }
     size
 }
 
-/// Offset of the column at `position`: hot columns first, each group in schema order.
+/// Offset of the column at `position`: hot columns first, then the others, then those that were
+/// added, each group in schema order. So a column that is added moves no other.
 pub const fn column_offset(columns: &[ColumnDef], position: usize) -> usize {
     let (mut offset, mut i) = (presence_bytes(columns), 0);
+    let own = &columns[position];
     while i < columns.len() {
-        let before = match (columns[i].hot, columns[position].hot) {
-            (true, false) => true,
-            (false, true) => false,
-            _ => i < position,
+        let column = &columns[i];
+        let before = match (column.added, own.added) {
+            (false, true) => true,
+            (true, false) => false,
+            (true, true) => i < position,
+            (false, false) => match (column.hot, own.hot) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => i < position,
+            },
         };
         if before {
-            offset += columns[i].sql.width();
+            offset += column_bytes(column);
         }
         i += 1;
     }
-    offset
+    offset + (own.added && own.nullable) as usize
 }
 
 /// Number of the presence bit of the (nullable) column at `position`.
 pub const fn presence_bit(columns: &[ColumnDef], position: usize) -> usize {
+    if columns[position].added {
+        return (column_offset(columns, position) - 1) * 8;
+    }
     let (mut bit, mut i) = (0, 0);
     while i < position {
-        bit += columns[i].nullable as usize;
+        bit += (columns[i].nullable && !columns[i].added) as usize;
         i += 1;
     }
     bit
@@ -89,7 +107,7 @@ pub const fn presence_bit(columns: &[ColumnDef], position: usize) -> usize {
 pub struct Column<R, T> {
     position: u16,
     offset: u32,
-    presence: u16,
+    presence: u32,
     marker: PhantomData<fn() -> (R, T)>,
 }
 
@@ -109,7 +127,7 @@ impl<R, T: ColumnType> Column<R, T> {
         Self {
             position: position as u16,
             offset: column_offset(columns, position) as u32,
-            presence: presence_bit(columns, position) as u16,
+            presence: presence_bit(columns, position) as u32,
             marker: PhantomData,
         }
     }
@@ -217,7 +235,7 @@ impl<R> Fields<R> {
     pub const fn with<T: ColumnType>(self, column: Column<R, T>) -> Self {
         let wider = self.cover(column.offset, column.offset + T::SQL.width() as u32);
         if T::NULLABLE {
-            let byte = column.presence as u32 / 8;
+            let byte = column.presence / 8;
             return wider.cover(byte, byte + 1);
         }
         wider
@@ -280,7 +298,7 @@ impl<'a, R> RowMut<'a, R> {
     /// As [`RowMut::set`].
     #[inline]
     pub fn set_present<T: ColumnType>(&mut self, column: Column<R, Nullable<T>>, present: bool) {
-        let byte = column.presence as u32 / 8;
+        let byte = column.presence / 8;
         assert!(
             self.fields.start <= byte && byte < self.fields.end,
             "column was not named in the update"
@@ -317,6 +335,7 @@ impl<R> RowBytes for RowMut<'_, R> {
 mod tests {
     use super::*;
     use crate::schema::{DeclaredTable, TableDef};
+    use crate::types::{BigInt, Boolean, Text};
 
     crate::table! {
         /// Ten nullable columns, so two bytes of presence bits; hot columns in between.
@@ -396,6 +415,33 @@ mod tests {
         row.set(Wide::J, Some(false));
         assert_eq!((row.get(Wide::A), row.get(Wide::J)), (None, Some(false)));
         assert_eq!(bytes[..2], [1 << 6, 2]);
+    }
+
+    #[test]
+    fn a_column_that_is_added_moves_no_other() {
+        let mut columns = Wide::COLUMNS.to_vec();
+        let places = |columns: &[ColumnDef]| -> Vec<_> {
+            let place = |at| (column_offset(columns, at), presence_bit(columns, at));
+            (0..columns.len()).map(place).collect()
+        };
+        for more in [
+            ColumnDef::of::<Nullable<Text>>("n"),
+            ColumnDef::of::<BigInt>("o"),
+            ColumnDef::of::<Nullable<Boolean>>("p"),
+        ] {
+            let (before, size) = (places(&columns), row_size(&columns));
+            let own = more.sql.width() + usize::from(more.nullable);
+            columns.push(more.added());
+            let after = places(&columns);
+            assert_eq!(after[..before.len()], before);
+            assert_eq!(row_size(&columns), size + own);
+            let (offset, bit) = after[before.len()];
+            let is_null = columns[before.len()].nullable;
+            assert_eq!(
+                (offset, is_null && bit == size * 8),
+                (size + usize::from(is_null), is_null)
+            );
+        }
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub struct ColumnDef {
     pub range: Option<(i64, i64)>,
     /// Whether it is laid out in front, with the other columns that transactions touch.
     pub hot: bool,
+    /// Whether it was added to a table that had rows: it lies behind all columns before it, so that
+    /// they stay where they are, and is null or zero in rows that were made without it.
+    pub added: bool,
 }
 
 impl ColumnDef {
@@ -39,6 +42,7 @@ impl ColumnDef {
             nullable: T::NULLABLE,
             range: None,
             hot: false,
+            added: false,
         }
     }
 
@@ -52,6 +56,27 @@ impl ColumnDef {
     pub const fn hot(mut self) -> Self {
         self.hot = true;
         self
+    }
+
+    /// The same column, added to a table that had rows without it. It comes behind all others, and
+    /// may be null or has the default zero: 0, `false`, the empty text, the first day of 1970.
+    pub const fn added(mut self) -> Self {
+        self.added = true;
+        self
+    }
+
+    /// Why rows that were made without it cannot have it, if so.
+    fn refuses_zero(&self) -> Option<&'static str> {
+        if self.nullable {
+            return None;
+        }
+        match self.sql {
+            SqlType::Char(_) => Some("a char that was added may be null: it has no default"),
+            _ if self.range.is_some_and(|(low, high)| low > 0 || high < 0) => {
+                Some("a column that was added may be null, or its range holds its default, 0")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -118,7 +143,8 @@ impl TableDef {
     /// Whether this is `earlier`, or what became of it by additions.
     pub fn extends(&self, earlier: &Self) -> bool {
         self.name == earlier.name
-            && self.columns == earlier.columns
+            && self.columns.starts_with(&earlier.columns)
+            && self.columns[earlier.columns.len()..].iter().all(|column| column.added)
             && self.indexes.starts_with(&earlier.indexes)
     }
 
@@ -145,8 +171,8 @@ impl TableDef {
     /// Refuses definitions no store can hold.
     pub fn validate(&self) -> Result<(), SchemaError> {
         let refuse = |what| Err(SchemaError::new(&self.name, what));
-        if self.columns.is_empty() {
-            return refuse("a table needs at least one column");
+        if self.columns.iter().all(|column| column.added) {
+            return refuse("a table needs at least one column that was not added");
         }
         if self.row_size() > ROW_BYTES_MAX {
             return refuse("the row is too wide: use text for its long columns");
@@ -157,6 +183,17 @@ impl TableDef {
         for (position, column) in self.columns.iter().enumerate() {
             if self.column(&column.name) != Some(position) {
                 return refuse("two columns have the same name");
+            }
+            if column.added
+                && let Some(what) = column.refuses_zero()
+            {
+                return refuse(what);
+            }
+            if column.added && column.hot {
+                return refuse("a column that was added is not hot: the others stay in place");
+            }
+            if !column.added && self.columns[..position].iter().any(|before| before.added) {
+                return refuse("columns that were added come behind all others");
             }
             match column.sql {
                 SqlType::Decimal { precision, scale }
@@ -261,6 +298,21 @@ impl Schema {
         self.positions.push((first..first + table.indexes.len()).collect());
         self.tables.push(table);
         Ok(self.tables.len() - 1)
+    }
+
+    /// Adds a column to the table at position `table`, its last.
+    ///
+    /// # Errors
+    /// When its name is taken or the definition is not valid.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn add_column(&mut self, table: usize, column: ColumnDef) -> Result<(), SchemaError> {
+        let mut with = self.tables[table].clone();
+        with.columns.push(column.added());
+        with.validate()?;
+        self.tables[table] = with;
+        Ok(())
     }
 
     /// Adds an index to the table at position `table`; its position among all indexes.
@@ -451,6 +503,7 @@ mod tests {
             nullable: false,
             range: None,
             hot: false,
+            added: false,
         };
         let columns = columns.iter().map(column).collect();
         TableDef { name: name.into(), columns, indexes: Vec::new() }

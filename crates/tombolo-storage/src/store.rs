@@ -109,8 +109,13 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     let position =
         schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
     let stored = &schema.tables[position];
-    if let Some(i) = (0..stored.columns.len().max(R::COLUMNS.len()))
-        .find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
+    // Who does not know columns that were added has rows that end before them.
+    let is_older = stored.columns[R::COLUMNS.len().min(stored.columns.len())..]
+        .iter()
+        .all(|column| column.added);
+    let count = if is_older { R::COLUMNS.len() } else { stored.columns.len() };
+    if let Some(i) =
+        (0..count.max(R::COLUMNS.len())).find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
     {
         let what = format!(
             "column {i} is {:?} in the database and {:?} in the program",

@@ -19,16 +19,21 @@ pub struct Difference {
     pub was: String,
     /// The part as the program defines it; `missing` where it does not.
     pub is: String,
+    /// Whether it is a column that [`Database::add_column`](crate::Database::add_column) adds.
+    pub can_be_added: bool,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { table, part, was, is } = self;
-        write!(
-            f,
-            "table {table}, {part}: the directory has {was}, the program has {is}; define the \
-             table as it was, or open another directory"
-        )
+        let Self { table, part, was, is, can_be_added } = self;
+        write!(f, "table {table}, {part}: the directory has {was}, the program has {is}; ")?;
+        f.write_str(match can_be_added {
+            true => {
+                "open the directory without defining this table, add the column with \
+                 Database::add_column, then it can be defined so"
+            }
+            false => "define the table as it was, or open another directory",
+        })
     }
 }
 
@@ -38,13 +43,23 @@ const MISSING: &str = "missing";
 pub(crate) fn difference(stored: &TableDef, given: &TableDef) -> Option<Difference> {
     let (part, was, is) =
         column_difference(stored, given).or_else(|| index_difference(stored, given))?;
-    Some(Difference { table: stored.name.to_string(), part, was, is })
+    let next = given.columns.get(stored.columns.len());
+    let can_be_added = was == MISSING
+        && next.is_some_and(|column| column.added)
+        && given.columns.starts_with(&stored.columns);
+    Some(Difference { table: stored.name.to_string(), part, was, is, can_be_added })
 }
 
 type Part = (String, String, String);
 
 fn column_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
-    let count = stored.columns.len().max(given.columns.len());
+    // Columns that were added since are none of this program's business.
+    let is_older = given.columns.len() < stored.columns.len()
+        && stored.columns[given.columns.len()..].iter().all(|column| column.added);
+    let count = match is_older {
+        true => given.columns.len(),
+        false => stored.columns.len().max(given.columns.len()),
+    };
     (0..count).find_map(|at| match (stored.columns.get(at), given.columns.get(at)) {
         (Some(was), Some(is)) if was == is => None,
         (Some(was), Some(is)) if was.name == is.name => {
@@ -80,6 +95,9 @@ fn column_text(column: &ColumnDef) -> String {
     }
     if column.hot {
         text.push_str(" (hot)");
+    }
+    if column.added {
+        text.push_str(" (added)");
     }
     text
 }
@@ -172,6 +190,13 @@ mod tests {
         for (told, expected) in cases {
             assert!(told.starts_with("table account, ") && told.contains(expected), "{told}");
         }
+        // A column more can be added if it says that it is one; one less was added since.
+        let added = ColumnDef::of::<Nullable<BigInt>>("limit").added();
+        let told = told(|t| t.columns.push(added.clone()));
+        assert!(told.contains("limit bigint (added); open the directory without"), "{told}");
+        let mut more = table();
+        more.columns.push(added);
+        assert_eq!(difference(&more, &table()), None);
         // What one of them lacks is no difference.
         let mut fewer = table();
         fewer.indexes.clear();

@@ -1,9 +1,9 @@
-//! Tables and indexes that are added while the database runs.
+//! Tables, indexes and columns that are added while the database runs.
 //!
 //! ```text
 //!   create_table ──► one call: made, logged, known                      (between two transactions)
 //!   create_index ──► long work: begin, slice, slice, …  ──► one call: logged, known
-//!                     what commits meanwhile goes into it
+//!   add_column        what commits meanwhile goes into it
 //! ```
 //!
 //! A change runs on the execution thread like any call, in its place in the order, and its answer
@@ -11,8 +11,8 @@
 //! durable leaves nothing of it: an index that is half built is in no log.
 //!
 //! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
-//! what is added when a directory is opened (`open.rs`). Invariant: an index that was begun is
-//! finished or dropped, whatever happens between.
+//! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
+//! (`open.rs`). Invariant: what was begun is finished or given up, whatever happens between.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,10 +22,13 @@ use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::columns::{ColumnBuild, Vacated};
 use tombolo_storage::memory::online::{Built, IndexBuild};
 use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, IndexDef, Schema, TableDef};
-use tombolo_storage::store::{Index, Store};
+use tombolo_storage::schema::{
+    ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, Schema, TableDef,
+};
+use tombolo_storage::store::{Index, Store, Table};
 use tombolo_storage::sync::Mutex;
 
 use crate::calls::{AnyRunner, CallOptions, Envelope, How, Logged, OWN_PREFIX, Otherwise, Ran};
@@ -34,14 +37,37 @@ use crate::database::{Core, Database};
 use crate::error::Error;
 use crate::tx::Tables;
 
+/// What is built in slices.
+#[derive(Clone, Debug)]
+pub(crate) enum Addition {
+    Index(IndexDef),
+    Column(ColumnDef),
+}
+
+impl Addition {
+    fn name(&self) -> &str {
+        match self {
+            Self::Index(index) => &index.name,
+            Self::Column(column) => &column.name,
+        }
+    }
+}
+
+/// An addition that was begun.
+pub(crate) enum Begun {
+    Index(IndexBuild),
+    Column(ColumnBuild),
+}
+
 /// A store whose schema changes; either product's.
 pub(crate) trait Evolving {
     fn schema(&self) -> &Schema;
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError>;
-    fn begin_index(&mut self, table: &str, index: IndexDef) -> Result<IndexBuild, SchemaError>;
-    fn build_slice(&mut self, build: &IndexBuild, rows_max: usize) -> Result<Built, SchemaError>;
-    fn finish_index(&mut self, build: IndexBuild) -> Result<(), SchemaError>;
-    fn drop_index(&mut self, build: IndexBuild);
+    fn begin(&mut self, table: &str, addition: Addition) -> Result<Begun, SchemaError>;
+    fn slice(&mut self, begun: &Begun, rows_max: usize) -> Result<Built, SchemaError>;
+    /// Memory that is not needed any more is the caller's to give back.
+    fn finish(&mut self, begun: Begun) -> Result<Option<Vacated>, SchemaError>;
+    fn give_up(&mut self, begun: Begun) -> Option<Vacated>;
 }
 
 impl<P: MemoryProfile> Evolving for MemoryStore<P> {
@@ -51,17 +77,32 @@ impl<P: MemoryProfile> Evolving for MemoryStore<P> {
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
         Store::create_table(self, table)
     }
-    fn begin_index(&mut self, table: &str, index: IndexDef) -> Result<IndexBuild, SchemaError> {
-        Self::begin_index(self, table, index)
+    fn begin(&mut self, table: &str, addition: Addition) -> Result<Begun, SchemaError> {
+        Ok(match addition {
+            Addition::Index(index) => Begun::Index(self.begin_index(table, index)?),
+            Addition::Column(column) => Begun::Column(self.begin_column(table, column)?),
+        })
     }
-    fn build_slice(&mut self, build: &IndexBuild, rows_max: usize) -> Result<Built, SchemaError> {
-        Self::build_slice(self, build, rows_max)
+    fn slice(&mut self, begun: &Begun, rows_max: usize) -> Result<Built, SchemaError> {
+        match begun {
+            Begun::Index(build) => self.build_slice(build, rows_max),
+            Begun::Column(build) => self.column_slice(build, rows_max),
+        }
     }
-    fn finish_index(&mut self, build: IndexBuild) -> Result<(), SchemaError> {
-        Self::finish_index(self, build)
+    fn finish(&mut self, begun: Begun) -> Result<Option<Vacated>, SchemaError> {
+        match begun {
+            Begun::Index(build) => self.finish_index(build).map(|()| None),
+            Begun::Column(build) => self.finish_column(build).map(Some),
+        }
     }
-    fn drop_index(&mut self, build: IndexBuild) {
-        Self::drop_index(self, build);
+    fn give_up(&mut self, begun: Begun) -> Option<Vacated> {
+        match begun {
+            Begun::Index(build) => {
+                self.drop_index(build);
+                None
+            }
+            Begun::Column(build) => Some(self.drop_column(build)),
+        }
     }
 }
 
@@ -125,29 +166,29 @@ impl<A: Send + 'static> Envelope for Changing<A> {
     fn recycle(self: Box<Self>) {}
 }
 
-/// Builds an index, a slice at a time; answers it when all rows are in.
+/// Builds an addition, a slice at a time; answers it when all rows are in.
 struct Building {
     table: String,
-    index: IndexDef,
-    begun: Result<IndexBuild, SchemaError>,
+    addition: Addition,
+    begun: Result<Begun, SchemaError>,
 }
 
 impl Building {
-    fn new(table: &str, index: IndexDef) -> Self {
-        let begun = Err(SchemaError::new(&index.name, "it was not begun"));
-        Self { table: table.to_owned(), index, begun }
+    fn new(table: &str, addition: Addition) -> Self {
+        let begun = Err(SchemaError::new(addition.name(), "it was not begun"));
+        Self { table: table.to_owned(), addition, begun }
     }
 
     /// What was begun, which somebody else ends from now on.
-    fn take(&mut self) -> Result<IndexBuild, SchemaError> {
-        let gone = Err(SchemaError::new(&self.index.name, "it was given on"));
+    fn take(&mut self) -> Result<Begun, SchemaError> {
+        let gone = Err(SchemaError::new(self.addition.name(), "it was given on"));
         std::mem::replace(&mut self.begun, gone)
     }
 }
 
 impl LongWork<AnyRunner> for Building {
     fn begin(&mut self, runner: &mut AnyRunner) -> Result<(), Stop> {
-        self.begun = runner.store().begin_index(&self.table, self.index.clone());
+        self.begun = runner.store().begin(&self.table, self.addition.clone());
         Ok(()) // a refusal is the first slice's answer: it is said in words
     }
 
@@ -156,19 +197,19 @@ impl LongWork<AnyRunner> for Building {
         runner: &mut AnyRunner,
         rows_max: usize,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
-        let Ok(build) = &self.begun else {
+        let Ok(begun) = &self.begun else {
             return Ok(Sliced::Done(Changing::answered(self.take())));
         };
-        Ok(match runner.store().build_slice(build, rows_max) {
+        Ok(match runner.store().slice(begun, rows_max) {
             Ok(Built::More { rows }) => Sliced::More { rows },
             Ok(Built::Done) => Sliced::Done(Changing::answered(self.take())),
-            Err(refused) => Sliced::Done(Changing::<IndexBuild>::answered(Err(refused))),
+            Err(refused) => Sliced::Done(Changing::<Begun>::answered(Err(refused))),
         })
     }
 
     fn end(&mut self, runner: &mut AnyRunner) {
-        if let Ok(build) = self.take() {
-            runner.store().drop_index(build);
+        if let Ok(begun) = self.take() {
+            drop(runner.store().give_up(begun));
         }
     }
 }
@@ -209,28 +250,35 @@ impl Core {
     }
 
     fn create_index(&self, table: &str, index: IndexDef) -> Result<(), Error> {
-        refuse_own(table)?;
         refuse_own(&index.name)?;
         let bytes = (index.name.len() + 2 * index.columns.len()) as u64 + CHANGE_LOG_BYTES;
-        let ticket = self.submit_long(Box::new(Building::new(table, index)))?;
-        let build = self.wait::<Result<IndexBuild, SchemaError>, Settled>(ticket)??;
-        let held = Arc::new(Mutex::new(Some(build)));
+        self.add(table, Addition::Index(index), bytes)
+    }
+
+    fn add_column(&self, table: &str, column: ColumnDef) -> Result<(), Error> {
+        let bytes = column.name.len() as u64 + CHANGE_LOG_BYTES;
+        self.add(table, Addition::Column(column), bytes)
+    }
+
+    /// Builds an addition beside transactions, and makes it part of the schema between two of them.
+    fn add(&self, table: &str, addition: Addition, log_bytes: u64) -> Result<(), Error> {
+        refuse_own(table)?;
+        let ticket = self.submit_long(Box::new(Building::new(table, addition)))?;
+        let begun = self.wait::<Result<Begun, SchemaError>, Settled>(ticket)??;
+        let held = Arc::new(Mutex::new(Some(begun)));
         let own = held.clone();
         let finish = move |store: &mut dyn Evolving| match own.lock().take() {
-            Some(build) => store.finish_index(build),
+            Some(begun) => store.finish(begun),
             None => unreachable!("a change is made once"),
         };
-        let finished = self.change(bytes, Box::new(finish));
+        let finished = self.change(log_bytes, Box::new(finish));
         // It did not run, for want of room in the log.
         let left = held.lock().take();
-        if let Some(build) = left {
-            let dropped = move |store: &mut dyn Evolving| {
-                store.drop_index(build);
-                Ok(())
-            };
-            let _ = self.change(0, Box::new(dropped)); // the first error says what is wrong
+        if let Some(begun) = left {
+            let given_up = move |store: &mut dyn Evolving| Ok(store.give_up(begun));
+            let _ = self.change(0, Box::new(given_up)); // the first error says what is wrong
         }
-        finished
+        finished.map(drop) // here, what rows lay in before is given back
     }
 }
 
@@ -305,5 +353,72 @@ impl Database {
     /// As [`Database::create_index`].
     pub fn create_dynamic_index(&self, table: &str, index: IndexDef) -> Result<(), Error> {
         self.core().create_index(table, index)
+    }
+
+    /// Adds a column to a table while the database runs, behind all others, and sleeps until that is
+    /// durable. It may be null, or has zero as its default: 0, `false`, the empty text, the first day of
+    /// 1970; so it is in all rows that are there. Transactions go on meanwhile: where rows need longer
+    /// slots they are copied a few at a time, between them, and lie in memory twice until all are.
+    ///
+    /// Handles, closures and procedures of before go on as they are; in rows that they make the column
+    /// is null or its default. A program that uses it declares it as *added*, at the end of its table:
+    ///
+    /// ```
+    /// use tombolo::{Database, TableDef};
+    ///
+    /// mod before {
+    ///     tombolo::table! {
+    ///         /// Customers.
+    ///         pub struct Customer = "customer" { ID: Integer; NAME: Text; }
+    ///     }
+    /// }
+    /// tombolo::table! {
+    ///     /// Customers, who may have a limit since the second version.
+    ///     pub struct Customer = "customer" { ID: Integer; NAME: Text; CREDIT: Nullable<BigInt> => added; }
+    /// }
+    ///
+    /// let db = Database::builder().table(TableDef::of::<before::Customer>()).in_memory()?;
+    /// let old = db.table::<before::Customer>()?;
+    /// let row = db.transaction(move |tx| Ok(tx.insert(&old, |row| row.set(before::Customer::ID, 7))?))?;
+    ///
+    /// let customers = db.add_column::<Customer>("credit")?;
+    /// let credit = db.transaction(move |tx| {
+    ///     assert_eq!(tx.get(&customers, row)?.get(Customer::CREDIT), None);
+    ///     tx.set(&customers, row, Customer::CREDIT, Some(500))?;
+    ///     Ok(tx.get(&customers, row)?.get(Customer::CREDIT))
+    /// })?;
+    /// assert_eq!(credit, Some(500));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when the table has a column of the name, or is otherwise another than `R` is
+    /// without it, when the column is not declared as added, when another one is being added, or when
+    /// there is no memory for the longer rows; and whatever else a call is refused with. Then there is
+    /// no such column.
+    pub fn add_column<R: DeclaredTable>(&self, name: &str) -> Result<Table<R>, Error> {
+        let refuse = |what: &str| Err(Error::Schema(format!("{}.{name}: {what}", R::NAME)));
+        let Some(position) = R::COLUMNS.iter().position(|column| column.name == name) else {
+            return refuse("the program declares no such column");
+        };
+        let schema = self.schema();
+        let Some(stored) = schema.table(R::NAME) else { return refuse("no such table") };
+        if !R::COLUMNS[position].added {
+            return refuse("a column that is added is declared so: `=> added`");
+        }
+        if schema.tables[stored].columns[..] != R::COLUMNS[..position] {
+            return refuse("the table's other columns are not those declared in front of it");
+        }
+        self.core().add_column(R::NAME, R::COLUMNS[position].clone())?;
+        self.table()
+    }
+
+    /// The same with a column that is described at run time. It is one that was added, whether it says
+    /// so or not. Handles of the table that are to know it are asked for again.
+    ///
+    /// # Errors
+    /// As [`Database::add_column`].
+    pub fn add_dynamic_column(&self, table: &str, column: ColumnDef) -> Result<(), Error> {
+        self.core().add_column(table, column)
     }
 }

@@ -22,6 +22,7 @@
 //! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
 //! | keep a copy | [`Database::backup`], [`Database::restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
+//! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
@@ -45,8 +46,8 @@
 //!
 //! # What is not there yet
 //!
-//! Adding a column to a table that exists. Reads that take long beside transactions: a closure that
-//! scans a large table holds all others up. SQL and a server.
+//! Columns that are added with a default other than zero, dropped or changed. Reads that take long
+//! beside transactions: a closure that scans a large table holds all others up. SQL and a server.
 
 mod backup;
 mod builder;

@@ -43,6 +43,7 @@ fn table(name: &'static str) -> TableDef {
         nullable: false,
         range: None,
         hot: false,
+        added: false,
     };
     let index = IndexDef {
         name: format!("{name}_pk").into(),

@@ -16,7 +16,7 @@ use super::record::{
 };
 use crate::error::{Error, Result};
 use crate::memory::log::Log;
-use crate::schema::{IndexDef, TableDef};
+use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value_log::LogBuffer;
 use crate::value_log::definition;
 use crate::value_log::record::RecordWriter;
@@ -53,6 +53,10 @@ impl Log for CommandLog {
 
     fn index_created(&mut self, _: u32, _: &IndexDef) {
         unreachable!("a store with a command log takes no index later");
+    }
+
+    fn column_added(&mut self, _: u32, _: &ColumnDef) {
+        unreachable!("a store with a command log takes no column later");
     }
 
     #[inline(always)]

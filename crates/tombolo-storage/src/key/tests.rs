@@ -143,7 +143,14 @@ fn any_column(random: &mut Random) -> ColumnDef {
         }
         _ => None,
     };
-    ColumnDef { name: "c".into(), sql, nullable: random.below(3) == 0, range, hot: false }
+    ColumnDef {
+        name: "c".into(),
+        sql,
+        nullable: random.below(3) == 0,
+        range,
+        hot: false,
+        added: false,
+    }
 }
 
 fn shape(columns: &[ColumnDef]) -> IndexShape {
@@ -312,8 +319,14 @@ fn the_length_of_a_typed_key_is_known() {
             assert_eq!(key_length(&shape.parts, &typed[..end]), None, "{key:?}");
         }
     }
-    let column =
-        ColumnDef { name: "c".into(), sql: SqlType::Date, nullable: true, range: None, hot: false };
+    let column = ColumnDef {
+        name: "c".into(),
+        sql: SqlType::Date,
+        nullable: true,
+        range: None,
+        hot: false,
+        added: false,
+    };
     assert_eq!(key_length(&[KeyPart::of(&column)], &[2, 0, 0, 0, 0]), None);
 }
 

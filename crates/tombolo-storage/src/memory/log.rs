@@ -12,7 +12,7 @@ use crate::command_log::ProcedureNumber;
 use crate::command_log::record::VALUES_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
-use crate::schema::{IndexDef, TableDef};
+use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value_log::definition;
 use crate::value_log::record::{LogBuffer, RecordWriter};
 
@@ -25,12 +25,14 @@ pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 pub trait Log: Default + std::fmt::Debug + 'static {
     /// Whether anything is kept.
     const KEEPS: bool;
-    /// Whether it can tell of indexes that were added.
+    /// Whether it can tell of indexes and columns that were added.
     const ADDS_INDEXES: bool = true;
     /// A table was made, outside transactions.
     fn table_created(&mut self, table: &TableDef);
     /// An index of a table was added, outside transactions.
     fn index_created(&mut self, table: u32, index: &IndexDef);
+    /// A column of a table was added, outside transactions.
+    fn column_added(&mut self, table: u32, column: &ColumnDef);
     /// Bytes from `offset` on of a row are now `after`.
     fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]);
     /// The variable-length column whose handle lies at `offset` of a row is now `value`.
@@ -81,6 +83,7 @@ impl Log for NoLog {
     const KEEPS: bool = false;
     fn table_created(&mut self, _: &TableDef) {}
     fn index_created(&mut self, _: u32, _: &IndexDef) {}
+    fn column_added(&mut self, _: u32, _: &ColumnDef) {}
     #[inline(always)]
     fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
     #[inline(always)]
@@ -128,6 +131,11 @@ impl Log for ValueLog {
 
     fn index_created(&mut self, table: u32, index: &IndexDef) {
         self.records.index_created(table, &definition::encode_index(index));
+        self.records.commit();
+    }
+
+    fn column_added(&mut self, table: u32, column: &ColumnDef) {
+        self.records.column_added(table, &definition::encode_column(column));
         self.records.commit();
     }
 

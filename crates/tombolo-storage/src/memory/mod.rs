@@ -20,6 +20,7 @@ pub mod variable;
 
 mod calls;
 mod check;
+pub mod columns;
 mod index;
 pub mod log;
 pub mod online;

@@ -294,7 +294,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     /// Sees to it that commits look after whatever wants to know of them, and after nothing else.
     pub(super) fn watch(&mut self) {
-        self.is_watched = self.snapshots.are_open() || self.online.is_any();
+        self.is_watched =
+            self.snapshots.are_open() || self.online.is_any() || self.columns.is_any();
     }
 
     /// What a commit does for open snapshots and for indexes that the store keeps.
@@ -312,6 +313,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             }
             (self.online.rows, self.online.before) = (rows, before);
             followed?;
+        }
+        if self.columns.is_any() {
+            self.copy_changed();
         }
         if self.snapshots.are_open() {
             self.snapshots.keep(&self.tables, &self.values, &self.undo);

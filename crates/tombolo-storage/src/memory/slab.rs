@@ -20,6 +20,8 @@
 //! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in
 //! DB′).
 
+mod pieces;
+
 use super::budget::Allowance;
 use super::region::{Region, RegionError};
 
@@ -181,9 +183,15 @@ impl Slab {
     /// Puts all slots that are not live on the free list, the lowest first to be taken.
     pub fn rebuild_free_list(&mut self) {
         self.free_head = NO_SLOT;
-        for id in (0..self.used).rev() {
-            if !self.is_live(id) {
-                self.push_free(id);
+        for word in (0..self.used.div_ceil(64)).rev() {
+            let mut dead = !self.live_word(word);
+            // Usually all of them live: 64 at a time.
+            while dead != 0 {
+                let bit = 63 - dead.leading_zeros();
+                dead &= !(1 << bit);
+                if word * 64 + bit < self.used {
+                    self.push_free(word * 64 + bit);
+                }
             }
         }
     }
@@ -227,42 +235,6 @@ impl Slab {
         let (word, shift) = (first / 64, first % 64);
         let low = self.live_word(word) >> shift;
         if shift == 0 { low } else { low | self.live_word(word + 1) << (64 - shift) }
-    }
-
-    /// Puts down slots that were written out before: their bytes, and of the `bits.len() * 64`
-    /// slots from `first` on, at most `slots`, which are live. Nothing may be allocated before
-    /// [`Slab::rebuild_free_list`].
-    ///
-    /// # Errors
-    /// As [`Slab::allocate`].
-    ///
-    /// # Panics
-    /// When `bytes` are not whole slots.
-    pub(super) fn load(
-        &mut self,
-        first: u32,
-        slots: u32,
-        bits: impl Iterator<Item = u64>,
-        bytes: &[u8],
-    ) -> Result<(), RegionError> {
-        assert!(bytes.len().is_multiple_of(self.slot_bytes));
-        let count = (bytes.len() / self.slot_bytes) as u32;
-        if count > 0 {
-            let end = first.saturating_add(count);
-            if end > self.capacity {
-                self.grow(end as usize)?;
-            }
-            self.used = self.used.max(end);
-            self.slots_mut(first, count).copy_from_slice(bytes);
-        }
-        let mut at = first;
-        for bits in bits {
-            let left = slots - (at - first);
-            let mask = if left < 64 { (1 << left) - 1 } else { !0 };
-            self.set_live(at, mask, bits & mask);
-            at += left.min(64);
-        }
-        Ok(())
     }
 
     /// Sets those of the 64 live bits from `first` on that `mask` names.
@@ -574,6 +546,52 @@ mod tests {
         Slab::new(16, RESERVATION_BYTES).unwrap().mirror(RESERVATION_BYTES).unwrap();
     }
 
+    fn load(
+        slab: &mut Slab,
+        first: u32,
+        slots: u32,
+        bits: &mut dyn Iterator<Item = u64>,
+        bytes: &[u8],
+    ) {
+        slab.load_piece(first, (0, 16), bytes).unwrap();
+        slab.load_live(first, slots, bits);
+    }
+
+    #[test]
+    fn longer_slots_take_over_shorter_ones_and_are_written_in_pieces() {
+        let mut random = Random::new(5);
+        let mut short = Slab::new(16, RESERVATION_BYTES).unwrap();
+        for id in 0..500 {
+            short.allocate().unwrap();
+            short.slot_mut(id).fill(id as u8 | 1);
+        }
+        (0..500).for_each(|id| _ = random.below(3) == 0 && short.retire(id));
+        let mut long = Slab::new(40, RESERVATION_BYTES).unwrap();
+        for first in (0..500).step_by(70) {
+            long.take_over(&short, first, 70.min(500 - first)).unwrap();
+        }
+        // One dies, another is there again.
+        let (dies, comes) = (short.live().next().unwrap(), short.dead()[0]);
+        short.retire(dies);
+        short.revive(comes);
+        long.take_over(&short, dies, 1).unwrap();
+        long.take_over(&short, comes, 1).unwrap();
+        long.rebuild_free_list();
+        long.check().unwrap();
+        assert!(long.live().eq(short.live()) && long.used() == 500);
+        for id in short.live() {
+            assert_eq!(long.slot(id), [short.slot(id), &[0; 24]].concat());
+            long.slot_mut(id)[16..].fill(id as u8);
+        }
+        let mut again = Slab::new(40, RESERVATION_BYTES).unwrap();
+        for piece in [(16, 24), (0, 16)] {
+            let mut out = vec![0; 500 * piece.1];
+            long.copy_piece((0, 500), piece, &mut out);
+            again.load_piece(0, piece, &out).unwrap();
+        }
+        assert_eq!(again.slots(0, 500), long.slots(0, 500));
+    }
+
     #[test]
     fn written_slots_are_loaded_wherever_they_begin() {
         let mut random = Random::new(9);
@@ -596,15 +614,21 @@ mod tests {
                 let bits = (0..per.div_ceil(64)).map(|word| slab.live_bits(first + word * 64));
                 if random.below(2) == 0 {
                     let wrong = bits.clone().map(|bits| !bits);
-                    again.load(first, per, wrong, &vec![9; count as usize * 16]).unwrap();
+                    load(
+                        &mut again,
+                        first,
+                        per,
+                        &mut wrong.into_iter(),
+                        &vec![9; count as usize * 16],
+                    );
                 }
-                again.load(first, per, bits, slab.slots(first, count)).unwrap();
+                load(&mut again, first, per, &mut bits.into_iter(), slab.slots(first, count));
             }
             assert!(again.live().eq(slab.live()));
             assert_eq!((again.len(), again.used()), (slab.len(), slab.used()));
             assert!(again.live().all(|id| again.slot(id) == slab.slot(id)));
             // A block behind all slots brings none.
-            again.load(used + 1000, per, [0, 0, 0].into_iter(), &[]).unwrap();
+            load(&mut again, used + 1000, per, &mut [0, 0, 0].into_iter(), &[]);
             assert_eq!(again.used(), used);
             let keep: Vec<u64> = (0..used.div_ceil(64)).map(|_| random.next()).collect();
             again.keep_live(&keep);

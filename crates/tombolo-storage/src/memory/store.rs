@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::Limits;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
+use super::columns::{Columns, slot_widths};
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::Log;
@@ -31,7 +32,7 @@ use crate::command_log::ProcedureNumber;
 use crate::error::{Error, Result};
 use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
-use crate::row::{RowBytes, RowId, column_offset};
+use crate::row::{RowBytes, RowId, column_offset, row_size};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Index, Store, Table, TableType};
 use crate::value_log::LogBuffer;
@@ -41,6 +42,10 @@ use crate::value_log::LogBuffer;
 pub(super) struct Rows {
     pub(super) slab: Slab,
     pub(super) row_bytes: usize,
+    /// Bytes of a row without the columns that were added.
+    pub(super) base_bytes: usize,
+    /// How long slots are, and were (`columns.rs`).
+    pub(super) widths: Vec<usize>,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
     /// Offsets of the handles of variable-length columns.
@@ -91,6 +96,8 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) snapshots: Snapshots,
     /// Indexes that were added while transactions ran, or are being built.
     pub(super) online: Online,
+    /// A column that is being added.
+    pub(super) columns: Columns,
     /// Whether commits have to look after snapshots or added indexes.
     pub(super) is_watched: bool,
     /// Normalised keys of the call at hand; the second is for ranges.
@@ -119,7 +126,7 @@ impl RowBytes for MemoryRow<'_> {
 
 /// The slot size for rows of `row_bytes`: whole cache lines where that wastes little, so that no
 /// row lies in one more line than it must.
-fn slot_bytes(row_bytes: usize) -> usize {
+pub(super) fn slot_bytes(row_bytes: usize) -> usize {
     const LINE: usize = 64;
     let lines = row_bytes.next_multiple_of(LINE);
     if row_bytes > LINE / 2 && (lines - row_bytes) * 8 <= row_bytes {
@@ -146,6 +153,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             limits,
             snapshots: Snapshots::new(&budget, limits.snapshot_bytes_max),
             online: Online::default(),
+            columns: Columns::default(),
             is_watched: false,
             budget,
             key: Vec::new(),
@@ -450,6 +458,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 for &offset in &rows.variable_offsets {
                     values.free(Handle::read(bytes, offset));
                 }
+                rows.forget_added(row);
                 rows.slab.release(row);
             }
             Change::ValueReplaced { handle } => values.free(Handle::from_bits(handle)),
@@ -482,7 +491,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 let slot = self.tables[table as usize].slab.slot_mut(row);
                 slot[offset as usize..offset as usize + image.len()].copy_from_slice(image);
             }
-            Change::Created { table, row } => self.tables[table as usize].slab.free(row),
+            Change::Created { table, row } => {
+                let rows = &mut self.tables[table as usize];
+                rows.forget_added(row);
+                rows.slab.free(row);
+            }
             Change::Deleted { table, row } => self.tables[table as usize].slab.revive(row),
             Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
             Change::ValueReplaced { .. } => {}
@@ -558,16 +571,26 @@ impl<P: MemoryProfile> MemoryStore<P> {
 impl Rows {
     /// The empty rows of a table.
     pub(super) fn new(table: &TableDef, allowance: &Allowance) -> Result<Self, RegionError> {
+        let width = slot_widths(table).pop().unwrap_or_default();
+        let slab = Slab::new(width, allowance.clone())?;
+        let (row_bytes, base_bytes, raw_row_bytes) = (0, 0, 0);
+        let (widths, variable_offsets) = (Vec::new(), Vec::new());
+        let mut rows =
+            Self { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets };
+        rows.describe(table);
+        Ok(rows)
+    }
+
+    /// The rows are this table's from now on.
+    pub(super) fn describe(&mut self, table: &TableDef) {
+        let base = table.columns.iter().take_while(|column| !column.added).count();
         let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
-        Ok(Self {
-            slab: Slab::new(slot_bytes(table.row_size()), allowance.clone())?,
-            row_bytes: table.row_size(),
-            raw_row_bytes: table.raw_row_bytes(),
-            variable_offsets: (0..table.columns.len())
-                .filter(is_variable)
-                .map(|i| column_offset(&table.columns, i))
-                .collect(),
-        })
+        self.row_bytes = table.row_size();
+        self.base_bytes = row_size(&table.columns[..base]);
+        self.widths = slot_widths(table);
+        self.raw_row_bytes = table.raw_row_bytes();
+        let variable = (0..table.columns.len()).filter(is_variable);
+        self.variable_offsets = variable.map(|i| column_offset(&table.columns, i)).collect();
     }
 }
 

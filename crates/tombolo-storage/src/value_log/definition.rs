@@ -1,5 +1,5 @@
 //! A table's definition as bytes: what a *table created* record holds; an *index created* record holds
-//! one index.
+//! one index, a *column added* record one column.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | indexes | 2 how many, then each as below |
 //!
 //! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
-//! nullable, 1 hot, 2 has a range); with a range 8 and 8 its ends. An index: name; 1 flags (bit 0
+//! nullable, 1 hot, 2 has a range, 3 was added); with a range 8 and 8 its ends. An index: name; 1 flags (bit 0
 //! unique, 1 hash); 2 how many columns, 2 each position.
 //!
 //! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
@@ -26,6 +26,7 @@ use crate::types::SqlType;
 const NULLABLE: u8 = 1;
 const HOT: u8 = 2;
 const RANGE: u8 = 4;
+const ADDED: u8 = 8;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
 
@@ -49,21 +50,7 @@ pub fn encode(table: &TableDef) -> Vec<u8> {
     put_name(&mut out, &table.name);
     put_count(&mut out, table.columns.len());
     for column in &table.columns {
-        put_name(&mut out, &column.name);
-        let (tag, first, second) = type_numbers(column.sql);
-        out.push(tag);
-        out.extend_from_slice(&first.to_le_bytes());
-        out.extend_from_slice(&second.to_le_bytes());
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
-        out.push(
-            flag(column.nullable, NULLABLE)
-                | flag(column.hot, HOT)
-                | flag(column.range.is_some(), RANGE),
-        );
-        if let Some((low, high)) = column.range {
-            out.extend_from_slice(&low.to_le_bytes());
-            out.extend_from_slice(&high.to_le_bytes());
-        }
+        put_column(&mut out, column);
     }
     put_count(&mut out, table.indexes.len());
     for index in &table.indexes {
@@ -87,6 +74,42 @@ pub fn decode_index(bytes: &[u8]) -> Option<IndexDef> {
     let mut from = Source(bytes);
     let index = from.index()?;
     from.0.is_empty().then_some(index)
+}
+
+/// A column's definition as bytes.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_column(column: &ColumnDef) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_column(&mut out, column);
+    out
+}
+
+/// The column in `bytes`, if they are one and nothing else.
+pub fn decode_column(bytes: &[u8]) -> Option<ColumnDef> {
+    let mut from = Source(bytes);
+    let column = from.column()?;
+    from.0.is_empty().then_some(column)
+}
+
+fn put_column(out: &mut Vec<u8>, column: &ColumnDef) {
+    put_name(out, &column.name);
+    let (tag, first, second) = type_numbers(column.sql);
+    out.push(tag);
+    out.extend_from_slice(&first.to_le_bytes());
+    out.extend_from_slice(&second.to_le_bytes());
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    out.push(
+        flag(column.nullable, NULLABLE)
+            | flag(column.hot, HOT)
+            | flag(column.range.is_some(), RANGE)
+            | flag(column.added, ADDED),
+    );
+    if let Some((low, high)) = column.range {
+        out.extend_from_slice(&low.to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
+    }
 }
 
 fn put_index(out: &mut Vec<u8>, index: &IndexDef) {
@@ -187,9 +210,10 @@ impl Source<'_> {
             0 => None,
             _ => Some((i64::from_le_bytes(self.array()?), i64::from_le_bytes(self.array()?))),
         };
-        let is_known = flags & !(NULLABLE | HOT | RANGE) == 0 && type_numbers(sql) == numbers;
-        let (nullable, hot) = (flags & NULLABLE != 0, flags & HOT != 0);
-        is_known.then_some(ColumnDef { name, sql, nullable, range, hot })
+        let is_known =
+            flags & !(NULLABLE | HOT | RANGE | ADDED) == 0 && type_numbers(sql) == numbers;
+        let [nullable, hot, added] = [NULLABLE, HOT, ADDED].map(|flag| flags & flag != 0);
+        is_known.then_some(ColumnDef { name, sql, nullable, range, hot, added })
     }
 
     fn index(&mut self) -> Option<IndexDef> {
@@ -228,6 +252,7 @@ mod tests {
             nullable: i % 2 == 0,
             range: (i == 2).then_some((i64::MIN, -1)),
             hot: i % 3 == 0,
+            added: i > 11,
         };
         let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
             name: name.into(),
@@ -263,6 +288,16 @@ mod tests {
     }
 
     #[test]
+    fn a_column_alone_is_encoded_and_decoded() {
+        for column in &table().columns {
+            let bytes = encode_column(column);
+            assert_eq!(decode_column(&bytes).as_ref(), Some(column));
+            assert!((0..bytes.len()).all(|length| decode_column(&bytes[..length]).is_none()));
+            assert_eq!(decode_column(&[&bytes[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
     fn the_bytes_are_those_the_format_states() {
         let column = ColumnDef {
             name: "a".into(),
@@ -270,6 +305,7 @@ mod tests {
             nullable: true,
             range: Some((-1, 2)),
             hot: false,
+            added: false,
         };
         let index =
             IndexDef { name: "i".into(), columns: vec![0], unique: true, kind: IndexKind::Hash };

@@ -12,7 +12,7 @@
 //! | 32–63 | the row's slot | the same |
 //!
 //! Kinds of an extended word: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index
-//! created. Behind it come four bytes of offset and four of length. Then the bytes. All
+//! created, 6 column added. Behind it come four bytes of offset and four of length. Then the bytes. All
 //! numbers are little-endian. A short word is what nearly all records need: it is put together with
 //! a few shifts and no branch that depends on data.
 //!
@@ -38,6 +38,7 @@ const EXTENDED: u64 = 3;
 const VALUE_SET: u64 = 3;
 const TABLE_CREATED: u64 = 4;
 const INDEX_CREATED: u64 = 5;
+const COLUMN_ADDED: u64 = 6;
 
 const LENGTH_SHIFT: u32 = 2;
 const OFFSET_SHIFT: u32 = 12;
@@ -101,6 +102,13 @@ pub enum Record<'a> {
         /// The table's position.
         table: u32,
         /// The index's definition (`definition.rs`).
+        definition: &'a [u8],
+    },
+    /// A column was added to a table, its last. Rows have zeros in it.
+    ColumnAdded {
+        /// The table's position.
+        table: u32,
+        /// The column's definition (`definition.rs`).
         definition: &'a [u8],
     },
 }
@@ -209,6 +217,10 @@ impl RecordWriter {
 
     pub(crate) fn index_created(&mut self, table: u32, definition: &[u8]) {
         self.push_extended(INDEX_CREATED, table, 0, 0, definition);
+    }
+
+    pub(crate) fn column_added(&mut self, table: u32, definition: &[u8]) {
+        self.push_extended(COLUMN_ADDED, table, 0, 0, definition);
     }
 
     #[inline(always)]
@@ -404,6 +416,7 @@ impl<'a> Records<'a> {
             VALUE_SET => Record::ValueSet { table, row, offset, value: bytes },
             TABLE_CREATED => Record::TableCreated { definition: bytes },
             INDEX_CREATED => Record::IndexCreated { table, definition: bytes },
+            COLUMN_ADDED => Record::ColumnAdded { table, definition: bytes },
             _ => return None,
         })
     }

@@ -73,6 +73,7 @@ fn column(random: &mut Random, name: String) -> ColumnDef {
         nullable: random.percent(35),
         range: if random.percent(60) { range(random, sql) } else { None },
         hot: random.percent(30),
+        added: false,
     }
 }
 

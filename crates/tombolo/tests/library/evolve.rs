@@ -9,7 +9,7 @@ use tombolo::{
     CallOptions, ColumnDef, Database, Error, Fields, IndexDef, IndexKind, Schema, Stop, TableDef,
     Value, types,
 };
-use tombolo::{Order, Range};
+use tombolo::{DeclaredTable, Order, Range};
 use tombolo_engine::threads::on_each;
 
 use super::{ById, ByValue, Counter, Counters, adding, builder, open, value};
@@ -274,4 +274,181 @@ fn what_cannot_be_added_leaves_nothing_behind() {
     }
     let closed = Arc::into_inner(db).unwrap();
     closed.close().unwrap();
+}
+
+mod wider {
+    tombolo::table! {
+        /// Counters, with what later versions added: a note, a number, and a value that needs room.
+        pub(super) struct Counter = "counter" {
+            ID: Integer [0..=999_999];
+            VALUE: BigInt => hot;
+            NAME: Nullable<Text>;
+            NOTE: Nullable<Text> => added;
+            LIMIT: BigInt => added;
+            ADDRESS: Varchar<200> => added;
+        }
+    }
+    tombolo::index! {
+        /// By what was added.
+        pub(super) struct ByLimit = "counter_by_limit" on Counter (LIMIT: BigInt, ID: Integer) unique Tree;
+    }
+}
+use wider::{ByLimit, Counter as Wider};
+
+mod wide {
+    tombolo::table! {
+        /// The version between.
+        pub(super) struct Counter = "counter" {
+            ID: Integer [0..=999_999];
+            VALUE: BigInt => hot;
+            NAME: Nullable<Text>;
+            NOTE: Nullable<Text> => added;
+            LIMIT: BigInt => added;
+        }
+    }
+    tombolo::table! {
+        /// The version before that.
+        pub(super) struct Noted = "counter" {
+            ID: Integer [0..=999_999];
+            VALUE: BigInt => hot;
+            NAME: Nullable<Text>;
+            NOTE: Nullable<Text> => added;
+        }
+    }
+}
+
+/// Sets what was added of a counter, which it makes where there is none.
+fn set_limit(db: &Database, id: i32, limit: i64) {
+    let (table, by_id) = (db.table::<Wider>().unwrap(), db.index::<ById>().unwrap());
+    let set = db.transaction(move |tx| {
+        let row = match tx.lookup(&by_id, id)? {
+            Some(row) => row,
+            None => tx.insert(&table, |row| row.set(Wider::ID, id))?,
+        };
+        tx.set(&table, row, Wider::LIMIT, limit)?;
+        tx.set(&table, row, Wider::ADDRESS, format!("street {limit}").as_bytes())?;
+        tx.set_variable(&table, row, Wider::NOTE, Some("noted")).map_err(Stop::from)
+    });
+    set.unwrap();
+}
+
+/// Number, value, limit, address and note of all counters.
+fn wide_rows(db: &Database) -> Vec<(i32, i64, i64, String, Option<String>)> {
+    let table = db.table::<Wider>().unwrap();
+    let read = db.transaction(move |tx| {
+        let mut found = Vec::new();
+        for row in tx.rows(&table)? {
+            let row = tx.get(&table, row)?;
+            let note = row.get(Wider::NOTE).map(|note| String::from_utf8_lossy(note).into_owned());
+            let address = String::from_utf8_lossy(row.get(Wider::ADDRESS)).into_owned();
+            found.push((
+                row.get(Wider::ID),
+                row.get(Wider::VALUE),
+                row.get(Wider::LIMIT),
+                address,
+                note,
+            ));
+        }
+        found.sort();
+        Ok(found)
+    });
+    read.unwrap()
+}
+
+#[test]
+fn columns_are_added_beside_closures_and_procedures_that_do_not_know_them() {
+    const ROWS: i32 = 2_000;
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("logged");
+    let narrow = || builder().set("checkpoint_log_bytes", "64 KB");
+    let logged = narrow().open(&directory).unwrap();
+    for (is_logged, db) in [(false, narrow().in_memory().unwrap()), (true, logged)] {
+        let (set, add) = (db.register::<Set>().unwrap(), adding(&db));
+        let early = add.with(CallOptions::new().early());
+        (0..ROWS).for_each(|id| assert_eq!(early.call(id).unwrap().into_inner(), 1));
+        let is_over = AtomicBool::new(false);
+        on_each(0..3, |thread| {
+            if thread == 0 {
+                db.add_column::<wide::Noted>("note").unwrap();
+                assert_eq!(db.checkpoint().is_ok(), is_logged);
+                db.add_column::<wide::Counter>("limit").unwrap();
+                db.add_column::<Wider>("address").unwrap();
+                db.create_index::<ByLimit>().map(drop).unwrap();
+                return is_over.store(true, Ordering::SeqCst);
+            }
+            let mut rounds = 0;
+            while !is_over.load(Ordering::SeqCst) || rounds < 200 {
+                let id = ROWS * thread + rounds;
+                // Of the first half each row is changed once and some are made.
+                assert_eq!(add.call(id % ROWS / 2 + (thread - 1) * ROWS / 2).map(|_| ()), Ok(()));
+                set.call((ROWS + id, i64::from(rounds))).unwrap();
+                rounds += 1;
+            }
+        });
+        let found = wide_rows(&db);
+        let is_empty = |row: &(i32, i64, i64, String, Option<String>)| {
+            (row.2, row.3.as_str(), &row.4) == (0, "", &None)
+        };
+        assert!(found.len() >= ROWS as usize + 400 && found.iter().all(is_empty));
+        let sum: i64 = found.iter().filter(|row| row.0 < ROWS).map(|row| row.1).sum();
+        assert!(sum >= i64::from(ROWS) + 400, "{sum}");
+        (0..50).for_each(|id| set_limit(&db, id, i64::from(id) + 1));
+        // Who does not know them changes such rows and makes others.
+        (0..100).for_each(|id| assert!(add.call(id + 25).is_ok()));
+        set.call((900_000, 3)).unwrap();
+        let found = wide_rows(&db);
+        let noted = |id: i32| found.iter().find(|row| row.0 == id).unwrap().clone();
+        let note = |id: i64| (id + 1, format!("street {}", id + 1), Some("noted".to_owned()));
+        assert_eq!((noted(30).2, noted(30).3, noted(30).4), note(30));
+        assert!(is_empty(&noted(60)) && is_empty(&noted(900_000)));
+        if is_logged {
+            db.backup(place.path().join("safe")).unwrap();
+            db.close().unwrap();
+            let definition = TableDef::of::<Wider>().with::<ById>().with::<ByValue>();
+            let named = Database::builder().table(definition.with::<ByLimit>());
+            let wider = named.set("log_segment_bytes", "1 MB");
+            let db = wider.clone().open(&directory).unwrap();
+            assert_eq!(wide_rows(&db), found);
+            set_limit(&db, 60, 1_000);
+            drop(db);
+            // A program that knows none of it.
+            let db = narrow().open(&directory).unwrap();
+            assert!(adding(&db).call(60).unwrap() > 1);
+            db.close().unwrap();
+            let db = wider.open(&directory).unwrap();
+            assert_eq!(wide_rows(&db).iter().find(|row| row.0 == 60).unwrap().2, 1_000);
+            let restored = place.path().join("restored");
+            Database::restore(place.path().join("safe"), &restored).unwrap();
+            assert_eq!(wide_rows(&narrow().open(&restored).unwrap()), found);
+        }
+    }
+}
+
+#[test]
+fn a_wider_definition_is_told_how_to_get_its_column() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    adding(&db).call(1).unwrap();
+    drop(db);
+    let plain = Database::builder().set("log_segment_bytes", "1 MB");
+    let noted = TableDef::of::<wide::Noted>().with::<ById>().with::<ByValue>();
+    let refused = plain.clone().table(noted.clone()).open(place.path()).unwrap_err();
+    assert!(refused.to_string().contains("Database::add_column"), "{refused}");
+    let db = plain.clone().open(place.path()).unwrap();
+    let told = |refused: Error| refused.to_string();
+    assert!(told(db.add_column::<Wider>("address").unwrap_err()).contains("other columns"));
+    assert!(told(db.add_column::<Wider>("name").unwrap_err()).contains("=> added"));
+    assert!(told(db.add_column::<Wider>("size").unwrap_err()).contains("declares no such"));
+    let char = ColumnDef::of::<types::Char<3>>("code");
+    assert!(told(db.add_dynamic_column("counter", char).unwrap_err()).contains("may be null"));
+    let own = db.add_dynamic_column("tombolo_request", ColumnDef::of::<types::BigInt>("n"));
+    assert!(told(own.unwrap_err()).contains("own"));
+    db.add_column::<wide::Noted>("note").unwrap();
+    let again = db.add_column::<wide::Noted>("note").unwrap_err();
+    assert!(matches!(&again, Error::Schema(_)) && !again.is_retryable(), "{again}");
+    db.add_dynamic_column("counter", ColumnDef::of::<types::BigInt>("limit")).unwrap();
+    assert_eq!(db.schema().tables[0].columns, wide::Counter::COLUMNS);
+    drop(db);
+    let db = plain.table(noted).open(place.path()).unwrap();
+    assert_eq!(value(&db, 1), 1);
 }

@@ -55,6 +55,7 @@ fn store() -> (MemoryStore<Memory>, DynamicTable) {
         nullable: false,
         range: None,
         hot: false,
+        added: false,
     };
     let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
         name: name.into(),

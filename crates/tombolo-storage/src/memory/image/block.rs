@@ -20,7 +20,7 @@
 //!
 //! Not here: which copy of a block counts (`load.rs`), where it lies (`ring.rs`).
 
-use super::super::slab::Slab;
+use super::super::recovery::Slots;
 use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
 use crate::header_copies::{long, short};
 use crate::value_log::GroupNumber;
@@ -68,16 +68,16 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
 }
 
 /// Puts a block of a ring into `out`, which is as long as blocks are; answers how many bytes of it
-/// are to be written. The slots are copied as they lie, all at once.
+/// are to be written. The slots are copied as they lie, all at once if they are whole.
 pub(super) fn encode(
     ring: &Ring,
     (block, checkpoint, newest): (u32, u64, GroupNumber),
     salt: u64,
-    slab: Option<&Slab>,
+    of: Option<Slots<'_>>,
     out: &mut [u8],
 ) -> usize {
     let first = ring.first_slot_of(block);
-    let used = slab.map_or(0, Slab::used);
+    let used = of.map_or(0, Slots::used);
     let slots = used.saturating_sub(first).min(ring.block_slots);
     let bits_end = HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize;
     let slots_at = slots_offset(ring.block_slots);
@@ -97,14 +97,14 @@ pub(super) fn encode(
     out[CHECKPOINT..NEWEST].copy_from_slice(&checkpoint.to_le_bytes());
     out[NEWEST..SLOTS].copy_from_slice(&newest.to_le_bytes());
     out[HEADER_BYTES..slots_at].fill(0);
-    if let Some(slab) = slab.filter(|_| slots > 0) {
+    if let Some(of) = of.filter(|_| slots > 0) {
         for (at, word) in out[HEADER_BYTES..bits_end].chunks_exact_mut(8).enumerate() {
             let left = slots.saturating_sub(at as u32 * 64);
             let mask = if left < 64 { (1 << left) - 1 } else { !0 };
             let first = first.saturating_add(at as u32 * 64);
-            word.copy_from_slice(&(slab.live_bits(first) & mask).to_le_bytes());
+            word.copy_from_slice(&(of.live_bits(first) & mask).to_le_bytes());
         }
-        out[slots_at..end].copy_from_slice(slab.slots(first, slots));
+        of.copy(first, slots, &mut out[slots_at..end]);
     }
     out[end..written].fill(0);
     let checksum = checksum(salt, &out[..end]);
@@ -146,6 +146,7 @@ pub(super) fn decode<'a>(ring: &Ring, salt: u64, bytes: &'a [u8]) -> Option<Bloc
 #[cfg(not(loom))]
 mod tests {
     use super::super::super::region::RESERVATION_BYTES;
+    use super::super::super::slab::Slab;
     use super::super::ring::tests::ring;
     use super::*;
 
@@ -163,7 +164,8 @@ mod tests {
 
     fn encoded(block: u32) -> (Vec<u8>, usize) {
         let mut out = vec![0xff; UNIT_BYTES as usize];
-        let written = encode(&ring(4, 1), (block, 9, 0x0102), SALT, Some(&slab()), &mut out);
+        let written =
+            encode(&ring(4, 1), (block, 9, 0x0102), SALT, Some(Slots::whole(&slab())), &mut out);
         (out, written)
     }
 
@@ -193,7 +195,8 @@ mod tests {
             assert!(decode(&ring(4, 1), SALT + 1, &out).is_none());
             let mut again = Slab::new(16, RESERVATION_BYTES).unwrap();
             let first = ring(4, 1).first_slot_of(number);
-            again.load(first, 3, block.live_bits(), block.slots).unwrap();
+            again.load_piece(first, (0, 16), block.slots).unwrap();
+            again.load_live(first, 3, block.live_bits());
             assert!(again.live().eq(slab().live().filter(|id| (first..first + 3).contains(id))));
         }
     }

@@ -23,6 +23,7 @@ use super::ring::{Ring, block_layout, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings};
 use crate::disk::{Disk, DiskError, Open};
 use crate::plant::{self, Plant};
+use crate::schema::Schema;
 use crate::sync::Arc;
 use crate::value_log::{LogPosition, definition};
 
@@ -165,7 +166,11 @@ impl Checkpoints {
         let position = positions.min_by_key(|position| position.group).expect("at least one part");
         let schemas = parts.iter().map(|part| &part.schema);
         // Definitions only ever grow, so the part that read most of the log has them all.
-        let newest = schemas.max_by_key(|schema| (schema.tables.len(), schema.indexes()));
+        let additions = |schema: &Schema| {
+            let columns = schema.tables.iter().map(|table| table.columns.len());
+            schema.indexes() + columns.sum::<usize>()
+        };
+        let newest = schemas.max_by_key(|schema| (schema.tables.len(), additions(schema)));
         let schema = newest.expect("at least one part");
         let mut next = self.catalogue.clone();
         next.tables = schema.tables.iter().map(definition::encode).collect();

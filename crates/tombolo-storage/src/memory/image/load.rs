@@ -223,10 +223,9 @@ impl Image {
 
 /// Puts the slots of a block into the slab they are of.
 fn put_down(replay: &mut ReplayPart, ring: &Ring, block: &Block<'_>) -> Result<(), ImageFailure> {
-    let slab = replay.slab_mut(ring.slab).map_err(ImageFailure::Rows)?;
     let first = ring.first_slot_of(block.header.block);
-    slab.load(first, ring.block_slots, block.live_bits(), block.slots)
-        .map_err(|error| ImageFailure::Rows(format!("no memory for what the image holds: {error}")))
+    let slots = (first, ring.block_slots);
+    replay.load_slots(ring.slab, slots, block.live_bits(), block.slots).map_err(ImageFailure::Rows)
 }
 
 /// The way along one ring's file.

@@ -8,7 +8,7 @@
 //! Invariants: what is installed is durable in the log; a ring is in the durable catalogue before a
 //! block of it is written; a batch is written after the one before it was synced.
 
-use super::super::recovery::{ReplayPart, SlabName};
+use super::super::recovery::{ReplayPart, SlabName, Slots};
 use super::block::encode;
 use super::checkpoints::{Begun, Checkpoints};
 use super::load::{LoadedRing, MirroredPart};
@@ -150,12 +150,12 @@ impl CheckpointPart {
 
     /// What [`Checkpoints::begin`] is to know of this part.
     pub fn needs(&self) -> Needs {
-        let need = |(slab, slots): (SlabName, &super::super::slab::Slab)| SlabNeed {
+        let need = |(slab, slots): (SlabName, Slots<'_>)| SlabNeed {
             slab,
-            slot_bytes: slots.slot_bytes() as u32,
+            slot_bytes: slots.bytes() as u32,
             used: slots.used(),
         };
-        let slabs = self.replay.slabs().map(need).collect();
+        let slabs = self.replay.slots().map(need).collect();
         Needs { position: self.position, schema: self.replay.schema().clone(), slabs }
     }
 
@@ -265,8 +265,8 @@ impl CheckpointPart {
                 true => ring.blocks - 1 - block,
                 false => block,
             };
-            let slab = replay.slab(ring.slab);
-            let length = encode(ring, (block, checkpoint, position.group), *salt, slab, out);
+            let slots = replay.slots_of(ring.slab);
+            let length = encode(ring, (block, checkpoint, position.group), *salt, slots, out);
             let at = ring.offset(ring.place(checkpoint, block));
             file.write_at(&out[..length], at).map_err(|error| (error, false))?;
             bytes += length as u64;

@@ -118,7 +118,7 @@ impl Image {
             file: ring.file_name(),
             directory: ring.stripe,
             table: ring.slab.table,
-            is_values: ring.slab.kind > 0,
+            is_values: ring.slab.class().is_some(),
             slot_bytes: ring.slot_bytes,
             first_slot: ring.first_slot,
             live: live.iter().sum(),

@@ -13,12 +13,80 @@ use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
 use crate::schema::Schema;
 use crate::value_log::GroupNumber;
 
-/// Which slots of a table: its rows, or its values of one size class.
+/// Which slots of a table: its rows, or a piece of them (`columns.rs`), or its values of one size class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::memory) struct SlabName {
     pub(in crate::memory) table: u32,
-    /// 0 for the rows, 1 + the size class for values.
+    /// 0 for the rows, or what of them was there first; 1 + the size class for values; behind those,
+    /// further pieces of rows.
     pub(in crate::memory) kind: u32,
+}
+
+impl SlabName {
+    /// The size class, of values.
+    pub(in crate::memory) fn class(self) -> Option<usize> {
+        (self.kind as usize).checked_sub(1).filter(|&class| class < CLASSES)
+    }
+
+    /// Which piece, of rows.
+    fn piece(self) -> Option<usize> {
+        match self.kind as usize {
+            0 => Some(0),
+            kind => kind.checked_sub(CLASSES),
+        }
+    }
+}
+
+/// The kind of piece `piece` of a table's rows.
+const fn piece_kind(piece: usize) -> u32 {
+    if piece == 0 { 0 } else { (CLASSES + piece) as u32 }
+}
+
+impl Rows {
+    /// Where a piece of the slots begins, and how long it is.
+    fn piece(&self, piece: usize) -> Option<(usize, usize)> {
+        let end = *self.widths.get(piece)?;
+        let start = if piece == 0 { 0 } else { self.widths[piece - 1] };
+        Some((start, end - start))
+    }
+}
+
+/// Slots of a slab, or one piece of each.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct Slots<'a> {
+    slab: &'a Slab,
+    /// Where it begins in a slot, and how long it is.
+    piece: (usize, usize),
+}
+
+impl<'a> Slots<'a> {
+    /// All of each.
+    pub(in crate::memory) fn whole(slab: &'a Slab) -> Self {
+        Self { slab, piece: (0, slab.slot_bytes()) }
+    }
+
+    /// One more than the highest id ever handed out.
+    pub(in crate::memory) fn used(self) -> u32 {
+        self.slab.used()
+    }
+
+    /// How long each is.
+    pub(in crate::memory) fn bytes(self) -> usize {
+        self.piece.1
+    }
+
+    /// The live bits of 64 slots from `first` on.
+    pub(in crate::memory) fn live_bits(self, first: u32) -> u64 {
+        self.slab.live_bits(first)
+    }
+
+    /// `count` of them from `first` on, one behind the other.
+    ///
+    /// # Panics
+    /// When not all of them were handed out, or `out` is not as long.
+    pub(in crate::memory) fn copy(self, first: u32, count: u32, out: &mut [u8]) {
+        self.slab.copy_piece((first, count), self.piece, out);
+    }
 }
 
 impl ReplayPart {
@@ -40,53 +108,80 @@ impl ReplayPart {
         self.create_table(definition)
     }
 
-    /// The slabs that hold anything.
-    pub(in crate::memory) fn slabs(&self) -> impl Iterator<Item = (SlabName, &Slab)> {
+    /// The slots of all slabs that hold anything, piece by piece.
+    pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
         let tables = self.tables.iter().enumerate();
         tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
             |(table, parts)| {
-                let rows = Some((0, &parts.rows.slab));
-                let values = (0..CLASSES).filter_map(|class| {
-                    parts.values.slab(class).map(|slab| (1 + class as u32, slab))
+                let rows = &parts.rows;
+                let pieces = (0..rows.widths.len()).filter_map(|piece| {
+                    Some((piece_kind(piece), Slots { slab: &rows.slab, piece: rows.piece(piece)? }))
                 });
-                let slabs = rows.into_iter().chain(values);
-                slabs.map(move |(kind, slab)| (SlabName { table, kind }, slab))
+                let values = (0..CLASSES).filter_map(|class| {
+                    parts.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
+                });
+                let slots = pieces.chain(values);
+                slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
             },
         )
     }
 
-    /// A slab, if it is this part's and holds anything.
-    pub(in crate::memory) fn slab(&self, name: SlabName) -> Option<&Slab> {
+    /// The slots of this name, if they are this part's and the slab holds anything.
+    pub(in crate::memory) fn slots_of(&self, name: SlabName) -> Option<Slots<'_>> {
         let table = self.tables.get(name.table as usize)?.as_ref()?;
-        match name.kind {
-            0 => Some(&table.rows.slab),
-            kind => table.values.slab(kind as usize - 1),
+        match name.class() {
+            Some(class) => table.values.slab(class).map(Slots::whole),
+            None => {
+                let piece = table.rows.piece(name.piece()?)?;
+                Some(Slots { slab: &table.rows.slab, piece })
+            }
         }
     }
 
-    /// The size of a slab's slots, whether it holds anything or not; `None` when it is of another
-    /// part, of no table, or of no size class.
+    /// How long slots of this name are, whether there are any or not; `None` when they are of another
+    /// part, of no table, of no size class, or of no piece.
     pub(in crate::memory) fn slot_bytes(&self, name: SlabName) -> Option<usize> {
         let table = self.tables.get(name.table as usize)?.as_ref()?;
-        match name.kind as usize {
-            0 => Some(table.rows.slab.slot_bytes()),
-            kind => (kind <= CLASSES).then(|| slot_bytes(kind - 1)),
+        match name.class() {
+            Some(class) => Some(slot_bytes(class)),
+            None => table.rows.piece(name.piece()?).map(|(_, width)| width),
         }
     }
 
-    /// A slab to be filled.
+    /// Puts down slots of this name that were written out before; of the `bits.len() * 64` slots from
+    /// `first` on, at most `slots`, which are live.
     ///
     /// # Errors
     /// No memory, in words.
     ///
     /// # Panics
-    /// When there is none of this name.
-    pub(in crate::memory) fn slab_mut(&mut self, name: SlabName) -> Result<&mut Slab, String> {
+    /// When there are none of this name.
+    pub(in crate::memory) fn load_slots(
+        &mut self,
+        name: SlabName,
+        (first, slots): (u32, u32),
+        bits: impl Iterator<Item = u64>,
+        bytes: &[u8],
+    ) -> Result<(), String> {
         let table = self.tables[name.table as usize].as_mut().expect("a table of this part");
-        match name.kind {
-            0 => Ok(&mut table.rows.slab),
-            kind => table.values.slab_mut(kind as usize - 1).map_err(no_memory),
+        let (slab, piece) = match name.class() {
+            Some(class) => {
+                let slab = table.values.slab_mut(class).map_err(no_memory)?;
+                let width = slab.slot_bytes();
+                (slab, (0, width))
+            }
+            None => {
+                let piece = name.piece().and_then(|piece| table.rows.piece(piece));
+                (&mut table.rows.slab, piece.expect("a piece of the rows"))
+            }
+        };
+        let no_memory = |error| format!("no memory for what the image holds: {error}");
+        slab.load_piece(first, piece, bytes).map_err(no_memory)?;
+        if piece.0 == 0 {
+            // The first piece says which rows live; the others are of the same.
+            slab.load_live(first, slots, bits);
         }
+        Ok(())
     }
 
     /// All blocks are loaded, which hold changes of groups up to `known`. Finds out which value is
@@ -156,17 +251,21 @@ impl ReplayPart {
 
     /// Memory its rows and values take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.slabs().map(|(_, slab)| slab.committed_bytes() as u64).sum()
+        let first = self.slots().filter(|(_, slots)| slots.piece.0 == 0);
+        first.map(|(_, slots)| slots.slab.committed_bytes() as u64).sum()
     }
 }
 
 impl ReplayTable {
     fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, row_bytes, raw_row_bytes, variable_offsets } = &self.rows;
+        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets } =
+            &self.rows;
         Ok(ReplayTable {
             rows: Rows {
                 slab: slab.mirror(allowance.clone())?,
                 row_bytes: *row_bytes,
+                base_bytes: *base_bytes,
+                widths: widths.clone(),
                 raw_row_bytes: *raw_row_bytes,
                 variable_offsets: variable_offsets.clone(),
             },
@@ -225,5 +324,14 @@ impl Claims {
         let (word, bit) = (handle.slot() as usize / 64, 1 << (handle.slot() % 64));
         let word = &mut self.0[handle.class()][word];
         std::mem::replace(word, *word | bit) & bit == 0
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+impl ReplayPart {
+    /// The rows of a table.
+    pub(in crate::memory) fn rows_for_test(&mut self, table: usize) -> &mut Slab {
+        &mut self.tables[table].as_mut().expect("a table of this part").rows.slab
     }
 }

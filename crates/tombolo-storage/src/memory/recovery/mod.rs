@@ -20,14 +20,16 @@
 mod image;
 mod indexes;
 
-pub(in crate::memory) use image::SlabName;
+pub(in crate::memory) use image::{SlabName, Slots};
 
 use std::sync::Arc;
 
 use super::Limits;
 use super::budget::{Allowance, Budget};
+use super::columns::slot_widths;
 use super::index::RowIndex;
 use super::region::RegionError;
+use super::slab::Slab;
 use super::store::{MemoryStore, Rows};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
@@ -196,6 +198,11 @@ impl ReplayPart {
                     self.create_index(table as usize, definition)?;
                     continue;
                 }
+                Record::ColumnAdded { table, definition } => {
+                    self.catch_up(ahead)?;
+                    self.add_column(table as usize, definition)?;
+                    continue;
+                }
                 Record::Updated { table, row, offset, .. }
                 | Record::ValueSet { table, row, offset, .. } => (table as usize, row, offset),
                 Record::Inserted { table, row, .. } | Record::Deleted { table, row } => {
@@ -243,7 +250,9 @@ impl ReplayPart {
                 // The row is gone in the image, which is newer.
                 Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
-                Record::TableCreated { .. } | Record::IndexCreated { .. } => Ok(()),
+                Record::TableCreated { .. }
+                | Record::IndexCreated { .. }
+                | Record::ColumnAdded { .. } => Ok(()),
             };
             done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
@@ -281,6 +290,24 @@ impl ReplayPart {
         self.schema.add_index(table, index).map(|_| ()).map_err(|error| error.to_string())
     }
 
+    fn add_column(&mut self, position: usize, bytes: &[u8]) -> Result<(), String> {
+        let column =
+            definition::decode_column(bytes).ok_or("a column's definition cannot be read")?;
+        let Some(known) = self.schema.tables.get(position) else {
+            return Err(format!("a column of table {position}, which was not created yet"));
+        };
+        if known.columns.contains(&column) {
+            // Replayed before, or in the image.
+            return Ok(());
+        }
+        self.schema.add_column(position, column).map_err(|error| error.to_string())?;
+        let def = &self.schema.tables[position];
+        match &mut self.tables[position] {
+            Some(table) => table.rows.widen(def, &self.allowance).map_err(no_memory),
+            None => Ok(()),
+        }
+    }
+
     fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
         let values = SizeClasses::new(self.allowance.clone());
         Ok(ReplayTable { rows: Rows::new(table, &self.allowance)?, values })
@@ -299,6 +326,7 @@ impl ReplayPart {
                 rebuilt.push(None);
                 continue;
             };
+            table.rows.forget_dead();
             table.rows.slab.rebuild_free_list();
             let def = &schema.tables[position];
             let mut indexes = Vec::new();
@@ -330,18 +358,46 @@ fn no_memory(error: RegionError) -> String {
     format!("no memory for what the log holds: {error}")
 }
 
+impl Rows {
+    /// Gives all rows the columns of `table` at once.
+    fn widen(&mut self, table: &TableDef, allowance: &Allowance) -> Result<(), RegionError> {
+        let width = slot_widths(table).pop().unwrap_or_default();
+        let mut wider = None;
+        if width > self.slab.slot_bytes() {
+            let mut slab = Slab::new(width, allowance.clone())?;
+            slab.take_over(&self.slab, 0, self.slab.used())?;
+            wider = Some(slab);
+        }
+        let before = self.row_bytes;
+        drop(self.take_columns(table, wider));
+        // Blocks of an image that are newer than this record have what came later in there.
+        let added = before..self.row_bytes;
+        (0..self.slab.used()).for_each(|slot| self.slab.clear(slot, added.clone()));
+        Ok(())
+    }
+
+    /// Zeros in what was added, of slots that are not live: rows that died left theirs.
+    fn forget_dead(&mut self) {
+        if self.row_bytes > self.base_bytes {
+            self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
+        }
+    }
+}
+
 impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
-        let bytes = self.rows.row_bytes;
-        if fixed.len() != bytes {
+        let Rows { row_bytes: bytes, base_bytes, .. } = self.rows;
+        // Who knows nothing of columns that were added makes shorter ones.
+        if !(base_bytes..=bytes).contains(&fixed.len()) {
             return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
         }
         if !self.rows.variable_offsets.is_empty() {
             self.free_values(row);
         }
         let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
-        slot[..bytes].copy_from_slice(fixed);
+        slot[..fixed.len()].copy_from_slice(fixed);
+        slot[fixed.len()..bytes].fill(0);
         for &offset in &self.rows.variable_offsets {
             slot[offset..offset + HANDLE_BYTES].fill(0);
         }

@@ -19,7 +19,14 @@ use crate::value_log::{LogBuffer, LogSettings, LogWriter, RecoverOptions, recove
 type Logged = MemoryStore<MemoryLogged>;
 
 fn column(name: &'static str, sql: SqlType, range: Option<(i64, i64)>) -> ColumnDef {
-    ColumnDef { name: name.into(), sql, nullable: name == "state", range, hot: name == "state" }
+    ColumnDef {
+        name: name.into(),
+        sql,
+        nullable: name == "state",
+        range,
+        hot: name == "state",
+        added: false,
+    }
 }
 
 /// Every form of index, two variable-length columns.
@@ -138,7 +145,18 @@ pub(crate) fn change<P: MemoryProfile>(
         Value::Bytes(blob.as_bytes()),
     ];
     let narrow = [Value::Integer(id - 150)];
-    let values = if table.columns().len() == 1 { &narrow[..] } else { &wide[..] };
+    let base = if table.columns()[0].name == "n" { &narrow[..] } else { &wide[..] };
+    let mut values = base.to_vec();
+    for column in &table.columns()[base.len()..] {
+        values.push(match column.sql {
+            _ if column.nullable && random.below(3) == 0 => Value::Null,
+            SqlType::Boolean => Value::Boolean(id % 2 == 0),
+            SqlType::BigInt => Value::Integer(id * 7),
+            SqlType::Bytes => Value::Bytes(note.as_bytes()),
+            _ => Value::Text(&name),
+        });
+    }
+    let values = &values[..];
     let ids = table.row_ids(store).unwrap();
     let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
     let done = match (random.below(10), picked) {

@@ -27,7 +27,14 @@ fn small_pool(frames: usize) -> Small {
 }
 
 fn part(sql: SqlType, nullable: bool) -> KeyPart {
-    KeyPart::of(&ColumnDef { name: "c".into(), sql, nullable, range: None, hot: false })
+    KeyPart::of(&ColumnDef {
+        name: "c".into(),
+        sql,
+        nullable,
+        range: None,
+        hot: false,
+        added: false,
+    })
 }
 
 fn integers(unique: bool) -> KeyShape {

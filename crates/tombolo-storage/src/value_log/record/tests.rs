@@ -29,6 +29,7 @@ fn records_of_every_form_come_back() {
     writer.value_set(1, 2, 8, &long);
     writer.table_created(b"definition");
     writer.index_created(7, b"index");
+    writer.column_added(300, b"column");
     writer.commit();
     let mut buffer = LogBuffer::new();
     writer.take(&mut buffer);
@@ -48,6 +49,7 @@ fn records_of_every_form_come_back() {
             Record::ValueSet { table: 1, row: 2, offset: 8, value: &long },
             Record::TableCreated { definition: b"definition" },
             Record::IndexCreated { table: 7, definition: b"index" },
+            Record::ColumnAdded { table: 300, definition: b"column" },
         ]
     );
 }

@@ -52,6 +52,7 @@ fn a_backup_of_any_moment_is_what_was_durable() {
             database.create_table();
             database.groups(&mut random, 8);
             database.checkpoint().unwrap();
+            database.add_column(&mut random);
         }
         // Installed or not; a checkpoint under way or not; written and not durable.
         database.groups(&mut random, 6);

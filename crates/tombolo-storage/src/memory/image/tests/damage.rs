@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::disk::{MemDisk, Open};
-use crate::memory::recovery::SlabName;
 use crate::memory::variable::{HANDLE_BYTES, Handle};
 use crate::plant::{self, Plant};
 
@@ -315,8 +314,7 @@ fn a_value_that_the_log_does_not_bring_is_refused() {
         let image =
             Image::find(vec![Arc::new(disk.clone()) as Arc<dyn Disk>], image_settings(1)).unwrap();
         let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {}).unwrap();
-        let name = SlabName { table: 0, kind: 0 };
-        let slab = loaded.replay.slab_mut(name).unwrap();
+        let slab = loaded.replay.rows_for_test(0);
         let row = slab.live().next().unwrap();
         // Where the handles of table `one` lie: any eight bytes that lead somewhere.
         let handles = (0..slab.slot_bytes() - HANDLE_BYTES).step_by(8);

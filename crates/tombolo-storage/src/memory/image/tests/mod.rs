@@ -11,12 +11,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
 use crate::disk::Disk;
+use crate::memory::online::Built;
 use crate::memory::recovery::ReplayPart;
 use crate::memory::recovery::tests::{change, rows, tables};
 use crate::memory::test_random::Random;
 use crate::memory::{Limits, MemoryStore};
 use crate::profile::MemoryLogged;
+use crate::schema::ColumnDef;
 use crate::sync::Arc;
+use crate::types::SqlType;
 use crate::value_log::{
     GroupNumber, LogBuffer, LogFailure, LogKind, LogPosition, LogSettings, LogWriter,
     RecoverOptions, Transactions, recover,
@@ -138,6 +141,30 @@ impl Database {
         if let Some(table) = tables().into_iter().nth(next) {
             self.store.create_table(table).unwrap();
         }
+    }
+
+    /// Adds a column to a table, if there is one that has few; nothing is written yet.
+    fn add_column(&mut self, random: &mut Random) {
+        let tables = &self.store.schema().tables;
+        let Some(table) = tables.get(random.below(tables.len().max(1) as u64) as usize) else {
+            return;
+        };
+        let (name, number) = (table.name.to_string(), table.columns.len());
+        if number > 8 {
+            return;
+        }
+        let types = [SqlType::Text, SqlType::BigInt, SqlType::Varchar(90), SqlType::Boolean];
+        let column = ColumnDef {
+            name: format!("added_{number}").into(),
+            sql: types[random.below(4) as usize],
+            nullable: random.below(2) == 0,
+            range: None,
+            hot: false,
+            added: true,
+        };
+        let build = self.store.begin_column(&name, column).unwrap();
+        while self.store.column_slice(&build, 50).unwrap() != Built::Done {}
+        drop(self.store.finish_column(build).unwrap());
     }
 
     /// Some transactions; nothing is written yet.

@@ -58,7 +58,8 @@ fn work(database: &mut Database, known: &mut Known, random: &mut Random) -> Resu
     for _ in 0..20 + random.below(120) {
         let part = random.below(database.parts.len() as u64) as usize;
         match random.below(32) {
-            0 => database.create_table(),
+            0 if random.below(2) == 0 => database.create_table(),
+            0 => database.add_column(random),
             1..=8 if !database.store.schema().tables.is_empty() => {
                 let transactions = 1 + random.below(4);
                 database.work(random, transactions);
@@ -121,6 +122,9 @@ fn run_dense(plan: Plan) {
     (0..3).for_each(|_| database.create_table());
     let (rounds, after) = (8 + random.below(5), 1 + random.below(8));
     for round in 0..rounds + after {
+        if round % 4 == 3 {
+            database.add_column(&mut random);
+        }
         database.work(&mut random, 4);
         known.history.insert(database.writer.newest() + 1, rows(&mut database.store));
         database.write().unwrap();
@@ -175,6 +179,7 @@ fn a_checkpoint_and_an_opening_can_crash_anywhere() {
             let mut random = Random::new(calls);
             let life = |known: &mut Known, random: &mut Random| -> Result<(), Failure> {
                 let mut database = open(&disks, plan, known)?;
+                database.add_column(random);
                 database.work(random, 6);
                 known.history.insert(database.writer.newest() + 1, rows(&mut database.store));
                 database.write()?;

@@ -1,0 +1,291 @@
+//! Columns that are added while transactions run: rows get longer, and stay where they are.
+//!
+//! ```text
+//!   begin_column ──► widening ──column_slice() … Done──► widened ──finish_column──► in schema and log
+//!                       │  slots in order, a few between           │  the slabs change places
+//!                       └───────────── drop_column ◄───────────────┘ (also after a refusal)
+//! ```
+//!
+//! A column that is added lies behind all others (`row.rs`), so a row with it is the row as it was and
+//! zeros: its place in the table, its index entries and its values stay. Where slots have room, nothing
+//! else is to be done. Where they have none, rows are copied into a second slab of longer slots, each
+//! into the slot of its number; a commit copies the rows it has changed once more. When all are there
+//! the slabs change places, between two transactions.
+//!
+//! Handles that were made before know a shorter row, and are good: what they read and write lies where
+//! it lay, and in a row they make the column is null or zero. *Invariant*: behind what was not added,
+//! slots that are not live hold zeros, in a table with such columns.
+//!
+//! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
+//! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine
+//! `pipeline/long.rs`), the same in a replay (`recovery/`).
+
+use super::log::Log;
+use super::online::Built;
+use super::region::RegionError;
+use super::slab::Slab;
+use super::store::{MemoryStore, Rows, State, slot_bytes};
+use super::undo::{Change, Undo};
+use crate::error::SchemaError;
+use crate::profile::MemoryProfile;
+use crate::row::row_size;
+use crate::schema::{ColumnDef, TableDef};
+use crate::store::Store;
+
+/// A column that is being added. Give it to [`MemoryStore::finish_column`] or
+/// [`MemoryStore::drop_column`].
+#[derive(Debug)]
+#[must_use = "rows are copied until it is finished or dropped"]
+pub struct ColumnBuild {
+    number: u64,
+}
+
+/// The memory that rows lay in before they got longer. To give it back takes a while, so that is for
+/// whoever has time.
+#[derive(Debug)]
+pub struct Vacated(#[expect(dead_code, reason = "it is there to be dropped")] Option<Slab>);
+
+/// What a store knows of columns that are added.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    widening: Option<Widening>,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Widening {
+    number: u64,
+    table: usize,
+    column: ColumnDef,
+    /// The rows as they will be; `None` where slots have room already.
+    rows: Option<Slab>,
+    /// All slots below it were copied.
+    cursor: u32,
+    is_done: bool,
+    /// Why it cannot be, if so.
+    refused: Option<SchemaError>,
+}
+
+/// Further bytes of a slot that gets longer, at least.
+const WIDER_BYTES_MIN: usize = 16;
+
+/// How long slots of a table's rows are: first for the columns that were not added, then each time
+/// that one did not fit any more. A function of the definition alone: an image keeps these pieces of
+/// slots apart, so that a ring is of one length for ever.
+pub(super) fn slot_widths(table: &TableDef) -> Vec<usize> {
+    let base = table.columns.iter().take_while(|column| !column.added).count();
+    let mut last = slot_bytes(row_size(&table.columns[..base]));
+    let mut widths = vec![last];
+    for end in base + 1..=table.columns.len() {
+        let size = row_size(&table.columns[..end]);
+        if size > last {
+            last = slot_bytes(size).max(last + WIDER_BYTES_MIN);
+            widths.push(last);
+        }
+    }
+    widths
+}
+
+impl Rows {
+    /// Zeros in what was added, of a slot that is not live any more.
+    #[inline]
+    pub(super) fn forget_added(&mut self, slot: u32) {
+        if self.row_bytes > self.base_bytes {
+            self.slab.clear(slot, self.base_bytes..self.row_bytes);
+        }
+    }
+
+    /// The same rows with the columns of `table`, in `slab` if they lie there.
+    pub(super) fn take_columns(&mut self, table: &TableDef, slab: Option<Slab>) -> Option<Slab> {
+        let old = slab.map(|slab| std::mem::replace(&mut self.slab, slab));
+        self.describe(table);
+        assert_eq!(self.widths.last(), Some(&self.slab.slot_bytes()), "slots are as long as rows");
+        old
+    }
+}
+
+impl Widening {
+    /// Copies the slots from `first` on once more, or for the first time.
+    fn copy(&mut self, rows: &Rows, first: u32, slots: u32) {
+        let Some(wider) = &mut self.rows else { return };
+        if let Err(error) = wider.take_over(&rows.slab, first, slots) {
+            self.refuse(&error);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: &RegionError) {
+        let what = format!(
+            "no memory for the longer rows, which lie there twice meanwhile ({error}): raise \
+             memory_bytes_max or delete rows"
+        );
+        self.refused = Some(SchemaError::new(&self.column.name, &what));
+    }
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// Begins to add a column to a table, behind all others ([`ColumnDef::added`]). Neither in the
+    /// schema nor in the log until it is finished; one at a time.
+    ///
+    /// # Errors
+    /// No such table, a name that is taken, a definition no store can hold, another that was begun,
+    /// an open snapshot, a profile without undo, no address space, an earlier failure.
+    ///
+    /// # Panics
+    /// Within a transaction.
+    pub fn begin_column(
+        &mut self,
+        table: &str,
+        column: ColumnDef,
+    ) -> Result<ColumnBuild, SchemaError> {
+        let refuse = |what: &str| Err(SchemaError::new(&column.name, what));
+        match self.state {
+            State::Idle => {}
+            State::Poisoned(reason) => return refuse(reason),
+            _ => panic!("a column is begun between transactions"),
+        }
+        if !Self::UNDO || !<P::Log as Log>::ADDS_INDEXES {
+            return refuse(
+                "a column is added in a profile with undo and without a command log only",
+            );
+        }
+        if self.columns.widening.is_some() {
+            return refuse("another column is being added: try again when it is");
+        }
+        let Some(position) = self.schema.table(table) else {
+            return Err(SchemaError::new(table, "no such table"));
+        };
+        let mut schema = self.schema.clone();
+        schema.add_column(position, column.clone())?;
+        let bytes = slot_widths(&schema.tables[position]).pop().unwrap_or_default();
+        let is_wider = bytes > self.tables[position].slab.slot_bytes();
+        let rows = is_wider.then(|| Slab::new(bytes, self.allowance())).transpose();
+        let Ok(rows) = rows else { return refuse("no address space for the longer rows") };
+        self.columns.begun += 1;
+        let number = self.columns.begun;
+        let column = column.added();
+        let (cursor, is_done, refused) = (0, rows.is_none(), None);
+        let widening = Widening { number, table: position, column, rows, cursor, is_done, refused };
+        self.columns.widening = Some(widening);
+        self.watch();
+        Ok(ColumnBuild { number })
+    }
+
+    /// Copies at most `rows_max` slots.
+    ///
+    /// # Errors
+    /// Why the column cannot be: no memory. It is to be dropped then.
+    ///
+    /// # Panics
+    /// Within a transaction, or when the column is another store's.
+    pub fn column_slice(
+        &mut self,
+        build: &ColumnBuild,
+        rows_max: usize,
+    ) -> Result<Built, SchemaError> {
+        assert!(
+            matches!(self.state, State::Idle | State::Poisoned(_)),
+            "rows are copied between transactions"
+        );
+        let widening = self.columns.own(build);
+        let rows = &self.tables[widening.table];
+        let left = rows.slab.used() - widening.cursor;
+        let slots = left.min(u32::try_from(rows_max.max(1)).unwrap_or(u32::MAX));
+        if widening.refused.is_none() && !widening.is_done {
+            widening.copy(rows, widening.cursor, slots);
+            widening.cursor += slots;
+            widening.is_done = slots == left;
+        }
+        match &widening.refused {
+            Some(refused) => Err(refused.clone()),
+            None if widening.is_done => Ok(Built::Done),
+            None => Ok(Built::More { rows: slots as usize }),
+        }
+    }
+
+    /// Makes a column part of its table, in the schema and in the log. What rows lay in before is the
+    /// caller's.
+    ///
+    /// # Errors
+    /// Why it cannot be; it is dropped then.
+    ///
+    /// # Panics
+    /// As [`MemoryStore::column_slice`], or when not all rows were copied.
+    pub fn finish_column(&mut self, build: ColumnBuild) -> Result<Vacated, SchemaError> {
+        self.columns.own(&build);
+        let widening = self.columns.widening.take();
+        self.watch();
+        let Some(mut widening) = widening else { unreachable!("it was just there") };
+        let refuse = |what: &str| Err(SchemaError::new(&widening.column.name, what));
+        if let State::Poisoned(reason) = self.state {
+            return refuse(reason);
+        }
+        if self.snapshots.are_open() {
+            return refuse("a long read knows rows without it: try again when that is over");
+        }
+        assert!(widening.is_done && self.state == State::Idle, "it is finished when all is copied");
+        let (rows, cursor) = (&self.tables[widening.table], widening.cursor);
+        // Those that were made since the last slice, and those that died.
+        widening.copy(rows, cursor, rows.slab.used() - cursor);
+        let Widening { table, column, rows, refused, .. } = widening;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        self.schema.add_column(table, column.clone())?;
+        let rows = rows.map(|mut rows| {
+            rows.rebuild_free_list();
+            rows
+        });
+        let old = self.tables[table].take_columns(&self.schema.tables[table], rows);
+        self.log.column_added(table as u32, &column);
+        Ok(Vacated(old))
+    }
+
+    /// Gives a column up that is being added.
+    ///
+    /// # Panics
+    /// When it is another store's.
+    pub fn drop_column(&mut self, build: ColumnBuild) -> Vacated {
+        self.columns.own(&build);
+        let widening = self.columns.widening.take();
+        self.watch();
+        Vacated(widening.and_then(|widening| widening.rows))
+    }
+
+    /// What a commit does for a table that is widened: copies the rows it has changed, nothing of
+    /// which refuses the transaction.
+    pub(super) fn copy_changed(&mut self) {
+        let Some(widening) = &mut self.columns.widening else { return };
+        if widening.rows.is_none() || widening.refused.is_some() {
+            return;
+        }
+        let rows = &self.tables[widening.table];
+        let (changes, _) = self.undo.notes();
+        for &change in changes {
+            let (Change::Updated { table, row, .. }
+            | Change::Created { table, row }
+            | Change::Deleted { table, row }) = change
+            else {
+                continue;
+            };
+            if table as usize == widening.table && row < widening.cursor {
+                widening.copy(rows, row, 1);
+            }
+        }
+    }
+}
+
+impl Columns {
+    pub(super) fn is_any(&self) -> bool {
+        self.widening.is_some()
+    }
+
+    fn own(&mut self, build: &ColumnBuild) -> &mut Widening {
+        let own = self.widening.as_mut().filter(|widening| widening.number == build.number);
+        own.expect("a column is added by the store that began it")
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,212 @@
+//! Columns added beside transactions that do not know them, and the same from the log.
+
+use super::*;
+use crate::dynamic::DynamicTable;
+use crate::error::Error;
+use crate::memory::Limits;
+use crate::memory::recovery::ReplayPart;
+use crate::memory::recovery::tests::{change, rows, tables};
+use crate::memory::test_random::Random;
+use crate::profile::MemoryLogged;
+use crate::store::Store;
+use crate::types::SqlType;
+use crate::value::Value;
+use crate::value_log::LogBuffer;
+
+type Logged = MemoryStore<MemoryLogged>;
+
+fn column(name: &'static str, sql: SqlType, nullable: bool) -> ColumnDef {
+    ColumnDef { name: name.into(), sql, nullable, range: None, hot: false, added: true }
+}
+
+fn handles(store: &Logged) -> Vec<DynamicTable> {
+    (0..store.schema().tables.len()).map(|at| DynamicTable::new(store.schema(), at)).collect()
+}
+
+/// Some transactions through these handles, which may be older than the store's columns.
+fn work(store: &mut Logged, tables: &[DynamicTable], random: &mut Random, transactions: u64) {
+    for _ in 0..transactions {
+        store.begin().unwrap();
+        store.begin_writes();
+        for _ in 0..1 + random.below(5) {
+            change(store, &tables[random.below(tables.len() as u64) as usize], random);
+        }
+        match random.below(5) {
+            0 => store.abort().unwrap(),
+            _ => store.commit().unwrap(),
+        }
+    }
+}
+
+/// What the log describes, replayed once and a second time over itself.
+fn replayed(log: &[u8], parts: usize) -> Logged {
+    let mut rebuilt = Vec::new();
+    for part in 0..parts {
+        let mut part = ReplayPart::new(part, parts, Limits::default());
+        part.apply(log).unwrap();
+        part.apply(log).unwrap();
+        rebuilt.push(part.finish().unwrap());
+    }
+    Logged::from_replay(Limits::default(), rebuilt).unwrap()
+}
+
+/// What is in a column of all rows, by slot.
+fn values(store: &mut Logged, table: usize, column: usize) -> Vec<(u64, String)> {
+    let table = DynamicTable::new(store.schema(), table);
+    let rows = table.row_ids(store).unwrap();
+    let read = |row| {
+        let text = table.read(store, row, |values| format!("{:?}", values[column])).unwrap();
+        (crate::row::RowId::location(row), text)
+    };
+    rows.into_iter().map(read).collect()
+}
+
+#[test]
+fn rows_get_longer_beside_transactions_that_know_nothing_of_it() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut store = Logged::new(Limits::default());
+        tables().into_iter().for_each(|table| store.create_table(table).unwrap());
+        let old = handles(&store);
+        work(&mut store, &old, &mut random, 60);
+        let added = [
+            (0, column("more", SqlType::Text, true)),
+            (0, column("small", SqlType::Boolean, false)),
+            (1, column("wide", SqlType::Varchar(200), false)),
+            (0, column("number", SqlType::BigInt, true)),
+            (0, column("long", SqlType::Bytes, false)),
+        ];
+        let mut newest = Vec::new();
+        for (table, column) in added {
+            let name = store.schema().tables[table].name.to_string();
+            let build = store.begin_column(&name, column.clone()).unwrap();
+            let twice = store.begin_column(&name, column.clone()).unwrap_err();
+            assert!(twice.to_string().contains("another column"), "{twice}");
+            while store.column_slice(&build, 1 + random.below(20) as usize).unwrap() != Built::Done
+            {
+                work(&mut store, &old, &mut random, 1);
+                if !newest.is_empty() {
+                    work(&mut store, &newest, &mut random, 1);
+                }
+            }
+            let transactions = random.below(4);
+            work(&mut store, &old, &mut random, transactions);
+            let before = values(&mut store, table, 0);
+            drop(store.finish_column(build).unwrap());
+            assert_eq!(store.check(), [], "seed {seed}");
+            assert_eq!(values(&mut store, table, 0), before);
+            let position = store.schema().tables[table].columns.len() - 1;
+            assert_eq!(store.schema().tables[table].columns[position], column);
+            let empty = match (column.nullable, column.sql) {
+                (true, _) => "Null",
+                (_, SqlType::Boolean) => "Boolean(false)",
+                (_, SqlType::Bytes) => "Bytes([])",
+                _ => "Text(\"\")",
+            };
+            let found = values(&mut store, table, position);
+            assert!(found.iter().all(|(_, value)| value == empty), "seed {seed}: {found:?}");
+            newest = handles(&store);
+            work(&mut store, &newest, &mut random, 10);
+            work(&mut store, &old, &mut random, 10);
+            assert_eq!(store.check(), [], "seed {seed}");
+        }
+        let mut log = LogBuffer::new();
+        store.take_log(&mut log);
+        for parts in [1, 2] {
+            let mut again = replayed(log.as_slice(), parts);
+            assert_eq!(again.check(), []);
+            assert_eq!(again.schema(), store.schema());
+            assert!(rows(&mut again) == rows(&mut store), "seed {seed}: other rows from the log");
+            // Slots that are free hold nothing of what was there.
+            let mut twin = replayed(log.as_slice(), parts);
+            work(&mut again, &old, &mut Random::new(seed), 30);
+            work(&mut twin, &old, &mut Random::new(seed), 30);
+            assert!(rows(&mut again) == rows(&mut twin));
+            assert_eq!(again.check(), []);
+        }
+    }
+}
+
+/// Rows made by who does not know the column have nothing in it, wherever a slot was before.
+#[test]
+fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
+    let mut store = Logged::new(Limits::default());
+    let [_, plain, _] = tables();
+    store.create_table(plain).unwrap();
+    let old = DynamicTable::new(store.schema(), 0);
+    let build = store.begin_column("plain", column("more", SqlType::BigInt, true)).unwrap();
+    assert_eq!(store.column_slice(&build, 1), Ok(Built::Done));
+    drop(store.finish_column(build).unwrap());
+    let new = DynamicTable::new(store.schema(), 0);
+    let commit = |store: &mut Logged, change: &mut dyn FnMut(&mut Logged)| {
+        store.begin().unwrap();
+        store.begin_writes();
+        change(store);
+        store.commit().unwrap();
+    };
+    for is_recovered in [false, true] {
+        let mut row = None;
+        commit(&mut store, &mut |store| {
+            row = Some(new.insert(store, &[Value::Integer(1), Value::Integer(77)]).unwrap());
+        });
+        let made = row.unwrap();
+        commit(&mut store, &mut |store| new.delete(store, made).unwrap());
+        // One that is undone leaves nothing, either.
+        store.begin().unwrap();
+        store.begin_writes();
+        new.insert(&mut store, &[Value::Integer(1), Value::Integer(78)]).unwrap();
+        store.abort().unwrap();
+        if is_recovered {
+            let mut log = LogBuffer::new();
+            store.take_log(&mut log);
+            store = replayed(log.as_slice(), 1);
+        }
+        commit(&mut store, &mut |store| {
+            row = Some(old.insert(store, &[Value::Integer(2)]).unwrap());
+        });
+        let again = row.unwrap();
+        assert_eq!(again, made, "the slot is used again");
+        let is_null = new.read(&store, again, |values| values[1] == Value::Null).unwrap();
+        assert!(is_null, "recovered: {is_recovered}");
+        commit(&mut store, &mut |store| new.delete(store, again).unwrap());
+    }
+}
+
+#[test]
+fn what_cannot_be_added_leaves_the_table_as_it_was() {
+    let mut store = Logged::new(Limits::default());
+    tables().into_iter().for_each(|table| store.create_table(table).unwrap());
+    let schema = store.schema().clone();
+    let told = |store: &mut Logged, table: &str, column| {
+        store.begin_column(table, column).unwrap_err().to_string()
+    };
+    let text = || column("more", SqlType::Text, true);
+    assert!(told(&mut store, "nowhere", text()).contains("nowhere"));
+    assert!(told(&mut store, "one", column("id", SqlType::Text, true)).contains("same name"));
+    assert!(told(&mut store, "one", column("c", SqlType::Char(3), false)).contains("may be null"));
+    let far = ColumnDef { range: Some((1, 9)), ..column("n", SqlType::Integer, false) };
+    assert!(told(&mut store, "one", far).contains("its range holds"));
+    assert!(told(&mut store, "one", ColumnDef { hot: true, ..text() }).contains("hot"));
+    // Memory ends while rows are copied, by the walk and by a commit.
+    let old = handles(&store);
+    let mut random = Random::new(3);
+    work(&mut store, &old, &mut random, 400);
+    let before = rows(&mut store);
+    store.set_memory_bytes_max(store.memory_bytes());
+    let build = store.begin_column("one", column("wide", SqlType::Varchar(900), true)).unwrap();
+    let refused = store.column_slice(&build, 10).unwrap_err();
+    assert!(refused.to_string().contains("memory_bytes_max"), "{refused}");
+    drop(store.drop_column(build));
+    store.set_memory_bytes_max(u64::MAX);
+    assert!(rows(&mut store) == before && *store.schema() == schema);
+    assert_eq!(store.check(), []);
+    let long = store.open_snapshot().unwrap();
+    let build = store.begin_column("one", text()).unwrap();
+    while store.column_slice(&build, 100).unwrap() != Built::Done {}
+    let refused = store.finish_column(build).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("try again"), "{refused}");
+    store.close_snapshot(long);
+    store.poison("as told");
+    assert!(told(&mut store, "one", text()).contains("as told"));
+    assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));
+}
