@@ -278,17 +278,12 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             return Err(Self::no_such_row(table));
         };
         let (start, end) = (fields.start(), fields.end());
-        let note = Change::Updated {
-            table: table.position() as u32,
-            row: slot,
-            offset: start as u32,
-            bytes: (end - start) as u32,
-        };
-        if self.undo.note_image(note, &bytes[start..end]).is_err() {
+        let position = table.position() as u32;
+        if self.undo.note_update(position, slot, start as u32, &bytes[start..end]).is_err() {
             return Err(self.refuse_last());
         }
         change(&mut RowMut::new(bytes, fields));
-        self.log.updated(table.position() as u32, slot, start, &bytes[start..end]);
+        self.log.updated(position, slot, start, &bytes[start..end]);
         Ok(())
     }
 

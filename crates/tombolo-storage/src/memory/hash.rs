@@ -413,12 +413,12 @@ impl HashTable {
     }
 }
 
-/// Spreads a key over 32 bits. One multiplication is not enough: the low bits of its upper half
-/// follow arithmetic sequences too closely.
+/// Spreads a key over 32 bits, by one folded multiplication. The upper half of the product alone
+/// follows arithmetic sequences too closely, and the lower half forgets the key's upper bits.
 #[inline(always)]
 fn spread(key: u64) -> u32 {
-    let half = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((half ^ (half >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
+    let product = u128::from(key) * u128::from(0xA076_1D64_78BD_642F_u64);
+    (product as u64 ^ (product >> 64) as u64) as u32
 }
 
 /// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words. Not for the disk,

@@ -311,8 +311,13 @@ impl Slab {
         if id >= self.used as u64 {
             return None;
         }
-        // SAFETY: as in `slot`, for the slot's first `bytes` bytes.
-        Some(unsafe { std::slice::from_raw_parts(self.pointer(id as u32), bytes) })
+        let pointer = self.pointer(id as u32);
+        // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot lies nowhere near
+        // null, and who asks whether there is a slice need not compare its pointer again.
+        Some(unsafe {
+            std::hint::assert_unchecked(!pointer.is_null());
+            std::slice::from_raw_parts(pointer, bytes)
+        })
     }
 
     /// The first `bytes` bytes of a slot, to be changed; see [`Slab::head`].
@@ -325,8 +330,12 @@ impl Slab {
         if id >= self.used as u64 {
             return None;
         }
-        // SAFETY: as in `slot_mut`, for the slot's first `bytes` bytes.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.pointer(id as u32), bytes) })
+        let pointer = self.pointer(id as u32);
+        // SAFETY: as in `slot_mut`, for the slot's first `bytes` bytes; null as in `head`.
+        Some(unsafe {
+            std::hint::assert_unchecked(!pointer.is_null());
+            std::slice::from_raw_parts_mut(pointer, bytes)
+        })
     }
 
     /// The address of a slot. Only an id below [`Slab::used`] gives one that may be dereferenced.

@@ -305,7 +305,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
+    // Never inlined: the call itself says that the way to it is not the usual one, and what comes
+    // behind several such ways is not taken for a rare case.
     #[cold]
+    #[inline(never)]
     pub(super) fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
         Error::NoSuchRow { table: table.position() as u32 }
     }

@@ -109,11 +109,11 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
     /// # Errors
     /// [`Full`]: the change is noted, and the transaction must not go on.
     fn note(&mut self, change: Change) -> Result<(), Full>;
-    /// Notes a change together with its image.
+    /// Notes that bytes from `offset` on of a row are overwritten, which are `image` until then.
     ///
     /// # Errors
     /// As [`Undo::note`].
-    fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full>;
+    fn note_update(&mut self, table: u32, row: u32, offset: u32, image: &[u8]) -> Result<(), Full>;
     /// Makes room for so many changes and bytes of images.
     ///
     /// # Errors
@@ -131,11 +131,7 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
         changes.for_each(|change| self.note_in_room(change));
     }
     /// Notes a change and its image, for which room was made.
-    #[inline(always)]
-    fn note_image_in_room(&mut self, change: Change, image: &[u8]) {
-        let noted = self.note_image(change, image);
-        debug_assert!(noted.is_ok(), "room was made for the note");
-    }
+    fn note_image_in_room(&mut self, change: Change, image: &[u8]);
     /// Removes and returns the newest change; its image, if it has one, is appended to `image`,
     /// which is cleared first.
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change>;
@@ -158,9 +154,11 @@ impl Undo for NoUndo {
         Ok(())
     }
     #[inline(always)]
-    fn note_image(&mut self, _: Change, _: &[u8]) -> Result<(), Full> {
+    fn note_update(&mut self, _: u32, _: u32, _: u32, _: &[u8]) -> Result<(), Full> {
         Ok(())
     }
+    #[inline(always)]
+    fn note_image_in_room(&mut self, _: Change, _: &[u8]) {}
     #[inline(always)]
     fn make_room(&mut self, _: usize, _: usize) -> Result<(), Full> {
         Ok(())
@@ -179,7 +177,9 @@ impl Undo for NoUndo {
 #[derive(Debug, Default)]
 pub struct Copies {
     changes: Vec<Change>,
+    /// Of which the first `images_end` bytes are images.
     images: Vec<u8>,
+    images_end: usize,
     /// Whether a change in the list waits for commit to give something back, or the buffers
     /// themselves are to be given back.
     deferred: bool,
@@ -207,19 +207,20 @@ impl Copies {
             false => 0,
         };
         let more_changes = more(self.changes.len(), self.changes.capacity(), changes);
-        let more_bytes = more(self.images.len(), self.images.capacity(), bytes);
+        let more_bytes = more(self.images_end, self.images.len(), bytes);
         let of_changes = (self.changes.len() + more_changes) * size_of::<Change>();
         let grown = of_changes.max(self.changes.capacity() * size_of::<Change>())
-            + (self.images.len() + more_bytes).max(self.images.capacity());
+            + (self.images_end + more_bytes).max(self.images.len());
         let cost = (grown as u64).saturating_sub(KEPT_BYTES + self.charged_bytes);
         let taken = self.budget.as_ref().map_or(Ok(()), |budget| budget.take(cost));
-        if taken.is_ok() {
-            self.changes.reserve_exact(more_changes);
-            self.images.reserve_exact(more_bytes);
-        } else {
-            self.changes.reserve_exact(changes.max(LAST_BYTES / size_of::<Change>()));
-            self.images.reserve_exact(bytes.max(LAST_BYTES));
-        }
+        let (more_changes, more_bytes) = match taken.is_ok() {
+            true => (more_changes, more_bytes),
+            false => (changes.max(LAST_BYTES / size_of::<Change>()), bytes.max(LAST_BYTES)),
+        };
+        self.changes.reserve_exact(more_changes);
+        let images_len = self.images.len().max(self.images_end + more_bytes);
+        self.images.reserve_exact(images_len - self.images.len());
+        self.images.resize(images_len, 0);
         self.charged_bytes += if taken.is_ok() { cost } else { 0 };
         self.settle();
         self.deferred |= self.charged_bytes > 0;
@@ -242,15 +243,32 @@ impl Copies {
         self.charged_bytes = due_bytes;
     }
 
+    /// `note_update` where a buffer is full.
+    #[cold]
+    #[inline(never)]
+    fn note_update_in_new_room(
+        &mut self,
+        table: u32,
+        row: u32,
+        offset: u32,
+        image: &[u8],
+    ) -> Result<(), Full> {
+        let grown = self.grow(1, image.len());
+        let bytes = image.len() as u32;
+        self.note_image_in_room(Change::Updated { table, row, offset, bytes }, image);
+        grown
+    }
+
     /// Forgets all notes, and gives back what the buffers need for one large transaction only.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
         self.changes.clear();
-        self.images.clear();
+        self.images_end = 0;
         if self.charged_bytes > 0 {
             self.changes.shrink_to(KEPT_BYTES as usize / 2 / size_of::<Change>());
-            self.images.shrink_to(KEPT_BYTES as usize / 2);
+            self.images.truncate(KEPT_BYTES as usize / 2);
+            self.images.shrink_to_fit();
             self.settle();
         }
     }
@@ -278,16 +296,31 @@ impl Undo for Copies {
     }
 
     #[inline(always)]
-    fn note_image(&mut self, change: Change, image: &[u8]) -> Result<(), Full> {
-        let is_full = image.len() > self.images.capacity() - self.images.len();
-        let grown = if is_full { self.grow(1, image.len()) } else { Ok(()) };
-        self.images.extend_from_slice(image);
-        grown.and(self.note(change))
+    fn note_update(&mut self, table: u32, row: u32, offset: u32, image: &[u8]) -> Result<(), Full> {
+        let room = self.images.get_mut(self.images_end..);
+        if let Some(room) = room.and_then(|room| room.get_mut(..image.len()))
+            && self.changes.len() < self.changes.capacity()
+        {
+            let bytes = image.len() as u32;
+            self.changes.push(Change::Updated { table, row, offset, bytes });
+            room.copy_from_slice(image);
+            self.images_end += image.len();
+            return Ok(());
+        }
+        self.note_update_in_new_room(table, row, offset, image)
+    }
+
+    #[inline]
+    fn note_image_in_room(&mut self, change: Change, image: &[u8]) {
+        let end = self.images_end + image.len();
+        self.images[self.images_end..end].copy_from_slice(image);
+        self.images_end = end;
+        self.note_in_room(change);
     }
 
     #[inline(always)]
     fn make_room(&mut self, changes: usize, bytes: usize) -> Result<(), Full> {
-        if bytes > self.images.capacity() - self.images.len()
+        if bytes > self.images.len() - self.images_end
             || changes > self.changes.capacity() - self.changes.len()
         {
             return self.grow(changes, bytes);
@@ -308,10 +341,12 @@ impl Undo for Copies {
         | Change::InsertedBytes { bytes, .. }
         | Change::RemovedBytes { bytes, .. } = change
         {
-            image.extend(self.images.drain(self.images.len() - bytes as usize..));
+            let start = self.images_end - bytes as usize;
+            image.extend_from_slice(&self.images[start..self.images_end]);
+            self.images_end = start;
         }
         if self.changes.is_empty() {
-            assert!(self.images.is_empty(), "an undo image belongs to no change");
+            assert!(self.images_end == 0, "an undo image belongs to no change");
             self.deferred = false;
             self.shrink();
         }
@@ -319,7 +354,7 @@ impl Undo for Copies {
     }
 
     fn notes(&self) -> (&[Change], &[u8]) {
-        (&self.changes, &self.images)
+        (&self.changes, &self.images[..self.images_end])
     }
 
     #[inline(always)]
@@ -334,6 +369,6 @@ impl Undo for Copies {
             self.shrink();
         }
         self.changes.clear();
-        self.images.clear();
+        self.images_end = 0;
     }
 }

@@ -236,6 +236,20 @@ impl RecordWriter {
             | (offset as u64) << OFFSET_SHIFT
             | u64::from(table) << TABLE_SHIFT
             | u64::from(row) << ROW_SHIFT;
+        // In two steps, so that no sum has to be looked at for an overflow.
+        let room = self.bytes.get_mut(self.at..);
+        let Some(room) = room.and_then(|room| room.get_mut(..SHORT_BYTES + bytes.len())) else {
+            return self.push_in_new_room(word, bytes);
+        };
+        room[..SHORT_BYTES].copy_from_slice(&word.to_le_bytes());
+        room[SHORT_BYTES..].copy_from_slice(bytes);
+        self.at += SHORT_BYTES + bytes.len();
+    }
+
+    /// Writes a short record where the buffer is full.
+    #[cold]
+    #[inline(never)]
+    fn push_in_new_room(&mut self, word: u64, bytes: &[u8]) {
         let room = self.room(SHORT_BYTES + bytes.len());
         room[..SHORT_BYTES].copy_from_slice(&word.to_le_bytes());
         room[SHORT_BYTES..].copy_from_slice(bytes);
@@ -306,7 +320,7 @@ impl RecordWriter {
     #[inline(always)]
     pub(crate) fn commit_as(&mut self, word: u32) {
         let word = word | self.open_bytes() as u32;
-        self.bytes[self.mark..self.mark + LENGTH_BYTES].copy_from_slice(&word.to_le_bytes());
+        self.bytes[self.mark..][..LENGTH_BYTES].copy_from_slice(&word.to_le_bytes());
         self.transactions += 1;
         self.mark = self.at;
         self.at += LENGTH_BYTES;

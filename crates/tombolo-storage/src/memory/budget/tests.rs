@@ -136,11 +136,12 @@ fn at_its_end_writing_is_refused_and_resumes_after_deletions() {
         assert!(ids.len() > 5_000, "{} rows", ids.len());
         // Reads live, and updates that take nothing.
         let row = ids[random.below(ids.len() as u64) as usize];
-        let id = table.read(&store, row, |values| match values[0] {
-            Value::Integer(id) => id,
-            _ => unreachable!("the first column is an integer"),
+        let integers = table.read(&store, row, |values| match values[..2] {
+            [Value::Integer(id), Value::Integer(n)] => (id, n),
+            _ => unreachable!("the first two columns are integers"),
         });
-        let same = [Value::Integer(id.unwrap()), Value::Integer(3), Value::Text("")];
+        let (id, n) = integers.unwrap(); // an index of `n` would need room for another one
+        let same = [Value::Integer(id), Value::Integer(n), Value::Text("")];
         transact(&mut store, |store| table.update(store, row, &same)).unwrap();
         // Half of the rows go: there is room again.
         for chunk in ids.split_off(ids.len() / 2).chunks(100) {
