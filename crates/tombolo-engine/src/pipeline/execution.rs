@@ -23,7 +23,7 @@ use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::Mutex;
 
 use super::call::{Answered, Call, Durability, Refusal, Reply, panic_message};
-use super::executor::{Batch, Executor, Logged, Replies};
+use super::executor::{Batch, Executor, Replies};
 use super::log::{Cost, Records};
 use super::logging::LogBatch;
 use super::long::{Finished, LongWorks};
@@ -162,7 +162,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         } else if LOGGED {
             self.run_logged(end, early, now_ns)
         } else {
-            let mut replies = Replies::new(Logged::No, 0, early);
+            let mut replies = Replies::volatile(early);
             self.run(end, &mut replies);
             self.count(&replies);
             replies.early
@@ -222,8 +222,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             true => log.position, // all that logged nothing in its batch
             false => self.shared.durable(),
         };
-        let durable = Logged::Until(durable);
-        let mut replies = Replies::new(durable, log.position, early);
+        let mut replies = Replies::logged(durable, log.position, early);
         replies.waiting = self.outbox.parcels.take();
         replies.waiting.reserve(end - self.done);
         let mut reserved = 0;
@@ -243,17 +242,22 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         replies.early
     }
 
-    /// How far the calls before `end` go into `bytes_max` of log, and what they may log.
+    /// How far the calls before `end` go into `bytes_max` of log, and the most that they may log.
     fn fitting(&self, end: usize, bytes_max: u64) -> (usize, u64) {
-        let mut bytes = 0_u64;
-        for (at, call) in self.calls[self.done..end].iter().enumerate() {
-            let with = bytes.saturating_add(self.executor.log_bytes_max(&call.request));
-            if with > bytes_max {
-                return (self.done + at, bytes);
-            }
-            bytes = with;
+        let count = (end - self.done) as u64;
+        if let Some(each) = self.executor.log_bytes_of_any_max()
+            && let Some(all) = each.checked_mul(count).filter(|&all| all <= bytes_max)
+        {
+            return (end, all);
         }
-        (end, bytes)
+        let mut left = bytes_max;
+        for (at, call) in self.calls[self.done..end].iter().enumerate() {
+            match left.checked_sub(self.executor.log_bytes_max(&call.request)) {
+                Some(rest) => left = rest,
+                None => return (self.done + at, bytes_max - left),
+            }
+        }
+        (end, bytes_max - left)
     }
 
     /// Whether the next call, for which there is no room in the log, waits for some to be made.
@@ -437,7 +441,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         self.has_begun = true;
         if let Some(log) = &self.log {
             let records = log.buffers.take();
-            let mut none = Replies::new(Logged::Until(0), 0, Vec::new());
+            let mut none = Replies::logged(0, 0, Vec::new());
             self.hold_for_log(records, &mut none, now_ns);
         }
     }

@@ -44,6 +44,12 @@ pub trait Executor: Send + 'static {
         LOG_BYTES_PER_CALL
     }
 
+    /// The most bytes that any request may add to the log, if that is known: where there is room for
+    /// a whole batch of them, none is asked by itself.
+    fn log_bytes_of_any_max(&self) -> Option<u64> {
+        None
+    }
+
     /// What a request is called where somebody is told that it held the execution thread for too
     /// long: the procedure's name. Not called otherwise.
     fn name_of(&self, request: &Self::Request) -> &'static str {
@@ -80,6 +86,10 @@ where
         (**self).log_bytes_max(request)
     }
 
+    fn log_bytes_of_any_max(&self) -> Option<u64> {
+        (**self).log_bytes_of_any_max()
+    }
+
     fn name_of(&self, request: &R) -> &'static str {
         (**self).name_of(request)
     }
@@ -89,19 +99,14 @@ where
     }
 }
 
-/// What replies of a batch say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logged {
-    /// There is no log: everything leaves at once and is volatile.
-    No,
-    /// What is at or before this position of the log was durable when the batch began.
-    Until(u64),
-}
-
 /// The replies of the transactions whose records go to the log together.
 #[derive(Debug)]
 pub(super) struct Replies<A> {
-    pub(super) logged: Logged,
+    /// Whether there is a log. Without one everything leaves at once and is volatile.
+    logged: bool,
+    /// What is at or before this position of the log was durable when the batch began; without a log
+    /// everything is, as far as waiting goes.
+    durable: u64,
     /// The log's position before the first of them.
     pub(super) position: u64,
     /// Bytes behind it, as last told.
@@ -116,27 +121,35 @@ pub(super) struct Replies<A> {
 }
 
 impl<A> Replies<A> {
-    pub(super) fn new(logged: Logged, position: u64, early: Vec<Answered<A>>) -> Self {
-        let (log_bytes, executed, failed, wants_sync) = (0, 0, 0, false);
+    /// Of a batch that begins at `position` of a log that is durable up to `durable`.
+    pub(super) fn logged(durable: u64, position: u64, early: Vec<Answered<A>>) -> Self {
+        let (logged, log_bytes, executed, failed, wants_sync) = (true, 0, 0, 0, false);
         let waiting = Vec::new();
-        Self { logged, position, log_bytes, executed, failed, wants_sync, early, waiting }
+        Self { logged, durable, position, log_bytes, executed, failed, wants_sync, early, waiting }
     }
 
-    #[inline]
+    /// Of a batch where nothing is logged.
+    pub(super) fn volatile(early: Vec<Answered<A>>) -> Self {
+        Self { logged: false, ..Self::logged(u64::MAX, 0, early) }
+    }
+
+    #[inline(always)]
     fn add<R>(&mut self, call: &Call<R>, outcome: Outcome<A>) {
         self.executed += 1;
-        let Logged::Until(durable) = self.logged else {
-            self.early.push(call.reply(Reply::Volatile(outcome)));
-            return;
-        };
-        if self.position + self.log_bytes <= durable {
-            self.early.push(call.reply(Reply::Durable(outcome)));
-        } else if call.durability == Durability::Async {
-            self.early.push(call.reply(Reply::PreCommitted(outcome)));
-        } else {
-            self.wants_sync |= call.durability == Durability::Sync;
-            self.waiting.push(call.reply(Reply::Durable(outcome)));
+        let waits = self.position + self.log_bytes > self.durable;
+        if waits && call.durability == Durability::Group {
+            return self.waiting.push(call.reply(Reply::Durable(outcome)));
         }
+        let reply = match call.durability {
+            _ if !self.logged => Reply::Volatile(outcome),
+            _ if !waits => Reply::Durable(outcome),
+            Durability::Async => Reply::PreCommitted(outcome),
+            Durability::Group | Durability::Sync => {
+                self.wants_sync = true;
+                return self.waiting.push(call.reply(Reply::Durable(outcome)));
+            }
+        };
+        self.early.push(call.reply(reply));
     }
 }
 
@@ -171,12 +184,22 @@ impl<'b, R, A> Batch<'b, R, A> {
     ///
     /// # Panics
     /// When all are answered.
-    #[inline]
+    #[inline(always)]
     pub fn answer(&mut self, outcome: Result<A, Stop>, log_bytes: usize) {
         self.replies.log_bytes = log_bytes as u64;
-        self.replies.failed += u64::from(outcome.is_err());
-        self.replies.add(&self.calls[self.answered], outcome.map_err(Failure::Stopped));
+        match outcome {
+            // By itself, so that an answer is put together where it stays.
+            Ok(answer) => self.replies.add(&self.calls[self.answered], Ok(answer)),
+            Err(stop) => self.failed(Failure::Stopped(stop)),
+        }
         self.answered += 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, failure: Failure) {
+        self.replies.failed += 1;
+        self.replies.add(&self.calls[self.answered], Err(failure));
     }
 
     /// Runs `run` on each request that is left; it returns what [`Batch::answer`] takes.
@@ -191,8 +214,7 @@ impl<'b, R, A> Batch<'b, R, A> {
     /// Answers the request at hand with what its panic said. Its transaction was undone, so that
     /// the store's log ends where it did before.
     pub(super) fn panicked(&mut self, message: Box<str>) {
-        self.replies.failed += 1;
-        self.replies.add(&self.calls[self.answered], Err(Failure::Panicked(message)));
+        self.failed(Failure::Panicked(message));
         self.answered += 1;
     }
 }

@@ -158,6 +158,11 @@ where
         }
     }
 
+    fn log_bytes_of_any_max(&self) -> Option<u64> {
+        let numbered = if self.sequences.is_some() { sequences::LOG_BYTES } else { 0 };
+        Some((W::LOG_BYTES_MAX + numbered + log_bytes::TRANSACTION) as u64)
+    }
+
     fn take_log(&mut self, into: &mut LogBuffer) {
         self.store.take_log(into);
     }

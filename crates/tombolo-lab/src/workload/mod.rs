@@ -137,6 +137,9 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
         ahead: Ahead,
     );
 
+    /// The most bytes of log that the records of any transaction take.
+    const LOG_BYTES_MAX: usize;
+
     /// The most bytes of log that the records of `input`'s transaction take; nothing if it only
     /// reads.
     fn log_bytes_max(input: &Self::Input) -> usize;

@@ -94,6 +94,8 @@ fn code(seed: u64, id: i32) -> i64 {
 
 impl Workload for Scale {
     const NAME: &'static str = "debit-credit";
+    const LOG_BYTES_MAX: usize =
+        updated(Account::PAID) + updated(Teller::PAID) + updated(Branch::PAID);
     type Input = Input;
     type Transactions = DebitCredit;
     type Answer = i64;
@@ -158,7 +160,7 @@ impl Workload for Scale {
 
     #[inline]
     fn log_bytes_max(_: &Input) -> usize {
-        updated(Account::PAID) + updated(Teller::PAID) + updated(Branch::PAID)
+        Self::LOG_BYTES_MAX
     }
 
     fn new_rows(_: &[Input]) {}
