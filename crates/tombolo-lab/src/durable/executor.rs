@@ -202,6 +202,7 @@ mod tests {
             database.store.take_log(&mut log);
             assert!(log.len() as u64 <= said, "{} > {said}: {input:?}", log.len());
             assert!(said > 0 || log.is_empty(), "{input:?}");
+            assert!(Some(said) <= database.log_bytes_of_any_max(), "{said}: {input:?}");
             (logged_most, said_most) = (logged_most.max(log.len() as u64), said_most.max(said));
         }
         assert!(logged_most * 3 > said_most, "{said_most} bytes are said, {logged_most} logged");
