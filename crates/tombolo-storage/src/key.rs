@@ -137,6 +137,30 @@ pub enum Fit {
     Above,
 }
 
+/// The first column of a key, counted in it, with a value that no key of the index has: outside what
+/// its column declares, or too long. 0 if there is none.
+#[cold]
+pub(crate) fn unfit_column<I: IndexType>(
+    shape: &I::Shape,
+    key: I::Key<'_>,
+    columns: usize,
+) -> usize {
+    let is_packed = packed_bits(I::parts(shape)).is_some();
+    let mut bytes = Vec::new();
+    let mut is_unfit = |columns: usize| {
+        // Between the edges of what no key begins with lies none.
+        if is_packed
+            && I::position(shape, key, columns, false) == I::position(shape, key, columns, true)
+        {
+            return true;
+        }
+        bytes.clear();
+        let fit = I::encode(shape, key, columns, &mut bytes);
+        fit != Fit::Within || bytes.len() > KEY_BYTES_MAX
+    };
+    (0..columns).find(|&at| is_unfit(at + 1)).unwrap_or(0)
+}
+
 /// Bits of a packed key, when all parts fit one integer together.
 pub const fn packed_bits(parts: &[KeyPart]) -> Option<u32> {
     let (mut bits, mut i) = (0, 0);

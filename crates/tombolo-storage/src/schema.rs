@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::SchemaError;
-use crate::row::row_size;
+use crate::row::{column_offset, row_size};
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
 use crate::value_log::definition;
 
@@ -153,6 +153,12 @@ impl TableDef {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// Position of the column that lies at `offset` of a row; 0 where none does.
+    pub(crate) fn column_at(&self, offset: usize) -> usize {
+        let columns = &self.columns;
+        (0..columns.len()).find(|&at| column_offset(columns, at) == offset).unwrap_or(0)
+    }
+
     /// Bytes of a row's fixed part.
     pub fn row_size(&self) -> usize {
         row_size(&self.columns)
@@ -259,6 +265,12 @@ impl Schema {
         self.positions.iter().enumerate().find_map(|(table, indexes)| {
             indexes.iter().position(|&own| own == position).map(|index| (table, index))
         })
+    }
+
+    /// The columns of the index at `position` among all, in their table; none where there is none.
+    pub(crate) fn key_columns(&self, position: usize) -> &[usize] {
+        let place = self.index_at(position);
+        place.map_or(&[], |(table, index)| &self.tables[table].indexes[index].columns)
     }
 
     /// How many indexes there are.

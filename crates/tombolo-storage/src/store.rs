@@ -13,7 +13,7 @@
 use std::ops::ControlFlow;
 
 use crate::error::{Error, Result, SchemaError};
-use crate::key::{Dynamic, IndexShape, IndexType, Range};
+use crate::key::{Dynamic, IndexShape, IndexType, Range, unfit_column};
 use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
 use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
 
@@ -144,6 +144,18 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
     }
     resolve_table::<I::Table>(schema)?;
     Ok(Index { position: schema.index_position(table, i) as u32, shape: () })
+}
+
+/// That no row can have a key, in the name of the first column that makes it so.
+#[cold]
+pub(crate) fn key_out_of_range<I: IndexType>(
+    schema: &Schema,
+    index: &Index<I>,
+    key: I::Key<'_>,
+) -> Error {
+    let columns = schema.key_columns(index.position());
+    let at = unfit_column::<I>(index.shape(), key, columns.len());
+    Error::OutOfRange { column: columns.get(at).map_or(0, |&column| column as u32) }
 }
 
 /// The run-time handle of the table at `position` of the schema.

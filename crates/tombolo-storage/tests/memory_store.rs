@@ -11,8 +11,11 @@ use tombolo_storage::key::Range;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory};
 use tombolo_storage::row::Fields;
-use tombolo_storage::schema::{DeclaredTable, TableDef};
-use tombolo_storage::store::{Order, Phase, Store, resolve_index, resolve_table};
+use tombolo_storage::schema::{ColumnDef, DeclaredTable, IndexDef, IndexKind, TableDef};
+use tombolo_storage::store::{
+    Order, Phase, Store, dynamic_indexes, dynamic_table, resolve_index, resolve_table,
+};
+use tombolo_storage::types::SqlType;
 use tombolo_storage::value::Value;
 
 tombolo_storage::table! {
@@ -212,7 +215,7 @@ fn an_update_cannot_write_beyond_its_fields() {
 #[test]
 fn a_program_with_another_schema_is_told_the_difference() {
     let mut other = definition();
-    other.columns[1].sql = tombolo_storage::types::SqlType::BigInt;
+    other.columns[1].sql = SqlType::BigInt;
     let mut store = MemoryStore::<Memory>::new(Limits::default());
     store.create_table(other).unwrap();
     let error = resolve_table::<Account>(store.schema()).unwrap_err().to_string();
@@ -244,4 +247,50 @@ fn a_hash_index_is_not_scanned() {
     let by_hash = resolve_index::<ByHash>(store.schema()).unwrap();
     let scanned = store.scan(&by_hash, Range::all(), Order::Forward, |_| ControlFlow::Continue(()));
     assert_eq!(scanned, Err(Error::Unordered { index: by_hash.position() as u32 }));
+}
+
+#[test]
+fn a_key_that_no_row_can_have_is_refused_by_its_column() {
+    let column = |name: &'static str, sql, range| ColumnDef {
+        name: name.into(),
+        sql,
+        nullable: false,
+        range,
+        hot: false,
+        added: false,
+    };
+    let index = |name: &'static str, columns: &[usize], unique| IndexDef {
+        name: name.into(),
+        columns: columns.to_vec(),
+        unique,
+        kind: IndexKind::Tree,
+    };
+    let table = TableDef {
+        name: "t".into(),
+        columns: vec![
+            column("text", SqlType::Text, None),
+            column("small", SqlType::SmallInt, Some((0, 9))),
+            column("large", SqlType::Integer, Some((0, 999))),
+        ],
+        indexes: vec![index("packed", &[2, 1], true), index("bytes", &[1, 0], false)],
+    };
+    let mut store = MemoryStore::<Memory>::new(Limits::default());
+    store.create_table(table).unwrap();
+    let handles = dynamic_indexes(store.schema(), 0);
+    let long = "x".repeat(5_000);
+    let (number, text) = (Value::Integer, Value::Text);
+    for (at, key, column) in [
+        (0, [number(7), number(10)], 1),
+        (0, [number(1_000), number(3)], 2),
+        (0, [number(-1), number(10)], 2),
+        (1, [number(3), text(&long)], 0),
+        (1, [number(40_000), text("x")], 1),
+    ] {
+        store.begin().unwrap();
+        store.begin_writes();
+        let row = store.create(&dynamic_table(store.schema(), 0), |_| {}).unwrap();
+        let refused = store.insert(&handles[at], &key, row);
+        assert_eq!(refused, Err(Error::OutOfRange { column }), "{key:?}");
+        store.abort().unwrap();
+    }
 }

@@ -16,7 +16,7 @@ use crate::key::{Edge, Fit, IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
-use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
 impl<P: MemoryProfile> Store for MemoryStore<P> {
     type Pin<'a> = MemoryRow<'a>;
@@ -346,7 +346,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         debug_assert_eq!(self.state, State::Writing);
         let (position, slot) = (index.position(), Self::slot(row));
         if Self::is_packed(index) {
-            let Some(key) = I::pack(index.shape(), key) else { return Err(Self::out_of_range()) };
+            let Some(key) = I::pack(index.shape(), key) else {
+                return Err(key_out_of_range(&self.schema, index, key));
+            };
             if let Err(error) = self.indexes[position].insert_packed(key, slot) {
                 return Err(self.insert_error(position, error));
             }
@@ -357,7 +359,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             return Ok(());
         }
         if !self.normalise(index, key) {
-            return Err(Self::out_of_range());
+            return Err(key_out_of_range(&self.schema, index, key));
         }
         self.insert_normalised(position, slot)
     }
@@ -382,7 +384,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             for ((packed, slot), (key, row)) in entries.zip(keys.iter().zip(rows)) {
                 match I::pack(index.shape(), *key) {
                     Some(key) => (*packed, *slot) = (key, Self::slot(*row)),
-                    None => return Err(Self::out_of_range()),
+                    None => return Err(key_out_of_range(&self.schema, index, *key)),
                 }
             }
             self.insert_packed_run(position, &packed[..keys.len()], &slots[..keys.len()])?;

@@ -11,7 +11,7 @@ use super::index::{Entries, RowIndex};
 use super::store::{MemoryRow, MemoryStore, Rows};
 use super::undo::{Change, Undo};
 use super::variable::{Handle, SizeClasses};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;
 use crate::schema::ColumnDef;
@@ -52,6 +52,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 table.candidates(hash_bytes(&self.key)).find(same)
             }
             _ => index.find_bytes(&self.key),
+        }
+    }
+
+    /// That no row can have a key that is not at hand, in the name of its first column.
+    #[cold]
+    pub(super) fn unfit(&self, index: usize) -> Error {
+        Error::OutOfRange {
+            column: self.schema.key_columns(index).first().map_or(0, |&c| c as u32),
         }
     }
 

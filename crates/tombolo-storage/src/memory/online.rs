@@ -462,7 +462,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 self.key.extend_from_slice(key);
                 self.insert_normalised(position, slot)
             }
-            Key::Unfit => Err(Self::out_of_range()),
+            Key::Unfit => Err(self.unfit(position)),
         }
     }
 

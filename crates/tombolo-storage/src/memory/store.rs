@@ -442,14 +442,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         match error {
             InsertError::Duplicate(_) => Error::Duplicate { index: index as u32 },
             InsertError::NoSpace(_) => self.no_space(),
-            InsertError::KeyTooLong { .. } => Self::out_of_range(),
+            InsertError::KeyTooLong { .. } => self.unfit(index),
         }
-    }
-
-    /// Which column of a key that does not pack is outside its range.
-    #[cold]
-    pub(super) fn out_of_range() -> Error {
-        Error::OutOfRange { column: 0 }
     }
 
     /// Gives back what a committed deletion or replacement left.
@@ -545,7 +539,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         value: &[u8],
     ) -> Result<()> {
         if value.len() > VALUE_BYTES_MAX {
-            return Err(Error::OutOfRange { column: 0 });
+            let column = self.schema.tables[table].column_at(offset) as u32;
+            return Err(Error::OutOfRange { column });
         }
         self.room_for_notes(3, HANDLE_BYTES)?;
         let Ok(new) = self.values.put(value) else { return Err(self.no_space()) };

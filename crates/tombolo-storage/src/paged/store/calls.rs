@@ -22,7 +22,7 @@ use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
-use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage};
+use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
 /// A change of a whole row or entry, as the log is told of it.
 #[inline(always)]
@@ -428,7 +428,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let store = database.index(index);
         let has_form = P::Keys::encode::<I>(index.shape(), key, &mut session.key);
         if !has_form || is_outside_range::<P, I>(index.shape(), key) {
-            return Err(Error::OutOfRange { column: 0 });
+            return Err(key_out_of_range(&database.schema, index, key));
         }
         if !session.ghosts.is_empty() && session.take_ghost(index.position(), row) {
             return session.revive_entry(database, store, row);
