@@ -1,9 +1,11 @@
 //! How fast checkpoints are written and loaded, and what that costs the processor.
 //!
 //! `cargo run --profile quick --example image_probe -- [DIRECTORY [MEGABYTES [SPARE]]]` fills a table of
-//! rows of 128 bytes, writes two checkpoints and loads the image; without a directory it lies in
-//! memory. For instructions: `valgrind --tool=callgrind target/quick/examples/image_probe`, then
-//! `callgrind_annotate --inclusive=yes`: `CheckpointPart::step` divided by the megabytes written.
+//! rows of 128 bytes, writes some checkpoints and loads the image; without a directory it lies in
+//! memory. Between checkpoints as many bytes are written to a file of the same directory, one behind
+//! the other with one sync at the end: the most the disk gives. For instructions:
+//! `valgrind --tool=callgrind target/quick/examples/image_probe`, then `callgrind_annotate
+//! --inclusive=yes`: `CheckpointPart::step` divided by the megabytes written.
 
 #![expect(clippy::disallowed_methods, reason = "a probe outside the engine reads the clock itself")]
 
@@ -11,7 +13,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tombolo_storage::disk::{Disk, MemDisk, OsDisk};
+use tombolo_storage::disk::{ALIGNMENT_MAX, Disk, MemDisk, Open, OsDisk};
 use tombolo_storage::dynamic::DynamicTable;
 use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, Image, ImageSettings, Step};
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -24,6 +26,11 @@ use tombolo_storage::value_log::{LogBuffer, LogPosition};
 
 const ROW_BYTES: usize = 128;
 const ROWS_PER_TRANSACTION: usize = 1000;
+/// Checkpoints that are written; the first makes the files.
+const CHECKPOINTS: usize = 6;
+/// Bytes of a write where nothing but the disk is timed.
+const RAW_BYTES: usize = 4 << 20;
+const RAW_FILE: &str = "image-probe-raw";
 
 fn table() -> TableDef {
     let column = |name: &'static str, sql| ColumnDef {
@@ -63,7 +70,7 @@ fn fill(part: &mut CheckpointPart, megabytes: usize) -> Result<(), Box<dyn Error
 fn checkpoint(
     checkpoints: &mut Checkpoints,
     part: &mut CheckpointPart,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<f64, Box<dyn Error>> {
     let before = part.progress();
     part.begin(&checkpoints.begin(&[part.needs()])?);
     let start = Instant::now();
@@ -81,7 +88,31 @@ fn checkpoint(
         megabytes / seconds,
         now.syncs - before.syncs
     );
-    Ok(())
+    Ok(megabytes / seconds)
+}
+
+/// Megabytes a second that the disk takes of writes behind each other, with one sync at the end.
+fn raw_write(disk: &dyn Disk, bytes: usize) -> Result<f64, Box<dyn Error>> {
+    // Direct writes want an aligned address, which no vector promises.
+    let memory = vec![0xA5_u8; RAW_BYTES + ALIGNMENT_MAX];
+    let from = memory.as_ptr().align_offset(ALIGNMENT_MAX);
+    let open =
+        if disk.list()?.iter().any(|name| name == RAW_FILE) { Open::Write } else { Open::New };
+    let file = disk.open_direct(RAW_FILE, open)?;
+    let start = Instant::now();
+    for offset in (0..bytes).step_by(RAW_BYTES) {
+        file.write_at(&memory[from..from + RAW_BYTES], offset as u64)?;
+    }
+    file.sync()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let written = bytes.next_multiple_of(RAW_BYTES) as f64 / 1e6;
+    println!("raw:     {written:.0} MB in {seconds:.3} s, {:.0} MB/s", written / seconds);
+    Ok(written / seconds)
+}
+
+fn median(mut found: Vec<f64>) -> f64 {
+    found.sort_by(f64::total_cmp);
+    found[found.len() / 2]
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -98,9 +129,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut checkpoints = Checkpoints::start(image, 1)?;
     let mut part = CheckpointPart::new(loaded.mirror()?, &checkpoints, LogPosition::default());
     fill(&mut part, megabytes)?;
-    for _ in 0..2 {
-        checkpoint(&mut checkpoints, &mut part)?;
+    let (mut raw, mut written) = (Vec::new(), Vec::new());
+    for _ in 0..CHECKPOINTS {
+        raw.push(raw_write(&*disk, part.memory_bytes() as usize)?);
+        written.push(checkpoint(&mut checkpoints, &mut part)?);
     }
+    disk.remove(RAW_FILE)?;
+    // Those that made the files are not compared.
+    let (raw, written) = (median(raw.split_off(1)), median(written.split_off(1)));
+    println!("written: {:.0} % of raw, medians", 100.0 * written / raw);
     println!(
         "DB′: {} MB, image: {} MB",
         part.memory_bytes() >> 20,
