@@ -84,6 +84,35 @@ pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// While it lives, the thread that made it and those that it starts run on one core (TPK-31); then
+/// the thread runs on those it had before.
+#[derive(Debug)]
+pub struct OnOneCore(rustix::thread::CpuSet);
+
+impl OnOneCore {
+    /// Binds the calling thread.
+    ///
+    /// # Errors
+    /// Why the system does not allow it.
+    pub fn bind() -> Result<Self, std::io::Error> {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let before = sched_getaffinity(None)?;
+        let mut one = CpuSet::new();
+        // The last one: the system's own work tends to be on the first.
+        let last = (0..CpuSet::MAX_CPU).rev().find(|&core| before.is_set(core));
+        one.set(last.unwrap_or_default());
+        sched_setaffinity(None, &one)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for OnOneCore {
+    fn drop(&mut self) {
+        // Nothing depends on it but speed.
+        let _ = rustix::thread::sched_setaffinity(None, &self.0);
+    }
+}
+
 /// A thread that was started and is waited for.
 #[derive(Debug)]
 pub struct Running(std::thread::JoinHandle<()>);
@@ -349,6 +378,16 @@ mod tests {
         assert_eq!(on_each([0u8; 0], |_| ()), []);
         let caught = catch_unwind(|| on_each([1, 2], |n| assert!(n != 2)));
         assert!(caught.is_err());
+    }
+
+    #[test]
+    fn a_thread_is_bound_to_one_core_for_a_while() {
+        let cores = || rustix::thread::sched_getaffinity(None).unwrap().count();
+        let before = cores();
+        let bound = OnOneCore::bind().unwrap();
+        assert_eq!((cores(), on_each([(), ()], |()| cores())), (1, vec![1, 1]));
+        drop(bound);
+        assert_eq!(cores(), before);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::settings::{self, Settings};
 pub enum Spread {
     /// All on one thread.
     One,
+    /// Execution, logging and output on one, input stages on their own (TPK-31).
+    Coalesced,
     /// Input and execution on one, logging and output on another.
     Two,
     /// Like `Two`; but with a log, input and execution go to the other thread for as long as
@@ -60,6 +62,7 @@ impl Options {
         let ms = |setting| settings.count(setting) * 1_000_000;
         let spread = match settings.word(&settings::PIPELINE_THREADS) {
             "one" => Spread::One,
+            "coalesced" => Spread::Coalesced,
             "two" => Spread::Two,
             "callers" => Spread::Callers,
             "each" => Spread::Each,
@@ -71,6 +74,7 @@ impl Options {
             (count(&settings::INPUT_THREADS), count(&settings::OUTPUT_THREADS));
         let threads = match spread {
             Spread::One => 1,
+            Spread::Coalesced => 1 + input_stages,
             Spread::Two | Spread::OneOrTwo | Spread::Callers => 2,
             Spread::Each => 2 + input_stages + output_stages,
         };

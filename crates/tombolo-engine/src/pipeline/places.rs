@@ -32,6 +32,7 @@ impl Places {
             + parts
             + match spread {
                 Spread::One => 1,
+                Spread::Coalesced => 1 + inputs,
                 Spread::Two | Spread::OneOrTwo => 2,
                 Spread::Callers => 3,
                 Spread::Each => 2 + inputs + outputs,
@@ -49,7 +50,8 @@ impl Places {
         match (self.spread, kind) {
             (_, Checkpoint) => self.signals.len() - self.parts + n,
             (_, Room) => self.signals.len() - self.parts - 1,
-            (Spread::One, _) => BEFORE_LOG,
+            (Spread::Coalesced, Input) => 1 + n,
+            (Spread::One | Spread::Coalesced, _) => BEFORE_LOG,
             (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,
             (Spread::Two | Spread::OneOrTwo, Logging | Output) => LOG,
             (Spread::Callers | Spread::Each, Execution) => BEFORE_LOG,

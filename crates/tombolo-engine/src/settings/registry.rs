@@ -149,9 +149,10 @@ pub static LOCK_WAIT_MAX: Setting = setting(
 /// Which stage of the pipeline is on which thread.
 pub static PIPELINE_THREADS: Setting = setting(
     "pipeline_threads",
-    Kind::Choice(&["auto", "one", "two", "callers", "each"]),
+    Kind::Choice(&["auto", "one", "coalesced", "two", "callers", "each"]),
     Default::Is("auto"),
-    "threads of the pipeline: one, two (logging and output apart), one per stage; by cores and callers",
+    "threads of the pipeline: one, coalesced (input apart), two (logging and output apart), one per \
+     stage; by cores and callers",
 );
 /// Input stages.
 pub static INPUT_THREADS: Setting = setting(
