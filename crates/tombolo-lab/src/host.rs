@@ -74,6 +74,44 @@ pub fn threads_cpu() -> BTreeMap<String, Duration> {
     cpu
 }
 
+/// How often threads gave their core up, or lost it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// By sleeping.
+    pub voluntary: u64,
+    /// Because another was to run.
+    pub involuntary: u64,
+}
+
+impl Switches {
+    /// Those since `before`; threads that ended in between took theirs with them.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            voluntary: self.voluntary.saturating_sub(before.voluntary),
+            involuntary: self.involuntary.saturating_sub(before.involuntary),
+        }
+    }
+
+    /// Both kinds.
+    pub fn all(self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+/// Context switches of all threads of this process that live; `None` where the kernel does not say.
+pub fn switches() -> Option<Switches> {
+    let mut all = Switches::default();
+    for path in fs::read_dir("/proc/self/task").ok()?.flatten().map(|thread| thread.path()) {
+        let status = text(path.join("status"));
+        // A thread that ended meanwhile has none.
+        let count = |name| field(&status, name).and_then(|count| count.parse::<u64>().ok());
+        all.voluntary += count("voluntary_ctxt_switches").unwrap_or_default();
+        all.involuntary += count("nonvoluntary_ctxt_switches").unwrap_or_default();
+    }
+    (all.all() > 0).then_some(all)
+}
+
 /// The contents of a small file of the system; empty when it is not there.
 fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()

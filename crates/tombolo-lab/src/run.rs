@@ -8,7 +8,7 @@
 //! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes
 //! (the command).
 
-mod on_disk;
+pub(crate) mod on_disk;
 mod piped;
 mod place;
 mod plan;

@@ -35,12 +35,26 @@ pub(crate) struct Flags<S> {
 impl<S: Scope> Flags<S> {
     /// The effective settings.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        self.settings_with(self.config.as_deref())
+    }
+
+    /// What `--config` names besides a file: a value that `find` knows is never one.
+    pub(crate) fn configuration<T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        find(self.config.as_ref()?.to_str()?)
+    }
+
+    /// The effective settings where `--config` names no file.
+    pub(crate) fn settings_without_file(&self) -> Result<Settings, Failure> {
+        self.settings_with(None)
+    }
+
+    fn settings_with(&self, file: Option<&Path>) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         for (setting, default) in S::DEFAULTS {
             let set = settings.set(setting.name, default, Source::Default);
             set.map_err(|error| Failure::check(error.to_string()))?;
         }
-        if let Some(path) = &self.config {
+        if let Some(path) = file {
             read_file(path, &mut settings)?;
         }
         read_environment(&mut settings)?;

@@ -4,3 +4,4 @@
 //! the drivers and counters, showing it by [`report`](crate::report).
 
 pub mod looking_glass;
+pub mod tpk;

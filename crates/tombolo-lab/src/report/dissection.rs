@@ -14,6 +14,7 @@ use crate::experiment::looking_glass::paper::{self, in_order};
 use crate::experiment::looking_glass::result::{
     Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
 };
+use crate::experiment::tpk::table::Table;
 
 const MISSING: &str = "–";
 
@@ -52,10 +53,9 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
 
 /// What `paper` prints.
 pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
-    let title = match Figure::find(&reproduction.id) {
-        Some(figure) => figure.title(),
-        None => &reproduction.id,
-    };
+    let id = reproduction.id.as_str();
+    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
+    let title = title.unwrap_or(id);
     let mut text = format!("{}\n", canvas.style.strong(title));
     text.push_str(&rows(&reproduction.rows, canvas));
     for note in &reproduction.notes {

@@ -230,6 +230,9 @@ pub struct RunResult {
     pub counts: Vec<BTreeMap<String, Counted>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_error_percent: Option<f64>,
+    /// The paper's configuration, if one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Where a sweep was when it made this.
@@ -307,6 +310,7 @@ impl RunResult {
                 let errors = count.iter().map(GroupCost::sum_error_percent);
                 rounded(errors.fold(0.0, f64::max), 4)
             }),
+            config: None,
             notes: outcome.notes.clone(),
             point: None,
             round: None,

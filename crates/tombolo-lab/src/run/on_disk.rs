@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// A log, and its image if checkpoints are written.
-pub(super) struct OnDisk {
+pub(crate) struct OnDisk {
     writer: LogWriter,
     checkpointing: Option<Checkpointing>,
     /// Bytes of records that were replayed behind the image.
@@ -27,7 +27,7 @@ pub(super) struct OnDisk {
 }
 
 /// With what a plan's database is made or opened.
-pub(super) fn open_options(plan: &Plan) -> OpenOptions {
+pub(crate) fn open_options(plan: &Plan) -> OpenOptions {
     OpenOptions {
         limits: plan.limits,
         log: plan.log,
@@ -40,7 +40,7 @@ pub(super) fn open_options(plan: &Plan) -> OpenOptions {
 
 impl OnDisk {
     /// Of a database that was just loaded.
-    pub(super) fn loaded(writer: LogWriter, checkpointing: Option<Checkpointing>) -> Self {
+    pub(crate) fn loaded(writer: LogWriter, checkpointing: Option<Checkpointing>) -> Self {
         Self { writer, checkpointing, behind_bytes: 0, is_in_log_only: true }
     }
 
@@ -60,7 +60,7 @@ impl OnDisk {
     }
 
     /// A pipeline with this log, and with checkpoints if there is an image.
-    pub(super) fn wire<E: Executor>(self, builder: Builder<E>) -> Builder<E> {
+    pub(crate) fn wire<E: Executor>(self, builder: Builder<E>) -> Builder<E> {
         let Self { writer, checkpointing, behind_bytes, .. } = self;
         let builder = builder.log(Box::new(ValueLogGroups::new(writer)));
         match checkpointing {
@@ -74,7 +74,7 @@ impl OnDisk {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn write_first_checkpoint<E: Executor>(
+pub(crate) fn write_first_checkpoint<E: Executor>(
     pipeline: &Pipeline<E>,
     progress: &mut dyn Progress,
 ) -> Result<(), Failure> {

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use tombolo_engine::settings::{self, Setting, Settings};
+use tombolo_engine::threads;
+use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, Plan};
+use tombolo_lab::run::{self, Plan, PlannedWorkload};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_storage::profile::PROFILES;
 
@@ -35,6 +37,7 @@ Examples:
   tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
   tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
   tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
+  tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
 /// Run a workload, measure it and verify what it left
@@ -73,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return list_profiles(output, arguments.flags.json);
     }
     let workload = workload(arguments.workload.as_deref().unwrap_or_default())?;
-    let base = arguments.flags.settings()?;
+    let (configuration, base) = settings_of(workload, &arguments.flags)?;
     let points = sweep::points(&base, &arguments.sweep)?;
     let rounds = base.count(&settings::ROUNDS);
     // Whatever is wrong with any point is found before the first one runs.
@@ -86,6 +89,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let plans: Vec<Plan> =
         points.iter().map(|(_, settings)| plan(settings)).collect::<Result<_, Failure>>()?;
+    if let Some(plan) = plans.iter().find(|plan| configuration.is_some() && !plan.is_piped()) {
+        return Err(Failure::usage(format!(
+            "--config says which stage has which thread, and profile {} has no stages: use --profile \
+             memory",
+            plan.profile
+        )));
+    }
     plans.iter().try_for_each(Plan::verify_machine)?;
     let many = points.len() > 1 || rounds > 1;
     let keeps = [
@@ -107,6 +117,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             plan.keep_fresh = !many;
             let (mut result, failure) = run_one(settings, &plan, arguments.dump.clone())?;
+            if let Some(configuration) = configuration {
+                result.config = Some(configuration.name());
+                result.notes.extend(configuration.caveat(threads::available()));
+            }
             if many {
                 (result.point, result.round) = (Some(point.clone()), Some(round));
             }
@@ -121,6 +135,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.result(&Summary::new(&results, points.len()), terminal::summary)?;
     }
     Ok(())
+}
+
+/// The settings of a run, and the paper's configuration if one is named: on debit-credit `A`, `B` and
+/// `C` are no files (`docs/decisions/0019-configurations.md`).
+fn settings_of(
+    workload: PlannedWorkload,
+    flags: &Flags<RunSettings>,
+) -> Result<(Option<Configuration>, Settings), Failure> {
+    let configuration = match workload {
+        PlannedWorkload::DebitCredit => flags.configuration(Configuration::find),
+        PlannedWorkload::Tpcc => None,
+    };
+    let Some(configuration) = configuration else { return Ok((None, flags.settings()?)) };
+    let mut settings = flags.settings_without_file()?;
+    configuration.apply(&mut settings, threads::available())?;
+    Ok((Some(configuration), settings))
 }
 
 /// One run: its result, and what makes it a failure if it is one.

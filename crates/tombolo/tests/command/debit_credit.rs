@@ -106,3 +106,64 @@ fn what_cannot_be_is_refused() {
     refused("dissect debit-credit", 2, "use tpcc");
     refused("run debitcredit", 2, "use tpcc, debit-credit");
 }
+
+#[test]
+fn a_configuration_says_which_stage_has_which_thread() {
+    let run = |flags: &str| {
+        let flags = format!("{SMALL} --volatile-ok --log-segment-bytes 4MB {flags}");
+        object(&line(&format!("run debit-credit {flags} --json")))
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let data = |name: &str| format!("--data {}", scratch.path().join(name).display());
+    let coalesced = run(&format!("--config A {}", data("a")));
+    assert_eq!(coalesced["config"], "A");
+    assert_eq!(coalesced["settings"]["pipeline_threads"], "coalesced");
+    // One thread has what three stages take.
+    let stages = &coalesced["by_stage"];
+    assert!(stages["execution"]["cpu_s"].is_f64() && stages["logging"]["cpu_s"].is_null());
+    let apart = run(&format!("--config B {}", data("b")));
+    assert_eq!((&apart["config"], &apart["state_hash"]), (&"B".into(), &coalesced["state_hash"]));
+    assert!(apart["by_stage"]["output"]["cpu_s"].is_f64());
+    refused("run debit-credit --config C", 2, "use --config A or --config B");
+    refused("run debit-credit --config A --profile bare", 2, "profile bare has no stages");
+    // Anything else is a file.
+    refused("run debit-credit --config ./A", 2, "give a TOML file of settings");
+    refused("run tpcc --config A", 2, "give a TOML file of settings");
+}
+
+#[test]
+fn table_1_stands_beside_ours() {
+    let scratch = tempfile::tempdir().unwrap();
+    let ended = line(&format!(
+        "paper tpk/table1 tpk/breakdown --transactions 300 --terminal-us 20 --volatile-ok --data {} \
+         --json",
+        scratch.path().join("data").display()
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let results: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&results[0]["id"], &results[1]["id"]),
+        (&"tpk/table1".into(), &"tpk/breakdown".into())
+    );
+    assert_eq!(results[0]["settings"]["terminal_us"], 20);
+    let rows: Vec<&Value> =
+        results.iter().flat_map(|result| result["rows"].as_array().unwrap()).collect();
+    for row in &rows {
+        for field in ["name", "unit", "paper", "ours", "ratio", "source", "caveat"] {
+            assert!(row.get(field).is_some(), "{field} is missing in {row}");
+        }
+        let is_of_c = row["name"].as_str().unwrap().starts_with("C ");
+        assert_eq!(row["ours"].is_null(), is_of_c, "{row}");
+    }
+    let of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!((&of("B / A")["paper"], &of("C / A")["paper"]), (&5.83.into(), &16.6.into()));
+    assert_eq!(of("A · checkpoints")["ours"], 5.0);
+    let direction = results[0]["notes"].as_array().unwrap().iter().any(|note| {
+        let note = note.as_str().unwrap();
+        note.starts_with("B is ") || note.starts_with("This machine does not show")
+    });
+    assert!(direction, "{}", results[0]["notes"]);
+    refused("paper lg/fig1 --terminal-us 5", 2, "--terminal-us is of tpk/table1");
+    refused("paper tpk/table1 --durability none", 2, "leave --durability none out");
+}

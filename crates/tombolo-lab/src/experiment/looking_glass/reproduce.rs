@@ -8,6 +8,7 @@ use super::dissect::{DissectPlan, Scope, dissect};
 use super::figures::Figure;
 use super::ladder::{Ladder, lattice_point};
 use super::result::{Component, Dissection, Reproduction};
+use crate::experiment::tpk::table::Table;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -17,7 +18,8 @@ use crate::progress::Progress;
 /// With the names there are.
 pub fn find(id: &str) -> Result<Figure, Failure> {
     Figure::find(id).ok_or_else(|| {
-        let ids = Figure::ALL.map(Figure::id).join(", ");
+        let ids = Figure::ALL.map(Figure::id).into_iter().chain(Table::ALL.map(Table::id));
+        let ids = ids.collect::<Vec<_>>().join(", ");
         Failure::usage(format!("there is no figure {id} in this version: use {ids}"))
     })
 }

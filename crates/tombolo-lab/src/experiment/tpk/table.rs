@@ -1,0 +1,407 @@
+//! Table 1 and the time breakdown as rows: the paper's figure, ours, their ratio, and what makes
+//! them differ (TPK-39 … TPK-42).
+//!
+//! At the paper's sizes terminals take their time (TPK-28): there throughput is how much of that the
+//! threads overlap. Scaled up, without terminals, it is what stages and log take. What explains B/A is
+//! measured beside it: processors used, context switches, group size (TPK-41). Not here: running a
+//! point (`terminals.rs`).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tombolo_engine::settings::{self, Settings, Source};
+use tombolo_engine::threads;
+
+use super::configuration::{Configuration, Printed};
+use super::terminals::{Measured, Point, measure};
+use crate::experiment::looking_glass::result::{Reproduction, Row};
+use crate::failure::Failure;
+use crate::histogram::SECOND_NS;
+use crate::progress::Progress;
+use crate::report::rounded;
+use crate::run::Place;
+use crate::workload::debit_credit::Scale;
+use Configuration::{A, B};
+
+/// A table of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Throughput and response times by configuration.
+    Table1,
+    /// Where the time of a run goes.
+    Breakdown,
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Table1, Self::Breakdown];
+
+    /// Its name on the command line.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Table1 => "tpk/table1",
+            Self::Breakdown => "tpk/breakdown",
+        }
+    }
+
+    /// What it shows.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Table1 => "Table 1: debit-credit on one processor and on several",
+            Self::Breakdown => "Time breakdown: how long each stage is busy",
+        }
+    }
+
+    /// The table of this name.
+    pub fn find(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.id() == id)
+    }
+}
+
+/// Transactions of a run at the paper's sizes, unless told otherwise (TPK-38).
+pub const TRANSACTIONS: u64 = 50_000;
+/// How much larger, and longer, runs are that are scaled up.
+const SCALED_BY: u32 = 100;
+const LONGER_BY: u64 = 10;
+/// Group sizes, as the paper has them by configuration (TPK-39).
+const GROUPS: [u64; 3] = [50, 200, 400];
+/// Seconds of configuration C's run, in all and by stage (TPK-42).
+const BREAKDOWN: [(&str, f64); 6] = [
+    ("total", 39.0),
+    ("input", 38.5),
+    ("execution", 38.5),
+    ("logging", 28.7),
+    ("output", 12.2),
+    ("checkpoint", 20.9),
+];
+const PAPERS_MACHINE: &str = "another machine: five 1-MIPS processors with a disk for the log";
+const NO_C: &str = "its checkpoint stage is in another process, which this version cannot start";
+
+/// What the tables are made with.
+#[derive(Clone, Debug)]
+pub struct TablePlan {
+    /// The settings of every run.
+    pub settings: Settings,
+    /// How long a terminal takes for a transaction, and for its answer (TPK-28).
+    pub terminal: Duration,
+    /// Whether files may lie where nothing is kept.
+    pub volatile_ok: bool,
+}
+
+impl TablePlan {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// Usage, when they ask for what a table cannot be made with.
+    pub fn new(settings: &Settings, terminal: Duration) -> Result<Self, Failure> {
+        let mut settings = settings.clone();
+        settings.set(settings::TRANSACTIONS.name, &TRANSACTIONS.to_string(), Source::Default)?;
+        if settings.word(&settings::DURABILITY) == "none" {
+            return Err(Failure::usage(
+                "the paper's transactions are durable: leave --durability none out",
+            ));
+        }
+        Ok(Self { settings, terminal, volatile_ok: false })
+    }
+
+    fn point(&self, configuration: Configuration, group: u64, is_scaled: bool) -> Point {
+        let transactions = self.settings.number(&settings::TRANSACTIONS).unwrap_or(TRANSACTIONS);
+        let seed = self.settings.count(&settings::SEED);
+        let (by, longer) = if is_scaled { (SCALED_BY, LONGER_BY) } else { (1, 1) };
+        Point {
+            configuration,
+            group,
+            // 15 branches, 150 tellers, 15,000 accounts (TPK-37).
+            scale: Scale {
+                seed,
+                branches: 15 * by,
+                tellers_per_branch: 10,
+                accounts_per_branch: 1_000,
+            },
+            transactions: transactions * longer,
+            terminal: if is_scaled { Duration::ZERO } else { self.terminal },
+        }
+    }
+
+    /// The runs that `table` needs.
+    fn points(&self, table: Table) -> Vec<Point> {
+        let own = |configuration: Configuration| configuration.printed().group;
+        match table {
+            Table::Breakdown => vec![self.point(B, own(B), false)],
+            Table::Table1 => {
+                let papers = [(A, own(A)), (B, own(B)), (B, own(A))];
+                let papers = papers.map(|(of, group)| self.point(of, group, false));
+                let scaled = [A, B].into_iter();
+                let scaled = scaled.flat_map(|of| GROUPS.map(|group| self.point(of, group, true)));
+                papers.into_iter().chain(scaled).collect()
+            }
+        }
+    }
+}
+
+/// Makes `tables`; runs that several need are made once.
+///
+/// # Errors
+/// As the runs do.
+pub fn reproduce(
+    plan: &TablePlan,
+    tables: &[Table],
+    progress: &mut dyn Progress,
+) -> Result<Vec<Reproduction>, Failure> {
+    let data = Some(plan.settings.word(&settings::DATA)).filter(|data| !data.is_empty());
+    let place = Place::create(data.map(Path::new), true, plan.volatile_ok)?;
+    let mut found: Found = Vec::new();
+    for point in tables.iter().flat_map(|&table| plan.points(table)) {
+        if find(&found, &point).is_none() {
+            let directory: PathBuf = place.path.join(format!("run-{}", found.len()));
+            let measured = measure(&point, &plan.settings, &directory, progress);
+            let files = Place { path: directory, ..place.clone() };
+            let removed = if files.path.is_dir() { files.remove() } else { Ok(()) };
+            found.push((point, measured?));
+            removed?;
+        }
+    }
+    if place.is_fresh {
+        place.remove()?;
+    }
+    let cores = threads::available();
+    let reproduction = |&table: &Table| Reproduction {
+        id: table.id().to_owned(),
+        rows: rows(table, plan, &found, cores),
+        notes: notes(table, plan, &found, cores),
+    };
+    Ok(tables.iter().map(reproduction).collect())
+}
+
+/// Runs with what they found.
+pub(super) type Found = Vec<(Point, Measured)>;
+
+fn find<'f>(found: &'f Found, point: &Point) -> Option<&'f Measured> {
+    found.iter().find(|(of, _)| of == point).map(|(_, measured)| measured)
+}
+
+/// The rows of `table`.
+pub(super) fn rows(table: Table, plan: &TablePlan, found: &Found, cores: usize) -> Vec<Row> {
+    match table {
+        Table::Table1 => {
+            let mut rows: Vec<Row> = Configuration::ALL
+                .into_iter()
+                .flat_map(|of| of_configuration(of, plan, found, cores))
+                .collect();
+            rows.extend(speedups(plan, found));
+            rows.extend(scaled(plan, found));
+            rows
+        }
+        Table::Breakdown => breakdown(plan, found),
+    }
+}
+
+fn row(name: String, unit: &str, paper: Option<f64>, ours: Option<f64>, reference: &str) -> Row {
+    let ours = ours.map(|ours| rounded(ours, 3));
+    let mut row = Row::measured(name, unit, paper, ours);
+    row.ratio = row.ratio.map(|ratio| rounded(ratio, 4));
+    row.reference = reference.to_owned();
+    row
+}
+
+/// A configuration's column of Table 1.
+fn of_configuration(of: Configuration, plan: &TablePlan, found: &Found, cores: usize) -> Vec<Row> {
+    let Printed { tps, mean_ms, max_ms, within_1s_percent, group } = of.printed();
+    let ours = find(found, &plan.point(of, group, false));
+    let responses = ours.and_then(|ours| ours.responses.summary());
+    let within = ours.map(|ours| ours.responses.within_percent(SECOND_NS));
+    let figures = [
+        ("throughput", "tps", tps, ours.map(Measured::tps)),
+        ("mean response", "ms", mean_ms, responses.map(|found| found.mean / 1e3)),
+        ("longest response", "ms", max_ms, responses.map(|found| found.max / 1e3)),
+        ("responses below 1 s", "%", within_1s_percent, within),
+        ("group size", "transactions", group as f64, ours.map(|ours| ours.per_flush)),
+    ];
+    let caveat = match (of, of.caveat(cores)) {
+        (Configuration::C, _) => NO_C.to_owned(),
+        (_, Some(own)) => format!("{PAPERS_MACHINE}; {own}"),
+        (_, None) => PAPERS_MACHINE.to_owned(),
+    };
+    let rows = figures.map(|(name, unit, paper, ours)| {
+        let name = format!("{} · {name}", of.name());
+        Row { caveat: caveat.clone(), ..row(name, unit, Some(paper), ours, "TPK-39") }
+    });
+    let mut rows = rows.to_vec();
+    if let Some(ours) = ours {
+        let why = |name: &str, unit: &str, ours| {
+            row(format!("{} · {name}", of.name()), unit, None, ours, "TPK-41")
+        };
+        rows.push(why("processors used", "processors", Some(processors(ours))));
+        rows.push(why("context switches", "per transaction", switches(ours)));
+        rows.push(row(
+            format!("{} · checkpoints", of.name()),
+            "",
+            Some(5.0),
+            Some(ours.checkpoints as f64),
+            "TPK-38",
+        ));
+    }
+    rows
+}
+
+fn processors(of: &Measured) -> f64 {
+    of.cpu.as_secs_f64() / of.wall.as_secs_f64().max(1e-9)
+}
+
+fn switches(of: &Measured) -> Option<f64> {
+    of.switches.map(|switches| switches.all() as f64 / of.done().max(1) as f64)
+}
+
+/// How many times as many transactions one run executes as another.
+fn speedup(of: Option<&Measured>, over: Option<&Measured>) -> Option<f64> {
+    Some(of?.tps() / over?.tps())
+}
+
+fn speedups(plan: &TablePlan, found: &Found) -> Vec<Row> {
+    let [own_a, own_b] = [A, B].map(|of| of.printed().group);
+    let at = |of, group| find(found, &plan.point(of, group, false));
+    let (a, b, b_in_groups_of_a) = (at(A, own_a), at(B, own_b), at(B, own_a));
+    let speedup_row = |name: &str, paper: Option<f64>, ours, caveat: &str, reference: &str| Row {
+        caveat: caveat.to_owned(),
+        ..row(name.to_owned(), "×", paper, ours, reference)
+    };
+    vec![
+        speedup_row("B / A", Some(5.83), speedup(b, a), PAPERS_MACHINE, "TPK-40"),
+        speedup_row(
+            "B / A, both in groups of 50",
+            None,
+            speedup(b_in_groups_of_a, a),
+            "what overlap and fewer context switches make of it",
+            "TPK-41",
+        ),
+        speedup_row(
+            "B in groups of 200 / of 50",
+            None,
+            speedup(b, b_in_groups_of_a),
+            "what larger groups make of it",
+            "TPK-41",
+        ),
+        speedup_row("C / B", Some(2.9), None, NO_C, "TPK-40"),
+        speedup_row("C / A", Some(16.6), None, NO_C, "TPK-40"),
+    ]
+}
+
+/// The same with more rows and no terminals, for each group size.
+fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for group in GROUPS {
+        let at = |of| find(found, &plan.point(of, group, true));
+        for of in [A, B] {
+            let name = format!("scaled up, groups of {group} · {}", of.name());
+            let ours = at(of);
+            rows.push(row(
+                format!("{name} · throughput"),
+                "tps",
+                None,
+                ours.map(Measured::tps),
+                "TPK-37",
+            ));
+            let each = ours.and_then(switches);
+            rows.push(row(
+                format!("{name} · context switches"),
+                "per transaction",
+                None,
+                each,
+                "TPK-41",
+            ));
+        }
+        let name = format!("scaled up, groups of {group} · B / A");
+        rows.push(row(name, "×", None, speedup(at(B), at(A)), "TPK-41"));
+    }
+    rows
+}
+
+/// How long the stages of configuration B are busy; the paper tells it of configuration C.
+fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
+    let Some(ours) = find(found, &plan.point(B, B.printed().group, false)) else {
+        return Vec::new();
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let busy = &ours.busy;
+    let all = [
+        ours.wall.as_secs_f64(),
+        ours.input.as_secs_f64(),
+        seconds(busy.execution_ns),
+        seconds(busy.logging_ns),
+        seconds(busy.output_ns),
+        seconds(busy.checkpoint_ns),
+    ];
+    let of_c = "the paper's is of configuration C, ours of B";
+    let rows = BREAKDOWN.into_iter().zip(all).map(|((name, paper), ours)| {
+        let caveat = match name {
+            "input" | "output" => format!("{of_c}; its terminals' time is in it"),
+            "checkpoint" => format!("{of_c}: installing and writing, not sending"),
+            "logging" => format!("{of_c}; its waiting for the device is in it"),
+            _ => of_c.to_owned(),
+        };
+        Row { caveat, ..row(name.to_owned(), "s", Some(paper), Some(ours), "TPK-42") }
+    });
+    rows.collect()
+}
+
+/// What a reader has to know, from what was measured.
+pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize) -> Vec<String> {
+    let terminal_us = plan.terminal.as_micros();
+    let mut notes = vec![format!(
+        "A terminal takes {terminal_us} µs for a transaction and as long for its answer; threads are \
+         busy meanwhile. A runs on one core, B on {cores}. Input is the calling thread; a thread that \
+         makes room in the log, and is idle but then, comes to the paper's. A flush takes all that was \
+         executed until then, so a group may be larger than the size that was asked for."
+    )];
+    notes.extend(B.caveat(cores).map(|caveat| format!("Configuration B: {caveat}.")));
+    if table == Table::Table1 {
+        let at = |of: Configuration| find(found, &plan.point(of, of.printed().group, false));
+        if let (Some(a), Some(b)) = (at(A), at(B)) {
+            notes.push(direction(a, b, cores));
+        }
+    }
+    notes
+}
+
+/// Whether B is faster than A, and why, or why not.
+pub(super) fn direction(a: &Measured, b: &Measured, cores: usize) -> String {
+    let (ratio, used_a, used_b) = (b.tps() / a.tps(), processors(a), processors(b));
+    let switched = match (switches(a), switches(b)) {
+        (Some(a), Some(b)) => {
+            format!("context switches went from {a:.3} to {b:.3} a transaction")
+        }
+        _ => "the system does not count context switches".to_owned(),
+    };
+    let parts = format!(
+        "A used {used_a:.2} processors and B {used_b:.2} of {cores}, {switched}, and a flush covered \
+         {:.0} transactions instead of {:.0}",
+        b.per_flush, a.per_flush
+    );
+    let (slowest, busy) = slowest(b);
+    let limit = format!("B's slowest thread is {slowest}, busy {:.0} % of the time", 100.0 * busy);
+    match () {
+        () if ratio > 1.0 => format!("B is {ratio:.2} times as fast as A: {parts}; {limit}."),
+        () if used_b > 0.95 * cores as f64 => format!(
+            "This machine does not show the paper's direction (B / A {ratio:.2}): B uses all of its \
+             {cores} cores, and its threads take them from each other: {parts}; {limit}."
+        ),
+        () => format!(
+            "This machine does not show the paper's direction (B / A {ratio:.2}), though B used only \
+             {used_b:.2} of {cores} cores, the others being idle or other processes': {limit}; {parts}."
+        ),
+    }
+}
+
+/// The stage that is busy longest, and what part of the time.
+fn slowest(of: &Measured) -> (&'static str, f64) {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let stages = [
+        ("input", of.input.as_secs_f64()),
+        ("execution", seconds(of.busy.execution_ns)),
+        ("logging", seconds(of.busy.logging_ns)),
+        ("output", seconds(of.busy.output_ns)),
+    ];
+    let slowest = stages.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let (name, busy) = slowest.unwrap_or(("none", 0.0));
+    (name, busy / of.wall.as_secs_f64().max(1e-9))
+}
