@@ -99,6 +99,8 @@ struct Group<A, B> {
     first_ns: u64,
     wants_sync: bool,
     is_waited_for: bool,
+    /// Whether some were answered already, of which a crash may lose only so much.
+    is_promised: bool,
 }
 
 impl<A, B: Records> Group<A, B> {
@@ -114,6 +116,7 @@ impl<A, B: Records> Group<A, B> {
             first_ns: 0,
             wants_sync: false,
             is_waited_for: false,
+            is_promised: false,
         }
     }
 
@@ -139,6 +142,7 @@ impl<A, B: Records> Group<A, B> {
         self.charges += batch.charge;
         self.wants_sync |= batch.wants_sync;
         self.is_waited_for |= !batch.answers.is_empty();
+        self.is_promised |= batch.transactions > batch.answers.len() as u64;
         self.records.push(batch.records);
         self.answers.push(batch.answers);
     }
@@ -164,7 +168,10 @@ impl<A, B: Records> Group<A, B> {
 
     /// When it is flushed at the latest, if nothing else comes; with `auto` not before `until_ns`.
     fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
-        let loss_ns = self.first_ns.saturating_add(policy.async_loss_ns_max / 2);
+        let loss_ns = match self.is_promised || !self.is_waited_for {
+            true => self.first_ns.saturating_add(policy.async_loss_ns_max / 2),
+            false => u64::MAX,
+        };
         match policy.time_ns {
             None if self.is_waited_for => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
             None => loss_ns,

@@ -169,6 +169,23 @@ fn a_group_closes_by_number_or_time_whichever_is_first() {
     assert_eq!((world.log.syncs(), world.replies().len()), (2, 2), "by time");
 }
 
+/// What a crash may lose of early answers hurries a group that has some, and no other.
+#[test]
+fn only_early_answers_hurry_a_group_whose_time_is_longer_than_they_may_be_lost() {
+    let mut options = slow();
+    options.group.async_loss_ns_max = 100 * MS;
+    let mut world = World::new(options);
+    world.submit(1, Ask::Add(7, 5), Group);
+    world.execute();
+    assert_eq!(world.step(Logging), Step::IdleUntil(Some(1_000 * MS)));
+    world.submit(2, Ask::Add(7, 5), Async);
+    world.execute();
+    assert_eq!(world.step(Logging), Step::IdleUntil(Some(50 * MS)));
+    world.clock.set(50 * MS);
+    assert_eq!(world.step(Logging), Step::Progress);
+    assert_eq!(world.replies(), [early(2, 10), durable(1, 5)]);
+}
+
 #[test]
 fn an_idle_log_is_sealed_once() {
     let mut options = options();
