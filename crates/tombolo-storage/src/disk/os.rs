@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 
@@ -63,7 +64,7 @@ impl Disk for OsDisk {
         let path = self.path(name);
         let file =
             options(how).open(&path).map_err(|cause| file_error(Operation::Open, &path, &cause))?;
-        Ok(Box::new(OsFile { file, name: path.display().to_string(), alignment: 1 }))
+        Ok(Box::new(OsFile::new(file, path.display().to_string(), 1)))
     }
 
     #[cfg(target_os = "linux")]
@@ -76,7 +77,7 @@ impl Disk for OsDisk {
         match options(how).custom_flags(libc::O_DIRECT).open(&path) {
             Ok(file) => {
                 let name = path.display().to_string();
-                Ok(Box::new(OsFile { file, name, alignment: ALIGNMENT_MAX }))
+                Ok(Box::new(OsFile::new(file, name, ALIGNMENT_MAX)))
             }
             Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok(file),
             Err(cause) => Err(file_error(Operation::Open, &path, &cause)),
@@ -118,15 +119,22 @@ impl Disk for OsDisk {
 
 #[expect(clippy::disallowed_types, reason = "this is the door to files")]
 #[derive(Debug)]
-struct OsFile {
+pub(super) struct OsFile {
     file: fs::File,
     name: String,
     /// No device has blocks that are longer and no memory demands more, so the longest is what is
     /// asked for wherever anything is.
     alignment: usize,
+    /// Set once it is locked.
+    locked: OnceLock<()>,
 }
 
 impl OsFile {
+    #[expect(clippy::disallowed_types, reason = "this is the door to files")]
+    pub(super) fn new(file: fs::File, name: String, alignment: usize) -> Self {
+        Self { file, name, alignment, locked: OnceLock::new() }
+    }
+
     fn error(&self, operation: Operation, offset: Option<u64>, cause: &io::Error) -> DiskError {
         DiskError::new(operation, &self.name, offset, cause)
     }
@@ -203,9 +211,23 @@ impl DiskFile for OsFile {
 
     fn try_lock(&self) -> Result<bool, DiskError> {
         match self.file.try_lock() {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.locked.get_or_init(|| ());
+                Ok(true)
+            }
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(cause)) => Err(self.error(Operation::Lock, None, &cause)),
+        }
+    }
+}
+
+impl Drop for OsFile {
+    /// Says that the lock goes. Closing alone leaves it for as long as a process that is just being
+    /// started by another thread still has what it was forked with.
+    fn drop(&mut self) {
+        if self.locked.get().is_some() {
+            // Closing does what this did not.
+            let _ = self.file.unlock();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Both disks keep one contract; a planned fault strikes where it was planned.
 
+use super::os::OsFile;
 use super::*;
 use std::io::ErrorKind;
 
@@ -101,6 +102,26 @@ fn one_handle_locks_a_file() {
         drop(first);
         assert!(second.try_lock().unwrap());
     });
+}
+
+/// The second handle is what a process has between its fork and its program.
+#[test]
+fn a_lock_goes_with_its_file_though_a_forked_process_still_has_it() {
+    let scratch = Scratch::new("forked");
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let open = || {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).open(scratch.0.join("lock"))
+    };
+    let file = open().unwrap();
+    let forked = file.try_clone().unwrap();
+    let file = OsFile::new(file, "lock".to_owned(), 1);
+    assert!(file.try_lock().unwrap());
+    let other = OsFile::new(open().unwrap(), "lock".to_owned(), 1);
+    assert!(!other.try_lock().unwrap());
+    drop(file);
+    assert!(other.try_lock().unwrap());
+    drop(forked);
 }
 
 #[test]
