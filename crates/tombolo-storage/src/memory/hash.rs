@@ -417,25 +417,28 @@ impl HashTable {
 /// follows arithmetic sequences too closely, and the lower half forgets the key's upper bits.
 #[inline(always)]
 fn spread(key: u64) -> u32 {
-    let product = u128::from(key) * u128::from(0xA076_1D64_78BD_642F_u64);
-    (product as u64 ^ (product >> 64) as u64) as u32
+    fold(key) as u32
+}
+
+const MULTIPLIER: u64 = 0xA076_1D64_78BD_642F;
+
+/// Both halves of a product, together.
+#[inline(always)]
+fn fold(word: u64) -> u64 {
+    let product = u128::from(word) * u128::from(MULTIPLIER);
+    (product as u64) ^ (product >> 64) as u64
 }
 
 /// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words. Not for the disk,
 /// and no defence against chosen keys.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    const MULTIPLIER: u64 = 0xA076_1D64_78BD_642F;
-    let fold = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
-        (product as u64) ^ (product >> 64) as u64
-    };
     let (words, rest) = bytes.as_chunks::<8>();
-    let start = fold(0x9E37_79B9_7F4A_7C15, bytes.len() as u64);
-    let hash = words.iter().fold(start, |hash, &word| fold(hash, u64::from_le_bytes(word)));
+    let start = fold(0x9E37_79B9_7F4A_7C15 ^ bytes.len() as u64);
+    let hash = words.iter().fold(start, |hash, &word| fold(hash ^ u64::from_le_bytes(word)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    fold(fold(hash, u64::from_le_bytes(last)), MULTIPLIER)
+    fold(fold(hash ^ u64::from_le_bytes(last)) ^ MULTIPLIER)
 }
 
 #[cfg(test)]
