@@ -32,13 +32,15 @@
 //! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); then the log before it can go.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
-//! (`clock`, `threads`, `rng`) are the only ways to time, concurrency and chance.
+//! (`clock`, `threads`, `rng`, `link`, `processes`) are the only ways to time, concurrency and chance.
 
 pub mod checkpointing;
 pub mod clock;
 pub mod command_log;
+pub mod link;
 pub mod pipeline;
 pub mod procedure;
+pub mod processes;
 #[cfg(not(loom))]
 mod read_ahead;
 #[cfg(not(loom))]

@@ -1,0 +1,83 @@
+//! The door to other processes: messages there and back (ISL-11 measures more kinds of it later).
+//!
+//! A [`Link`] takes whole messages and gives whole messages, in order, each at most once, and never
+//! waits: what does not fit is refused, what has not arrived is not there yet. It ends once, when the
+//! peer is gone or what came is no message; a link that has ended stays so, and whoever wants to go
+//! on makes another one.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `framed.rs` | messages over any stream of bytes: length, checksum, message |
+//! | `unix.rs` | a pair of UNIX sockets, one end for a process that is started |
+//! | `memory.rs` | two ends in one process, with the faults a test asks for |
+//!
+//! Not here: what messages say (who uses a link), starting processes (`processes.rs`). Invariant: a
+//! message that is given was sent as it is; nothing is given behind one that was damaged.
+
+mod framed;
+mod memory;
+mod unix;
+
+use std::fmt;
+
+use std::time::Duration;
+
+pub use framed::{Framed, MESSAGE_BYTES_MAX};
+pub use memory::{MemoryEnd, MemoryFaults, pair as memory_pair};
+pub use unix::{UnixLink, inherited, pair as unix_pair};
+
+/// Why a link carries nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// The peer has closed its end, or its process is gone.
+    Gone,
+    /// The system says so.
+    Failed(String),
+    /// What arrived is no message.
+    Damaged(String),
+}
+
+impl fmt::Display for LinkEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the other process is gone"),
+            Self::Failed(why) => write!(f, "the link to the other process failed: {why}"),
+            Self::Damaged(what) => write!(f, "the link to the other process is damaged: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for LinkEnd {}
+
+/// One end of a link. See the module's head.
+pub trait Link: Send {
+    /// Sends a message of these parts, one behind the other; `false`: there is no room for it yet,
+    /// and nothing of it was taken.
+    ///
+    /// # Errors
+    /// When the link has ended.
+    ///
+    /// # Panics
+    /// When the message is longer than [`MESSAGE_BYTES_MAX`].
+    fn send(&mut self, message: &[&[u8]]) -> Result<bool, LinkEnd>;
+
+    /// Goes on with what was taken and is not on its way; says whether nothing of that is left.
+    ///
+    /// # Errors
+    /// When the link has ended.
+    fn flush(&mut self) -> Result<bool, LinkEnd>;
+
+    /// The next message, if it has arrived.
+    ///
+    /// # Errors
+    /// When the link has ended, and all that arrived whole before was given.
+    fn receive(&mut self) -> Result<Option<&[u8]>, LinkEnd>;
+
+    /// Sleeps until something may have arrived, or what was taken may go on, for `time_max` at most.
+    /// For a thread that has nothing else to do.
+    fn wait(&mut self, time_max: Duration);
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
