@@ -1,14 +1,18 @@
 //! The door to time: the only place that reads a clock.
 //!
-//! Times never enter rows from here; they come with a transaction's input. A simulated clock takes
-//! this one's place in the simulator.
+//! Times never enter rows from here, only the headers of the log's groups; they come with a transaction's
+//! input. A simulated clock takes this one's place in the simulator.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A source of time.
 pub trait Clock: Send + Sync {
     /// Nanoseconds since some fixed moment; never goes back.
     fn now_ns(&self) -> u64;
+
+    /// Microseconds since the beginning of 1970, as the calendar has it: it may go back when somebody
+    /// sets it.
+    fn unix_us(&self) -> u64;
 
     /// Processor time this process has used, user and system, over all its threads.
     fn process_cpu(&self) -> Duration;
@@ -40,6 +44,12 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock door")]
+    fn unix_us(&self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_micros() as u64)
     }
 
     fn process_cpu(&self) -> Duration {

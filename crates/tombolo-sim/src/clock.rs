@@ -10,6 +10,9 @@ use std::time::Duration;
 use tombolo_engine::clock::Clock;
 use tombolo_storage::sync::{Arc, AtomicU64, Ordering};
 
+/// The calendar when a world begins: the night of 22 November 2026.
+const BEGIN_US: u64 = 1_795_305_600_000_000;
+
 /// What works while somebody waits.
 pub trait Meanwhile {
     /// Works until this time, or less.
@@ -75,6 +78,10 @@ impl SimClock {
 impl Clock for SimClock {
     fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn unix_us(&self) -> u64 {
+        BEGIN_US + self.now_ns() / 1_000
     }
 
     fn process_cpu(&self) -> Duration {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tombolo_engine::checkpointing::Checkpointing;
-use tombolo_engine::clock::SystemClock;
+use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::recovery::{self, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::online::Built;
@@ -199,6 +199,7 @@ fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
     if log.is_empty() {
         return Ok(());
     }
+    writer.set_time(SystemClock::new().unix_us());
     let appended = writer.append_group(&[log.as_slice()], log.transactions(), None);
     let synced = appended.and_then(|_| writer.sync());
     synced.map(|_| ()).map_err(|failure| Error::log(&failure))

@@ -23,7 +23,7 @@ use super::lines::{Call, Event};
 
 /// Bytes of a group's header, and where its fields are (docs/format.md).
 const HEADER_BYTES: usize = 64;
-const MAGIC: &[u8] = b"tgrp";
+const MAGIC: &[u8] = b"tgr3";
 const NUMBER: usize = 8;
 const TRANSACTIONS: usize = 40;
 const LENGTH: usize = 56;

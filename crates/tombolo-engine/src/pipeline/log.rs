@@ -106,6 +106,10 @@ pub trait RoomMaker: Send {
 
 /// A log that takes groups.
 pub trait GroupLog: Send {
+    /// Says what time it is, in microseconds since 1970, before anything is written: groups keep it.
+    /// A log that is restored to a moment needs it.
+    fn set_time(&mut self, _: u64) {}
+
     /// Writes one group: the records of several batches, in this order, each batch whole
     /// transactions, in all so many. Together they are no longer than
     /// [`GroupLog::group_bytes_max`], and not empty.

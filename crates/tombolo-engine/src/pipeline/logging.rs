@@ -290,6 +290,7 @@ impl<A, B: Records> Logging<A, B> {
 
     /// Writes and syncs the group. `Ok(false)`: there is no room; what was written is remembered.
     fn write(&mut self) -> Result<bool, String> {
+        self.parts.log.set_time(self.parts.clock.unix_us());
         let Group { records, written, .. } = &mut self.group;
         if plant::is(Plant::SwappedGroups) && *written == 0 && records.len() > 1 {
             records.swap(0, 1);
@@ -438,6 +439,7 @@ impl<A, B: Records> Logging<A, B> {
     /// Writes the empty group behind the last one.
     fn seal(&mut self) {
         self.is_sealed = true;
+        self.parts.log.set_time(self.parts.clock.unix_us());
         match self.beside_execution(|stage| stage.parts.log.seal()) {
             Ok(()) => add(&self.parts.shared.counters.seals, 1),
             // The last group stays unsealed, as it was; the next flush finds room or says so.

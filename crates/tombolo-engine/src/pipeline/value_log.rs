@@ -69,6 +69,10 @@ impl From<LogFailure> for GroupLogError {
 }
 
 impl GroupLog for ValueLogGroups {
+    fn set_time(&mut self, now_us: u64) {
+        self.writer.set_time(now_us);
+    }
+
     fn append(&mut self, records: &[&[u8]], transactions: u64) -> Result<(), GroupLogError> {
         self.writer.append_group(records, transactions, None)?;
         Ok(())

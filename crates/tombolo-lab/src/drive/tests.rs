@@ -19,6 +19,9 @@ impl Clock for StepClock {
     fn now_ns(&self) -> u64 {
         self.now.fetch_add(100, Ordering::Relaxed) + 100
     }
+    fn unix_us(&self) -> u64 {
+        self.now.load(Ordering::Relaxed) / 1_000
+    }
     fn process_cpu(&self) -> Duration {
         Duration::from_nanos(2 * self.now.load(Ordering::Relaxed))
     }

@@ -3,17 +3,21 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | magic: `tgrp` |
+//! | 0 | 4 | magic: `tgr3` |
 //! | 4 | 4 | checksum: CRC-32C of the log's salt, the header from offset 8 on and the records |
 //! | 8 | 8 | number: one more than its predecessor's |
 //! | 16 | 8 | sequence number of the segment it lies in |
-//! | 24 | 8 | its offset there |
-//! | 32 | 8 | watermark: the newest group known to be durable when this one was written |
+//! | 24 | 4 | its offset there |
+//! | 28 | 4 | watermark: how many groups before this one lies the newest that was known to be durable then |
+//! | 32 | 8 | time of its flush in microseconds since 1970, no less than its predecessor's; 0 for none |
 //! | 40 | 8 | transactions in all groups up to this one |
 //! | 48 | 4 | epoch: how many times the log was opened before and now |
 //! | 52 | 4 | the predecessor's checksum, 0 for none |
 //! | 56 | 4 | bytes of records |
 //! | 60 | 4 | flags: bit 0 its records go on in the next group, 1 it begins an epoch, 2 its records began before it |
+//!
+//! Version 2 of the format had the magic `tgrp`, eight bytes of offset, the watermark's number in the eight
+//! bytes behind it, and no time. Such groups are read, and may lie in one segment with later ones.
 //!
 //! A group says where it lies, so that one a disk put elsewhere, or one left over from an earlier use
 //! of its segment, is no group there. Records that a segment has no room for are spread over several
@@ -30,13 +34,18 @@ use crate::value_log::settings::GroupNumber;
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 64;
 
-const MAGIC: [u8; 4] = *b"tgrp";
+const MAGIC: [u8; 4] = *b"tgr3";
+/// Of version 2, whose groups have no time. More than one bit tells the two apart: no checksum covers them.
+const MAGIC_WITHOUT_TIME: [u8; 4] = *b"tgrp";
 const CHECKSUM: usize = MAGIC.len();
 const NUMBER: usize = CHECKSUM + 4;
 const SEQUENCE: usize = NUMBER + 8;
 const OFFSET: usize = SEQUENCE + 8;
-const WATERMARK: usize = OFFSET + 8;
-const TRANSACTIONS: usize = WATERMARK + 8;
+const BEHIND: usize = OFFSET + 4;
+const TIME: usize = BEHIND + 4;
+const TRANSACTIONS: usize = TIME + 8;
+/// Where version 2 has the watermark's number.
+const WATERMARK_WITHOUT_TIME: usize = OFFSET + 8;
 const EPOCH: usize = TRANSACTIONS + 8;
 const PREVIOUS: usize = EPOCH + 4;
 const LENGTH: usize = PREVIOUS + 4;
@@ -54,6 +63,8 @@ pub(super) struct Group {
     pub(super) sequence: u64,
     pub(super) offset: u64,
     pub(super) watermark: GroupNumber,
+    /// When it was flushed, in microseconds since 1970; 0 where nobody said.
+    pub(super) time_us: u64,
     pub(super) transactions: u64,
     pub(super) epoch: u32,
     pub(super) previous: u32,
@@ -77,11 +88,12 @@ impl Group {
     pub(super) fn encode(&self, salt: u64, bytes: &mut [u8]) -> u32 {
         assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
         bytes[..CHECKSUM].copy_from_slice(&MAGIC);
+        let behind = self.number - self.watermark;
+        assert!(self.offset <= u64::from(u32::MAX) && behind <= u64::from(u32::MAX));
         for (at, value) in [
             (NUMBER, self.number),
             (SEQUENCE, self.sequence),
-            (OFFSET, self.offset),
-            (WATERMARK, self.watermark),
+            (TIME, self.time_us),
             (TRANSACTIONS, self.transactions),
         ] {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -90,9 +102,14 @@ impl Group {
         let flags = flag(self.more, MORE)
             | flag(self.starts_epoch, STARTS_EPOCH)
             | flag(self.continues, CONTINUES);
-        for (at, value) in
-            [(EPOCH, self.epoch), (PREVIOUS, self.previous), (LENGTH, self.length), (FLAGS, flags)]
-        {
+        for (at, value) in [
+            (OFFSET, self.offset as u32),
+            (BEHIND, behind as u32),
+            (EPOCH, self.epoch),
+            (PREVIOUS, self.previous),
+            (LENGTH, self.length),
+            (FLAGS, flags),
+        ] {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         let checksum = checksum(salt, bytes);
@@ -103,17 +120,24 @@ impl Group {
     /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; whether
     /// it is intact only [`is_intact`] can tell.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes[..CHECKSUM] != MAGIC {
-            return None;
-        }
+        let magic: [u8; CHECKSUM] = array(bytes, 0);
         let long = |at| u64::from_le_bytes(array(bytes, at));
         let short = |at| u32::from_le_bytes(array(bytes, at));
+        let (offset, watermark, time_us) = match magic {
+            MAGIC => {
+                let watermark = long(NUMBER).checked_sub(short(BEHIND).into())?;
+                (short(OFFSET).into(), watermark, long(TIME))
+            }
+            MAGIC_WITHOUT_TIME => (long(OFFSET), long(WATERMARK_WITHOUT_TIME), 0),
+            _ => return None,
+        };
         let flags = short(FLAGS);
         (flags & !(MORE | STARTS_EPOCH | CONTINUES) == 0).then_some(Self {
             number: long(NUMBER),
             sequence: long(SEQUENCE),
-            offset: long(OFFSET),
-            watermark: long(WATERMARK),
+            offset,
+            watermark,
+            time_us,
             transactions: long(TRANSACTIONS),
             epoch: short(EPOCH),
             previous: short(PREVIOUS),
@@ -156,7 +180,8 @@ mod tests {
             number: 0x0102,
             sequence: 3,
             offset: 8192,
-            watermark: 0x0101,
+            watermark: 0x0100,
+            time_us: 0x0006_0000_1234_5678,
             transactions: 77,
             epoch: 5,
             previous: 0xdead_beef,
@@ -185,8 +210,8 @@ mod tests {
     #[test]
     fn the_bytes_are_those_the_format_states() {
         let mut expected = vec![];
-        expected.extend_from_slice(b"tgrp\0\0\0\0");
-        for field in [0x0102_u64, 3, 8192, 0x0101, 77] {
+        expected.extend_from_slice(b"tgr3\0\0\0\0");
+        for field in [0x0102_u64, 3, 2 << 32 | 8192, 0x0006_0000_1234_5678, 77] {
             expected.extend_from_slice(&field.to_le_bytes());
         }
         for field in [5_u32, 0xdead_beef, 6, 5] {
@@ -197,6 +222,23 @@ mod tests {
         let checksum = crc32c::crc32c(&salted);
         expected[4..8].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(encoded(), expected);
+    }
+
+    #[test]
+    fn a_header_of_version_2_is_read_and_has_no_time() {
+        let mut bytes = vec![];
+        bytes.extend_from_slice(b"tgrp\0\0\0\0");
+        for field in [0x0102_u64, 3, 8192, 0x0100, 77] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        for field in [5_u32, 0xdead_beef, 6, 5] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        bytes.extend_from_slice(b"record");
+        let checksum = checksum(SALT, &bytes);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Group::decode(&bytes), Some(Group { time_us: 0, ..group() }));
+        assert_eq!(is_intact(SALT, &bytes), Some(checksum));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub use lock::{DirectoryLock, LOCK_FILE};
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
 pub use recover::{Cut, Progress, Recovered, Refused, Replay, recover, recover_locked};
 pub use settings::{
-    FORMAT_VERSION, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage, NoRoom,
+    FORMAT_VERSION, FORMAT_VERSION_OLDEST, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage,
+    NoRoom,
 };
 pub use space::{Preparer, Reservation, Space};
 pub use start::{LogPosition, LogStart, RecoverOptions};

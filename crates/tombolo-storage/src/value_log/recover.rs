@@ -164,6 +164,7 @@ pub fn recover_locked(
         newest: end.chain.number - 1,
         checksum: end.chain.previous.unwrap_or_default(),
         transactions: end.transactions,
+        time_us: end.time_us,
         epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
         at: end.at,
     };

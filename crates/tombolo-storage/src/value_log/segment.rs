@@ -28,7 +28,7 @@
 //! Not here: when segments are made (`space.rs`), what is in them.
 
 use super::aligned::AlignedBuffer;
-use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings};
+use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings, is_readable};
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 use crate::header_copies::{
     CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, VERSION, long, short,
@@ -115,7 +115,10 @@ impl Header {
     fn decode(copy: &[u8]) -> Copy<Self> {
         let is_command = copy.starts_with(&layout(LogKind::Command).magic);
         let kind = if is_command { LogKind::Command } else { LogKind::Value };
-        layout(kind).decode(copy, |sequence, copy| {
+        // The fields are the same in all versions that are read.
+        let version = Some(short(copy, VERSION)).filter(|&version| is_readable(version));
+        let version = version.unwrap_or(FORMAT_VERSION);
+        Layout { version, ..layout(kind) }.decode(copy, |sequence, copy| {
             let header = Self {
                 kind,
                 sequence,
@@ -141,7 +144,7 @@ impl Header {
         let is_log = |kind| first.starts_with(&layout(kind).magic);
         let agree = first[..OWN_FIELDS] == second[..OWN_FIELDS];
         let is_other = agree && (is_log(LogKind::Value) || is_log(LogKind::Command));
-        Some(short(first, VERSION)).filter(|&version| is_other && version != FORMAT_VERSION)
+        Some(short(first, VERSION)).filter(|&version| is_other && !is_readable(version))
     }
 
     /// The header of a file.
@@ -170,9 +173,7 @@ impl Header {
                 Found::OtherVersion(version)
             }
             // Another version may well have its checksum elsewhere.
-            (Copy::Damaged(version), _) | (_, Copy::Damaged(version))
-                if version != FORMAT_VERSION =>
-            {
+            (Copy::Damaged(version), _) | (_, Copy::Damaged(version)) if !is_readable(version) => {
                 Found::OtherVersion(version)
             }
             (_, Copy::Blank) => Found::Unfinished,
@@ -479,7 +480,7 @@ mod tests {
         let (kind, block_bytes) = (LogKind::Value, 512);
         let (sequence, segment_bytes, salt, uses) = (3, 32 << 10, 5, 7);
         let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses };
-        let mut expected = b"tombval\n\x02\0\0\0\0\0\0\0".to_vec();
+        let mut expected = b"tombval\n\x03\0\0\0\0\0\0\0".to_vec();
         for field in [3_u64, 32 << 10, 512, 5] {
             expected.extend_from_slice(&field.to_le_bytes());
         }

@@ -11,7 +11,15 @@ use crate::error::Error;
 use crate::header_copies::COPY_BYTES;
 
 /// The version of the format of segments, groups and records.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+
+/// The oldest version that is read, and goes on as the newest: its groups have no time.
+pub const FORMAT_VERSION_OLDEST: u32 = 2;
+
+/// Whether this program reads logs of a version.
+pub(super) const fn is_readable(version: u32) -> bool {
+    FORMAT_VERSION_OLDEST <= version && version <= FORMAT_VERSION
+}
 
 /// The longest block.
 pub(super) const BLOCK_BYTES_MAX: u64 = 8192;
@@ -234,8 +242,9 @@ impl fmt::Display for LogFailure {
             Self::Copy { file } => backup::is_no_database(file, f),
             Self::OtherVersion { file, found } => write!(
                 f,
-                "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \
-                 open it with the program that wrote it, dump it and restore the dump"
+                "{file} has format version {found}, this program reads versions \
+                 {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}: open it with the program that wrote it, \
+                 dump it and restore the dump"
             ),
             Self::OtherKind { file, found } => write!(
                 f,

@@ -28,6 +28,8 @@ pub(super) struct Walk<'a> {
     pub(super) chain: Chain,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
+    /// The newest time of any of them; those that are cut off again count, too.
+    time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
     /// Records that go on in the next group, and where their first group lies.
@@ -100,6 +102,7 @@ pub(super) struct End {
     pub(super) at: u64,
     pub(super) chain: Chain,
     pub(super) transactions: u64,
+    pub(super) time_us: u64,
     pub(super) passed: Vec<Passed>,
     pub(super) newest_epoch: u32,
     pub(super) doubtful: VecDeque<Doubtful>,
@@ -137,6 +140,7 @@ impl<'a> Walk<'a> {
             at: FIRST_GROUP_OFFSET,
             chain: Chain { number: 1, previous: Some(0), epoch: 0 },
             transactions: 0,
+            time_us: 0,
             passed: Vec::new(),
             pending: None,
             broken: Broken::default(),
@@ -237,6 +241,7 @@ impl<'a> Walk<'a> {
             self.transactions = group.transactions;
         }
         self.progress.groups += 1;
+        self.time_us = self.time_us.max(group.time_us);
         let behind = self.segments[self.segment].behind(&group);
         let (number, bytes) = (group.number, (behind - at) as usize);
         self.doubtful.push_back(Doubtful { number, segment: self.segment, at, bytes });
@@ -394,8 +399,8 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn end(self) -> End {
-        let Self { segments, segment, at, chain, transactions, passed, newest_epoch, .. } = self;
-        let doubtful = self.doubtful;
-        End { segments, segment, at, chain, transactions, passed, newest_epoch, doubtful }
+        let Self { segments, segment, at, chain, transactions, time_us, passed, .. } = self;
+        let (newest_epoch, doubtful) = (self.newest_epoch, self.doubtful);
+        End { segments, segment, at, chain, transactions, time_us, passed, newest_epoch, doubtful }
     }
 }

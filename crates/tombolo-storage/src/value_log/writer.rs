@@ -51,6 +51,8 @@ pub(super) struct Tail {
     pub(super) newest: GroupNumber,
     pub(super) checksum: u32,
     pub(super) transactions: u64,
+    /// The time groups are given, in microseconds since 1970; 0 for none. Never goes back.
+    pub(super) time_us: u64,
     /// The epoch of the groups that will be written.
     pub(super) epoch: u32,
     /// Where in the current segment the next group begins.
@@ -85,7 +87,7 @@ impl LogWriter {
         if let Some(file) = disk.list()?.into_iter().find(|name| file_number(name).is_some()) {
             return Err(LogFailure::Exists { file });
         }
-        let tail = Tail { newest: 0, checksum: 0, transactions: 0, epoch: 1, at: 0 };
+        let tail = Tail { newest: 0, checksum: 0, transactions: 0, time_us: 0, epoch: 1, at: 0 };
         let pool = Pool { next_sequence: 1, next_number: 1, ..Pool::default() };
         Self::start(disk, settings, lock, pool, tail, None, Vec::new())
     }
@@ -202,6 +204,17 @@ impl LogWriter {
     /// What was done so far.
     pub fn usage(&self) -> LogUsage {
         self.usage
+    }
+
+    /// Says what time it is, in microseconds since 1970: groups are given it until somebody says it
+    /// again. A clock that was put back is not followed: times in a log never go back.
+    pub fn set_time(&mut self, now_us: u64) {
+        self.tail.time_us = self.tail.time_us.max(now_us);
+    }
+
+    /// The time of the newest group; 0 where nobody said it.
+    pub fn time_us(&self) -> u64 {
+        self.tail.time_us
     }
 
     /// Writes `records`, one part behind the other, as one group: after a restart all of it is found,
@@ -352,6 +365,7 @@ impl LogWriter {
             sequence: self.current.header.sequence,
             offset: self.tail.at,
             watermark: if plant::is(Plant::WatermarkAhead) { number } else { self.durable },
+            time_us: self.tail.time_us,
             transactions: self.tail.transactions,
             epoch: self.tail.epoch,
             previous: self.tail.checksum,

@@ -159,7 +159,7 @@ fn a_torn_tail_is_cut_with_a_notice() {
     let path = directory.join(last["file"].as_str().unwrap());
     let mut bytes = fs::read(&path).unwrap();
     let blocks = bytes.len() / 4096;
-    let heads = (2..blocks).filter(|block| bytes[block * 4096..].starts_with(b"tgrp"));
+    let heads = (2..blocks).filter(|block| bytes[block * 4096..].starts_with(b"tgr3"));
     let newest: Vec<usize> = heads.collect();
     let keep = newest[newest.len() - 3] * 4096 + 70;
     bytes[keep..].fill(0);

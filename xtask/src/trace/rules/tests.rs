@@ -34,7 +34,7 @@ impl Trace {
 
     fn begin_write(&mut self, file: &str, number: u64, transactions: u64, length: u32, flags: u32) {
         let mut header = vec![0; 64];
-        header[..4].copy_from_slice(b"tgrp");
+        header[..4].copy_from_slice(b"tgr3");
         header[8..16].copy_from_slice(&number.to_le_bytes());
         header[40..48].copy_from_slice(&transactions.to_le_bytes());
         header[56..60].copy_from_slice(&length.to_le_bytes());

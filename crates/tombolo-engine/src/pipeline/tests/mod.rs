@@ -30,6 +30,9 @@ impl Clock for HandClock {
     fn now_ns(&self) -> u64 {
         *self.0.lock().unwrap()
     }
+    fn unix_us(&self) -> u64 {
+        *self.0.lock().unwrap() / 1_000
+    }
     fn process_cpu(&self) -> Duration {
         Duration::ZERO
     }

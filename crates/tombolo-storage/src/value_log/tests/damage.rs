@@ -153,6 +153,7 @@ fn what_a_user_stores_cannot_pass_for_a_group() {
             sequence: 1,
             offset: begin + 512,
             watermark: 2,
+            time_us: 0,
             transactions: 1,
             epoch: 1,
             previous: 0,

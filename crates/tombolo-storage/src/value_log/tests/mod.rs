@@ -8,6 +8,7 @@ mod follow;
 mod model;
 mod space;
 mod survey;
+mod versions;
 mod writer;
 
 use super::*;

@@ -150,6 +150,9 @@ impl Clock for TickingClock {
     fn now_ns(&self) -> u64 {
         self.0.fetch_add(1_000, Ordering::Relaxed)
     }
+    fn unix_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) / 1_000
+    }
     fn process_cpu(&self) -> Duration {
         Duration::ZERO
     }

@@ -1,0 +1,93 @@
+//! Logs of version 2, whose groups have no time: they are read and go on as logs of today; times never go back.
+
+use super::*;
+use crate::disk::{MemDisk, Open};
+use crate::header_copies::{COPY_BYTES, Layout};
+use crate::value_log::group::{Group, HEADER_BYTES};
+use crate::value_log::segment::{FIRST_GROUP_OFFSET, file_number};
+
+/// Makes of a log one that version 2 has written: groups as it had them, each naming the other checksum
+/// of its predecessor.
+fn turn_back(disk: &MemDisk) {
+    let mut previous = 0_u32;
+    // In the order of their first use, which is that of their names here.
+    for name in disk.list().unwrap().into_iter().filter(|name| file_number(name).is_some()) {
+        let file = disk.open(&name, Open::Write).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        let layout = Layout { magic: *b"tombval\n", version: 2, used_bytes: 52 };
+        for copy in bytes[..2 * COPY_BYTES].chunks_mut(COPY_BYTES) {
+            let sequence = u64::from_le_bytes(copy[16..24].try_into().unwrap());
+            layout.encode(sequence, copy);
+        }
+        let mut at = FIRST_GROUP_OFFSET as usize;
+        while let Some(group) = bytes.get(at..at + HEADER_BYTES).and_then(Group::decode) {
+            let header = &mut bytes[at..at + group.bytes()];
+            header[..4].copy_from_slice(b"tgrp");
+            header[24..32].copy_from_slice(&group.offset.to_le_bytes());
+            header[32..40].copy_from_slice(&group.watermark.to_le_bytes());
+            header[52..56].copy_from_slice(&previous.to_le_bytes());
+            let salted = crc32c::crc32c(&SETTINGS.salt.to_le_bytes());
+            previous = crc32c::crc32c_append(salted, &header[8..]);
+            header[4..8].copy_from_slice(&previous.to_le_bytes());
+            at += group.bytes().next_multiple_of(SETTINGS.block_bytes as usize);
+        }
+        file.write_at(&bytes, 0).unwrap();
+    }
+}
+
+/// The times of the groups in a file.
+fn times(disk: &MemDisk, name: &str) -> Vec<u64> {
+    let file = disk.open(name, Open::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    let blocks = bytes[FIRST_GROUP_OFFSET as usize..].chunks(SETTINGS.block_bytes as usize);
+    blocks.filter_map(Group::decode).map(|group| group.time_us).collect()
+}
+
+#[test]
+fn a_log_of_version_2_goes_on_as_one_of_today() {
+    for groups in [1, 5, 40] {
+        let disk = MemDisk::new();
+        let mut writer = create(&disk);
+        let mut random = Random::new(groups);
+        let mut written = Groups::new();
+        for _ in 0..groups {
+            let bytes = records(&mut random, 400);
+            written.push((writer.append_group(&[&bytes], 1, None).unwrap(), bytes));
+            writer.sync().unwrap();
+        }
+        drop(writer);
+        turn_back(&disk);
+        let (recovered, found) = recovered(&disk);
+        assert!(found == written && recovered.cut.is_none(), "{groups} groups");
+        let mut writer = recovered.writer;
+        assert_eq!((writer.time_us(), writer.transactions()), (0, groups));
+        writer.set_time(1_000);
+        let bytes = records(&mut random, 400);
+        written.push((writer.append_group(&[&bytes], 1, None).unwrap(), bytes));
+        writer.sync().unwrap();
+        drop(writer);
+        let (recovered, found) = super::recovered(&disk);
+        assert!(found == written && recovered.cut.is_none(), "{groups} groups");
+        assert_eq!(recovered.writer.time_us(), 1_000);
+    }
+}
+
+#[test]
+fn times_never_go_back() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    for now_us in [7, 9, 3, 9, 12] {
+        writer.set_time(now_us);
+        writer.append_group(&[b"records"], 1, None).unwrap();
+    }
+    writer.sync().unwrap();
+    assert_eq!(times(&disk, "log-000001"), [0, 7, 9, 9, 9, 12]);
+    drop(writer);
+    let (Recovered { mut writer, .. }, _) = recovered(&disk);
+    writer.set_time(5);
+    writer.append_group(&[b"records"], 1, None).unwrap();
+    writer.sync().unwrap();
+    assert_eq!(times(&disk, "log-000001"), [0, 7, 9, 9, 9, 12, 12, 12]);
+}
