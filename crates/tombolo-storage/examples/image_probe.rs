@@ -1,21 +1,23 @@
 //! How fast checkpoints are written and loaded, and what that costs the processor.
 //!
 //! `cargo run --profile quick --example image_probe -- [DIRECTORY [MEGABYTES [SPARE]]]` fills a table of
-//! rows of 128 bytes, writes some checkpoints and loads the image; without a directory it lies in
-//! memory. Between checkpoints as many bytes are written to a file of the same directory, one behind
-//! the other with one sync at the end: the most the disk gives. For instructions:
-//! `valgrind --tool=callgrind target/quick/examples/image_probe`, then `callgrind_annotate
-//! --inclusive=yes`: `CheckpointPart::step` divided by the megabytes written.
+//! rows of 128 bytes, writes some checkpoints as the engine does it, on a thread of its own, and loads the
+//! image; without a directory it lies in memory. Between checkpoints as many bytes are written to a
+//! file of the same directory, one behind the other with one sync at the end: the most the disk gives.
+//! For instructions: `valgrind --tool=callgrind target/quick/examples/image_probe`, then
+//! `callgrind_annotate --inclusive=yes`: `CheckpointPart::prepare` divided by the megabytes written.
 
 #![expect(clippy::disallowed_methods, reason = "a probe outside the engine reads the clock itself")]
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use tombolo_storage::disk::{ALIGNMENT_MAX, Disk, MemDisk, Open, OsDisk};
 use tombolo_storage::dynamic::DynamicTable;
-use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, Image, ImageSettings, Step};
+use tombolo_storage::memory::image::{
+    Batch, CheckpointPart, Checkpoints, Completed, Image, ImageFailure, ImageSettings,
+};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::schema::{ColumnDef, TableDef};
@@ -74,11 +76,18 @@ fn checkpoint(
     let before = part.progress();
     part.begin(&checkpoints.begin(&[part.needs()])?);
     let start = Instant::now();
-    let done = loop {
-        if let Step::Complete(done) = part.step()? {
-            break done;
+    let done = std::thread::scope(|scope| -> Result<Completed, ImageFailure> {
+        let (due, batches) = mpsc::channel::<Batch>();
+        let (back, written) = mpsc::channel();
+        scope.spawn(move || batches.into_iter().try_for_each(|batch| back.send(batch.write())));
+        part.prepare()?;
+        while let Some(batch) = part.next_batch() {
+            due.send(batch).expect("the thread takes what there is");
+            part.prepare()?; // the next one, while this one is written
+            part.wrote(written.recv().expect("the thread gives it back"))?;
         }
-    };
+        Ok(part.completed().expect("no batch is left"))
+    })?;
     let seconds = start.elapsed().as_secs_f64();
     checkpoints.complete(&[done])?;
     let now = part.progress();

@@ -286,13 +286,16 @@ impl<E: Executor> Wires<E> {
                 buffers: &self.buffers,
                 clock,
                 policy: options.checkpoint,
-                signals: (0..places.parts).map(part).collect(),
+                preparing: (0..places.parts).map(part).collect(),
+                writing: (places.parts..2 * places.parts).map(part).collect(),
                 logging: places.signal(StageKind::Logging, 0),
             };
             let (to_checkpoint, parts) = checkpoint::wire(checkpointing, behind_bytes, &*log, &of);
             let place = |n| places.of(StageKind::Checkpoint, n);
-            let parts = parts.into_iter().enumerate();
-            stages.extend(parts.map(|(n, part)| (place(n), Box::new(part) as Box<dyn Stage>)));
+            for (n, (preparing, writing)) in parts.into_iter().enumerate() {
+                stages.push((place(n), Box::new(preparing)));
+                stages.push((place(places.parts + n), Box::new(writing)));
+            }
             self.checkpoint = Some(Arc::new(to_checkpoint.ways()));
             to_checkpoint
         });

@@ -20,7 +20,7 @@ pub(super) struct Places {
     spread: Spread,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
-    /// Checkpoint stages.
+    /// Parts of DB′, each with two checkpoint stages: those that prepare come first.
     pub(super) parts: usize,
     pub(super) signals: Vec<Arc<Signal>>,
 }
@@ -29,7 +29,7 @@ impl Places {
     pub(super) fn new(spread: Spread, inputs: usize, outputs: usize, parts: usize) -> Self {
         // More for the room and checkpoint stages, which wait for the disk.
         let threads = 1
-            + parts
+            + 2 * parts
             + match spread {
                 Spread::One => 1,
                 Spread::Coalesced => 1 + inputs,
@@ -48,8 +48,8 @@ impl Places {
     pub(super) fn of(&self, kind: StageKind, n: usize) -> usize {
         use StageKind::{Checkpoint, Execution, Input, Logging, Output, Room};
         match (self.spread, kind) {
-            (_, Checkpoint) => self.signals.len() - self.parts + n,
-            (_, Room) => self.signals.len() - self.parts - 1,
+            (_, Checkpoint) => self.signals.len() - 2 * self.parts + n,
+            (_, Room) => self.signals.len() - 2 * self.parts - 1,
             (Spread::Coalesced, Input) => 1 + n,
             (Spread::One | Spread::Coalesced, _) => BEFORE_LOG,
             (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,

@@ -9,10 +9,10 @@
 //!      └──────────── the log may go before this group ◄── all parts done ◄───┘
 //! ```
 //!
-//! A step installs what has arrived, a few megabytes of it, and then writes one batch of blocks, so
-//! neither waits for long for the other. It is the only stage besides `room.rs` that waits for the disk, so
-//! each part of DB′ has a thread of its own; nothing on the path of a transaction waits for it. While
-//! the log is flushed, too, it leaves the device alone for a part of the time (setting
+//! A step installs what has arrived, a few megabytes of it, and then prepares one batch of blocks, so
+//! neither waits for long for the other. A second stage writes the batches (`writing.rs`): it waits for
+//! the disk, so each part of DB′ has two threads of its own; nothing on the path of a transaction waits
+//! for them. While the log is flushed, too, the device is left alone for a part of the time (setting
 //! `checkpoint_device_percent`), unless the log runs short of room.
 //!
 //! When the pipeline closes, a last checkpoint is written, if anything was logged since the last one:
@@ -26,6 +26,7 @@
 mod course;
 mod handover;
 mod hold;
+mod writing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use course::{CheckpointHandle, CheckpointRefusal, CheckpointStatistics};
 use course::{RETRY_NS, Turn, View};
 use handover::{Handover, Installment};
 pub use hold::CheckpointHold;
+use writing::{Exchange, Writing};
 
 use super::log::{GroupLog, Records};
 use super::pool::Pool;
@@ -68,6 +70,7 @@ pub struct CheckpointPolicy {
 pub(super) struct ToCheckpoint<B> {
     pub(super) course: Arc<Course>,
     handovers: Vec<Arc<Handover<B>>>,
+    exchanges: Vec<Arc<Exchange>>,
     buffers: Arc<Pool<B>>,
     vectors: Arc<Pool<Vec<B>>>,
     /// Before which group the log was released.
@@ -99,7 +102,12 @@ impl<B: Records> ToCheckpoint<B> {
 
     /// For whoever speaks to the stages from outside.
     pub(super) fn ways(&self) -> Ways<B> {
-        Ways { course: Arc::clone(&self.course), handovers: self.handovers.clone() }
+        let Self { course, handovers, exchanges, .. } = self;
+        Ways {
+            course: Arc::clone(course),
+            handovers: handovers.clone(),
+            exchanges: exchanges.clone(),
+        }
     }
 
     /// Before which group the log may go, if that is news.
@@ -128,6 +136,7 @@ impl<B: Records> ToCheckpoint<B> {
 pub(super) struct Ways<B> {
     pub(super) course: Arc<Course>,
     handovers: Vec<Arc<Handover<B>>>,
+    exchanges: Vec<Arc<Exchange>>,
 }
 
 impl<B: Records> Ways<B> {
@@ -135,6 +144,7 @@ impl<B: Records> Ways<B> {
     pub(super) fn close_broken(&self, reason: &str) {
         self.course.fail(reason);
         self.handovers.iter().for_each(|handover| handover.close());
+        self.exchanges.iter().for_each(|exchange| exchange.close());
     }
 }
 
@@ -144,13 +154,14 @@ pub(super) struct Shares<'a, A, B> {
     pub(super) buffers: &'a Arc<Pool<B>>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) policy: CheckpointPolicy,
-    /// The stages' threads, and the logging stage's.
-    pub(super) signals: Vec<Arc<Signal>>,
+    /// The threads of the stages that prepare, of those that write, and the logging stage's.
+    pub(super) preparing: Vec<Arc<Signal>>,
+    pub(super) writing: Vec<Arc<Signal>>,
     pub(super) logging: Arc<Signal>,
 }
 
-/// What is wired: the logging stage's end, and a stage for each part.
-pub(super) type Wired<A, B> = (ToCheckpoint<B>, Vec<Checkpoint<A, B>>);
+/// What is wired: the logging stage's end, and for each part a stage that prepares and one that writes.
+pub(super) type Wired<A, B> = (ToCheckpoint<B>, Vec<(Checkpoint<A, B>, Writing<A>)>);
 
 /// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
 pub(super) fn wire<A, B: Records>(
@@ -162,21 +173,29 @@ pub(super) fn wire<A, B: Records>(
     let Checkpointing { checkpoints, parts } = checkpointing;
     let log_end = log.position();
     let released = checkpoints.position().group;
-    let course = Course::new(checkpoints, of.signals.clone(), of.logging.clone());
+    let course = Course::new(checkpoints, of.preparing.clone(), of.logging.clone());
     let (course, vectors) = (Arc::new(course), Arc::new(Pool::new()));
-    let mut handovers = Vec::new();
-    let stage = |(number, part): (usize, CheckpointPart)| {
-        let signal = of.signals[number].clone();
-        let handover = Arc::new(Handover::new(of.policy.queue_bytes_max, signal));
+    let (mut handovers, mut exchanges) = (Vec::new(), Vec::new());
+    let stages = |(number, part): (usize, CheckpointPart)| {
+        let (preparing, writing) = (of.preparing[number].clone(), of.writing[number].clone());
+        let exchange = Arc::new(Exchange::new(preparing.clone(), writing));
+        exchanges.push(Arc::clone(&exchange));
+        let handover = Arc::new(Handover::new(of.policy.queue_bytes_max, preparing));
         // What was loaded past the pipeline is in the log only.
         if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
             handover.put_position(end);
         }
         handovers.push(Arc::clone(&handover));
-        Checkpoint {
+        let writing = Writing {
+            exchange: Arc::clone(&exchange),
+            shared: Arc::clone(of.shared),
+            clock: Arc::clone(of.clock),
+        };
+        let preparing = Checkpoint {
             number,
             part,
             handover,
+            exchange,
             arrived: VecDeque::new(),
             behind: None,
             is_closed: false,
@@ -192,20 +211,25 @@ pub(super) fn wire<A, B: Records>(
             covered_bytes: 0,
             handed_in_bytes: 0,
             pause_until_ns: 0,
+            retry_at_ns: 0,
             flushes: 0,
-        }
+        };
+        (preparing, writing)
     };
-    let stages = parts.into_iter().enumerate().map(stage).collect();
+    let stages = parts.into_iter().enumerate().map(stages).collect();
     let is_gapless = log_end.is_some();
     let buffers = Arc::clone(of.buffers);
-    (ToCheckpoint { course, handovers, buffers, vectors, released, is_gapless }, stages)
+    let to_checkpoint =
+        ToCheckpoint { course, handovers, exchanges, buffers, vectors, released, is_gapless };
+    (to_checkpoint, stages)
 }
 
-/// The checkpoint stage of one part of DB′.
+/// The checkpoint stage of one part of DB′: all but the writing.
 pub(super) struct Checkpoint<A, B> {
     number: usize,
     part: CheckpointPart,
     handover: Arc<Handover<B>>,
+    exchange: Arc<Exchange>,
     /// What was taken and is not installed.
     arrived: VecDeque<Arc<Installment<B>>>,
     /// Up to where the log is to be read when that is installed.
@@ -224,8 +248,10 @@ pub(super) struct Checkpoint<A, B> {
     installed_bytes: u64,
     covered_bytes: u64,
     handed_in_bytes: u64,
-    /// Before this time no block is written.
+    /// Before this time no block is written, unless the log needs the room.
     pause_until_ns: u64,
+    /// Before this time no block is written, because the disk was full.
+    retry_at_ns: u64,
     /// Flushes when blocks were written last.
     flushes: u64,
 }
@@ -332,54 +358,78 @@ impl<A, B: Records> Checkpoint<A, B> {
             }
             Turn::Begun => {
                 self.covered_bytes = self.handed_in_bytes;
-                self.pause_until_ns = 0;
+                (self.pause_until_ns, self.retry_at_ns) = (0, 0);
                 Step::Progress
             }
             Turn::Write => return self.write(view),
-            Turn::Over => Step::Ended,
+            Turn::Over => {
+                self.exchange.close();
+                Step::Ended
+            }
         })
     }
 
-    /// Writes the next batch of blocks, unless it is too early for that.
+    /// Prepares the next batch of blocks, and has it written, unless it is too early for that.
     fn write(&mut self, view: View) -> Result<Step, String> {
+        let written = self.take_back().and_then(|step| match step {
+            Some(step) => Ok(Some(step)),
+            None if view.now_ns < self.retry_at_ns && !view.is_last => {
+                Ok(Some(Step::IdleUntil(Some(self.retry_at_ns))))
+            }
+            None => self.part.prepare().map(|_| None),
+        });
+        match written {
+            Ok(Some(step)) => return Ok(step),
+            Ok(None) => {}
+            Err(full) if full.is_full() => {
+                self.course.part_found_it_full(view, &full);
+                self.retry_at_ns = view.now_ns + RETRY_NS;
+                return Ok(Step::Progress);
+            }
+            Err(failure) => return Err(failure.to_string()),
+        }
         let is_urgent = view.is_last || self.course.log_is_short();
         if view.now_ns < self.pause_until_ns && !is_urgent {
             return Ok(Step::IdleUntil(Some(self.pause_until_ns)));
         }
-        let begun_ns = self.clock.now_ns();
-        match self.part.step() {
-            Ok(Wrote::Wrote { bytes, .. }) => {
-                add(&self.course.counts.bytes, bytes);
-                self.pause(begun_ns);
-            }
-            Ok(Wrote::Complete(completed)) => self.course.is_done(self.number, completed),
-            Ok(Wrote::Idle) => unreachable!("the part was told to write"),
-            Err(full) if full.is_full() => {
-                self.course.part_found_it_full(view, &full);
-                self.pause_until_ns = view.now_ns + RETRY_NS;
-            }
-            Err(failure) => return Err(failure.to_string()),
-        }
-        Ok(Step::Progress)
+        Ok(if let Some(batch) = self.part.next_batch() {
+            self.exchange.put(batch);
+            Step::Progress
+        } else if let Some(completed) = self.part.completed() {
+            self.course.is_done(self.number, completed);
+            Step::Progress
+        } else {
+            Step::IdleUntil(None)
+        })
     }
 
-    /// After a batch that began then: leaves the device to the log for a while, if that is flushed.
-    fn pause(&mut self, begun_ns: u64) {
+    /// Notes what was written, if anything was.
+    fn take_back(&mut self) -> Result<Option<Step>, ImageFailure> {
+        let Some((written, ns)) = self.exchange.take_back() else { return Ok(None) };
+        if let Wrote::Wrote { bytes, .. } = self.part.wrote(written)? {
+            add(&self.course.counts.bytes, bytes);
+            self.pause(ns);
+        }
+        Ok(Some(Step::Progress))
+    }
+
+    /// After a batch that took so long: leaves the device to the log for a while, if that is flushed.
+    fn pause(&mut self, batch_ns: u64) {
         let flushes = get(&self.shared.counters.flushes);
         let is_shared = std::mem::replace(&mut self.flushes, flushes) != flushes;
         let CheckpointPolicy { device_percent, .. } = self.policy;
         if !is_shared || device_percent >= 100 {
             return;
         }
-        let now_ns = self.clock.now_ns();
         // Each of several parts has its part of the share.
         let parts = self.course.parts();
-        let pause_ns = (now_ns - begun_ns) * (100 * parts - device_percent) / device_percent;
-        self.pause_until_ns = now_ns + pause_ns;
+        let pause_ns = batch_ns * (100 * parts - device_percent) / device_percent;
+        self.pause_until_ns = self.clock.now_ns() + pause_ns;
     }
 
     /// Nothing is installed or written any more; only the end is waited for.
     fn leave(&mut self) -> Step {
+        self.exchange.close();
         let left = self.arrived.drain(..).chain(self.handover.leave());
         for installment in left {
             handover::give_back(installment, &self.buffers, &self.vectors);

@@ -49,6 +49,7 @@
 //! the log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
 //! between any two in `ring.rs`.
 
+mod batch;
 mod block;
 mod catalogue;
 mod checkpoints;
@@ -60,6 +61,7 @@ mod ring;
 mod settings;
 mod survey;
 
+pub use batch::{Batch, Written};
 pub use checkpoints::{Begun, Checkpoints};
 pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};

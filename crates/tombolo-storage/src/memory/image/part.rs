@@ -1,14 +1,19 @@
 //! `CheckpointPart`: DB′ of some tables, and the blocks of their rings (TPK-14 … TPK-19, TPK-25).
 //!
-//! A part installs durable groups and writes blocks, in turns: a block holds what was installed when it
-//! was written, and says so. Nothing is locked and nothing waits: [`CheckpointPart::step`] writes one
-//! batch of one ring, at most s blocks, and syncs it. Parts share nothing and may each have a thread.
+//! A part installs durable groups and prepares blocks, in turns: a block holds what was installed when
+//! it was prepared, and says so. [`CheckpointPart::prepare`] makes a batch of one ring, at most s
+//! blocks; who has a thread for it writes and syncs it ([`Batch::write`]), and tells
+//! [`CheckpointPart::wrote`]. Meanwhile groups are installed and the next batch is prepared.
+//! [`CheckpointPart::step`] does all of it at once. Nothing is locked, parts share nothing and may each
+//! have a thread.
 //!
-//! Not here: the order of places and why it is safe (`ring.rs`), the catalogue (`checkpoints.rs`).
-//! Invariants: what is installed is durable in the log; a ring is in the durable catalogue before a
-//! block of it is written; a batch is written after the one before it was synced.
+//! Not here: the order of places and why it is safe (`ring.rs`), writing (`batch.rs`), the catalogue
+//! (`checkpoints.rs`). Invariants: what is installed is durable in the log; a ring is in the durable
+//! catalogue before a block of it is written; one batch is being written at a time, in the order they
+//! were prepared.
 
 use super::super::recovery::{ReplayPart, SlabName, Slots};
+use super::batch::{Batch, Unwritten, Written};
 use super::block::encode;
 use super::checkpoints::{Begun, Checkpoints};
 use super::load::{LoadedRing, MirroredPart};
@@ -48,7 +53,7 @@ pub enum Step {
     Idle,
     /// Blocks of one ring were written and synced.
     Wrote {
-        /// How many of them are new; others were in doubt and are as they were.
+        /// How many.
         blocks: u32,
         /// Their bytes.
         bytes: u64,
@@ -77,12 +82,17 @@ pub struct CheckpointPart {
     position: LogPosition,
     rings: Vec<RingWriter>,
     writing: Option<u64>,
-    /// The ring whose blocks are being written.
+    /// The ring whose blocks are being prepared.
     current: usize,
     disks: Vec<Arc<dyn Disk>>,
     direct: bool,
     salt: u64,
-    buffer: AlignedBuffer,
+    /// Prepared, and not being written.
+    ready: Option<Batch>,
+    /// Whether a batch is being written.
+    is_under_way: bool,
+    /// What batches were in.
+    buffers: Vec<AlignedBuffer>,
     written_bytes: u64,
     syncs: u64,
     failure: Option<ImageFailure>,
@@ -91,8 +101,9 @@ pub struct CheckpointPart {
 #[derive(Debug)]
 struct RingWriter {
     ring: Ring,
-    file: Option<Box<dyn DiskFile>>,
-    /// Blocks of the checkpoint at hand that are written.
+    file: Option<Arc<dyn DiskFile>>,
+    /// Blocks of the checkpoint at hand that are prepared; as many or fewer of them are written.
+    prepared: u32,
     written: u32,
     /// Whether the newest of these may be in the system's memory only, from before a restart.
     in_doubt: bool,
@@ -108,6 +119,7 @@ impl CheckpointPart {
         let rings = rings.into_iter().map(|LoadedRing { ring, written }| RingWriter {
             ring,
             file: None,
+            prepared: if writing.is_some() { written } else { 0 },
             written: if writing.is_some() { written } else { 0 },
             in_doubt: written > 0,
         });
@@ -120,7 +132,9 @@ impl CheckpointPart {
             disks: checkpoints.disks().to_vec(),
             direct: checkpoints.settings().direct,
             salt: checkpoints.salt(),
-            buffer: AlignedBuffer::default(),
+            buffers: Vec::new(),
+            ready: None,
+            is_under_way: false,
             written_bytes: 0,
             syncs: 0,
             failure: None,
@@ -171,30 +185,98 @@ impl CheckpointPart {
         self.rings.extend(own.map(|&ring| RingWriter {
             ring,
             file: None,
+            prepared: 0,
             written: 0,
             in_doubt: false,
         }));
         for ring in &mut self.rings {
-            (ring.written, ring.in_doubt) = (0, false);
+            (ring.prepared, ring.written, ring.in_doubt) = (0, 0, false);
         }
         self.current = 0;
     }
 
-    /// Writes and syncs the next blocks.
+    /// Prepares, writes and syncs the next blocks.
     ///
     /// # Errors
     /// `Full`: the step may be tried again. `Disk`: final.
+    ///
+    /// # Panics
+    /// When a batch is being written.
     pub fn step(&mut self) -> Result<Step, ImageFailure> {
-        self.refuse_if_failed()?;
-        let Some(checkpoint) = self.writing else { return Ok(Step::Idle) };
-        while let Some(ring) = self.rings.get(self.current) {
-            // A ring that was written to its end may have its last batch in doubt, too.
-            if ring.written < ring.ring.blocks || ring.in_doubt {
-                return self.write_batch(checkpoint);
-            }
-            self.current += 1;
+        if self.writing.is_none() {
+            return self.refuse_if_failed().map(|()| Step::Idle);
         }
-        Ok(Step::Complete(Completed(checkpoint)))
+        self.prepare()?;
+        match self.next_batch() {
+            Some(batch) => self.wrote(batch.write()),
+            None => Ok(Step::Complete(self.completed().expect("no batch is left"))),
+        }
+    }
+
+    /// Prepares the next batch, if there is one and none is ready; says whether one is ready.
+    ///
+    /// # Errors
+    /// `Full`: it may be tried again. `Disk`: final.
+    pub fn prepare(&mut self) -> Result<bool, ImageFailure> {
+        self.refuse_if_failed()?;
+        let Some(checkpoint) = self.writing else { return Ok(false) };
+        while self.ready.is_none()
+            && let Some(ring) = self.rings.get(self.current)
+        {
+            // A ring that was written to its end may have its last batch in doubt, too.
+            if ring.prepared < ring.ring.blocks || ring.in_doubt {
+                let batch = self.try_batch(checkpoint);
+                self.ready = batch.map_err(|unwritten| self.failed(unwritten))?;
+            } else {
+                self.current += 1;
+            }
+        }
+        Ok(self.ready.is_some())
+    }
+
+    /// The batch that is ready, unless another is being written. Whoever takes it tells
+    /// [`CheckpointPart::wrote`].
+    pub fn next_batch(&mut self) -> Option<Batch> {
+        if self.is_under_way {
+            return None;
+        }
+        let next = self.ready.take();
+        self.is_under_way = next.is_some();
+        next
+    }
+
+    /// Notes what became of the batch that was taken.
+    ///
+    /// # Errors
+    /// `Full`: nothing is lost, the same blocks are prepared again. `Disk`: final.
+    ///
+    /// # Panics
+    /// When none was taken.
+    pub fn wrote(&mut self, written: Written) -> Result<Step, ImageFailure> {
+        assert!(std::mem::take(&mut self.is_under_way), "no batch is being written");
+        let Written { batch, done } = written;
+        let Batch { ring, blocks, bytes, .. } = batch;
+        self.buffers.push(batch.into_buffer());
+        if let Err(unwritten) = done {
+            // What was prepared behind it is prepared again, so that all stay in order.
+            self.buffers.extend(self.ready.take().map(Batch::into_buffer));
+            self.rings.iter_mut().for_each(|ring| ring.prepared = ring.written);
+            self.current = 0;
+            return Err(self.failed(unwritten));
+        }
+        self.written_bytes += bytes;
+        self.syncs += 1;
+        self.rings[ring].written += blocks;
+        Ok(Step::Wrote { blocks, bytes })
+    }
+
+    /// That all blocks of the checkpoint at hand are written and durable, if they are.
+    pub fn completed(&self) -> Option<Completed> {
+        let is_done = !self.is_under_way
+            && self.ready.is_none()
+            && self.current == self.rings.len()
+            && self.failure.is_none();
+        self.writing.filter(|_| is_done).map(Completed)
     }
 
     /// How far it is.
@@ -222,67 +304,58 @@ impl CheckpointPart {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    fn write_batch(&mut self, checkpoint: u64) -> Result<Step, ImageFailure> {
-        let written = self.try_batch(checkpoint);
-        let (blocks, bytes) = written.map_err(|(error, is_sync)| {
-            let failure = ImageFailure::from(error.clone());
-            if failure.is_full() && !is_sync {
-                // The whole batch is written again: what it replaces has a successor all the same.
-                return failure;
-            }
-            self.failure.insert(ImageFailure::Disk(error)).clone()
-        })?;
-        self.written_bytes += bytes;
-        self.syncs += 1;
-        self.rings[self.current].written += blocks;
-        Ok(Step::Wrote { blocks, bytes })
+    /// What a failure means: when the device is full, all blocks are as they were, or have a successor.
+    fn failed(&mut self, Unwritten { error, is_sync }: Unwritten) -> ImageFailure {
+        let failure = ImageFailure::from(error.clone());
+        if failure.is_full() && !is_sync {
+            return failure;
+        }
+        self.failure.insert(ImageFailure::Disk(error)).clone()
     }
 
-    /// How many blocks and bytes were written; or what failed, and whether that was a sync.
-    fn try_batch(&mut self, checkpoint: u64) -> Result<(u32, u64), (DiskError, bool)> {
-        let Self { replay, rings, current, disks, buffer, salt, position, .. } = self;
-        let RingWriter { ring, file, written, in_doubt } = &mut rings[*current];
-        let file: &dyn DiskFile = match file {
-            Some(file) => &**file,
-            none => {
-                let disk = &*disks[ring.stripe as usize];
-                &**none.insert(open(disk, ring, self.direct).map_err(|error| (error, false))?)
-            }
+    /// The next batch of the current ring; none if it was only confirmed that all are written.
+    fn try_batch(&mut self, checkpoint: u64) -> Result<Option<Batch>, Unwritten> {
+        let Self { replay, rings, current, disks, buffers, salt, position, syncs, .. } = self;
+        let RingWriter { ring, file, prepared, in_doubt, .. } = &mut rings[*current];
+        let file = match file {
+            Some(file) => file,
+            none => none.insert(open(&*disks[ring.stripe as usize], ring, self.direct)?),
         };
+        let mut buffer = buffers.pop().unwrap_or_default();
         if *in_doubt {
-            confirm(file, ring, checkpoint, *written, buffer)?;
+            confirm(&**file, ring, checkpoint, *prepared, &mut buffer)?;
             *in_doubt = false;
-            if *written == ring.blocks {
-                return Ok((0, 0));
+            *syncs += 1;
+            if *prepared == ring.blocks {
+                return Ok(None);
             }
         }
-        let out = buffer.try_first(ring.block_bytes as usize, Operation::Write, file);
-        let out = out.map_err(|error| (error, false))?;
-        let batch = ring.batch_of(*written);
-        let (first, blocks, mut bytes) = (batch.start, batch.len() as u32, 0);
-        for block in batch {
+        let blocks = ring.batch_of(*prepared);
+        assert_eq!(blocks.start, *prepared, "batches begin where the one before ended");
+        let block_bytes = ring.block_bytes as usize;
+        buffer.reserve(blocks.len() * block_bytes, Operation::Write, &**file)?;
+        let mut batch = Batch::new(*current, Arc::clone(file), buffer);
+        for (block, start) in blocks.clone().zip((0..).step_by(block_bytes)) {
             let block = match plant::is(Plant::BlocksDescending) {
                 true => ring.blocks - 1 - block,
                 false => block,
             };
             let slots = replay.slots_of(ring.slab);
+            let out = batch.room(start..start + block_bytes);
             let length = encode(ring, (block, checkpoint, position.group), *salt, slots, out);
-            let at = ring.offset(ring.place(checkpoint, block));
-            file.write_at(&out[..length], at).map_err(|error| (error, false))?;
-            bytes += length as u64;
+            batch.add(start..start + length, ring.offset(ring.place(checkpoint, block)));
         }
-        assert_eq!(first, *written, "batches begin where the one before ended");
-        if !plant::is(Plant::ImageSyncSkipped) {
-            file.sync().map_err(|error| (error, true))?;
-        }
-        Ok((blocks, bytes))
+        *prepared = blocks.end;
+        Ok(Some(batch))
     }
 }
 
 /// Opens a ring's file for writing.
-fn open(disk: &dyn Disk, ring: &Ring, direct: bool) -> Result<Box<dyn DiskFile>, DiskError> {
+fn open(disk: &dyn Disk, ring: &Ring, direct: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
     let name = ring.file_name();
-    if direct { disk.open_direct(&name, Open::Write) } else { disk.open(&name, Open::Write) }
+    let opened =
+        if direct { disk.open_direct(&name, Open::Write) } else { disk.open(&name, Open::Write) };
+    opened.map(Arc::from)
 }
 
 /// Writes the batch in front of block `written` again, as it is: a process may have ended before its
@@ -293,16 +366,15 @@ fn confirm(
     checkpoint: u64,
     written: u32,
     buffer: &mut AlignedBuffer,
-) -> Result<(), (DiskError, bool)> {
+) -> Result<(), Unwritten> {
     let Some(last) = written.checked_sub(1) else { return Ok(()) };
-    let bytes = buffer.try_first(ring.block_bytes as usize, Operation::Read, file);
-    let bytes = bytes.map_err(|error| (error, false))?;
+    let bytes = buffer.try_first(ring.block_bytes as usize, Operation::Read, file)?;
     for block in ring.batch_of(last) {
         let at = ring.offset(ring.place(checkpoint, block));
-        file.read_at(bytes, at).map_err(|error| (error, false))?;
-        file.write_at(bytes, at).map_err(|error| (error, false))?;
+        file.read_at(bytes, at)?;
+        file.write_at(bytes, at)?;
     }
-    file.sync().map_err(|error| (error, true))
+    file.sync().map_err(|error| Unwritten { error, is_sync: true })
 }
 
 #[cfg(test)]

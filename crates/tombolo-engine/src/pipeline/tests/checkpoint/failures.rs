@@ -56,6 +56,35 @@ fn a_full_disk_puts_a_checkpoint_off() {
     assert_eq!(asked.poll(), Some(Ok(())));
 }
 
+/// Also while the log is short of room, which is why the checkpoint began.
+#[test]
+fn a_disk_full_under_blocks_is_tried_once_a_second() {
+    let mut under_blocks = 0;
+    for after in 0..20 {
+        let disks = Disks::default();
+        let how = How { log_bytes_max: 4 * SEGMENT_BYTES, ..HOW };
+        let mut database = Database::open(&disks, how);
+        let kind = ErrorKind::StorageFull;
+        disks[1].set_fault(Some(Fault { operation: Operation::Write, after, kind }));
+        while database.statistics().put_off + database.statistics().count == 0 {
+            database.pay(1);
+            database.step(1_000, |kind| kind == Checkpoint);
+        }
+        if database.statistics().count == 1 {
+            break; // all were written
+        }
+        under_blocks += u64::from(database.statistics().is_writing);
+        assert_eq!(database.statistics().put_off, 1);
+        disks[1].set_fault(None);
+        database.step(1_000, |kind| kind == Checkpoint);
+        assert_eq!(database.statistics().count, 0);
+        database.clock.0.fetch_add(2_000_000_000, Ordering::Relaxed);
+        database.step(1_000, |_| true);
+        assert_eq!(database.statistics().count, 1);
+    }
+    assert!(under_blocks > 0);
+}
+
 #[test]
 fn closing_on_a_full_disk_ends() {
     let disks = Disks::default();

@@ -199,8 +199,9 @@ fn blocks_leave_the_device_to_the_log() {
     let mut pauses = 0;
     for _ in 0..500 {
         let now_ns = database.clock.now_ns();
-        let stage = database.stages.iter_mut().find(|stage| stage.kind() == Checkpoint).unwrap();
-        if let Step::IdleUntil(Some(until_ns)) = stage.step(now_ns) {
+        let stages = database.stages.iter_mut().filter(|stage| stage.kind() == Checkpoint);
+        let steps: Vec<Step> = stages.map(|stage| stage.step(now_ns)).collect();
+        if let Step::IdleUntil(Some(until_ns)) = steps[0] {
             assert!((now_ns..now_ns + 100_000).contains(&until_ns), "{now_ns} to {until_ns}");
             pauses += 1;
             database.clock.0.fetch_max(until_ns, Ordering::Relaxed);

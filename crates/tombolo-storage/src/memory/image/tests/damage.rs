@@ -1,7 +1,7 @@
 //! What is damaged, lost or of another database is refused with its place, or an older copy serves.
 
 use super::*;
-use crate::disk::{MemDisk, Open};
+use crate::disk::{Fault, MemDisk, Open, Operation};
 use crate::memory::variable::{HANDLE_BYTES, Handle};
 use crate::plant::{self, Plant};
 
@@ -263,7 +263,6 @@ fn what_a_process_left_in_doubt_is_written_again() {
     for part in &mut database.parts {
         let before = part.progress();
         assert_eq!(before.blocks, before.blocks_max, "all of them are there");
-        while matches!(part.step().unwrap(), Step::Wrote { blocks: 0, .. }) {}
         assert!(matches!(part.step(), Ok(Step::Complete(_))));
         assert_eq!(part.progress().blocks, before.blocks);
         rings += part.progress().syncs - before.syncs;
@@ -303,6 +302,42 @@ fn a_full_disk_leaves_the_last_checkpoint_and_is_tried_again() {
     assert!(database.checkpoints.position().group > position.group);
     let expected = rows(&mut database.store);
     drop(database);
+    assert!(rows(&mut open(&disk).unwrap().store) == expected);
+}
+
+/// What was prepared behind a batch that found the disk full is prepared again, in order.
+#[test]
+fn a_disk_that_is_full_under_a_batch_is_tried_again() {
+    let (disk, _) = made();
+    let mut database = open(&disk).unwrap();
+    database.groups(&mut Random::new(7), 100);
+    (0..2).for_each(|part| {
+        while !database.waiting[part].is_empty() {
+            database.install(part).unwrap();
+        }
+    });
+    database.begin().unwrap();
+    let mut fulls = 0;
+    for after in (0..12).chain([u64::MAX]) {
+        let kind = std::io::ErrorKind::StorageFull;
+        disk.set_fault(Some(Fault { operation: Operation::Write, after, kind }));
+        while database.checkpoints.writing().is_some() {
+            let before = database.parts[0].progress().blocks;
+            match database.step(0).and_then(|_| database.step(1)) {
+                Ok(_) => {}
+                Err(Failure::Image(full)) if full.is_full() => {
+                    assert_eq!(database.parts[0].progress().blocks, before);
+                    fulls += 1;
+                    break;
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(fulls > 5 && database.checkpoints.writing().is_none());
+    let expected = rows(&mut database.store);
+    drop(database);
+    disk.set_fault(None);
     assert!(rows(&mut open(&disk).unwrap().store) == expected);
 }
 

@@ -77,6 +77,8 @@ struct Database {
     checkpoints: Checkpoints,
     parts: Vec<CheckpointPart>,
     done: Vec<Option<Completed>>,
+    /// What each part's thread for writing was given.
+    under_way: Vec<Option<Batch>>,
     /// Groups that are not durable yet, then those that are, for each part those it did not install.
     written: Vec<(LogPosition, Arc<Vec<u8>>)>,
     waiting: Vec<VecDeque<(LogPosition, Arc<Vec<u8>>)>>,
@@ -128,6 +130,7 @@ impl Database {
             checkpoints,
             parts: checkpoint_parts,
             done: vec![None; parts],
+            under_way: (0..parts).map(|_| None).collect(),
             written: Vec::new(),
             waiting: vec![VecDeque::new(); parts],
             buffer: LogBuffer::new(),
@@ -234,14 +237,21 @@ impl Database {
         Ok(())
     }
 
-    /// One step of a part; completes the checkpoint when all parts have. Whether it did.
+    /// One step of a part: a batch is prepared while the one before it is being written. Completes the
+    /// checkpoint when all parts have; whether it did.
     fn step(&mut self, part: usize) -> Result<bool, Failure> {
         if self.checkpoints.writing().is_none() {
             return Ok(false);
         }
-        if let Step::Complete(done) = self.parts[part].step()? {
-            self.done[part] = Some(done);
+        let (of, under_way) = (&mut self.parts[part], &mut self.under_way[part]);
+        of.prepare()?;
+        match under_way.take() {
+            Some(batch) => {
+                of.wrote(batch.write())?;
+            }
+            None => *under_way = of.next_batch(),
         }
+        self.done[part] = of.completed();
         let Some(done) = self.done.iter().copied().collect::<Option<Vec<_>>>() else {
             return Ok(false);
         };

@@ -1,0 +1,94 @@
+//! Batches of blocks onto the disk, beside the stage that prepares them (TPK-16, TPK-25).
+//!
+//! While a batch is written and synced, groups are installed and the next batch is copied out of DB′:
+//! alone, either would leave the device idle for a good part of the time.
+//!
+//! Not here: what is in a batch (storage `memory/image/part.rs`), when one is due. Invariant: one batch
+//! of a part is under way at a time.
+
+use std::sync::Arc;
+
+use tombolo_storage::memory::image::{Batch, Written};
+use tombolo_storage::sync::Mutex;
+
+use super::super::shared::Shared;
+use super::super::signal::Signal;
+use super::super::statistics::add;
+use super::super::{Stage, StageKind, Step};
+use crate::clock::Clock;
+
+/// Between a part's two stages.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    inner: Mutex<Inner>,
+    /// The thread that prepares.
+    preparing: Arc<Signal>,
+    /// The thread that writes.
+    writing: Arc<Signal>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    due: Option<Batch>,
+    /// With how long it took, in nanoseconds.
+    written: Option<(Written, u64)>,
+    is_closed: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(preparing: Arc<Signal>, writing: Arc<Signal>) -> Self {
+        Self { inner: Mutex::default(), preparing, writing }
+    }
+
+    /// Hands a batch over; the one before was taken back.
+    pub(super) fn put(&self, batch: Batch) {
+        let before = self.inner.lock().due.replace(batch);
+        assert!(before.is_none(), "one batch is under way at a time");
+        self.writing.wake();
+    }
+
+    /// What was written meanwhile, and the time that took in nanoseconds.
+    pub(super) fn take_back(&self) -> Option<(Written, u64)> {
+        self.inner.lock().written.take()
+    }
+
+    /// Nothing more is to be written.
+    pub(super) fn close(&self) {
+        self.inner.lock().is_closed = true;
+        self.writing.wake();
+    }
+}
+
+/// The stage that writes.
+pub(in crate::pipeline) struct Writing<A> {
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) shared: Arc<Shared<A>>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl<A: Send + 'static> Stage for Writing<A> {
+    fn kind(&self) -> StageKind {
+        StageKind::Checkpoint
+    }
+
+    fn step(&mut self, _: u64) -> Step {
+        let mut inner = self.exchange.inner.lock();
+        if inner.is_closed {
+            return Step::Ended;
+        }
+        let Some(batch) = inner.due.take() else { return Step::IdleUntil(None) };
+        drop(inner);
+        let begun_ns = self.clock.now_ns();
+        let written = batch.write();
+        let ns = self.clock.now_ns() - begun_ns;
+        self.exchange.inner.lock().written = Some((written, ns));
+        self.exchange.preparing.wake();
+        Step::Progress
+    }
+
+    fn retire(self: Box<Self>) {}
+
+    fn worked(&self, ns: u64) {
+        add(&self.shared.counters.busy_ns[4], ns);
+    }
+}
