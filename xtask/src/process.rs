@@ -10,8 +10,8 @@ use crate::stopwatch::Stopwatch;
 
 /// How often a process is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
-/// Memory that a process may write to, where nothing else is said: enough for one warehouse, what a chain adds until
-/// its disk is full, and the second copy of all rows that checkpoints are written from.
+/// Memory that a process may write to, where nothing else is said: enough for one warehouse, what
+/// a chain adds, and the second copy of all rows that checkpoints are written from.
 ///
 /// A run that has no room for its probe of cache misses (256 MB) leaves it out, and so begins in half the time.
 pub(crate) const MEMORY_KB: u64 = 700_000;

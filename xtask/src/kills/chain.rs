@@ -7,6 +7,7 @@
 //! case and at the end, which finds the same: a client that counts a lost call again shows it by its answers, one
 //! that does not leaves the gap in the table, and what is half there stays half there.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::answers::Answers;
 use super::case::{self, Kind, Outcome, Random};
 use super::summary::CaseEnd;
 use crate::Failure;
-use crate::process::{Ended, PATIENCE, Running};
+use crate::process::{Ended, MEMORY_KB, PATIENCE, Running};
 use crate::shipped::{copy, wait_until_free};
 
 /// Cases that one directory lives through; the last spoils its files.
@@ -138,11 +139,6 @@ impl World {
         ];
         words.map(str::to_owned).to_vec()
     }
-
-    /// Runs the command to its end.
-    pub(super) fn call(&self, words: &[String], scratch: &Path) -> Result<Ended, String> {
-        Running::start(&self.program, words, scratch)?.finish(PATIENCE)
-    }
 }
 
 /// A chain at work.
@@ -158,13 +154,35 @@ pub(super) struct Chain<'w> {
     told: u64,
     /// Kills since the database was checked.
     unchecked: u32,
+    /// Memory that its processes may write to, where a case does not say less.
+    memory_kb: u64,
 }
 
 impl<'w> Chain<'w> {
     pub(super) fn new(world: &'w World, number: usize) -> Self {
         let folder = world.folder.join(format!("chain-{number}"));
         let answers = Answers::default();
-        Self { world, number, folder, runs: 0, answers, told: 0, unchecked: 0 }
+        let memory_kb = MEMORY_KB;
+        Self { world, number, folder, runs: 0, answers, told: 0, unchecked: 0, memory_kb }
+    }
+
+    /// Starts a program with the chain's memory.
+    pub(super) fn start<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        words: &[A],
+    ) -> Result<Running, String> {
+        Running::start_within(self.memory_kb, program, words, &self.folder)
+    }
+
+    /// Runs the command to its end.
+    pub(super) fn call(&self, words: &[String]) -> Result<Ended, String> {
+        self.start(self.world.program(), words)?.finish(PATIENCE)
+    }
+
+    /// From here on there is memory for a database that has grown until nothing more fitted on a disk.
+    pub(super) fn give_it_memory(&mut self) {
+        self.memory_kb = 4 * MEMORY_KB;
     }
 
     /// The database's directory.
@@ -265,7 +283,7 @@ impl<'w> Chain<'w> {
         let words =
             ["check", &data.display().to_string(), "--dump", &rows.display().to_string(), "--json"];
         let words = words.map(str::to_owned);
-        self.world.call(&words, &self.folder)
+        self.call(&words)
     }
 
     /// A process was killed: as [`Chain::verify`], now or after a later kill.

@@ -67,7 +67,7 @@ pub(super) fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
 fn recover(chain: &Chain<'_>, flag: Option<&str>) -> Result<Ended, String> {
     let mut words = vec!["recover".to_owned(), chain.data().display().to_string()];
     words.extend(flag.map(str::to_owned));
-    chain.world.call(&words, &chain.folder)
+    chain.call(&words)
 }
 
 /// The files in `data` whose names begin so.

@@ -110,7 +110,8 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     let (mut words, acks) = chain.next_run(&data, segment(random));
     words.extend(["--checkpoints", "off"].map(str::to_owned));
     let program = chain.world.program().to_owned();
-    let ended = Running::start(&program, &endless(words), &chain.folder)?.finish(PATIENCE)?;
+    chain.give_it_memory();
+    let ended = chain.start(&program, &endless(words))?.finish(PATIENCE)?;
     chain.answers_of(&acks);
     let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
     if !is_refused || !ended.stderr.contains("full") {
@@ -119,7 +120,7 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     chain.verify(&data)?;
     let (mut words, acks) = chain.next_run(&data, segment(random));
     words.extend(["--transactions", "500"].map(str::to_owned));
-    let within = chain.world.call(&words, &chain.folder)?;
+    let within = chain.call(&words)?;
     chain.answers_of(&acks);
     let is_refused = within.is_clear_refusal() && within.status == Some(3);
     if !(within.succeeded() || is_refused && within.stderr.contains("full")) {
@@ -129,7 +130,7 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     disk.grow(megabytes + 200)?;
     let (mut words, acks) = chain.next_run(&data, segment(random));
     words.extend(["--transactions", "500"].map(str::to_owned));
-    let again = chain.world.call(&words, &chain.folder)?;
+    let again = chain.call(&words)?;
     chain.answers_of(&acks);
     if !again.succeeded() {
         return Err(format!("with room again, it ended with {}", again.brief()));

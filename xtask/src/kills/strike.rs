@@ -34,7 +34,7 @@ pub(super) fn has_answered(acks: &Path) -> bool {
 /// Killed a while after its first answers.
 pub(super) fn working(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let (words, acks) = chain.next_run(&chain.data(), segment(random));
-    let mut process = Running::start(chain.world.program(), &endless(words), &chain.folder)?;
+    let mut process = chain.start(chain.world.program(), &endless(words))?;
     let struck = process.wait_until(PATIENCE, || has_answered(&acks));
     sleep(Duration::from_micros(random.below(150_000)));
     process.kill();
@@ -50,7 +50,7 @@ pub(super) fn working(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outc
 /// Killed at any time since it was started.
 pub(super) fn any_time(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let (words, acks) = chain.next_run(&chain.data(), segment(random));
-    let mut process = Running::start(chain.world.program(), &endless(words), &chain.folder)?;
+    let mut process = chain.start(chain.world.program(), &endless(words))?;
     sleep(Duration::from_micros(random.below(1_000_000)));
     process.kill();
     killed(chain, process, &acks)?;
@@ -99,7 +99,7 @@ fn strike(
 ) -> Result<Option<String>, String> {
     wait_until_free(&chain.data())?;
     let words = traced(chain, call, "signal=KILL", nth, words);
-    let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
+    let mut process = chain.start(Path::new("strace"), &words)?;
     process.wait_until(PATIENCE, || acks.as_deref().is_some_and(has_answered));
     process.wait_until(WAIT_FOR_CALL, || false);
     let has_ended = process.ended();
@@ -190,7 +190,7 @@ fn recover(chain: &Chain<'_>) -> Vec<String> {
 /// Kills a recovery at some time; where, unless it was over before.
 fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<String>, String> {
     wait_until_free(&chain.data())?;
-    let mut process = Running::start(chain.world.program(), &recover(chain), &chain.folder)?;
+    let mut process = chain.start(chain.world.program(), &recover(chain))?;
     process.wait_until(Duration::from_micros(random.below(RECOVERY_US)), || false);
     process.kill();
     let ended = process.finish(Duration::from_secs(10))?;
@@ -213,7 +213,7 @@ pub(super) fn failed(
     let (words, acks) = chain.next_run(&chain.data(), segment(random));
     let nth = random.magnitude(6);
     let words = traced(chain, call, "error=EIO", nth, endless(words));
-    let mut process = Running::start(Path::new("strace"), &words, &chain.folder)?;
+    let mut process = chain.start(Path::new("strace"), &words)?;
     let mut of = Of::Other;
     let told = trace(chain);
     process.wait_until(PATIENCE, || {
