@@ -5,7 +5,7 @@
 
 use tombolo_storage::disk::ALIGNMENT_MAX;
 use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, ImageSettings, MirroredPart};
-use tombolo_storage::value_log::LogWriter;
+use tombolo_storage::value_log::LogPosition;
 
 use crate::settings::{self, Settings};
 
@@ -21,7 +21,7 @@ pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
 }
 
 /// An image that checkpoints are written to. Everything in the log up to its end
-/// ([`LogWriter::position`] when it was opened) is installed.
+/// (its position when it was opened) is installed.
 #[derive(Debug)]
 pub struct Checkpointing {
     /// Its catalogue. [`Checkpoints::writing`] is a checkpoint that the last process did not finish:
@@ -33,14 +33,12 @@ pub struct Checkpointing {
 
 impl Checkpointing {
     /// Goes on with an image, with DB′ as it is at the log's end.
-    #[cfg_attr(loom, expect(dead_code, reason = "nothing is opened there"))]
     pub(crate) fn start(
         checkpoints: Checkpoints,
         mirrored: Vec<MirroredPart>,
         threads: usize,
-        writer: &LogWriter,
+        position: LogPosition,
     ) -> Self {
-        let position = writer.position();
         let part = |mirrored| CheckpointPart::new(mirrored, &checkpoints, position);
         let parts = MirroredPart::divide(mirrored, threads.max(1)).into_iter().map(part).collect();
         Self { checkpoints, parts }

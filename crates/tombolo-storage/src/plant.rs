@@ -79,6 +79,12 @@ pub enum Plant {
     DanglingAccepted,
     /// Image: entries of rings in directories but the first are not synced.
     StripeNotSynced,
+    /// Checkpoints apart: the log is given back for a checkpoint that is not complete.
+    ApartReleasedEarly,
+    /// Checkpoints apart: a new process takes the image for all there is and reads no log.
+    ApartLogNotRead,
+    /// Checkpoints apart: what the link had no room for is never read back.
+    ApartPositionLost,
     /// Added indexes: the definition is not logged.
     IndexNotLogged,
     /// Added indexes: commits do not keep them.
@@ -87,7 +93,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -121,6 +127,9 @@ impl Plant {
         Self::StaleBlockAccepted,
         Self::DanglingAccepted,
         Self::StripeNotSynced,
+        Self::ApartReleasedEarly,
+        Self::ApartLogNotRead,
+        Self::ApartPositionLost,
         Self::IndexNotLogged,
         Self::IndexNotKept,
     ];
@@ -220,6 +229,16 @@ impl Plant {
             }
             Self::StripeNotSynced => {
                 ("stripe-not-synced", "new rings in further directories are not synced")
+            }
+            Self::ApartReleasedEarly => (
+                "apart-released-early",
+                "the log goes before the other process's checkpoint is complete",
+            ),
+            Self::ApartLogNotRead => {
+                ("apart-log-not-read", "a new checkpoint process reads the image and no log")
+            }
+            Self::ApartPositionLost => {
+                ("apart-position-lost", "records that were not sent are never read from the log")
             }
             Self::IndexNotLogged => {
                 ("index-not-logged", "an index that is added is not in the log")

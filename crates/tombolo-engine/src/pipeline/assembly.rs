@@ -14,7 +14,9 @@ use tombolo_storage::value_log::GroupNumber;
 
 use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
-use super::checkpoint::{self, CheckpointHandle, CheckpointHold, CheckpointRefusal, Course};
+use super::checkpoint::{
+    self, CheckpointHandle, CheckpointHold, CheckpointRefusal, CheckpointsApart, Course,
+};
 use super::execution::{self, Cut, Execution, ToLog};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
@@ -40,13 +42,30 @@ use crate::threads::{NoThread, Running, StageLoop, WhenBroken};
 /// Makes the preparer of one input stage.
 type MakePrepare<R> = Box<dyn FnMut() -> Box<dyn Prepare<R>>>;
 
+/// Who writes the image.
+enum Images {
+    /// This process; so many bytes of records are behind it.
+    Here(Checkpointing, u64),
+    /// Another one.
+    Apart(CheckpointsApart),
+}
+
+impl Images {
+    /// How many stages it takes here.
+    fn stages(&self) -> usize {
+        match self {
+            Self::Here(checkpointing, _) => checkpointing.parts.len(),
+            Self::Apart(_) => 1,
+        }
+    }
+}
+
 /// What a pipeline is made of.
 pub struct Builder<E: Executor> {
     executor: E,
     options: Options,
     log: Option<Box<dyn GroupLog>>,
-    /// The image, and how many bytes of records it does not hold.
-    checkpoints: Option<(Checkpointing, u64)>,
+    checkpoints: Option<Images>,
     prepare: Option<MakePrepare<E::Request>>,
     request_bytes: fn(&E::Request) -> usize,
     observer: Option<FlushObserver>,
@@ -70,7 +89,14 @@ impl<E: Executor> Builder<E> {
     /// image. Without a log nothing happens.
     #[must_use]
     pub fn checkpoints(mut self, checkpointing: Checkpointing, behind_bytes: u64) -> Self {
-        self.checkpoints = Some((checkpointing, behind_bytes));
+        self.checkpoints = Some(Images::Here(checkpointing, behind_bytes));
+        self
+    }
+
+    /// With checkpoints that another process writes. Without a log nothing happens.
+    #[must_use]
+    pub fn checkpoints_apart(mut self, apart: CheckpointsApart) -> Self {
+        self.checkpoints = Some(Images::Apart(apart));
         self
     }
 
@@ -148,7 +174,7 @@ impl<E: Executor> Builder<E> {
         let Options { input_stages, output_stages, spread, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
         let checkpoints = self.checkpoints.take().filter(|_| self.log.is_some());
-        let parts = checkpoints.as_ref().map_or(0, |(checkpointing, _)| checkpointing.parts.len());
+        let parts = checkpoints.as_ref().map_or(0, Images::stages);
         let places = Places::new(spread, inputs, output_stages.max(1), parts);
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
@@ -205,7 +231,7 @@ struct LogOfPipeline {
     log: Box<dyn GroupLog>,
     options: Options,
     observer: Option<FlushObserver>,
-    checkpoints: Option<(Checkpointing, u64)>,
+    checkpoints: Option<Images>,
 }
 
 /// What connects the stages.
@@ -279,7 +305,7 @@ impl<E: Executor> Wires<E> {
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         let maker = log.room_maker();
         let room_place = places.of(StageKind::Room, 0);
-        let to_checkpoint = checkpoints.map(|(checkpointing, behind_bytes)| {
+        let to_checkpoint = checkpoints.map(|images| {
             let part = |n| places.signal(StageKind::Checkpoint, n);
             let of = checkpoint::Shares {
                 shared: &self.shared,
@@ -290,12 +316,17 @@ impl<E: Executor> Wires<E> {
                 writing: (places.parts..2 * places.parts).map(part).collect(),
                 logging: places.signal(StageKind::Logging, 0),
             };
-            let (to_checkpoint, parts) = checkpoint::wire(checkpointing, behind_bytes, &*log, &of);
+            let reader = || log.reader();
+            let end = checkpoint::LogEnd::of(&*log, &reader);
+            let (to_checkpoint, parts) = match images {
+                Images::Here(checkpointing, behind_bytes) => {
+                    checkpoint::wire_boxed(checkpointing, behind_bytes, &end, &of)
+                }
+                Images::Apart(apart) => checkpoint::wire_apart(apart, end.position, &of),
+            };
             let place = |n| places.of(StageKind::Checkpoint, n);
-            for (n, (preparing, writing)) in parts.into_iter().enumerate() {
-                stages.push((place(n), Box::new(preparing)));
-                stages.push((place(places.parts + n), Box::new(writing)));
-            }
+            let parts = parts.into_iter().enumerate();
+            stages.extend(parts.map(|(n, part)| (place(n), part)));
             self.checkpoint = Some(Arc::new(to_checkpoint.ways()));
             to_checkpoint
         });
@@ -466,9 +497,10 @@ impl<E: Executor> Pipeline<E> {
         self.wires.shared.durable_group()
     }
 
-    /// Why no checkpoint is written any more, if so. Transactions go on; the log grows.
+    /// Why no checkpoint is written, if so: none is any more, or the process that writes them is away
+    /// and will be started again. Transactions go on; the log grows.
     pub fn checkpoint_failure(&self) -> Option<Arc<str>> {
-        self.course().and_then(|course| course.failure().cloned())
+        self.course().and_then(|course| course.trouble())
     }
 
     /// Whether a checkpoint is being written in this moment: one load, for those who ask often.

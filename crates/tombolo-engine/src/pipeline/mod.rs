@@ -68,7 +68,8 @@ pub use assembly::{Builder, Closed, Pipeline};
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use checkpoint::{
-    CheckpointHandle, CheckpointHold, CheckpointPolicy, CheckpointRefusal, CheckpointStatistics,
+    CheckpointHandle, CheckpointHold, CheckpointPolicy, CheckpointProcess, CheckpointRefusal,
+    CheckpointStatistics, CheckpointsApart, run_checkpoint_process,
 };
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;

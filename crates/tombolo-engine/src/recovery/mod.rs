@@ -228,7 +228,8 @@ pub fn create<P: MemoryProfile>(
     let mirrored = image.load(0, 1, options.limits, &mut |_| {})?.mirror()?;
     let checkpoints = Checkpoints::start(image, writer.salt())?;
     let threads = options.checkpoint_threads;
-    let checkpointing = Checkpointing::start(checkpoints, vec![mirrored], threads, &writer);
+    let checkpointing =
+        Checkpointing::start(checkpoints, vec![mirrored], threads, writer.position());
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
@@ -299,7 +300,7 @@ fn open_through<P: MemoryProfile>(
         Some(_) => {
             let checkpoints = Checkpoints::start(image, writer.salt())?;
             let threads = options.checkpoint_threads;
-            Some(Checkpointing::start(checkpoints, mirrored, threads, &writer))
+            Some(Checkpointing::start(checkpoints, mirrored, threads, writer.position()))
         }
     };
     let end = Moment::now(clock);

@@ -32,7 +32,7 @@ pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 
 /// How much memory a store may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of address space for the rows of one table or the nodes of one index.
     pub structure_bytes_max: usize,

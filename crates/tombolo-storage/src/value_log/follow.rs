@@ -41,8 +41,8 @@ struct Way {
 }
 
 impl LogReader {
-    /// Of the log that is written on `disk` with these settings.
-    pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings) -> Self {
+    /// Of the log that is written on `disk` with these settings, by this process or another one.
+    pub fn new(disk: Arc<dyn Disk>, settings: LogSettings) -> Self {
         Self { disk, settings, way: None }
     }
 

@@ -1,14 +1,23 @@
-//! The lock on a database's directory: one process at a time opens it, or looks at it.
+//! The locks on a database's directory: one process at a time opens it, or looks at it; and where
+//! another one writes its image (TPK-33), one of those.
 //!
-//! Not here: how a file is locked (the disk's). Invariant: whoever reads an image or a log has it, since
-//! what is written meanwhile looks torn.
+//! Who opens a database must know that nobody writes its image any more: the process that did may
+//! outlive the one it wrote it for by a batch. It takes its lock *before* it asks that one anything
+//! and writes nothing before it was answered. So it was answered by a process that had the
+//! directory, and whoever takes the directory later finds the image's lock taken.
+//!
+//! Not here: how a file is locked (the disk's). Invariant: whoever reads an image or a log has the
+//! directory, since what is written meanwhile looks torn, or was told by who has it how far to read.
 
 use super::settings::LogFailure;
 use crate::backup;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// The file that whoever has a database open holds.
 pub const LOCK_FILE: &str = "lock";
+
+/// The file that a process holds that writes the image for another one.
+pub const CHECKPOINT_LOCK_FILE: &str = "checkpoint-lock";
 
 /// A directory that nobody else has open, as long as this lives.
 #[derive(Debug)]
@@ -26,17 +35,9 @@ impl DirectoryLock {
         if let Some(file) = backup::is_copy(disk)? {
             return Err(LogFailure::Copy { file: file.to_owned() });
         }
-        let file = match disk.open(LOCK_FILE, Open::Write) {
-            Err(error) if error.is_not_found() => match disk.open(LOCK_FILE, Open::New) {
-                // Another process made it in between.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                    disk.open(LOCK_FILE, Open::Write)?
-                }
-                made => made?,
-            },
-            found => found?,
-        };
-        Self::of(file)
+        let file = locked(open_or_make(disk, LOCK_FILE)?)?;
+        nobody_writes_the_image(disk)?;
+        Ok(Self { _file: Some(file) })
     }
 
     /// Takes the directory without changing anything in it.
@@ -44,16 +45,57 @@ impl DirectoryLock {
     /// # Errors
     /// As [`DirectoryLock::take`].
     pub fn take_to_look(disk: &dyn Disk) -> Result<Self, LogFailure> {
-        match disk.exists(LOCK_FILE)? {
-            true => Self::of(disk.open(LOCK_FILE, Open::Read)?),
-            false => Ok(Self { _file: None }),
-        }
+        let file = match disk.exists(LOCK_FILE)? {
+            true => Some(locked(disk.open(LOCK_FILE, Open::Read)?)?),
+            false => None,
+        };
+        nobody_writes_the_image(disk)?;
+        Ok(Self { _file: file })
     }
+}
 
-    fn of(file: Box<dyn DiskFile>) -> Result<Self, LogFailure> {
-        match file.try_lock()? {
-            true => Ok(Self { _file: Some(file) }),
-            false => Err(LogFailure::InUse { file: file.name().to_owned() }),
-        }
+/// The image of a database that another process has open, to be written by nobody else as long as
+/// this lives.
+#[derive(Debug)]
+pub struct CheckpointLock {
+    _file: Box<dyn DiskFile>,
+}
+
+impl CheckpointLock {
+    /// Takes it; its file is made if it is not there.
+    ///
+    /// # Errors
+    /// `InUse`, `Disk`.
+    pub fn take(disk: &dyn Disk) -> Result<Self, LogFailure> {
+        Ok(Self { _file: locked(open_or_make(disk, CHECKPOINT_LOCK_FILE)?)? })
     }
+}
+
+fn open_or_make(disk: &dyn Disk, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+    match disk.open(name, Open::Write) {
+        Err(error) if error.is_not_found() => match disk.open(name, Open::New) {
+            // Another process made it in between.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                disk.open(name, Open::Write)
+            }
+            made => made,
+        },
+        found => found,
+    }
+}
+
+fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>, LogFailure> {
+    match file.try_lock()? {
+        true => Ok(file),
+        false => Err(LogFailure::InUse { file: file.name().to_owned() }),
+    }
+}
+
+/// Refuses an image that is still being written. Nobody begins to after this: who does has been
+/// answered by a process that had the directory.
+fn nobody_writes_the_image(disk: &dyn Disk) -> Result<(), LogFailure> {
+    if disk.exists(CHECKPOINT_LOCK_FILE)? {
+        drop(locked(disk.open(CHECKPOINT_LOCK_FILE, Open::Read)?)?);
+    }
+    Ok(())
 }

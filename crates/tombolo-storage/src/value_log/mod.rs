@@ -34,7 +34,7 @@ pub use aligned::AlignedBuffer;
 pub(crate) use copy::copy;
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
-pub use lock::{DirectoryLock, LOCK_FILE};
+pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE};
 pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
 pub use recover::{Cut, Progress, Recovered, Refused, Replay, recover, recover_locked};
 pub use settings::{

@@ -12,6 +12,9 @@
 //! room, when somebody asks for one, and when the pipeline closes. A full disk puts it off; any other
 //! failure ends checkpoints until a restart, and nothing else: transactions go on and the log grows.
 //!
+//! Where the stages are in another process (`apart/`), the course there is this one, and the course in
+//! the process that executes has no image: it is told (`apart/told.rs`).
+//!
 //! Not here: DB′ and blocks (storage), which step a stage makes. Invariants: a checkpoint begins with
 //! parts that had installed all that was handed over when it was asked for; the log's oldest group
 //! that is needed is told only when a catalogue that says so is durable.
@@ -68,7 +71,7 @@ impl std::error::Error for CheckpointRefusal {}
 
 /// Where a part is.
 #[derive(Debug)]
-enum Place {
+pub(super) enum Place {
     Resting,
     /// What it needs of the checkpoint that is to begin.
     Ready(Needs),
@@ -81,8 +84,9 @@ enum Place {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    checkpoints: Checkpoints,
-    places: Vec<Place>,
+    /// `None` where another process has it.
+    checkpoints: Option<Checkpoints>,
+    pub(super) places: Vec<Place>,
     /// Some part wants a checkpoint; the others follow.
     is_wanted: bool,
     /// Nothing is tried before this time: the disk was full.
@@ -98,6 +102,10 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    fn image(&mut self) -> &mut Checkpoints {
+        self.checkpoints.as_mut().expect("parts are stepped where the image is")
+    }
+
     /// Whether none is under way, nor about to begin.
     pub(super) fn is_at_rest(&self) -> bool {
         self.places.iter().all(|place| matches!(place, Place::Resting | Place::Over))
@@ -106,13 +114,13 @@ impl Inner {
 
 /// Who waits for a checkpoint.
 #[derive(Debug, Default)]
-struct Demands {
+pub(super) struct Demands {
     /// How many were made.
-    asked: u64,
+    pub(super) asked: u64,
     /// How many of them, from the first on, were met.
-    met: u64,
+    pub(super) met: u64,
     /// How many of them, from the first on, were told this if they were not met.
-    refused: Option<(u64, CheckpointRefusal)>,
+    pub(super) refused: Option<(u64, CheckpointRefusal)>,
     /// What all others are told.
     end: Option<CheckpointRefusal>,
 }
@@ -125,6 +133,8 @@ pub(super) struct Counts {
     pub(super) wall_ns: AtomicU64,
     pub(super) put_off: AtomicU64,
     pub(super) read_back_bytes: AtomicU64,
+    pub(super) processes: AtomicU64,
+    pub(super) process_cpu_ns: AtomicU64,
 }
 
 /// See the module's head.
@@ -133,18 +143,20 @@ pub(in crate::pipeline) struct Course {
     pub(super) inner: Mutex<Inner>,
     /// A checkpoint is over or put off.
     pub(super) rested: Condvar,
-    demands: Mutex<Demands>,
-    demands_changed: Condvar,
+    pub(super) demands: Mutex<Demands>,
+    pub(super) demands_changed: Condvar,
     /// The log may be released before this group.
-    needed_from: AtomicU64,
+    pub(super) needed_from: AtomicU64,
     log_is_short: AtomicBool,
-    is_writing: AtomicBool,
+    pub(super) is_writing: AtomicBool,
     failure: OnceLock<Arc<str>>,
+    /// Why the process that writes the image is not there, until it is again.
+    pub(super) away: Mutex<Option<Arc<str>>>,
     pub(super) counts: Counts,
     /// The threads of the parts.
     stages: Vec<Arc<Signal>>,
     /// The logging stage's thread.
-    logging: Arc<Signal>,
+    pub(super) logging: Arc<Signal>,
 }
 
 /// What a part's stage knows when it asks what to do.
@@ -188,9 +200,23 @@ impl Course {
         stages: Vec<Arc<Signal>>,
         logging: Arc<Signal>,
     ) -> Self {
+        let needed_from = checkpoints.position().group;
         let is_writing = checkpoints.writing().is_some();
+        Self::of(Some(checkpoints), needed_from, is_writing, (stages, logging))
+    }
+
+    /// Of an image that another process has, with one stage here.
+    pub(super) fn apart(stage: Arc<Signal>, logging: Arc<Signal>) -> Self {
+        Self::of(None, 0, false, (vec![stage], logging))
+    }
+
+    fn of(
+        checkpoints: Option<Checkpoints>,
+        needed_from: GroupNumber,
+        is_writing: bool,
+        (stages, logging): (Vec<Arc<Signal>>, Arc<Signal>),
+    ) -> Self {
         let place = || if is_writing { Place::Writing } else { Place::Resting };
-        let needed_from = AtomicU64::new(checkpoints.position().group);
         let inner = Inner {
             places: stages.iter().map(|_| place()).collect(),
             checkpoints,
@@ -206,10 +232,11 @@ impl Course {
             rested: Condvar::new(),
             demands: Mutex::default(),
             demands_changed: Condvar::new(),
-            needed_from,
+            needed_from: AtomicU64::new(needed_from),
             log_is_short: AtomicBool::new(false),
             is_writing: AtomicBool::new(is_writing),
             failure: OnceLock::new(),
+            away: Mutex::default(),
             counts: Counts::default(),
             stages,
             logging,
@@ -283,7 +310,7 @@ impl Course {
     fn begin_if_all_are_ready(&self, inner: &mut Inner, view: View) -> Result<(), ImageFailure> {
         let needs: Option<Vec<Needs>> = inner.places.iter().map(Place::needs).collect();
         let Some(needs) = needs else { return Ok(()) };
-        match inner.checkpoints.begin(&needs) {
+        match inner.image().begin(&needs) {
             Ok(begun) => {
                 inner.places.iter_mut().for_each(|place| *place = Place::Begun(begun.clone()));
                 inner.begun_ns = Some(view.now_ns);
@@ -315,7 +342,7 @@ impl Course {
     ) -> Result<bool, ImageFailure> {
         let done: Option<Vec<Completed>> = inner.places.iter().map(Place::completed).collect();
         let Some(done) = done else { return Ok(false) };
-        match inner.checkpoints.complete(&done) {
+        match inner.image().complete(&done) {
             Ok(position) => {
                 inner.places.iter_mut().for_each(|place| *place = Place::Resting);
                 // Partner: `needed_from`. The catalogue is durable.
@@ -368,12 +395,12 @@ impl Course {
         Turn::Over
     }
 
-    fn end_demands(&self, end: CheckpointRefusal) {
+    pub(super) fn end_demands(&self, end: CheckpointRefusal) {
         self.demands.lock().end.get_or_insert(end);
         self.demands_changed.notify_all();
     }
 
-    fn meet(&self, serves: u64) {
+    pub(super) fn meet(&self, serves: u64) {
         let mut demands = self.demands.lock();
         demands.met = demands.met.max(serves);
         drop(demands);
@@ -389,6 +416,11 @@ impl Course {
         drop(self.inner.lock());
         self.rested.notify_all();
         self.wake_stages();
+    }
+
+    /// Why none is written in this moment, if so: none ever again, or the process that does is away.
+    pub(in crate::pipeline) fn trouble(&self) -> Option<Arc<str>> {
+        self.failure().cloned().or_else(|| self.away.lock().clone())
     }
 
     /// Why no checkpoint is written any more, if so.
@@ -440,6 +472,8 @@ impl Course {
             wall_ns: get(&self.counts.wall_ns),
             put_off: get(&self.counts.put_off),
             read_back_bytes: get(&self.counts.read_back_bytes),
+            processes: get(&self.counts.processes),
+            process_cpu_ns: get(&self.counts.process_cpu_ns),
             is_writing: self.is_writing(),
             has_failed: self.failure().is_some(),
         }
@@ -469,6 +503,11 @@ pub struct CheckpointStatistics {
     pub put_off: u64,
     /// Bytes of records that were read back from the log, because the stage was behind.
     pub read_back_bytes: u64,
+    /// Processes that were started to write them: 0 where this one does, and more than 1 where one
+    /// has ended before it was asked to.
+    pub processes: u64,
+    /// Processor time of those, in nanoseconds, as far as they have told.
+    pub process_cpu_ns: u64,
     /// Whether one is being written.
     pub is_writing: bool,
     /// Whether none is written any more, because the disk failed.

@@ -28,6 +28,7 @@ impl CheckpointHold {
         let mut inner = course.inner.lock();
         inner.holds += 1;
         let hold = Self(Some(Arc::clone(course)));
+        course.wake_stages(); // one that speaks for another process tells it
         let put_off = get(&course.counts.put_off);
         while course.failure().is_none() && !inner.is_at_rest() {
             if get(&course.counts.put_off) > put_off {

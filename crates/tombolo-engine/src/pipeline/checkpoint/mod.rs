@@ -23,6 +23,7 @@
 //! are installed, in order; the buffers of an installment go back when all parts have it; a failure
 //! here is never the database's.
 
+mod apart;
 mod course;
 mod handover;
 mod hold;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 use tombolo_storage::memory::image::{CheckpointPart, ImageFailure, Step as Wrote};
 use tombolo_storage::value_log::{GroupNumber, LogFailure, LogPosition, LogReader};
 
+pub(super) use apart::wire_apart;
+pub use apart::{CheckpointProcess, CheckpointsApart, run_checkpoint_process};
 pub(super) use course::Course;
 pub use course::{CheckpointHandle, CheckpointRefusal, CheckpointStatistics};
 use course::{RETRY_NS, Turn, View};
@@ -100,6 +103,12 @@ impl<B: Records> ToCheckpoint<B> {
         handover::give_back(installment, &self.buffers, &self.vectors);
     }
 
+    /// The log is durable up to `position`, and its records are read from its files.
+    fn put_position(&mut self, position: LogPosition) {
+        self.handovers.iter().for_each(|handover| handover.put_position(position));
+        self.is_gapless = true;
+    }
+
     /// For whoever speaks to the stages from outside.
     pub(super) fn ways(&self) -> Ways<B> {
         let Self { course, handovers, exchanges, .. } = self;
@@ -118,17 +127,23 @@ impl<B: Records> ToCheckpoint<B> {
         is_news.then_some(needed_from)
     }
 
+    /// The log ends at `position`, and what is behind all that was handed on is of no rows.
+    fn put_end(&self, position: LogPosition) {
+        let end = Arc::new(Installment { position, records: Vec::new() });
+        for handover in &self.handovers {
+            match self.is_gapless {
+                true => handover.put(&end, 0),
+                false => handover.put_position(position),
+            }
+        }
+    }
+
     /// Nothing more comes; the log ends at `position`.
     pub(super) fn close(&self, position: Option<LogPosition>) {
-        let end = position.map(|position| Arc::new(Installment { position, records: Vec::new() }));
-        for handover in &self.handovers {
-            match &end {
-                Some(end) if self.is_gapless => handover.put(end, 0),
-                Some(end) => handover.put_position(end.position),
-                None => {}
-            }
-            handover.close();
+        if let Some(position) = position {
+            self.put_end(position);
         }
+        self.handovers.iter().for_each(|handover| handover.close());
     }
 }
 
@@ -148,6 +163,19 @@ impl<B: Records> Ways<B> {
     }
 }
 
+/// The log as the stages see it: where it ends, and readers of it.
+pub(super) struct LogEnd<'a> {
+    pub(super) position: Option<LogPosition>,
+    pub(super) reader: &'a dyn Fn() -> Option<LogReader>,
+}
+
+impl<'a> LogEnd<'a> {
+    /// Of a log that is written in this process; `reader` makes one of it.
+    pub(super) fn of(log: &dyn GroupLog, reader: &'a dyn Fn() -> Option<LogReader>) -> Self {
+        Self { position: log.position(), reader }
+    }
+}
+
 /// What the checkpoint stages of a pipeline share.
 pub(super) struct Shares<'a, A, B> {
     pub(super) shared: &'a Arc<Shared<A>>,
@@ -161,17 +189,35 @@ pub(super) struct Shares<'a, A, B> {
 }
 
 /// What is wired: the logging stage's end, and for each part a stage that prepares and one that writes.
-pub(super) type Wired<A, B> = (ToCheckpoint<B>, Vec<(Checkpoint<A, B>, Writing<A>)>);
+type Wired<A, B> = (ToCheckpoint<B>, Vec<(Checkpoint<A, B>, Writing<A>)>);
 
-/// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
-pub(super) fn wire<A, B: Records>(
+/// What is wired, whoever writes the image: the logging stage's end, and the stages: those that prepare,
+/// then those that write.
+pub(super) type WiredBoxed<B> = (ToCheckpoint<B>, Vec<Box<dyn Stage>>);
+
+/// As [`wire`], of any kind of stage.
+pub(super) fn wire_boxed<A: Send + 'static, B: Records>(
     checkpointing: Checkpointing,
     behind_bytes: u64,
-    log: &dyn GroupLog,
+    log: &LogEnd<'_>,
+    of: &Shares<'_, A, B>,
+) -> WiredBoxed<B> {
+    let (to_checkpoint, stages) = wire(checkpointing, behind_bytes, log, of);
+    let (preparing, writing): (Vec<_>, Vec<_>) = stages.into_iter().unzip();
+    let preparing = preparing.into_iter().map(|stage| Box::new(stage) as Box<dyn Stage>);
+    let writing = writing.into_iter().map(|stage| Box::new(stage) as Box<dyn Stage>);
+    (to_checkpoint, preparing.chain(writing).collect())
+}
+
+/// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
+fn wire<A, B: Records>(
+    checkpointing: Checkpointing,
+    behind_bytes: u64,
+    log: &LogEnd<'_>,
     of: &Shares<'_, A, B>,
 ) -> Wired<A, B> {
     let Checkpointing { checkpoints, parts } = checkpointing;
-    let log_end = log.position();
+    let log_end = log.position;
     let released = checkpoints.position().group;
     let course = Course::new(checkpoints, of.preparing.clone(), of.logging.clone());
     let (course, vectors) = (Arc::new(course), Arc::new(Pool::new()));
@@ -200,7 +246,7 @@ pub(super) fn wire<A, B: Records>(
             behind: None,
             is_closed: false,
             asked: 0,
-            reader: log.reader(),
+            reader: (log.reader)(),
             course: Arc::clone(&course),
             buffers: Arc::clone(of.buffers),
             vectors: Arc::clone(&vectors),

@@ -189,3 +189,27 @@ fn the_lock_file_is_left_in_place() {
     let lock: Box<dyn DiskFile> = disk.open(LOCK_FILE, Open::Write).unwrap();
     assert!(lock.try_lock().unwrap());
 }
+
+/// A process that writes the image for another one may outlive it.
+#[test]
+fn nobody_opens_a_database_whose_image_is_still_written() {
+    use crate::value_log::{CheckpointLock, DirectoryLock};
+    let disk = MemDisk::new();
+    let directory = DirectoryLock::take(&disk).unwrap();
+    let image = CheckpointLock::take(&disk).unwrap();
+    let in_use = |file: &str| {
+        for refused in [DirectoryLock::take(&disk), DirectoryLock::take_to_look(&disk)] {
+            let Err(LogFailure::InUse { file: held }) = refused else { panic!("{refused:?}") };
+            assert!(held.ends_with(file), "{held}");
+        }
+    };
+    in_use(LOCK_FILE);
+    assert!(matches!(CheckpointLock::take(&disk), Err(LogFailure::InUse { .. })));
+    drop(directory);
+    in_use("checkpoint-lock");
+    drop(image);
+    let directory = DirectoryLock::take(&disk).unwrap();
+    drop(CheckpointLock::take(&disk).unwrap());
+    drop(directory);
+    DirectoryLock::take_to_look(&disk).unwrap();
+}

@@ -2,6 +2,7 @@
 //!
 //! Here: the database they are of.
 
+mod apart;
 mod failures;
 mod written;
 
@@ -294,6 +295,8 @@ impl Database {
         let pipeline = self.pipeline.take().unwrap();
         pipeline.shut();
         for _ in 0..10_000 {
+            // Another process is waited for before it is started again.
+            self.clock.0.fetch_add(1_000_000, Ordering::Relaxed);
             let now_ns = self.clock.now_ns();
             let stages = std::mem::take(&mut self.stages);
             for mut stage in stages {

@@ -1,0 +1,280 @@
+//! `CheckpointProcess`: what the other process does, as steps: it takes the image's lock, says hello,
+//! opens image and log, and then hands what it hears to the stages of `checkpoint/`, and tells what
+//! they come to.
+//!
+//! ```text
+//!   locking ──► greeted ──Welcome──► working ──► over
+//!      │           │       opened       │         ▲
+//!      └───────────┴────────────────────┴─────────┘
+//!             the link has ended, or it was told to close
+//! ```
+//!
+//! Not here: threads (`threads.rs`), the stages. Invariants: without the lock nothing is said, before
+//! the answer nothing is written; when the link ends a stage writes no more than the batch it is at.
+
+use std::sync::Arc;
+
+use tombolo_storage::disk::Disk;
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::value_log::{CheckpointLock, LogFailure};
+
+use super::super::super::log::{Records, Room};
+use super::super::super::pool::Pool;
+use super::super::super::shared::Shared;
+use super::super::super::signal::Signal;
+use super::super::super::statistics::{add, get};
+use super::super::super::{Stage, Step};
+use super::super::{LogEnd, Shares, ToCheckpoint, wire_boxed};
+use super::open::{self, Opened};
+use super::protocol::{FromProcess, NO_MESSAGE, Report, ToProcess, VERSION, Welcome};
+use crate::clock::Clock;
+use crate::link::Link;
+
+/// How often it tries to take the lock.
+const LOCK_NS: u64 = 10_000_000;
+/// How soon it looks at its stages again, for what there is to report.
+const REPORT_NS: u64 = 2_000_000;
+/// Messages heard in a step, before anything is reported.
+const MESSAGES: usize = 64;
+
+/// Records that have arrived.
+#[derive(Debug, Default)]
+pub(super) struct Arrived(Vec<u8>);
+
+impl Records for Arrived {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    fn transactions(&self) -> u64 {
+        0
+    }
+    fn memory_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// See the module's head.
+pub struct CheckpointProcess {
+    link: Box<dyn Link>,
+    disks: Vec<Arc<dyn Disk>>,
+    clock: Arc<dyn Clock>,
+    place: Place,
+    /// Given back with all of this, when the stages have ended, too.
+    lock: Option<CheckpointLock>,
+}
+
+enum Place {
+    Locking,
+    Greeted,
+    Working(Box<Working>),
+    Over,
+}
+
+/// A process that has DB′.
+struct Working {
+    connection: u64,
+    to_stages: ToCheckpoint<Arrived>,
+    shared: Arc<Shared<()>>,
+    buffers: Arc<Pool<Arrived>>,
+    /// Until somebody takes them.
+    stages: Vec<(Box<dyn Stage>, Arc<Signal>)>,
+    /// Which hold it was told of, 0 for none.
+    hold: u64,
+    reported: Option<Report>,
+}
+
+impl CheckpointProcess {
+    /// One end of `link`'s; the directories are those of the database, in its order.
+    pub fn new(link: Box<dyn Link>, disks: Vec<Arc<dyn Disk>>, clock: Arc<dyn Clock>) -> Self {
+        Self { link, disks, clock, place: Place::Locking, lock: None }
+    }
+
+    /// Does what there is to do, a bounded amount of it but for opening the image.
+    pub fn step(&mut self, now_ns: u64) -> Step {
+        let stepped = match std::mem::replace(&mut self.place, Place::Over) {
+            Place::Locking => self.lock(now_ns),
+            Place::Greeted => self.wait_for_welcome(now_ns),
+            Place::Working(working) => self.work(working, now_ns),
+            Place::Over => Ok(Step::Ended),
+        };
+        stepped.unwrap_or_else(|why| {
+            if let Some(why) = why {
+                // Whether it is heard or not, this is over.
+                _ = self.link.send(&[&FromProcess::Refused(why).encode()]);
+            }
+            Step::Ended
+        })
+    }
+
+    /// The stages to be stepped beside this, once they are there: each until it has ended.
+    pub fn take_stages(&mut self) -> Vec<(Box<dyn Stage>, Arc<Signal>)> {
+        match &mut self.place {
+            Place::Working(working) => std::mem::take(&mut working.stages),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A stage broke down.
+    pub(super) fn broken(&self) -> Option<impl Fn(&str) + Send + Sync + use<>> {
+        let Place::Working(working) = &self.place else { return None };
+        let ways = working.to_stages.ways();
+        Some(move |why: &str| ways.close_broken(why))
+    }
+
+    /// Sleeps until something may have arrived.
+    pub(super) fn wait(&mut self, time_max: std::time::Duration) {
+        self.link.wait(time_max);
+    }
+
+    fn lock(&mut self, now_ns: u64) -> Result<Step, Option<String>> {
+        // Nothing is said before hello: this only notices an end.
+        self.link.receive().map_err(|_| None)?;
+        match CheckpointLock::take(&*self.disks[0]) {
+            Ok(lock) => {
+                let hello = FromProcess::Hello { version: VERSION }.encode();
+                self.link.send(&[&hello]).map_err(|_| None)?;
+                (self.place, self.lock) = (Place::Greeted, Some(lock));
+                Ok(Step::Progress)
+            }
+            Err(LogFailure::InUse { .. }) => {
+                self.place = Place::Locking;
+                Ok(Step::IdleUntil(Some(now_ns + LOCK_NS)))
+            }
+            Err(failure) => Err(Some(failure.to_string())),
+        }
+    }
+
+    fn wait_for_welcome(&mut self, now_ns: u64) -> Result<Step, Option<String>> {
+        self.link.flush().map_err(|_| None)?;
+        let message = self.link.receive().map_err(|_| None)?;
+        let Some(message) = message else {
+            self.place = Place::Greeted;
+            return Ok(Step::IdleUntil(Some(now_ns + LOCK_NS)));
+        };
+        let welcome = match ToProcess::decode(message) {
+            Some(ToProcess::Welcome(welcome)) => welcome,
+            _ => return Err(Some(NO_MESSAGE.to_owned())),
+        };
+        let opened = open::open(&self.disks, &welcome).map_err(|why| Some(why.to_string()))?;
+        self.place = Place::Working(Box::new(self.begin(&welcome, opened)));
+        Ok(Step::Progress)
+    }
+
+    /// Wires the stages.
+    fn begin(&self, welcome: &Welcome, opened: Opened) -> Working {
+        let Opened { checkpointing, behind_bytes, position } = opened;
+        let room = Room { bytes: 0, is_all: true, more_is_wanted: false };
+        let (shared, buffers) = (Arc::new(Shared::new(room)), Arc::new(Pool::new()));
+        let signals = || checkpointing.parts.iter().map(|_| Arc::default()).collect();
+        let (preparing, writing): (Vec<Arc<Signal>>, Vec<Arc<Signal>>) = (signals(), signals());
+        let of = Shares {
+            shared: &shared,
+            buffers: &buffers,
+            clock: &self.clock,
+            policy: welcome.policy,
+            preparing: preparing.clone(),
+            writing: writing.clone(),
+            logging: Arc::default(),
+        };
+        let reader = || Some(open::reader(&self.disks, welcome));
+        let log = LogEnd { position: Some(position), reader: &reader };
+        let (to_stages, stages) = wire_boxed(checkpointing, behind_bytes, &log, &of);
+        Working {
+            connection: welcome.connection,
+            to_stages,
+            shared,
+            buffers,
+            stages: stages.into_iter().zip(preparing.into_iter().chain(writing)).collect(),
+            hold: 0,
+            reported: None,
+        }
+    }
+
+    fn work(&mut self, mut working: Box<Working>, now_ns: u64) -> Result<Step, Option<String>> {
+        let worked = working.listen(&mut *self.link).and_then(|has_heard| {
+            let cpu_ns = || self.clock.process_cpu().as_nanos() as u64;
+            working.report(&mut *self.link, cpu_ns).map(|has_told| has_heard || has_told)
+        });
+        match worked {
+            Ok(_) if working.is_over() => Ok(Step::Ended),
+            Ok(has_worked) => {
+                self.place = Place::Working(working);
+                Ok(match has_worked {
+                    true => Step::Progress,
+                    false => Step::IdleUntil(Some(now_ns + REPORT_NS)),
+                })
+            }
+            Err(why) => {
+                working.to_stages.ways().close_broken("the database's process is gone");
+                Err(why)
+            }
+        }
+    }
+}
+
+impl Working {
+    /// Hears what has arrived, some of it; whether there was anything.
+    fn listen(&mut self, link: &mut dyn Link) -> Result<bool, Option<String>> {
+        for n in 0..MESSAGES {
+            let message = link.receive().map_err(|_| None)?;
+            let Some(message) = message else { return Ok(n > 0) };
+            let message = ToProcess::decode(message).ok_or_else(|| Some(NO_MESSAGE.to_owned()))?;
+            match message {
+                ToProcess::Records(position, []) => self.to_stages.put_end(position),
+                ToProcess::Records(position, bytes) => {
+                    let mut records: Arrived = self.buffers.take();
+                    records.0.extend_from_slice(bytes);
+                    self.to_stages.hand_on(Some(position), &mut vec![records]);
+                    // So that stages leave the device to the log's flushes.
+                    add(&self.shared.counters.flushes, 1);
+                }
+                ToProcess::Position(_) if plant::is(Plant::ApartPositionLost) => {}
+                ToProcess::Position(position) => self.to_stages.put_position(position),
+                ToProcess::Demand(asked) => self.to_stages.course.has_asked(asked),
+                ToProcess::IsShort(is_short) => self.to_stages.course.set_log_is_short(is_short),
+                ToProcess::Hold(hold) => {
+                    self.hold = hold;
+                    self.to_stages.course.hold(hold != 0);
+                }
+                ToProcess::Close => self.to_stages.close(None),
+                ToProcess::Welcome(_) => return Err(Some(NO_MESSAGE.to_owned())),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells what has changed; whether anything had.
+    fn report(
+        &mut self,
+        link: &mut dyn Link,
+        cpu_ns: impl FnOnce() -> u64,
+    ) -> Result<bool, Option<String>> {
+        if !link.flush().map_err(|_| None)? {
+            return Ok(false);
+        }
+        let busy_ns = get(&self.shared.counters.busy_ns[4]);
+        let course = &self.to_stages.course;
+        let mut report = course.report(self.connection, self.hold, busy_ns, 0);
+        if let Some(reported) = &self.reported {
+            report.counted.cpu_ns = reported.counted.cpu_ns;
+            if *reported == report {
+                return Ok(false);
+            }
+        }
+        report.counted.cpu_ns = cpu_ns();
+        let bytes = FromProcess::Report(report.clone()).encode();
+        if link.send(&[&bytes]).map_err(|_| None)? {
+            self.reported = Some(report);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Whether the last report is on its way.
+    fn is_over(&self) -> bool {
+        self.reported.as_ref().is_some_and(|reported| reported.is_over)
+    }
+}

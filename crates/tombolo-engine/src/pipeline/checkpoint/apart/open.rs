@@ -1,0 +1,115 @@
+//! A checkpoint process's DB′: the image as it lies there, and the log behind it, which another process
+//! goes on writing (TPK-20, TPK-22).
+//!
+//! As a restart of the database does it (`recovery/`), but without cutting the log: up to where that
+//! one says it is durable, it is whole. Not here: the log's own recovery, threads. Invariant: nothing
+//! is written before image and log fit together.
+
+use std::sync::Arc;
+
+use tombolo_storage::disk::Disk;
+use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, LoadedPart};
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::value_log::{LogFailure, LogPosition, LogReader, LogSettings};
+
+use super::protocol::Welcome;
+use crate::checkpointing::Checkpointing;
+
+/// Bytes of records that are read at a time.
+const READ_BYTES: usize = 4 << 20;
+
+/// What a process writes checkpoints with.
+pub(super) struct Opened {
+    pub(super) checkpointing: Checkpointing,
+    /// Bytes of records behind the image.
+    pub(super) behind_bytes: u64,
+    /// How far they go.
+    pub(super) position: LogPosition,
+}
+
+/// Why there is no DB′.
+pub(super) enum OpenFailure {
+    Image(ImageFailure),
+    Log(LogFailure),
+    /// They do not fit together.
+    Misfit(String),
+}
+
+impl From<ImageFailure> for OpenFailure {
+    fn from(failure: ImageFailure) -> Self {
+        Self::Image(failure)
+    }
+}
+
+impl From<LogFailure> for OpenFailure {
+    fn from(failure: LogFailure) -> Self {
+        Self::Log(failure)
+    }
+}
+
+impl std::fmt::Display for OpenFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Image(failure) => failure.fmt(f),
+            Self::Log(failure) => failure.fmt(f),
+            Self::Misfit(what) => f.write_str(what),
+        }
+    }
+}
+
+/// A reader of the database's log.
+pub(super) fn reader(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> LogReader {
+    let Welcome { salt, log_is_direct: direct, .. } = *welcome;
+    LogReader::new(Arc::clone(&disks[0]), LogSettings { salt, direct, ..LogSettings::default() })
+}
+
+/// Opens the image, with DB′ as of the position that the welcome says.
+///
+/// # Errors
+/// What does not fit, cannot be read, or has no memory.
+pub(super) fn open(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> Result<Opened, OpenFailure> {
+    let image = Image::find(disks.to_vec(), welcome.image)?;
+    let mut loaded = image.load(0, 1, welcome.limits, &mut |_| {})?;
+    let mut behind_bytes = 0;
+    let position =
+        replay(&image, &mut loaded, &mut reader(disks, welcome), welcome, &mut behind_bytes)?;
+    if position.group < loaded.known() {
+        return Err(OpenFailure::Misfit(format!(
+            "the image holds changes of group {} of the log, which is durable up to group {}: image \
+             and log do not belong together",
+            loaded.known(),
+            position.group
+        )));
+    }
+    let mirrored = loaded.mirror()?;
+    drop(loaded);
+    let checkpoints = Checkpoints::start(image, welcome.salt)?;
+    let parts = usize::try_from(welcome.parts).unwrap_or(1);
+    let checkpointing = Checkpointing::start(checkpoints, vec![mirrored], parts, position);
+    Ok(Opened { checkpointing, behind_bytes, position })
+}
+
+/// Replays the log behind the image; how far it goes.
+fn replay(
+    image: &Image,
+    loaded: &mut LoadedPart,
+    log: &mut LogReader,
+    welcome: &Welcome,
+    behind_bytes: &mut u64,
+) -> Result<LogPosition, OpenFailure> {
+    let (mut at, to) = (image.position(), welcome.position);
+    if plant::is(Plant::ApartLogNotRead) && at.group > 0 {
+        return Ok(to);
+    }
+    while at.group < to.group {
+        at = log.read(at, to.group, READ_BYTES, &mut |position: LogPosition, records| {
+            *behind_bytes += records.len() as u64;
+            let applied = loaded.replay.apply_group(position.group, records);
+            applied.map_err(|what| {
+                let group = position.group;
+                OpenFailure::Misfit(format!("group {group} of the log cannot be replayed: {what}"))
+            })
+        })?;
+    }
+    Ok(at)
+}
