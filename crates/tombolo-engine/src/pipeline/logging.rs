@@ -371,7 +371,7 @@ impl<A, B: Records> Logging<A, B> {
 
     /// The group is durable: its answers leave.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
-        self.returns.released(now_ns, self.group.waiting(), flush_ns);
+        self.returns.released(now_ns, self.group.waiting(), self.group.bytes, flush_ns);
         // First: who asks for a checkpoint or a backup after an answer finds in it what was answered.
         if let Some(position) = self.parts.log.position() {
             self.parts.shared.set_durable_group(position.group);

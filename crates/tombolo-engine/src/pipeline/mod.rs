@@ -19,7 +19,7 @@
 //! | `call.rs` | calls, replies, what a reply stands for |
 //! | `callers.rs` | who asks: submitting, fetching replies, being called back |
 //! | `executor.rs` | what is executed: the trait a workload implements |
-//! | `returns.rs` | how long a flush waits for callers that were just answered |
+//! | `returns.rs`, `flush_time.rs` | how long a flush waits for callers that were just answered; what flushes take |
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
 //! | `long.rs`, `overrun.rs` | long work in slices between batches; procedures that take too long |
@@ -46,6 +46,7 @@ mod callers;
 mod checkpoint;
 mod execution;
 mod executor;
+mod flush_time;
 mod input;
 mod log;
 mod logging;

@@ -13,15 +13,21 @@
 //!
 //! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it is
 //! worth it up to w = F a / (a + b), and only if that is enough: how long they took to come back
-//! lately says so, and is learned whether anybody waited for them or not. Which callers come back is
+//! lately says so, and is learned whether anybody waited for them or not. What a flush takes for its
+//! bytes, K of F, is not shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers come back is
 //! not asked, only how many calls have run since. A caller that leaves for good costs one or two
 //! waits of at most F: not coming back counts as having taken long, and who takes long is not waited
 //! for. A lone caller never waits: when its call arrives, all that were answered are back.
 //!
 //! Not here: when a group is flushed otherwise (`logging.rs`). Times are of the pipeline's clock.
 
+use super::flush_time::FlushTime;
+
 /// The part of the answered calls that need not come back: one in so many, rounded down.
 const STRAGGLERS: u64 = 64;
+
+/// One flush in so many does not wait: only sizes that differ tell what bytes cost.
+const TRIES: u64 = 64;
 
 /// How fast what is learned is forgotten: each flush weighs one in so many.
 const MEMORY: u64 = 4;
@@ -61,18 +67,19 @@ pub(super) struct Returns {
     pending: u64,
     /// How long the answered take to come back.
     return_ns: Option<u64>,
-    /// How long the last two flushes took.
-    flush_ns: [u64; 2],
+    flush_time: FlushTime,
+    flushes: u64,
 }
 
 impl Returns {
-    /// A flush that took `flush_ns` has ended and answered so many calls.
-    pub(super) fn released(&mut self, now_ns: u64, answered: u64, flush_ns: u64) {
+    /// A flush of `bytes` bytes that took `flush_ns` has ended and answered so many calls.
+    pub(super) fn released(&mut self, now_ns: u64, answered: u64, bytes: u64, flush_ns: u64) {
         self.learn();
         let release = Release { at_ns: now_ns, answered, ..Release::default() };
         self.before = Some(std::mem::replace(&mut self.last, release));
         self.pending = 0;
-        self.flush_ns = [flush_ns, self.flush_ns[0]];
+        self.flush_time.took(bytes, flush_ns);
+        self.flushes += 1;
     }
 
     /// Calls that wait for the next flush have run; the last of them ended then.
@@ -91,16 +98,12 @@ impl Returns {
     pub(super) fn wait_until(&mut self) -> Option<u64> {
         self.learn();
         let Release { at_ns, answered, came, .. } = self.last;
-        if came >= self.last.enough() {
+        if came >= self.last.enough() || self.flushes.is_multiple_of(TRIES) {
             return None;
         }
-        let worth_ns = self.flush_ns() * answered / (answered + self.pending);
+        let shared_ns = self.flush_time.ns() * answered / (answered + self.pending);
+        let worth_ns = shared_ns.saturating_sub(self.flush_time.bytes_ns());
         self.return_ns.filter(|&return_ns| return_ns <= worth_ns).map(|_| at_ns + worth_ns)
-    }
-
-    /// How long a flush takes: one that took long is no reason to wait long.
-    fn flush_ns(&self) -> u64 {
-        self.flush_ns[0].min(self.flush_ns[1])
     }
 
     /// Learns from the flush before the last one.
@@ -108,7 +111,7 @@ impl Returns {
         let Some(before) = self.before.take().filter(|before| before.answered > 0) else { return };
         let gone_ns = self.last.at_ns.saturating_sub(before.at_ns);
         // Who was not seen for long may have left for good: that is forgotten soon.
-        let return_ns = before.return_ns.unwrap_or(gone_ns).min(2 * self.flush_ns());
+        let return_ns = before.return_ns.unwrap_or(gone_ns).min(2 * self.flush_time.ns());
         self.return_ns = Some(
             self.return_ns.map_or(return_ns, |known| (known * (MEMORY - 1) + return_ns) / MEMORY),
         );
@@ -147,7 +150,7 @@ mod tests {
             now_ns += FLUSH_NS;
             let count = std::mem::take(&mut told) as u64;
             executed.drain(..count as usize);
-            returns.released(now_ns, count, FLUSH_NS);
+            returns.released(now_ns, count, count * 100, FLUSH_NS);
             answered += count;
             let mut last_ns = executed.back().copied().unwrap_or_default().max(now_ns);
             executed.extend((0..count).map(|_| {
@@ -185,7 +188,7 @@ mod tests {
         let mut now_ns = 0;
         let mut flush = |returns: &mut Returns, answered, pending, came| {
             now_ns += FLUSH_NS;
-            returns.released(now_ns, answered, FLUSH_NS);
+            returns.released(now_ns, answered, 100, FLUSH_NS);
             returns.ran(pending, now_ns);
             let waits = returns.wait_until().is_some();
             returns.ran(came, now_ns + 10);
@@ -207,10 +210,10 @@ mod tests {
     fn nothing_is_waited_for_when_nothing_is_known_or_nobody_was_answered() {
         let mut returns = Returns::default();
         assert_eq!(returns.wait_until(), None);
-        returns.released(5_000, 0, FLUSH_NS);
+        returns.released(5_000, 0, 0, FLUSH_NS);
         assert_eq!(returns.wait_until(), None);
         returns.ran(3, 4_000);
-        returns.released(6_000, 3, FLUSH_NS);
+        returns.released(6_000, 3, 300, FLUSH_NS);
         assert_eq!(returns.wait_until(), None, "nobody has come back yet");
     }
 }

@@ -24,8 +24,6 @@ use crate::clock::SimClock;
 pub(super) const EXECUTION_NS: u64 = 1_000;
 /// Bytes a transaction logs.
 pub(super) const RECORD_BYTES: usize = 200;
-/// What the device writes in a second.
-pub(super) const BYTES_PER_SECOND: u64 = 2_000_000_000;
 /// Time from an answer to the same client's next call, on average: from half of it to half as much
 /// again.
 pub(super) const TURNAROUND_NS: u64 = 5_000;
@@ -41,12 +39,21 @@ const ANSWERS_PER_CLIENT_MIN: u64 = 12;
 /// What is left out before: flushes, and answers of each client.
 const WARM_UP: u64 = 4;
 
+/// A device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Medium {
+    /// Whether flushes take from half of the time to half as much again.
+    pub(super) is_uneven: bool,
+    /// What a flush takes besides its bytes.
+    pub(super) flush_ns: u64,
+    /// Megabytes that are written in a second.
+    pub(super) mb_per_s: u64,
+}
+
 /// One point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
-    pub(super) flush_ns: u64,
-    /// Whether flushes take from half of that to half as much again.
-    pub(super) is_uneven: bool,
+    pub(super) medium: Medium,
     pub(super) clients: u64,
     /// `None`: `auto`.
     pub(super) time_ns: Option<u64>,
@@ -128,7 +135,7 @@ impl Executor for Worker {
 /// A log on the simulated device.
 struct Device {
     turn: Turn,
-    flush_ns: u64,
+    medium: Medium,
     /// Of a device whose flushes differ.
     rng: Option<Rng>,
 }
@@ -136,14 +143,14 @@ struct Device {
 impl GroupLog for Device {
     fn append(&mut self, records: &[&[u8]], _: u64) -> Result<(), GroupLogError> {
         let bytes: usize = records.iter().map(|part| part.len()).sum();
-        self.turn.work(bytes as u64 * 1_000_000_000 / BYTES_PER_SECOND);
+        self.turn.work(bytes as u64 * 1_000 / self.medium.mb_per_s);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), GroupLogError> {
         let flush_ns = match &mut self.rng {
-            Some(rng) => self.flush_ns / 2 + rng.below(self.flush_ns + 1),
-            None => self.flush_ns,
+            Some(rng) => self.medium.flush_ns / 2 + rng.below(self.medium.flush_ns + 1),
+            None => self.medium.flush_ns,
         };
         self.turn.work(flush_ns);
         Ok(())
@@ -248,15 +255,15 @@ pub(super) fn measure(point: Point) -> Measured {
     let turns = take_turns(4, clock.clone());
     let options = Options::new(&Settings::default(), 8);
     let GroupPolicy { async_loss_ns_max, seal_ns_max, .. } = options.group;
-    let Point { flush_ns, is_uneven, clients, time_ns, transactions } = point;
+    let Point { medium, clients, time_ns, transactions } = point;
     let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
     let options = Options { group, output_stages: 1, ..options };
     let worker = Worker { turn: turns[EXECUTION].clone(), log: Logged::default() };
     let builder = Builder::new(worker, options);
     let builder = builder.log(Box::new(Device {
         turn: turns[LOGGING].clone(),
-        flush_ns,
-        rng: is_uneven.then(|| Rng::from_seed(2)),
+        medium,
+        rng: medium.is_uneven.then(|| Rng::from_seed(2)),
     }));
     let (pipeline, stages) = builder.assemble(std::sync::Arc::new(clock));
     let wakes: [&'static [usize]; 3] = [&[LOGGING, OUTPUT], &[OUTPUT, EXECUTION], &[CLIENTS]];
@@ -280,7 +287,7 @@ pub(super) fn measure(point: Point) -> Measured {
         is_measuring: false,
     };
     let flushes = || pipeline.statistics().flushes;
-    let flushes_min = if is_uneven { 4 * FLUSHES_MIN } else { FLUSHES_MIN };
+    let flushes_min = if medium.is_uneven { 4 * FLUSHES_MIN } else { FLUSHES_MIN };
     let measured = observe(&mut clients, point.clients, &flushes, flushes_min);
     pipeline.shut();
     clients.turn.wake(&[EXECUTION, LOGGING, OUTPUT]);

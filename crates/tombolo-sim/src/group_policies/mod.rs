@@ -8,22 +8,32 @@
 mod closed_loop;
 mod turns;
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use tombolo_engine::threads::on_each;
 use tombolo_storage::sync::Mutex;
 
-use closed_loop::{Measured, Point, measure};
+use closed_loop::{Measured, Medium, Point, measure};
 
-/// What a flush takes, in nanoseconds, and whether that differs from flush to flush.
-const FLUSHES: [(u64, bool); 6] = [
-    (20_000, false),
-    (100_000, false),
-    (1_000_000, false),
-    (5_000_000, false),
-    (100_000, true),
-    (1_000_000, true),
+/// The devices: some whose flushes differ, some to which bytes matter more than flushes.
+const MEDIA: [Medium; 8] = [
+    medium(false, 20_000, FAST),
+    medium(false, 100_000, FAST),
+    medium(false, 1_000_000, FAST),
+    medium(false, 5_000_000, FAST),
+    medium(true, 100_000, FAST),
+    medium(true, 1_000_000, FAST),
+    medium(false, 100_000, 50),
+    medium(true, 100_000, 100),
 ];
+/// Megabytes a second of a device to which bytes hardly matter.
+const FAST: u64 = 2_000;
+
+const fn medium(is_uneven: bool, flush_ns: u64, mb_per_s: u64) -> Medium {
+    Medium { is_uneven, flush_ns, mb_per_s }
+}
+
 /// Clients, each with one call under way.
 const CLIENTS: [u64; 4] = [1, 16, 256, 4_096];
 /// `time_per_group`, in microseconds.
@@ -59,20 +69,19 @@ impl Policy {
 /// One device, with so many clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    flush_ns: u64,
-    is_uneven: bool,
+    medium: Medium,
     clients: u64,
     rows: Vec<(Policy, Measured)>,
 }
 
 impl Compared {
-    fn run((flush_ns, is_uneven): (u64, bool), clients: u64) -> Self {
+    fn run(medium: Medium, clients: u64) -> Self {
         let times = TIMES_US.map(|us| Policy::Time(us * 1_000));
         let counts = TRANSACTIONS.into_iter().filter(|&count| count <= clients);
         let policies = [Policy::Auto].into_iter().chain(times);
         let policies = policies.chain(counts.map(Policy::Transactions));
-        let run = |policy| (policy, run_policy((flush_ns, is_uneven), clients, policy));
-        Self { flush_ns, is_uneven, clients, rows: policies.map(run).collect() }
+        let run = |policy| (policy, run_policy(medium, clients, policy));
+        Self { medium, clients, rows: policies.map(run).collect() }
     }
 
     fn of(&self, wanted: Policy) -> Measured {
@@ -101,13 +110,13 @@ impl Compared {
     }
 }
 
-fn run_policy((flush_ns, is_uneven): (u64, bool), clients: u64, policy: Policy) -> Measured {
+fn run_policy(medium: Medium, clients: u64, policy: Policy) -> Measured {
     let (time_ns, transactions) = match policy {
         Policy::Auto => (None, u64::MAX),
         Policy::Time(ns) => (Some(ns), u64::MAX),
         Policy::Transactions(count) => (Some(COUNTED_NS_MAX), count),
     };
-    measure(Point { flush_ns, is_uneven, clients, time_ns, transactions })
+    measure(Point { medium, clients, time_ns, transactions })
 }
 
 /// Runs all points on so many threads.
@@ -115,17 +124,19 @@ fn run_policy((flush_ns, is_uneven): (u64, bool), clients: u64, policy: Policy) 
 /// # Panics
 /// When the pipeline does not answer.
 pub fn compare(threads: usize) -> Vec<Compared> {
-    let points = FLUSHES.into_iter().flat_map(|flush| CLIENTS.map(|clients| (flush, clients)));
+    let points = MEDIA.into_iter().flat_map(|medium| CLIENTS.map(|clients| (medium, clients)));
     let left = Mutex::new(points.rev().collect::<Vec<_>>());
     let mut compared: Vec<Compared> = on_each(0..threads.max(1), |_| {
         let next = || left.lock().pop();
-        std::iter::from_fn(|| next().map(|(flush, clients)| Compared::run(flush, clients)))
+        std::iter::from_fn(|| next().map(|(medium, clients)| Compared::run(medium, clients)))
             .collect::<Vec<_>>()
     })
     .into_iter()
     .flatten()
     .collect();
-    compared.sort_by_key(|compared| (compared.is_uneven, compared.flush_ns, compared.clients));
+    compared.sort_by_key(|compared| {
+        (Reverse(compared.medium.mb_per_s), compared.medium, compared.clients)
+    });
     compared
 }
 
@@ -145,14 +156,14 @@ fn time(ns: u64) -> String {
 /// A table for people.
 pub fn text(compared: &[Compared]) -> String {
     let mut out = format!(
-        "A transaction executes in {}, logs {} bytes; the device writes {} MB/s; a client calls \
-         again about {} after its answer.\n\n{:>7}{:>8} |{:>10}{:>9}{:>9} |{:>10} |{:>8}{:>10}{:>9} \
+        "A transaction executes in {}, logs {} bytes; a client calls again about {} after its \
+         answer.\n\n{:>7}{:>6}{:>8} |{:>10}{:>9}{:>9} |{:>10} |{:>8}{:>10}{:>9} \
          |{:>6}{:>10} |{:>7}\n",
         time(closed_loop::EXECUTION_NS),
         closed_loop::RECORD_BYTES,
-        closed_loop::BYTES_PER_SECOND / 1_000_000,
         time(closed_loop::TURNAROUND_NS),
         "flush",
+        "MB/s",
         "clients",
         "auto/s",
         "p50 us",
@@ -172,10 +183,11 @@ pub fn text(compared: &[Compared]) -> String {
         let (count, counted) = point.best_count();
         let share = point.share();
         let note = if share < SHARE_MIN { "  TOO LOW" } else { "" };
-        let flush = format!("{}{}", if point.is_uneven { "~" } else { "" }, time(point.flush_ns));
+        let Medium { is_uneven, flush_ns, mb_per_s } = point.medium;
+        let flush = format!("{}{}", if is_uneven { "~" } else { "" }, time(flush_ns));
         _ = writeln!(
             out,
-            "{:>7}{:>8} |{:>10.0}{:>9.0}{:>9.0} |{:>10.0} |{:>8}{:>10.0}{:>9.0} |{:>6}{:>10.0} \
+            "{:>7}{mb_per_s:>6}{:>8} |{:>10.0}{:>9.0}{:>9.0} |{:>10.0} |{:>8}{:>10.0}{:>9.0} |{:>6}{:>10.0} \
              |{:>6.1}%{note}",
             flush,
             point.clients,
@@ -199,11 +211,10 @@ pub fn json(compared: &[Compared]) -> String {
     let points: Vec<String> = compared.iter().map(point_json).collect();
     format!(
         "{{\"experiment\": \"group_policies\", \"simulated\": true, \"execution_ns\": {}, \
-         \"record_bytes\": {}, \"bytes_per_second\": {}, \"turnaround_ns\": {}, \"step_ns\": {}, \
+         \"record_bytes\": {}, \"turnaround_ns\": {}, \"step_ns\": {}, \
          \"share_min\": {SHARE_MIN}, \"holds\": {}, \"points\": [\n{}\n]}}",
         closed_loop::EXECUTION_NS,
         closed_loop::RECORD_BYTES,
-        closed_loop::BYTES_PER_SECOND,
         closed_loop::TURNAROUND_NS,
         closed_loop::STEP_NS,
         holds(compared),
@@ -216,10 +227,12 @@ fn point_json(point: &Compared) -> String {
     let rows = rows.collect::<Vec<_>>().join(",\n  ");
     let (best, _) = point.best_time();
     format!(
-        " {{\"flush_us\": {}, \"flush_uneven\": {}, \"clients\": {}, \"best_time_per_group\": \"{}\", \
+        " {{\"flush_us\": {}, \"flush_uneven\": {}, \"mb_per_s\": {}, \"clients\": {}, \
+         \"best_time_per_group\": \"{}\", \
          \"auto_share_of_best_timer\": {:.4}, \"policies\": [\n  {rows}]}}",
-        point.flush_ns / 1_000,
-        point.is_uneven,
+        point.medium.flush_ns / 1_000,
+        point.medium.is_uneven,
+        point.medium.mb_per_s,
         point.clients,
         best.name(),
         point.share()
@@ -252,7 +265,7 @@ mod tests {
     /// Where a flush takes longer than executing what all clients ask, one flush for all is best.
     #[test]
     fn clients_that_come_back_soon_share_a_flush() {
-        let run = |policy| run_policy((1_000_000, false), 16, policy);
+        let run = |policy| run_policy(medium(false, 1_000_000, FAST), 16, policy);
         let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
         assert!(auto.tps() > 1.8 * at_once.tps(), "{auto:?}, at once {at_once:?}");
         let timed = run(Policy::Time(50_000));
@@ -264,16 +277,25 @@ mod tests {
     /// Where executing takes longer, flushing and executing at once is.
     #[test]
     fn the_execution_stage_is_never_idle_while_there_is_work() {
-        let run = |policy| run_policy((20_000, false), 256, policy);
+        let run = |policy| run_policy(medium(false, 20_000, FAST), 256, policy);
         let auto = run(Policy::Auto);
         assert!(auto.tps() > 0.95 * 1e9 / closed_loop::EXECUTION_NS as f64, "{auto:?}");
         let timed = run(Policy::Time(200_000));
         assert!(auto.tps() >= SHARE_MIN * timed.tps(), "{auto:?}, 200 us {timed:?}");
     }
 
+    /// Where most of a flush is due to its bytes, two groups overlap: one executes while the other is
+    /// written.
+    #[test]
+    fn a_larger_group_is_no_gain_where_bytes_are_slow() {
+        let run = |policy| run_policy(medium(false, 100_000, 50), 4_096, policy);
+        let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
+        assert!(auto.tps() >= SHARE_MIN * at_once.tps(), "{auto:?}, at once {at_once:?}");
+    }
+
     #[test]
     fn a_lone_client_waits_for_nobody() {
-        let run = |policy| run_policy((100_000, false), 1, policy);
+        let run = |policy| run_policy(medium(false, 100_000, FAST), 1, policy);
         let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
         assert_eq!(auto, at_once);
         let step_ns = 100_000 + closed_loop::EXECUTION_NS;
@@ -284,9 +306,7 @@ mod tests {
     fn what_is_too_low_is_told() {
         let measured = |answers| Measured { answers, ns: 1_000_000_000, ..Measured::default() };
         let rows = |auto| vec![(Policy::Auto, measured(auto)), (Policy::Time(0), measured(100))];
-        let compared = |auto| {
-            vec![Compared { flush_ns: 20_000, is_uneven: false, clients: 16, rows: rows(auto) }]
-        };
+        let compared = |auto| vec![Compared { medium: MEDIA[0], clients: 16, rows: rows(auto) }];
         assert!(holds(&compared(95)) && !holds(&compared(94)));
         assert!(text(&compared(94)).contains("TOO LOW") && !text(&compared(95)).contains("TOO"));
         assert!(json(&compared(94)).contains("\"holds\": false"));
