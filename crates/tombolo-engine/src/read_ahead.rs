@@ -131,6 +131,10 @@ impl Disk for AheadDisk {
         self.disk.remove(name)
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.rename(from, to)
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.disk.sync_dir()
     }

@@ -112,6 +112,21 @@ impl<D: Disk> Disk for OverlayDisk<D> {
         Ok(())
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let is_below = self.disk.exists(from)?;
+        let mut changes = lock(&self.state);
+        if is_below && !changes.removed.contains(from) {
+            // What lies underneath is found by its name.
+            return Err(Self::refuse(Operation::Rename, from, std::io::ErrorKind::Unsupported));
+        }
+        let Some(over) = changes.files.remove(from) else {
+            return Err(Self::refuse(Operation::Rename, from, std::io::ErrorKind::NotFound));
+        };
+        changes.files.insert(to.to_owned(), over);
+        changes.removed.insert(to.to_owned());
+        Ok(())
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         Ok(())
     }

@@ -61,7 +61,7 @@ pub(crate) fn open(
     let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();
     let mut loaded = loaded.map_err(|why| refused(&why))?;
     let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
-    let options = RecoverOptions { first: image.log_start(known), accept_loss };
+    let options = RecoverOptions { first: image.log_start(known), accept_loss, keep: None };
     let mut behind_bytes = 0;
     let mut replay = |group, records: &[u8]| {
         behind_bytes += records.len() as u64;

@@ -499,6 +499,20 @@ impl Disk for FaultyDisk {
         })
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let (old, new) = (self.path(from), self.path(to));
+        self.perform(Operation::Rename, from, None, |state| {
+            let Some(&file) = state.entries.get(&old) else {
+                return Err(io::ErrorKind::NotFound.into());
+            };
+            state.step()?;
+            state.entries.remove(&old);
+            state.entries.insert(new.clone(), file);
+            state.unsynced_entries.extend([(new, Some(file)), (old, None)]);
+            Ok(())
+        })
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.perform(Operation::Sync, ".", None, |state| {
             state.step()?;

@@ -62,6 +62,13 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// When there is none or the system refuses.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
 
+    /// Gives a file another name; a file that has it goes. Until the directory is synced, a crash may
+    /// leave what it leaves when one name is made and the other removed.
+    ///
+    /// # Errors
+    /// When there is none or the system refuses; it has its old name then.
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
+
     /// Makes files made and removed so far survive a crash.
     ///
     /// # Errors
@@ -164,6 +171,8 @@ pub enum Operation {
     List,
     /// Removing a file.
     Remove,
+    /// Giving a file another name.
+    Rename,
     /// Taking a file for oneself.
     Lock,
 }
@@ -179,6 +188,7 @@ impl Operation {
             Self::Inspect => "inspect",
             Self::List => "list",
             Self::Remove => "remove",
+            Self::Rename => "rename",
             Self::Lock => "lock",
         }
     }

@@ -89,11 +89,19 @@ pub enum Plant {
     IndexNotLogged,
     /// Added indexes: commits do not keep them.
     IndexNotKept,
+    /// Archive: a part gets its name before it is synced.
+    ArchiveNotSynced,
+    /// Archive: the log is given back before it is archived.
+    ArchiveNotWaitedFor,
+    /// Archive: a log that is opened gives away what is not archived.
+    ArchiveNotKept,
+    /// Archive: a part is taken that does not follow the one before.
+    ArchiveUnchained,
 }
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 42] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -132,6 +140,10 @@ impl Plant {
         Self::ApartPositionLost,
         Self::IndexNotLogged,
         Self::IndexNotKept,
+        Self::ArchiveNotSynced,
+        Self::ArchiveNotWaitedFor,
+        Self::ArchiveNotKept,
+        Self::ArchiveUnchained,
     ];
 
     /// Its name on the command line and what it breaks, in one line.
@@ -205,7 +217,7 @@ impl Plant {
         }
     }
 
-    /// The same of what is planted in the checkpoint image and in added indexes.
+    /// The same of what is planted in the checkpoint image, in added indexes and in archives.
     const fn text_of_others(self) -> (&'static str, &'static str) {
         match self {
             Self::ImageSyncSkipped => {
@@ -246,6 +258,18 @@ impl Plant {
             Self::IndexNotKept => {
                 ("index-not-kept", "commits do not keep an index their procedures do not know")
             }
+            Self::ArchiveNotSynced => {
+                ("archive-not-synced", "a part of an archive gets its name before it is synced")
+            }
+            Self::ArchiveNotWaitedFor => {
+                ("archive-not-waited-for", "the log is given back before it is archived")
+            }
+            Self::ArchiveNotKept => {
+                ("archive-not-kept", "opening gives away what of the log is not archived")
+            }
+            Self::ArchiveUnchained => {
+                ("archive-unchained", "a part is restored that does not follow the one before")
+            }
             _ => ("", ""),
         }
     }
@@ -262,9 +286,16 @@ impl Plant {
 
     /// Whether the simulator is known to notice it. The others are noticed by this crate's tests:
     /// what recovery leaves behind a cut, which an honest disk never shows (a segment is begun when the one
-    /// before is durable) and a lying one in fewer than one of 10,000 seeds.
+    /// before is durable) and a lying one in fewer than one of 10,000 seeds; archives, which it does not write.
     pub const fn is_simulated(self) -> bool {
-        !matches!(self, Self::CutNotWiped)
+        !matches!(
+            self,
+            Self::CutNotWiped
+                | Self::ArchiveNotSynced
+                | Self::ArchiveNotWaitedFor
+                | Self::ArchiveNotKept
+                | Self::ArchiveUnchained
+        )
     }
 
     /// The plant of this name.

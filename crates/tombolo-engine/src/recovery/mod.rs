@@ -55,6 +55,9 @@ pub struct OpenOptions {
     pub checkpoint_threads: usize,
     /// Whether damage is cut off with everything behind it.
     pub accept_loss: bool,
+    /// The first group of the log that is still to be archived
+    /// ([`LogArchive::keep`](tombolo_storage::value_log::archive::LogArchive::keep)).
+    pub keep: Option<GroupNumber>,
     /// Threads that load and replay.
     pub threads: usize,
 }
@@ -63,7 +66,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, log) = (Limits::default(), LogSettings::default());
         let (image, checkpoint_threads, accept_loss, threads) = (None, 1, false, 1);
-        Self { limits, log, image, checkpoint_threads, accept_loss, threads }
+        Self { limits, log, image, checkpoint_threads, accept_loss, keep: None, threads }
     }
 }
 
@@ -285,8 +288,8 @@ fn open_through<P: MemoryProfile>(
         told(now);
     })?;
     let loaded = Moment::now(clock);
-    let (first, accept_loss) = (replayer.log_start(), options.accept_loss);
-    let how = RecoverOptions { first, accept_loss };
+    let OpenOptions { accept_loss, keep, .. } = *options;
+    let how = RecoverOptions { first: replayer.log_start(), accept_loss, keep };
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {

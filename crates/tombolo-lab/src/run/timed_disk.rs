@@ -68,6 +68,9 @@ impl<D: Disk> Disk for TimedDisk<D> {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.disk.remove(name)
     }
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.rename(from, to)
+    }
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.disk.sync_dir()
     }

@@ -6,6 +6,7 @@ use super::{BACKUP_FILE, UNFINISHED_FILE};
 use crate::disk::DiskError;
 use crate::memory::image::ImageFailure;
 use crate::value_log::LogFailure;
+use crate::value_log::archive::ArchiveFailure;
 
 /// Why a backup was not made, or not restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum BackupFailure {
     Image(ImageFailure),
     /// The log that was to be copied is damaged or cannot be read.
     Log(LogFailure),
+    /// The archive does not lead to where the backup was to be restored to, or is damaged.
+    Archive(ArchiveFailure),
     /// The directory for the copy holds something.
     NotEmpty {
         /// One of its files.
@@ -83,6 +86,12 @@ impl From<LogFailure> for BackupFailure {
     }
 }
 
+impl From<ArchiveFailure> for BackupFailure {
+    fn from(failure: ArchiveFailure) -> Self {
+        Self::Archive(failure)
+    }
+}
+
 impl fmt::Display for BackupFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,6 +103,7 @@ impl fmt::Display for BackupFailure {
             Self::Disk(error) => write!(f, "not copied: {error}"),
             Self::Image(failure) => write!(f, "not copied: {failure}"),
             Self::Log(failure) => write!(f, "not copied: {failure}"),
+            Self::Archive(failure) => write!(f, "not restored: {failure}"),
             Self::NotEmpty { file, is_copy: true } => write!(
                 f,
                 "the directory for the copy holds another one ({file}): choose a new directory, or \

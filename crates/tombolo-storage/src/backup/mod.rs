@@ -3,6 +3,7 @@
 //! ```text
 //!   write:    backup-unfinished ─► rings, catalogue ─► which group is durable? ─► log up to it ─► backup
 //!   restore:  read backup ─► backup-unfinished ─► every file, verified as it is copied ─► marker gone
+//!                                                        └─ and the archive's groups behind it ─┘
 //! ```
 //!
 //! A backup is a directory with the files of a database, all of them made anew: blocks and groups that
@@ -17,8 +18,9 @@
 //! (`value_log/lock.rs`); [`restore`] makes a database of the second.
 //!
 //! Not here: threads, who holds checkpoints and the log's release off (the engine's), archives of the
-//! log. Invariants: nothing is written in the directory that is copied; a file `backup` that is intact
-//! stands for files that are durable; a failure leaves no copy, or one that says it is none.
+//! log (`value_log/archive/`). Invariants: nothing is written in the directory that is copied; a file
+//! `backup` that is intact stands for files that are durable; a failure leaves no copy, or one that says it
+//! is none.
 
 mod copier;
 mod failure;
@@ -33,6 +35,7 @@ use manifest::Manifest;
 use crate::disk::{Disk, DiskError, Open};
 use crate::memory::image::{Image, ImageSettings};
 use crate::sync::Arc;
+use crate::value_log::archive::{Plan, RestoreTarget, Tail};
 use crate::value_log::{self, GroupNumber, LogPosition, LogSettings};
 
 /// The file that makes of a directory a backup.
@@ -97,6 +100,34 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Backup, BackupFailure> 
         }
         copier.finish()?;
         Ok(manifest.backup())
+    })();
+    copied.inspect_err(|_| copier.give_up(None))
+}
+
+/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored goes
+/// on as another course of the same log. Says up to where it goes, and the time of its last group.
+///
+/// # Errors
+/// See [`BackupFailure`]; no database is left then, or one that is marked as none.
+pub fn restore_until(
+    from: &dyn Disk,
+    archive: &dyn Disk,
+    target: RestoreTarget,
+    to: &dyn Disk,
+) -> Result<(Backup, u64), BackupFailure> {
+    let manifest = Manifest::read(from)?;
+    // Before anything is written: what cannot be reached is told at once.
+    let tail = Tail::find(from, manifest.position)?;
+    let plan = Plan::make(archive, &tail, target)?;
+    let mut copier = Copier::begin(to)?;
+    let copied = (|| {
+        for file in &manifest.files {
+            copy_file(from, file, &mut copier)?;
+        }
+        let position = plan.place(archive, &tail, to, &mut copier)?;
+        copier.finish()?;
+        let bytes = copier.files().iter().map(|file| file.bytes).sum();
+        Ok((Backup { position, files: copier.files().len(), bytes }, plan.time_us))
     })();
     copied.inspect_err(|_| copier.give_up(None))
 }

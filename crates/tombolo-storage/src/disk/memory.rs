@@ -177,6 +177,20 @@ impl Disk for MemDisk {
         Ok(())
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        assert_plain(to);
+        self.permit(Operation::Rename, from)?;
+        let mut state = self.state.lock();
+        let Some(content) = state.files.remove(from) else {
+            let cause = io::ErrorKind::NotFound.into();
+            return Err(DiskError::new(Operation::Rename, from, None, &cause));
+        };
+        if let Some(replaced) = state.files.insert(to.to_owned(), content) {
+            state.control.lock().used_bytes -= replaced.lock().len;
+        }
+        Ok(())
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.permit(Operation::Sync, ".")
     }

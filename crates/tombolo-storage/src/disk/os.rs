@@ -109,6 +109,12 @@ impl Disk for OsDisk {
         fs::remove_file(&path).map_err(|cause| file_error(Operation::Remove, &path, &cause))
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let path = self.path(from);
+        let renamed = fs::rename(&path, self.path(to));
+        renamed.map_err(|cause| file_error(Operation::Rename, &path, &cause))
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         let directory = OpenOptions::new().read(true).open(&self.directory);
         directory

@@ -38,6 +38,9 @@ impl Disk for OneStepFile {
     fn remove(&self, _: &str) -> Result<(), DiskError> {
         Ok(())
     }
+    fn rename(&self, _: &str, _: &str) -> Result<(), DiskError> {
+        Ok(())
+    }
     fn sync_dir(&self) -> Result<(), DiskError> {
         Ok(())
     }

@@ -30,12 +30,13 @@ pub struct LogReader {
 
 /// Where the next group is looked for.
 #[derive(Debug)]
-struct Way {
+pub(super) struct Way {
     /// In the order of their sequence numbers, as they were when the directory was read.
     segments: Vec<SegmentReader>,
     segment: usize,
     at: u64,
-    chain: Chain,
+    /// What the next group has to say.
+    pub(super) chain: Chain,
     /// Where what was given ends.
     position: LogPosition,
 }
@@ -78,8 +79,7 @@ impl LogReader {
             given += way.give(next, &mut run, visit)?;
             looked_again &= way.position == before;
         }
-        // What is in memory of segments in use was written over in part when more is asked for.
-        way.segments.iter_mut().for_each(SegmentReader::forget);
+        way.rest();
         let position = way.position;
         self.way = Some(way);
         Ok(position)
@@ -87,7 +87,7 @@ impl LogReader {
 
     /// The beginning of the newest segment whose first group is not newer than the one behind
     /// `position`.
-    fn find(&self, position: LogPosition) -> Result<Way, LogFailure> {
+    pub(super) fn find(&self, position: LogPosition) -> Result<Way, LogFailure> {
         // What cannot be read is being made in this moment, or is missed below.
         let mut segments = Directory::read(&*self.disk, true, &self.settings)?.segments;
         let next = position.group + 1;
@@ -109,7 +109,7 @@ impl LogReader {
 
 impl Way {
     /// The chain's next group and its checksum, if it is in the segments that are known.
-    fn next_group(&mut self) -> Result<Option<(Group, u32)>, LogFailure> {
+    pub(super) fn next_group(&mut self) -> Result<Option<(Group, u32)>, LogFailure> {
         let here = self.segments[self.segment].group(self.at)?;
         let here = here.map(|placed| (placed.group, placed.checksum));
         if let Some(next) = here.filter(|(group, _)| self.chain.continues(group)) {
@@ -160,14 +160,29 @@ impl Way {
                 run.extend_from_slice(records);
             }
         }
-        self.at = reader.behind(&group);
-        self.chain =
-            Chain { number: group.number + 1, previous: Some(checksum), epoch: group.epoch };
+        self.pass(&group, checksum);
         Ok(given)
     }
 
+    /// Goes behind `group`, which is the next one.
+    pub(super) fn pass(&mut self, group: &Group, checksum: u32) {
+        self.at = self.segments[self.segment].behind(group);
+        self.chain = Chain::behind(group, checksum);
+    }
+
+    /// The segment of the group that was found last.
+    pub(super) fn reader(&mut self) -> &mut SegmentReader {
+        &mut self.segments[self.segment]
+    }
+
+    /// Nothing more is read for a while: what is in memory of segments in use will be written over in part
+    /// when more is asked for.
+    pub(super) fn rest(&mut self) {
+        self.segments.iter_mut().for_each(SegmentReader::forget);
+    }
+
     /// That the log does not lead where it was said to.
-    fn is_missing(&self) -> LogFailure {
+    pub(super) fn is_missing(&self) -> LogFailure {
         let what = "a group that was written is not there".to_owned();
         let (file, group) = (self.segments[self.segment].name().to_owned(), self.chain.number);
         LogFailure::Damaged { file, offset: self.at, group, what }

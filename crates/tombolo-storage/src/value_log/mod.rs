@@ -13,6 +13,7 @@
 //! any more; a block that holds a durable group is never written again.
 
 mod aligned;
+pub mod archive;
 mod copy;
 pub mod definition;
 mod directory;

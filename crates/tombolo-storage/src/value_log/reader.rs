@@ -59,6 +59,16 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Whatever came before `group`.
+    pub(super) fn of(group: &Group) -> Self {
+        Self { number: group.number, previous: None, epoch: group.epoch }
+    }
+
+    /// What follows `group`, which has this checksum.
+    pub(super) fn behind(group: &Group, checksum: u32) -> Self {
+        Self { number: group.number + 1, previous: Some(checksum), epoch: group.epoch }
+    }
+
     /// Whether `group` is the next of the log.
     pub(super) fn continues(&self, group: &Group) -> bool {
         if group.number != self.number {

@@ -28,6 +28,7 @@
 //! Not here: the way along the chain (`walk.rs`), what replaying does (`memory/recovery/`), threads.
 
 use super::aligned::AlignedBuffer;
+use super::archive;
 use super::directory::Directory;
 use super::lock::DirectoryLock;
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
@@ -157,6 +158,9 @@ pub fn recover_locked(
     let salt = end.segments.first().map_or(settings.salt, |segment| segment.header.salt);
     let settings = LogSettings { salt, ..settings };
     let leftovers_end = end.leftovers_end()?;
+    if let Some(group) = options.keep.filter(|_| !plant::is(Plant::ArchiveNotKept)) {
+        archive::keep(&mut end, group)?;
+    }
     // Nothing was changed so far.
     remove(&*disk, &unfinished)?;
     let Opened { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;

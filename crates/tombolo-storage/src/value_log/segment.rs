@@ -104,7 +104,7 @@ impl Header {
     }
 
     /// Fills `copy`, which is zero.
-    fn encode(&self, copy: &mut [u8]) {
+    pub(super) fn encode(&self, copy: &mut [u8]) {
         copy[SEGMENT_BYTES..BLOCK_BYTES].copy_from_slice(&self.segment_bytes.to_le_bytes());
         copy[BLOCK_BYTES..SALT].copy_from_slice(&self.block_bytes.to_le_bytes());
         copy[SALT..USES].copy_from_slice(&self.salt.to_le_bytes());
@@ -131,7 +131,7 @@ impl Header {
         })
     }
 
-    fn is_possible(&self) -> bool {
+    pub(super) fn is_possible(&self) -> bool {
         let block = self.block_bytes;
         block.is_power_of_two()
             && (512..=BLOCK_BYTES_MAX).contains(&block)

@@ -16,6 +16,9 @@ pub struct RecoverOptions {
     pub first: LogStart,
     /// Whether damage is cut off like a torn tail, with all groups behind it.
     pub accept_loss: bool,
+    /// The first group that is still to be archived: what is there from it on is not given away, though
+    /// no replay needs it.
+    pub keep: Option<GroupNumber>,
 }
 
 /// How far a log is known, or an image holds it. The default is the beginning, before any group.

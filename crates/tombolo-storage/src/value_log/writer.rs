@@ -67,6 +67,9 @@ pub struct LogWriter {
     _lock: DirectoryLock,
     current: Segment,
     closed: Vec<Closed>,
+    /// The group before which nobody replays, and the one from which on nothing is archived yet.
+    releasable: GroupNumber,
+    kept_from: GroupNumber,
     tail: Tail,
     durable: GroupNumber,
     /// Whether the newest group is durable and a later one says so, or is empty itself.
@@ -126,6 +129,8 @@ impl LogWriter {
             _lock: lock,
             current,
             closed,
+            releasable: 0,
+            kept_from: GroupNumber::MAX,
             tail,
             durable,
             is_sealed: true,
@@ -296,9 +301,31 @@ impl LogWriter {
         }
     }
 
-    /// Gives segments back whose groups are all older than `group`: nobody will replay from one of
-    /// them. They are used again. Says how many.
+    /// Gives segments back whose groups are all older than `group`, because nobody will replay from one of
+    /// them, and none of which is kept ([`Self::keep_from`]). They are used again. Says how many.
     pub fn release_before(&mut self, group: GroupNumber) -> usize {
+        self.releasable = self.releasable.max(group);
+        self.release()
+    }
+
+    /// Groups from `group` on are kept whoever needs them no more: they are to be archived. Those before are
+    /// given back if nobody replays from one of them. Says how many segments were.
+    pub fn keep_from(&mut self, group: GroupNumber) -> usize {
+        self.kept_from = group;
+        self.release()
+    }
+
+    /// The last group of the segments that were left behind, all of it durable; 0 if there are none.
+    pub fn left_behind(&self) -> GroupNumber {
+        self.closed.last().map_or(0, |closed| closed.last.min(self.durable))
+    }
+
+    fn release(&mut self) -> usize {
+        let kept_from = match plant::is(Plant::ArchiveNotWaitedFor) {
+            true => GroupNumber::MAX,
+            false => self.kept_from,
+        };
+        let group = self.releasable.min(kept_from);
         let group = group + u64::from(plant::is(Plant::SegmentReleasedEarly));
         let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
         let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();

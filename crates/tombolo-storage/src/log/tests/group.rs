@@ -34,6 +34,9 @@ impl Disk for SlowDisk {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.disk.remove(name)
     }
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.rename(from, to)
+    }
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.disk.sync_dir()
     }

@@ -158,6 +158,14 @@ impl Disk for CrashDisk {
         })
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.call(Operation::Rename, from, |state| {
+            let content = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+            state.files.insert(to.to_owned(), content);
+            Ok(())
+        })
+    }
+
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.call(Operation::Sync, ".", |state| {
             state.durable_files = state.files.clone();

@@ -271,7 +271,8 @@ fn segments_that_are_missing_short_or_spoilt_are_refused() {
 fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
     let disk = MemDisk::new();
     drop(disk.open("log-000001", Open::New).unwrap());
-    let needed = |first| recover_with(&disk, RecoverOptions { first, accept_loss: false });
+    let needed =
+        |first| recover_with(&disk, RecoverOptions { first, accept_loss: false, keep: None });
     let refused = needed(2.into()).unwrap_err();
     assert!(matches!(refused, LogFailure::Damaged { group: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("group 2 is the first that is needed"), "{refused}");

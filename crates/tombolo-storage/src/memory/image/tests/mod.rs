@@ -2,6 +2,7 @@
 //!
 //! Here: a database as the engine will run one, on one thread: store, log, parts, checkpoints.
 
+mod archive;
 mod backup;
 mod damage;
 mod model;
@@ -90,6 +91,16 @@ struct Database {
 impl Database {
     /// Opens what is there, or makes it. It is loaded in another number of parts than it has.
     fn open(disks: &[Arc<dyn Disk>], spare: u32, parts: usize) -> Result<Self, Failure> {
+        Self::open_keeping(disks, spare, parts, None)
+    }
+
+    /// The same; what of the log is behind `keep` is not given away.
+    fn open_keeping(
+        disks: &[Arc<dyn Disk>],
+        spare: u32,
+        parts: usize,
+        keep: Option<GroupNumber>,
+    ) -> Result<Self, Failure> {
         let image = Image::find(disks.to_vec(), image_settings(spare))?;
         let limits = Limits::default();
         let loading = parts % 3 + 1;
@@ -97,7 +108,7 @@ impl Database {
             .map(|part| image.load(part, loading, limits, &mut |_| {}))
             .collect::<Result<Vec<_>, _>>()?;
         let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
-        let options = RecoverOptions { first: image.log_start(known), ..RecoverOptions::default() };
+        let options = RecoverOptions { first: image.log_start(known), accept_loss: false, keep };
         let mut replay = |group, records: &[u8]| {
             // As threads do it: by transactions, each part all of them.
             loaded.iter_mut().try_for_each(|part| {

@@ -1,0 +1,278 @@
+//! `LogArchive`: the directory; `Archiver`: copies durable groups of a log into it, part by part.
+//!
+//! ```text
+//!   LogArchive::open ──► lock, what an earlier process left is cleared away, where does it end?
+//!        │ keep(): the log holds what is behind that, however old
+//!   LogArchive::attach ──► the log goes on there ──► Archiver::archive, again and again
+//! ```
+//!
+//! The way along the log is the one of who reads it back beside its writer (`follow.rs`). Not here: which
+//! groups are durable (whoever calls says so), threads. Invariants: a part has its name only when all its
+//! bytes are durable; after a failure nothing is taken for archived that may not be, and the same call
+//! may be tried again.
+
+use super::super::follow::{LogReader, Way};
+use super::super::group::Group;
+use super::super::lock::{DirectoryLock, LOCK_FILE};
+use super::super::settings::{GroupNumber, LogFailure};
+use super::super::start::LogPosition;
+use super::part::{HEADER_BYTES, Head, is_part};
+use super::{ArchiveFailure, Held, UNFINISHED_FILE, held, parts};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::plant::{self, Plant};
+use crate::sync::Arc;
+
+/// A directory for a log's archive, which nobody else writes to.
+#[derive(Debug)]
+pub struct LogArchive {
+    disk: Arc<dyn Disk>,
+    lock: DirectoryLock,
+    held: Option<Held>,
+}
+
+impl LogArchive {
+    /// Takes the directory, which is empty or holds an archive.
+    ///
+    /// # Errors
+    /// `InUse`, `Stranger`, `Damaged`, `OtherVersion`, `Disk`.
+    pub fn open(disk: Arc<dyn Disk>) -> Result<Self, ArchiveFailure> {
+        let is_own = |name: &String| is_part(name) || name == UNFINISHED_FILE || name == LOCK_FILE;
+        if let Some(file) = disk.list()?.into_iter().find(|name| !is_own(name)) {
+            return Err(ArchiveFailure::Stranger { file });
+        }
+        let lock = DirectoryLock::take(&*disk)?;
+        take_away_unfinished(&*disk)?;
+        // A part may have got its name just before a process ended.
+        disk.sync_dir()?;
+        let held = held(&parts(&*disk)?);
+        Ok(Self { disk, lock, held })
+    }
+
+    /// What it holds, if anything.
+    pub fn held(&self) -> Option<&Held> {
+        self.held.as_ref()
+    }
+
+    /// The first group that it lacks: a log that is opened keeps it and all behind it
+    /// ([`RecoverOptions::keep`](super::super::RecoverOptions::keep)). `None` for an archive that
+    /// begins with this opening.
+    pub fn keep(&self) -> Option<GroupNumber> {
+        self.held.as_ref().map(|held| held.last.group + 1)
+    }
+
+    /// Goes on with the archive of the log that `reader` reads, whose end, durable, is `end`. An archive
+    /// that holds nothing begins with the group `end`, which is in it when this returns.
+    ///
+    /// # Errors
+    /// `OtherCourse` when the log does not go on where the archive ends; `Log`, `Disk`.
+    pub fn attach(self, reader: LogReader, end: LogPosition) -> Result<Archiver, ArchiveFailure> {
+        let Self { disk, lock, held } = self;
+        let position = match &held {
+            Some(held) => held.last,
+            None => before(&reader, end)?,
+        };
+        let way = None;
+        let mut archiver =
+            Archiver { disk, _lock: lock, reader, way, position, parts: 0, bytes: 0 };
+        match held {
+            Some(held) if !archiver.leads_to(end.group)? => {
+                let newest = end.group;
+                Err(ArchiveFailure::OtherCourse { held, newest })
+            }
+            Some(_) => Ok(archiver),
+            None => archiver.archive(end.group).map(|_| archiver),
+        }
+    }
+}
+
+/// Where the log ended before its group `end`.
+fn before(reader: &LogReader, end: LogPosition) -> Result<LogPosition, ArchiveFailure> {
+    let mut way = reader.find(LogPosition { group: end.group - 1, ..end })?;
+    // The checksum is not known: it is what the group behind names.
+    way.chain.previous = None;
+    while let Some((group, checksum)) = way.next_group()? {
+        if group.number == end.group {
+            let transactions = end.transactions; // an epoch's first group has none
+            return Ok(LogPosition {
+                group: end.group - 1,
+                checksum: group.previous,
+                transactions,
+            });
+        }
+        way.pass(&group, checksum);
+    }
+    Err(way.is_missing().into())
+}
+
+fn take_away_unfinished(disk: &dyn Disk) -> Result<(), DiskError> {
+    match disk.remove(UNFINISHED_FILE) {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Copies a log's groups into its archive. See the module's head.
+#[derive(Debug)]
+pub struct Archiver {
+    disk: Arc<dyn Disk>,
+    /// Nobody else writes to the archive.
+    _lock: DirectoryLock,
+    reader: LogReader,
+    way: Option<Way>,
+    position: LogPosition,
+    parts: u64,
+    bytes: u64,
+}
+
+impl Archiver {
+    /// The last group that is archived, durably.
+    pub const fn position(&self) -> LogPosition {
+        self.position
+    }
+
+    /// Parts written, and their bytes.
+    pub const fn written(&self) -> (u64, u64) {
+        (self.parts, self.bytes)
+    }
+
+    /// Writes one part: the groups behind the last that is archived, up to `to` or to the end of their
+    /// segment. `to` is durable, and no group that is not archived was released. Says whether there was
+    /// anything to be archived.
+    ///
+    /// # Errors
+    /// `Disk`, `Log`; the archive is as it was, and the same call may be tried again.
+    pub fn archive(&mut self, to: GroupNumber) -> Result<bool, ArchiveFailure> {
+        if self.position.group >= to {
+            return Ok(false);
+        }
+        let mut way = match self.way.take() {
+            Some(way) => way,
+            None => self.find()?.ok_or_else(|| missing(self.position.group + 1))?,
+        };
+        take_away_unfinished(&*self.disk)?;
+        let file = self.disk.open(UNFINISHED_FILE, Open::New)?;
+        let written = self.write(&mut way, &*file, to);
+        drop(file);
+        let head = match written {
+            Ok(head) => head,
+            Err(failure) => {
+                // What cannot be removed now is when the next part is begun.
+                _ = self.disk.remove(UNFINISHED_FILE);
+                return Err(failure);
+            }
+        };
+        self.disk.rename(UNFINISHED_FILE, &head.name())?;
+        self.disk.sync_dir()?;
+        self.position = head.end();
+        self.parts += 1;
+        self.bytes += head.bytes;
+        way.rest();
+        self.way = Some(way);
+        Ok(true)
+    }
+
+    /// Whether the log leads from the group the archive ends with to `end`. All of it is looked at: of what
+    /// was given back once, some may lie there as it was.
+    fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
+        let found = match self.find() {
+            // No segment begins before it.
+            Err(ArchiveFailure::Log(LogFailure::Damaged { .. })) => None,
+            found => found?,
+        };
+        let Some(mut way) = found else { return Ok(false) };
+        while way.chain.number <= end {
+            let Some((group, checksum)) = way.next_group()? else { return Ok(false) };
+            way.pass(&group, checksum);
+        }
+        // Opening a log writes a group: without one behind the archive's end, nothing names that.
+        Ok(self.position.group < end)
+    }
+
+    /// The way behind what is archived, if the log leads there.
+    fn find(&self) -> Result<Option<Way>, ArchiveFailure> {
+        let LogPosition { group: archived, checksum: end, .. } = self.position;
+        let mut way = self.reader.find(self.position)?;
+        while way.chain.number <= archived {
+            let Some((group, checksum)) = way.next_group()? else { return Ok(None) };
+            if group.number == archived && checksum != end {
+                return Ok(None);
+            }
+            way.pass(&group, checksum);
+        }
+        way.rest();
+        Ok(Some(way))
+    }
+
+    /// Writes a part to `file` and syncs it.
+    fn write(
+        &mut self,
+        way: &mut Way,
+        file: &dyn DiskFile,
+        to: GroupNumber,
+    ) -> Result<Head, ArchiveFailure> {
+        let (mut head, mut bytes) = (None::<Head>, Vec::new());
+        let mut looked_again = false;
+        while way.chain.number <= to {
+            let Some((group, checksum)) = way.next_group()? else {
+                if looked_again || head.is_some() {
+                    break;
+                }
+                // It goes on in a segment that was not there yet, or not in use.
+                looked_again = true;
+                match self.find()? {
+                    Some(found) => *way = found,
+                    None => break,
+                }
+                continue;
+            };
+            if head.is_some_and(|head| head.sequence != group.sequence) {
+                break;
+            }
+            let reader = way.reader();
+            let length = reader.behind(&group) - group.offset;
+            bytes.resize(length as usize, 0);
+            reader.read(group.offset, &mut bytes).map_err(LogFailure::from)?;
+            let head = head.get_or_insert_with(|| begin(&group, reader.header));
+            file.write_at(&bytes, HEADER_BYTES as u64 + head.bytes)?;
+            head.bytes += length;
+            head.content = crc32c::crc32c_append(head.content, &bytes);
+            (head.last, head.checksum) = (group.number, checksum);
+            (head.transactions, head.last_us) = (group.transactions, group.time_us);
+            way.pass(&group, checksum);
+        }
+        let head = head.ok_or_else(|| missing(way.chain.number))?;
+        file.write_at(&head.encode(), 0)?;
+        if !plant::is(Plant::ArchiveNotSynced) {
+            file.sync()?;
+        }
+        Ok(head)
+    }
+}
+
+/// The header of a part that begins with `group`, in a segment with this header.
+fn begin(group: &Group, segment: super::super::segment::Header) -> Head {
+    Head {
+        kind: segment.kind,
+        salt: segment.salt,
+        sequence: segment.sequence,
+        segment_bytes: segment.segment_bytes,
+        block_bytes: segment.block_bytes,
+        offset: group.offset,
+        bytes: 0,
+        first: group.number,
+        last: group.number,
+        transactions: group.transactions,
+        first_us: group.time_us,
+        last_us: group.time_us,
+        previous: group.previous,
+        checksum: 0,
+        epoch: group.epoch,
+        content: 0,
+    }
+}
+
+/// That a group which is durable and was not released is not there.
+fn missing(group: GroupNumber) -> ArchiveFailure {
+    let what = "a group that is to be archived is not there".to_owned();
+    LogFailure::Damaged { file: ".".to_owned(), offset: 0, group, what }.into()
+}

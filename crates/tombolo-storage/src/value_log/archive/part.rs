@@ -1,0 +1,354 @@
+//! A part of an archive: a header of 128 bytes, then groups as they lie in their segment.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic: `tombarc` and a line feed |
+//! | 8 | 4 | version of the format |
+//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–127 |
+//! | 16 | 8 | the log's salt |
+//! | 24 | 8 | sequence number of the segment |
+//! | 32 | 8 | segment bytes |
+//! | 40 | 8 | block bytes |
+//! | 48 | 8 | where in the segment the groups begin |
+//! | 56 | 8 | bytes of the groups, with what fills blocks up |
+//! | 64 | 8 | first group |
+//! | 72 | 8 | last group |
+//! | 80 | 8 | transactions up to the last group |
+//! | 88 | 8 | time of the first group, 0 for none |
+//! | 96 | 8 | time of the last group, 0 for none |
+//! | 104 | 4 | checksum of the group before the first |
+//! | 108 | 4 | checksum of the last group |
+//! | 112 | 4 | epoch of the first group |
+//! | 116 | 4 | CRC-32C of the groups |
+//! | 120 | 4 | 0 for a value log, 1 for a command log |
+//! | 124 | 4 | 0 |
+//!
+//! Not here: which parts belong together (`plan.rs`), how one is written (`archiver.rs`).
+
+use super::super::group::{Group, HEADER_BYTES as GROUP_BYTES, is_intact};
+use super::super::reader::Chain;
+use super::super::segment::{FIRST_GROUP_OFFSET, Header};
+use super::super::settings::{GroupNumber, LogKind};
+use super::super::start::LogPosition;
+use super::{ArchiveFailure, open};
+use crate::disk::{Disk, DiskFile};
+
+/// Bytes before the groups.
+pub(super) const HEADER_BYTES: usize = 128;
+
+/// The version of the format.
+const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"tombarc\n";
+const VERSION: usize = 8;
+const CHECKSUM: usize = 12;
+const FIELDS: usize = 16;
+const SHORT_FIELDS: usize = FIELDS + 11 * 8;
+const _: () = assert!(SHORT_FIELDS + 6 * 4 == HEADER_BYTES);
+
+const PREFIX: &str = "archive-";
+
+/// What the header of a part says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) kind: LogKind,
+    pub(super) salt: u64,
+    pub(super) sequence: u64,
+    pub(super) segment_bytes: u64,
+    pub(super) block_bytes: u64,
+    /// Where in the segment the groups begin.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) first: GroupNumber,
+    pub(super) last: GroupNumber,
+    pub(super) transactions: u64,
+    pub(super) first_us: u64,
+    pub(super) last_us: u64,
+    /// The checksum of the group before the first.
+    pub(super) previous: u32,
+    /// That of the last group.
+    pub(super) checksum: u32,
+    /// The first group's.
+    pub(super) epoch: u32,
+    /// CRC-32C of the groups.
+    pub(super) content: u32,
+}
+
+impl Head {
+    /// Where the part ends.
+    pub(super) const fn end(&self) -> LogPosition {
+        let Self { last, checksum, transactions, .. } = *self;
+        LogPosition { group: last, checksum, transactions }
+    }
+
+    /// The part's name.
+    pub(super) fn name(&self) -> String {
+        format!("{PREFIX}{:06}-{:012}", self.epoch, self.first)
+    }
+
+    /// The segment it is of, as a file that holds nothing else.
+    pub(super) const fn segment(&self) -> Header {
+        let Self { kind, salt, sequence, segment_bytes, block_bytes, .. } = *self;
+        Header { kind, sequence, segment_bytes, block_bytes, salt, uses: 1 }
+    }
+
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..VERSION].copy_from_slice(&MAGIC);
+        out[VERSION..CHECKSUM].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let long = [
+            self.salt,
+            self.sequence,
+            self.segment_bytes,
+            self.block_bytes,
+            self.offset,
+            self.bytes,
+            self.first,
+            self.last,
+            self.transactions,
+            self.first_us,
+            self.last_us,
+        ];
+        for (field, value) in out[FIELDS..].chunks_mut(8).zip(long) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        let kind = u32::from(self.kind == LogKind::Command);
+        let short = [self.previous, self.checksum, self.epoch, self.content, kind];
+        for (field, value) in out[SHORT_FIELDS..].chunks_mut(4).zip(short) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        let checksum = checksum(&out);
+        out[CHECKSUM..FIELDS].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// The header in `bytes`; what is wrong with it, and of which version it is if it is of another.
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Wrong> {
+        let long = |n: usize| {
+            let at = FIELDS + 8 * n;
+            u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+        };
+        let short_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let short = |n: usize| short_at(SHORT_FIELDS + 4 * n);
+        if bytes[..VERSION] != MAGIC || short_at(CHECKSUM) != checksum(bytes) {
+            return Err(Wrong::Damaged);
+        }
+        if short_at(VERSION) != FORMAT_VERSION {
+            return Err(Wrong::Version(short_at(VERSION)));
+        }
+        let head = Self {
+            kind: if short(4) == 1 { LogKind::Command } else { LogKind::Value },
+            salt: long(0),
+            sequence: long(1),
+            segment_bytes: long(2),
+            block_bytes: long(3),
+            offset: long(4),
+            bytes: long(5),
+            first: long(6),
+            last: long(7),
+            transactions: long(8),
+            first_us: long(9),
+            last_us: long(10),
+            previous: short(0),
+            checksum: short(1),
+            epoch: short(2),
+            content: short(3),
+        };
+        if head.is_possible() { Ok(head) } else { Err(Wrong::Damaged) }
+    }
+
+    fn is_possible(&self) -> bool {
+        let end = self.offset.checked_add(self.bytes);
+        self.segment().is_possible()
+            && self.first <= self.last
+            && self.offset >= FIRST_GROUP_OFFSET
+            && end.is_some_and(|end| end <= self.segment_bytes)
+    }
+}
+
+enum Wrong {
+    Version(u32),
+    Damaged,
+}
+
+fn checksum(header: &[u8; HEADER_BYTES]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&header[..CHECKSUM]), &header[FIELDS..])
+}
+
+/// Whether a file's name is a part's.
+pub(super) fn is_part(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|numbers| numbers.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers.is_some_and(|(epoch, group)| is_number(epoch) && is_number(group))
+}
+
+/// A part that lies in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its name, within the directory.
+    pub(super) name: String,
+    /// The same as messages have it.
+    pub(super) path: String,
+    pub(super) head: Head,
+}
+
+impl Part {
+    /// Reads a part's header.
+    ///
+    /// # Errors
+    /// `Damaged`, `OtherVersion`, `Disk`.
+    pub(super) fn read(disk: &dyn Disk, name: String) -> Result<Self, ArchiveFailure> {
+        let file = open(disk, &name)?;
+        let (path, length) = (file.name().to_owned(), file.len()?);
+        let damaged =
+            |what: &str| Err(ArchiveFailure::Damaged { file: path.clone(), what: what.to_owned() });
+        if length < HEADER_BYTES as u64 {
+            return damaged("the file ends in its header");
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        file.read_at(&mut bytes, 0)?;
+        let head = match Head::decode(&bytes) {
+            Ok(head) => head,
+            Err(Wrong::Damaged) => return damaged("its header is not as it was"),
+            Err(Wrong::Version(found)) => {
+                return Err(ArchiveFailure::OtherVersion { file: path, found });
+            }
+        };
+        if length != HEADER_BYTES as u64 + head.bytes {
+            return damaged(&format!("it has {length} bytes, not {}", head.bytes + 128));
+        }
+        match head.name() == name {
+            true => Ok(Self { name, path, head }),
+            false => damaged(&format!("it is {}, under another name", head.name())),
+        }
+    }
+
+    /// Visits all its groups in order, each with where it begins, its checksum and its bytes up to where
+    /// the next one begins, until `visit` says that it is enough. Each is verified, and so is that it
+    /// follows the one before; read to its end, the file as a whole is, too.
+    ///
+    /// # Errors
+    /// `Damaged`, `Disk`; what `visit` says.
+    pub(super) fn visit<E: From<ArchiveFailure>>(
+        &self,
+        disk: &dyn Disk,
+        visit: &mut dyn FnMut(&Group, u32, &[u8]) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Head { sequence, salt, block_bytes, offset, epoch, .. } = self.head;
+        let file = open(disk, &self.name).map_err(ArchiveFailure::from)?;
+        let mut bytes = Vec::new();
+        let mut chain =
+            Chain { number: self.head.first, previous: Some(self.head.previous), epoch };
+        let (mut at, mut content) = (0, 0);
+        while at < self.head.bytes {
+            let group = self.read_group(&*file, at, &mut bytes)?;
+            let is_here = (group.sequence, group.offset) == (sequence, offset + at);
+            let checksum = is_intact(salt, &bytes[..group.bytes()]);
+            let Some(checksum) = checksum.filter(|_| is_here && chain.continues(&group)) else {
+                return Err(self.is_damaged(at, "the group there is not the one that was").into());
+            };
+            content = crc32c::crc32c_append(content, &bytes);
+            if !visit(&group, checksum, &bytes)? {
+                return Ok(());
+            }
+            let number = group.number + 1;
+            chain = Chain { number, previous: Some(checksum), epoch: group.epoch };
+            at += (group.bytes() as u64).next_multiple_of(block_bytes);
+        }
+        if content != self.head.content || chain.previous != Some(self.head.checksum) {
+            return Err(self.is_damaged(at, "its groups are not those that were").into());
+        }
+        Ok(())
+    }
+
+    /// Reads the group at `at` among the groups, up to where the next one begins.
+    fn read_group(
+        &self,
+        file: &dyn DiskFile,
+        at: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Group, ArchiveFailure> {
+        let left = self.head.bytes - at;
+        let place = HEADER_BYTES as u64 + at;
+        let none = "there is no group";
+        if left < GROUP_BYTES as u64 {
+            return Err(self.is_damaged(at, none));
+        }
+        bytes.resize(GROUP_BYTES, 0);
+        file.read_at(bytes, place)?;
+        let Some(group) = Group::decode(bytes) else { return Err(self.is_damaged(at, none)) };
+        let length = (group.bytes() as u64).next_multiple_of(self.head.block_bytes);
+        if length > left {
+            return Err(self.is_damaged(at, "the group there is longer than the file"));
+        }
+        bytes.resize(length as usize, 0);
+        file.read_at(bytes, place)?;
+        Ok(group)
+    }
+
+    fn is_damaged(&self, at: u64, what: &str) -> ArchiveFailure {
+        let what = format!("at offset {}, {what}", HEADER_BYTES as u64 + at);
+        ArchiveFailure::Damaged { file: self.path.clone(), what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            kind: LogKind::Value,
+            salt: 0x0123_4567_89ab_cdef,
+            sequence: 7,
+            segment_bytes: 64 << 20,
+            block_bytes: 4096,
+            offset: 8192,
+            bytes: 12_288,
+            first: 4711,
+            last: 4713,
+            transactions: 30_811,
+            first_us: 5,
+            last_us: 6,
+            previous: 0xdead_beef,
+            checksum: 0x0bad_cafe,
+            epoch: 3,
+            content: 0x5d1f_0a37,
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        let mut expected = b"tombarc\n\x01\0\0\0\0\0\0\0".to_vec();
+        let long = [0x0123_4567_89ab_cdef_u64, 7, 64 << 20, 4096, 8192, 12_288];
+        for field in long.into_iter().chain([4711, 4713, 30_811, 5, 6]) {
+            expected.extend_from_slice(&field.to_le_bytes());
+        }
+        for field in [0xdead_beef_u32, 0x0bad_cafe, 3, 0x5d1f_0a37, 0, 0] {
+            expected.extend_from_slice(&field.to_le_bytes());
+        }
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&expected[..12]), &expected[16..]);
+        expected[12..16].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(head().encode().to_vec(), expected);
+        assert_eq!(head().name(), "archive-000003-000000004711");
+    }
+
+    #[test]
+    fn a_header_comes_back_and_no_flipped_bit_does() {
+        let bytes = head().encode();
+        assert_eq!(Head::decode(&bytes).ok(), Some(head()));
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(Head::decode(&changed).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn parts_are_told_by_their_names() {
+        assert!(is_part("archive-000003-000000004711") && is_part("archive-1-2"));
+        for name in ["archive-unfinished", "archive-", "archive-1-", "archive-1-x", "log-1-2"] {
+            assert!(!is_part(name), "{name}");
+        }
+    }
+}

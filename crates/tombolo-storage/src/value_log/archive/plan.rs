@@ -1,0 +1,283 @@
+//! Which groups of an archive follow a backup up to a group or a time, and their way into the restored log.
+//!
+//! Parts are told by their headers; only those are read through in which the backup ends or the target
+//! lies. Then all of them are, group by group, on their way into the segments they lay in. Not here: the
+//! backup's own files (`backup/`). Invariants: what is placed follows the backup's last group without a
+//! gap, each group verified; the last one ends what was written together.
+
+use super::super::directory::Directory;
+use super::super::group::Group;
+use super::super::segment::{FIRST_GROUP_OFFSET, file_name};
+use super::super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::super::start::LogPosition;
+use super::failure::time_text;
+use super::part::Part;
+use super::{ArchiveFailure, held, parts};
+use crate::backup::{BackupFailure, Copier};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
+use crate::header_copies::COPY_BYTES;
+use crate::plant::{self, Plant};
+
+/// Up to where a database is restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// All that is archived.
+    #[default]
+    Latest,
+    /// This group and all before it.
+    Group(GroupNumber),
+    /// All groups whose time, in microseconds since 1970, is not after this.
+    Time(u64),
+}
+
+impl RestoreTarget {
+    fn text(self) -> String {
+        match self {
+            Self::Latest => "the latest group".to_owned(),
+            Self::Group(group) => format!("group {group}"),
+            Self::Time(us) => time_text(us),
+        }
+    }
+}
+
+/// Where the log of a backup ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    position: LogPosition,
+    /// The time of its last group.
+    pub(crate) time_us: u64,
+    salt: u64,
+    /// The segment it ends in, and that one's file.
+    sequence: u64,
+    number: u64,
+    /// The number of the next file that is made.
+    next_number: u64,
+}
+
+impl Tail {
+    /// Looks for it in the log on `disk`, which ends at `position`.
+    ///
+    /// # Errors
+    /// When it is not there, or the disk fails.
+    pub(crate) fn find(disk: &dyn Disk, position: LogPosition) -> Result<Self, LogFailure> {
+        let settings = LogSettings { direct: false, ..LogSettings::default() };
+        let mut segments = Directory::read(disk, false, &settings)?.segments;
+        let next_number = segments.iter().map(|reader| reader.number).max().unwrap_or(0) + 1;
+        for reader in segments.iter_mut().rev() {
+            let mut at = FIRST_GROUP_OFFSET;
+            while let Some(placed) = reader.group(at)? {
+                let (group, checksum) = (placed.group, placed.checksum);
+                if (group.number, checksum) == (position.group, position.checksum) {
+                    let (salt, sequence) = (reader.header.salt, reader.header.sequence);
+                    let (number, time_us) = (reader.number, group.time_us);
+                    return Ok(Self { position, time_us, salt, sequence, number, next_number });
+                }
+                at = reader.behind(&group);
+            }
+            reader.forget();
+        }
+        let what = "the backup's last group is not in its log".to_owned();
+        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: position.group, what })
+    }
+}
+
+/// What of an archive is placed behind a backup.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    parts: Vec<Part>,
+    /// The last group.
+    to: GroupNumber,
+    /// Its time.
+    pub(crate) time_us: u64,
+}
+
+impl Plan {
+    /// Finds the groups of `archive` that lead from `tail` to the target.
+    ///
+    /// # Errors
+    /// See [`ArchiveFailure`].
+    pub(crate) fn make(
+        archive: &dyn Disk,
+        tail: &Tail,
+        target: RestoreTarget,
+    ) -> Result<Self, ArchiveFailure> {
+        let all = parts(archive)?;
+        let chain = chain(archive, &all, tail)?;
+        let end = chain.last().map_or(tail.position.group, |part| part.head.last);
+        let missing = all
+            .iter()
+            .find(|part| part.head.last > end)
+            .map(|_| ArchiveFailure::Gap { missing: end + 1, held: held(&all) });
+        let ends = Ends { tail, chain: &chain, target };
+        let to = match target {
+            RestoreTarget::Group(group) if group > end => {
+                return Err(missing.unwrap_or_else(|| ends.out_of_reach()));
+            }
+            RestoreTarget::Group(group) => group,
+            RestoreTarget::Latest => match missing {
+                Some(gap) => return Err(gap),
+                None => end,
+            },
+            RestoreTarget::Time(us) if us > ends.last().1 => {
+                return Err(missing.unwrap_or_else(|| ends.out_of_reach()));
+            }
+            RestoreTarget::Time(_) => end,
+        };
+        let until_us = if let RestoreTarget::Time(us) = target { us } else { u64::MAX };
+        if to < tail.position.group || until_us < tail.time_us {
+            return Err(ends.out_of_reach());
+        }
+        let (to, time_us) = last_whole(archive, &chain, tail, to, until_us)?;
+        if until_us < u64::MAX && time_us == 0 {
+            return Err(ArchiveFailure::NoTimes { asked: target.text(), group: to });
+        }
+        let parts = chain.into_iter().filter(|part| part.head.first <= to).collect();
+        Ok(Self { parts, to, time_us })
+    }
+
+    /// Puts the groups into the log on `to`, which ends at `tail`; says where it ends then.
+    ///
+    /// # Errors
+    /// `Archive` when a part is damaged; `Full`, `Disk`.
+    pub(crate) fn place(
+        &self,
+        archive: &dyn Disk,
+        tail: &Tail,
+        to: &dyn Disk,
+        copier: &mut Copier<'_>,
+    ) -> Result<LogPosition, BackupFailure> {
+        let mut position = tail.position;
+        let mut next_number = tail.next_number;
+        let mut current: Option<(u64, Box<dyn DiskFile>)> = None;
+        for part in &self.parts {
+            let mut visit = |group: &Group, checksum, bytes: &[u8]| {
+                if group.number <= tail.position.group || group.number > self.to {
+                    return Ok(group.number <= self.to);
+                }
+                if current.as_ref().is_none_or(|(sequence, _)| *sequence != group.sequence) {
+                    if let Some((_, done)) = current.take() {
+                        done.sync()?;
+                    }
+                    let number = if group.sequence == tail.sequence {
+                        tail.number
+                    } else {
+                        make_segment(part, next_number, copier)?;
+                        next_number += 1;
+                        next_number - 1
+                    };
+                    let file = to.open(&file_name(number), Open::Write)?;
+                    current = Some((group.sequence, file));
+                }
+                if let Some((_, file)) = &current {
+                    file.write_at(bytes, group.offset)?;
+                }
+                let Group { number, transactions, .. } = *group;
+                position = LogPosition { group: number, checksum, transactions };
+                Ok::<_, BackupFailure>(true)
+            };
+            part.visit(archive, &mut visit)?;
+        }
+        if let Some((_, done)) = current {
+            done.sync()?;
+        }
+        assert_eq!(position.group, self.to, "what was planned was placed");
+        Ok(position)
+    }
+}
+
+/// Makes the file of a segment that is as long as the one the part is of, and holds nothing.
+fn make_segment(part: &Part, number: u64, copier: &mut Copier<'_>) -> Result<(), DiskError> {
+    let header = part.head.segment();
+    let mut file = copier.file(&file_name(number), header.segment_bytes)?;
+    let mut copy = vec![0; COPY_BYTES];
+    header.encode(&mut copy);
+    file.write(&copy, 0)?;
+    file.write(&copy, COPY_BYTES as u64)?;
+    copier.end(file).map(drop)
+}
+
+/// What can be restored to, for messages.
+struct Ends<'a> {
+    tail: &'a Tail,
+    chain: &'a [Part],
+    target: RestoreTarget,
+}
+
+impl Ends<'_> {
+    /// The last group and its time.
+    fn last(&self) -> (GroupNumber, u64) {
+        let last = self.chain.last().map(|part| (part.head.last, part.head.last_us));
+        last.unwrap_or((self.tail.position.group, self.tail.time_us))
+    }
+
+    fn out_of_reach(&self) -> ArchiveFailure {
+        let first = (self.tail.position.group, self.tail.time_us);
+        ArchiveFailure::OutOfReach { asked: self.target.text(), first, last: self.last() }
+    }
+}
+
+/// The parts that lead on from `tail`, one behind the other.
+fn chain(archive: &dyn Disk, all: &[Part], tail: &Tail) -> Result<Vec<Part>, ArchiveFailure> {
+    let mut chain = Vec::new();
+    let mut position = tail.position;
+    loop {
+        let next = position.group + 1;
+        let holds = |part: &&Part| {
+            let head = &part.head;
+            head.salt == tail.salt && head.first <= next && next <= head.last
+        };
+        let mut found: Option<&Part> = None;
+        for part in all.iter().filter(holds) {
+            if !follows(archive, part, position)? {
+                continue;
+            }
+            if let Some(other) = found {
+                let files = [other.path.clone(), part.path.clone()];
+                return Err(ArchiveFailure::Fork { group: position.group, files });
+            }
+            found = Some(part);
+        }
+        let Some(part) = found else { return Ok(chain) };
+        position = part.head.end();
+        chain.push(part.clone());
+    }
+}
+
+/// Whether a part leads on from the position, which lies in it or just before it.
+fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<bool, ArchiveFailure> {
+    if part.head.first == position.group + 1 {
+        return Ok(part.head.previous == position.checksum || plant::is(Plant::ArchiveUnchained));
+    }
+    let mut follows = false;
+    part.visit::<ArchiveFailure>(archive, &mut |group, checksum, _| {
+        follows |= (group.number, checksum) == (position.group, position.checksum);
+        Ok(group.number < position.group)
+    })?;
+    Ok(follows)
+}
+
+/// The last group not behind `to`, nor later than `until_us`, that ends what was written together; and its
+/// time. A part that ends within that does so because its segment was full.
+fn last_whole(
+    archive: &dyn Disk,
+    chain: &[Part],
+    tail: &Tail,
+    to: GroupNumber,
+    until_us: u64,
+) -> Result<(GroupNumber, u64), ArchiveFailure> {
+    let mut last = (tail.position.group, tail.time_us);
+    let within = |part: &&Part| part.head.first <= to && part.head.first_us <= until_us;
+    for part in chain.iter().rev().filter(within) {
+        part.visit::<ArchiveFailure>(archive, &mut |group, _, _| {
+            let is_within = group.number <= to && group.time_us <= until_us;
+            if is_within && !group.more && group.number > last.0 {
+                last = (group.number, group.time_us);
+            }
+            Ok(is_within)
+        })?;
+        if last.0 > tail.position.group {
+            break;
+        }
+    }
+    Ok(last)
+}
