@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tombolo_storage::sync::{AtomicU64, Mutex};
 use tombolo_storage::value_log::GroupNumber;
 
+use super::archive::{ArchiveCourse, ArchiveHandle, ArchiveStage, ArchiveStatistics, Archiving};
 use super::call::Call;
 use super::callers::{Caller, Mailbox, Sink, Submitter};
 use super::checkpoint::{
@@ -66,6 +67,7 @@ pub struct Builder<E: Executor> {
     options: Options,
     log: Option<Box<dyn GroupLog>>,
     checkpoints: Option<Images>,
+    archiving: Option<Archiving>,
     prepare: Option<MakePrepare<E::Request>>,
     request_bytes: fn(&E::Request) -> usize,
     observer: Option<FlushObserver>,
@@ -74,8 +76,16 @@ pub struct Builder<E: Executor> {
 impl<E: Executor> Builder<E> {
     /// A pipeline around `executor`, without a log: what it answers is volatile.
     pub fn new(executor: E, options: Options) -> Self {
-        let (log, checkpoints, prepare, observer) = (None, None, None, None);
-        Self { executor, options, log, checkpoints, prepare, request_bytes: |_| 0, observer }
+        Self {
+            executor,
+            options,
+            log: None,
+            checkpoints: None,
+            archiving: None,
+            prepare: None,
+            request_bytes: |_| 0,
+            observer: None,
+        }
     }
 
     /// With a log.
@@ -97,6 +107,13 @@ impl<E: Executor> Builder<E> {
     #[must_use]
     pub fn checkpoints_apart(mut self, apart: CheckpointsApart) -> Self {
         self.checkpoints = Some(Images::Apart(apart));
+        self
+    }
+
+    /// With an archive of the log. Without a log nothing happens.
+    #[must_use]
+    pub fn archive(mut self, archiving: Archiving) -> Self {
+        self.archiving = Some(archiving);
         self
     }
 
@@ -175,7 +192,9 @@ impl<E: Executor> Builder<E> {
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
         let checkpoints = self.checkpoints.take().filter(|_| self.log.is_some());
         let parts = checkpoints.as_ref().map_or(0, Images::stages);
-        let places = Places::new(spread, inputs, output_stages.max(1), parts);
+        let archiving = self.archiving.take().filter(|_| self.log.is_some());
+        let outputs = output_stages.max(1);
+        let places = Places::new(spread, (inputs, outputs), parts, archiving.iter().count());
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let mut wires = Wires::<E>::new(self.options.queue_max, room, &places);
@@ -205,7 +224,7 @@ impl<E: Executor> Builder<E> {
                 let execution = wires.execution::<true>(self.executor, Some(to_log), cut, clock);
                 stages.push((place, execution));
                 let (options, observer) = (self.options, self.observer);
-                let log = LogOfPipeline { log, options, observer, checkpoints };
+                let log = LogOfPipeline { log, options, observer, checkpoints, archiving };
                 stages.extend(wires.log_stages(log, &places, clock));
             }
         }
@@ -232,6 +251,7 @@ struct LogOfPipeline {
     options: Options,
     observer: Option<FlushObserver>,
     checkpoints: Option<Images>,
+    archiving: Option<Archiving>,
 }
 
 /// What connects the stages.
@@ -250,6 +270,7 @@ struct Wires<E: Executor> {
     parcels: Arc<Pool<Parcel<E::Answer>>>,
     buffers: Arc<Pool<E::Records>>,
     checkpoint: Option<Arc<checkpoint::Ways<E::Records>>>,
+    archive: Option<Arc<ArchiveCourse>>,
     retired_executor: Arc<Mutex<Option<E>>>,
     retired_log: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
 }
@@ -286,6 +307,7 @@ impl<E: Executor> Wires<E> {
             parcels: Arc::new(Pool::new()),
             buffers: Arc::new(Pool::new()),
             checkpoint: None,
+            archive: None,
             retired_executor: Arc::default(),
             retired_log: Arc::default(),
         }
@@ -298,7 +320,7 @@ impl<E: Executor> Wires<E> {
         places: &Places,
         clock: &Arc<dyn Clock>,
     ) -> Vec<(usize, Box<dyn Stage>)> {
-        let LogOfPipeline { mut log, options, observer, checkpoints } = of;
+        let LogOfPipeline { mut log, options, observer, checkpoints, archiving } = of;
         if let Some(position) = log.position() {
             self.shared.set_durable_group(position.group);
         }
@@ -330,6 +352,16 @@ impl<E: Executor> Wires<E> {
             self.checkpoint = Some(Arc::new(to_checkpoint.ways()));
             to_checkpoint
         });
+        if let Some(archiving) = archiving {
+            let (place, archived) =
+                (places.of(StageKind::Archive, 0), archiving.archiver.position().group);
+            log.keep_from(archived + 1);
+            let course = Arc::new(ArchiveCourse::new(archived, places.signals[place].clone()));
+            self.archive = Some(course.clone());
+            let logging = places.signal(StageKind::Logging, 0);
+            let stage = ArchiveStage::new(archiving, course, self.shared.clone(), logging);
+            stages.push((place, Box::new(stage)));
+        }
         let logging = Logging::new(Parts {
             queue: self.log_queue.clone(),
             log,
@@ -343,6 +375,7 @@ impl<E: Executor> Wires<E> {
             visit: self.visit.clone(),
             room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
             to_checkpoint,
+            to_archive: self.archive.clone(),
         });
         stages.insert(0, (places.of(StageKind::Logging, 0), Box::new(logging)));
         if let Some(maker) = maker {
@@ -491,6 +524,16 @@ impl<E: Executor> Pipeline<E> {
         move || CheckpointHold::new(course.as_ref())
     }
 
+    /// Asks that everything that was answered as durable before this call be archived soon.
+    pub fn archive(&self) -> ArchiveHandle {
+        ArchiveHandle::ask(self.wires.archive.as_ref(), self.durable_group())
+    }
+
+    /// What the log's archive holds, if there is one.
+    pub fn archive_statistics(&self) -> Option<ArchiveStatistics> {
+        self.wires.archive.as_ref().map(|course| course.statistics())
+    }
+
     /// The newest group of the log that is durable; 0 without a log. All that was answered as durable
     /// before this call is in it or in an older one.
     pub fn durable_group(&self) -> GroupNumber {
@@ -571,7 +614,12 @@ impl<E: Executor> Pipeline<E> {
         let (log_queue, outputs) = (self.wires.log_queue.clone(), self.wires.outputs.clone());
         let long_queue = self.wires.long_queue.clone();
         let checkpoint = self.wires.checkpoint.clone();
+        let archive = self.wires.archive.clone();
         Arc::new(move |kind, message| {
+            if let (StageKind::Archive, Some(course)) = (kind, &archive) {
+                // Nothing of a transaction depends on it; the log is kept.
+                return course.broken(&format!("the {kind} stage panicked: {message}"));
+            }
             if let (StageKind::Checkpoint, Some(ways)) = (kind, &checkpoint) {
                 // Nothing of a transaction depends on it.
                 return ways.course.fail(&format!("the {kind} stage panicked: {message}"));
@@ -580,6 +628,9 @@ impl<E: Executor> Pipeline<E> {
             intakes.iter().for_each(|intake| intake.close());
             long_queue.close();
             log_queue.close();
+            if let Some(course) = &archive {
+                course.close();
+            }
             if let Some(ways) = &checkpoint {
                 ways.close_broken(&reason);
             }

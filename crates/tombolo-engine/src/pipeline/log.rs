@@ -148,6 +148,14 @@ pub trait GroupLog: Send {
     /// Gives back the room of what is older than this group: a checkpoint holds it. Does not wait.
     fn release_before(&mut self, _: GroupNumber) {}
 
+    /// Keeps what is not older than this group, whoever releases it: it is to be archived. Does not wait.
+    fn keep_from(&mut self, _: GroupNumber) {}
+
+    /// The last group, all before it durable, that is in no segment which is still written to; 0 for none.
+    fn left_behind(&self) -> GroupNumber {
+        0
+    }
+
     /// Reads back what was written, beside the writing.
     fn reader(&self) -> Option<LogReader> {
         None

@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::{Mutex, Ordering};
+use tombolo_storage::value_log::GroupNumber;
 
+use super::archive::ArchiveCourse;
 use super::call::{Answered, Refusal, Reply};
 use super::checkpoint::ToCheckpoint;
 use super::log::{GroupLog, GroupLogError, Records, Room};
@@ -218,6 +220,8 @@ pub(super) struct Parts<A, B> {
     pub(super) room_stage: Option<Arc<Signal>>,
     /// Where the records of durable groups go, if checkpoints are written.
     pub(super) to_checkpoint: Option<ToCheckpoint<B>>,
+    /// Who is told what is to be archived, if the log is.
+    pub(super) to_archive: Option<Arc<ArchiveCourse>>,
 }
 
 /// The logging stage.
@@ -237,6 +241,8 @@ pub(super) struct Logging<A, B> {
     returns: Returns,
     /// Of a group that found no room.
     stall: Option<Stall>,
+    /// The last group that was said to be archived.
+    archived: GroupNumber,
 }
 
 /// A group waits for room.
@@ -264,6 +270,7 @@ impl<A, B: Records> Logging<A, B> {
             last_flush_ns: 0,
             returns: Returns::default(),
             stall: None,
+            archived: 0,
         }
     }
 
@@ -378,6 +385,9 @@ impl<A, B: Records> Logging<A, B> {
         }
         self.give_records_away();
         self.let_answers_go();
+        if let Some(to_archive) = &self.parts.to_archive {
+            to_archive.left_behind(self.parts.log.left_behind());
+        }
         let (group, shared) = (&mut self.group, &self.parts.shared);
         shared.set_durable(group.position);
         self.charged += group.charges;
@@ -406,9 +416,15 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Gives back what of the log a checkpoint has made needless.
+    /// Gives back what of the log a checkpoint has made needless, and is archived where that is asked for.
     fn release_log(&mut self) {
-        let Parts { log, to_checkpoint, .. } = &mut self.parts;
+        let Parts { log, to_checkpoint, to_archive, .. } = &mut self.parts;
+        if let Some(archived) = to_archive.as_ref().map(|course| course.archived())
+            && archived > self.archived
+        {
+            self.archived = archived;
+            log.keep_from(archived + 1);
+        }
         if let Some(group) = to_checkpoint.as_mut().and_then(ToCheckpoint::newly_releasable) {
             log.release_before(group);
         }
@@ -458,6 +474,9 @@ impl<A, B: Records> Logging<A, B> {
             if let Some(to_checkpoint) = &self.parts.to_checkpoint {
                 let end = self.parts.log.position();
                 to_checkpoint.close(end.filter(|_| self.parts.shared.poison().is_none()));
+            }
+            if let Some(to_archive) = &self.parts.to_archive {
+                to_archive.close();
             }
         }
         if !self.parts.outbox.send() {

@@ -40,6 +40,7 @@
 
 use std::fmt;
 
+mod archive;
 mod assembly;
 mod call;
 mod callers;
@@ -65,6 +66,7 @@ mod statistics;
 mod value_log;
 mod visit;
 
+pub use archive::{ArchiveHandle, ArchiveRefusal, ArchiveStatistics, Archiving};
 pub use assembly::{Builder, Closed, Pipeline};
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
@@ -113,6 +115,8 @@ pub enum StageKind {
     Room,
     /// Writes checkpoints, so that the log can go.
     Checkpoint,
+    /// Copies the log, so that it is there when it has gone.
+    Archive,
 }
 
 impl fmt::Display for StageKind {
@@ -124,6 +128,7 @@ impl fmt::Display for StageKind {
             Self::Output => "output",
             Self::Room => "room",
             Self::Checkpoint => "checkpoint",
+            Self::Archive => "archive",
         })
     }
 }

@@ -22,13 +22,21 @@ pub(super) struct Places {
     pub(super) outputs: usize,
     /// Parts of DB′, each with two checkpoint stages: those that prepare come first.
     pub(super) parts: usize,
+    /// Archive stages: one or none.
+    archives: usize,
     pub(super) signals: Vec<Arc<Signal>>,
 }
 
 impl Places {
-    pub(super) fn new(spread: Spread, inputs: usize, outputs: usize, parts: usize) -> Self {
-        // More for the room and checkpoint stages, which wait for the disk.
+    pub(super) fn new(
+        spread: Spread,
+        (inputs, outputs): (usize, usize),
+        parts: usize,
+        archives: usize,
+    ) -> Self {
+        // More for the room, archive and checkpoint stages, which wait for the disk.
         let threads = 1
+            + archives
             + 2 * parts
             + match spread {
                 Spread::One => 1,
@@ -41,15 +49,16 @@ impl Places {
         if spread == Spread::OneOrTwo {
             signals[BEFORE_LOG] = Arc::new(Signal::with_host(signals[LOG].clone()));
         }
-        Self { spread, inputs, outputs, parts, signals }
+        Self { spread, inputs, outputs, parts, archives, signals }
     }
 
     /// The thread of the `n`-th stage of a kind.
     pub(super) fn of(&self, kind: StageKind, n: usize) -> usize {
-        use StageKind::{Checkpoint, Execution, Input, Logging, Output, Room};
+        use StageKind::{Archive, Checkpoint, Execution, Input, Logging, Output, Room};
         match (self.spread, kind) {
             (_, Checkpoint) => self.signals.len() - 2 * self.parts + n,
-            (_, Room) => self.signals.len() - 2 * self.parts - 1,
+            (_, Archive) => self.signals.len() - 2 * self.parts - 1,
+            (_, Room) => self.signals.len() - 2 * self.parts - self.archives - 1,
             (Spread::Coalesced, Input) => 1 + n,
             (Spread::One | Spread::Coalesced, _) => BEFORE_LOG,
             (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,

@@ -112,6 +112,14 @@ impl GroupLog for ValueLogGroups {
         self.writer.release_before(group);
     }
 
+    fn keep_from(&mut self, group: GroupNumber) {
+        self.writer.keep_from(group);
+    }
+
+    fn left_behind(&self) -> GroupNumber {
+        self.writer.left_behind()
+    }
+
     fn reader(&self) -> Option<LogReader> {
         Some(self.writer.reader())
     }

@@ -1,0 +1,307 @@
+//! The archive stage: copies what is durable into the log's archive, and says up to where.
+//!
+//! ```text
+//!   logging ──a segment was left behind──► archive ──archived up to──► logging: the log may go
+//!                        time, a call, the end ┘  │
+//!                                                 └─ failed ──► told, and tried again a second later
+//! ```
+//!
+//! It has a thread of its own, because it waits for two disks, and nobody waits for it: the log is kept until
+//! it is archived and grows, and what cannot be archived is told ([`ArchiveStatistics::failure`]). At the end
+//! it tries once more; what is missing then is archived by the next process, for which the log keeps it.
+//!
+//! Not here: what an archive looks like (storage `value_log/archive/`), where its log's segments go.
+//! Invariant: only groups that were told to be durable are archived.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tombolo_storage::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use tombolo_storage::value_log::GroupNumber;
+use tombolo_storage::value_log::archive::{ArchiveFailure, Archiver};
+
+use super::shared::Shared;
+use super::signal::Signal;
+use super::{Stage, StageKind, Step};
+
+/// How long the archive is left alone after a failure.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// A log's archive, and when it is written to.
+#[derive(Debug)]
+pub struct Archiving {
+    /// Goes on with it.
+    pub archiver: Archiver,
+    /// The longest time that something durable waits to be archived, on a disk that takes no time.
+    pub time_ns_max: u64,
+}
+
+/// What the archive holds, and how archiving goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStatistics {
+    /// The last group that is archived.
+    pub group: GroupNumber,
+    /// Files written by this process.
+    pub parts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Times that one was not written.
+    pub failures: u64,
+    /// Why the last attempt failed; none if it did not.
+    pub failure: Option<Arc<str>>,
+}
+
+/// Why nothing was archived that somebody waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArchiveRefusal {
+    /// The database has no archive.
+    Off,
+    /// It cannot be written to; it is tried again.
+    Failed(Arc<str>),
+    /// The database is being closed, or the stage has broken down.
+    Closed,
+}
+
+impl fmt::Display for ArchiveRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("the database has no archive: open it with log_archive"),
+            Self::Failed(what) => f.write_str(what),
+            Self::Closed => f.write_str("the database is being closed"),
+        }
+    }
+}
+
+impl std::error::Error for ArchiveRefusal {}
+
+#[derive(Debug, Default)]
+struct Told {
+    parts: u64,
+    bytes: u64,
+    failures: u64,
+    failure: Option<Arc<str>>,
+    is_over: bool,
+}
+
+/// What the stage, logging and whoever asks share. All orderings are the strongest: each side writes what it
+/// has to say, wakes the other, and looks for what that one said before it sleeps (`signal.rs`).
+#[derive(Debug)]
+pub(super) struct ArchiveCourse {
+    /// The last group that is archived.
+    archived: AtomicU64,
+    /// The last group that somebody wants to be archived.
+    asked: AtomicU64,
+    /// The last durable group of the segments that were left behind.
+    left_behind: AtomicU64,
+    /// Nothing more becomes durable.
+    is_closed: AtomicBool,
+    told: Mutex<Told>,
+    changed: Condvar,
+    stage: Arc<Signal>,
+}
+
+impl ArchiveCourse {
+    pub(super) fn new(archived: GroupNumber, stage: Arc<Signal>) -> Self {
+        Self {
+            archived: AtomicU64::new(archived),
+            asked: AtomicU64::new(0),
+            left_behind: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            told: Mutex::default(),
+            changed: Condvar::new(),
+            stage,
+        }
+    }
+
+    /// The last group that is archived.
+    pub(super) fn archived(&self) -> GroupNumber {
+        // Partner: `ArchiveStage::note`. Who sees it may give the log before it away.
+        self.archived.load(Ordering::SeqCst)
+    }
+
+    /// Segments with groups up to this one, all durable, were left behind. Called once per flush: it wakes
+    /// nobody unless there are new ones.
+    pub(super) fn left_behind(&self, group: GroupNumber) {
+        if group > self.left_behind.load(Ordering::SeqCst) {
+            self.left_behind.store(group, Ordering::SeqCst);
+            self.stage.wake();
+        }
+    }
+
+    /// Nothing more becomes durable.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.stage.wake();
+    }
+
+    /// The stage has ended, in good order or not.
+    fn end(&self) {
+        self.told.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// The stage is gone for this reason.
+    pub(super) fn broken(&self, reason: &str) {
+        self.told.lock().failure = Some(reason.into());
+        self.end();
+    }
+
+    fn failed(&self, failure: &ArchiveFailure) {
+        let mut told = self.told.lock();
+        told.failures += 1;
+        told.failure = Some(failure.to_string().into());
+        drop(told);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn statistics(&self) -> ArchiveStatistics {
+        let told = self.told.lock();
+        let Told { parts, bytes, failures, ref failure, .. } = *told;
+        ArchiveStatistics {
+            group: self.archived(),
+            parts,
+            bytes,
+            failures,
+            failure: failure.clone(),
+        }
+    }
+}
+
+/// Waits for the archive.
+#[derive(Debug)]
+#[must_use = "nothing is waited for unless it is told to"]
+pub struct ArchiveHandle(Option<(Arc<ArchiveCourse>, GroupNumber)>);
+
+impl ArchiveHandle {
+    /// Asks that all groups up to this one, which is durable, be archived soon.
+    pub(super) fn ask(course: Option<&Arc<ArchiveCourse>>, group: GroupNumber) -> Self {
+        Self(course.map(|course| {
+            course.asked.fetch_max(group, Ordering::SeqCst);
+            course.stage.wake();
+            (Arc::clone(course), group)
+        }))
+    }
+
+    /// Waits until they are; the last group that is archived.
+    ///
+    /// # Errors
+    /// See [`ArchiveRefusal`]. What was asked for is archived all the same once that is possible.
+    pub fn wait(self) -> Result<GroupNumber, ArchiveRefusal> {
+        let Some((course, group)) = self.0 else { return Err(ArchiveRefusal::Off) };
+        let mut told = course.told.lock();
+        let before = told.failures;
+        loop {
+            if course.archived() >= group {
+                return Ok(course.archived());
+            }
+            if told.is_over {
+                return Err(ArchiveRefusal::Closed);
+            }
+            if let Some(why) = told.failure.as_ref().filter(|_| told.failures > before) {
+                return Err(ArchiveRefusal::Failed(Arc::clone(why)));
+            }
+            told = course.changed.wait(told);
+        }
+    }
+}
+
+/// The archive stage. See the module's head.
+pub(super) struct ArchiveStage<A> {
+    archiving: Archiving,
+    course: Arc<ArchiveCourse>,
+    shared: Arc<Shared<A>>,
+    /// Woken when more of the log may go.
+    logging: Arc<Signal>,
+    /// When all that was durable was archived last; nothing was, before the first step.
+    caught_up_ns: Option<u64>,
+    /// Nothing is tried before: it has just failed.
+    not_before_ns: u64,
+}
+
+impl<A> ArchiveStage<A> {
+    pub(super) fn new(
+        archiving: Archiving,
+        course: Arc<ArchiveCourse>,
+        shared: Arc<Shared<A>>,
+        logging: Arc<Signal>,
+    ) -> Self {
+        Self { archiving, course, shared, logging, caught_up_ns: None, not_before_ns: 0 }
+    }
+
+    /// Up to which group there is something to be archived now; the same as what is archived if nothing is.
+    fn target(&self, now_ns: u64, is_closed: bool) -> GroupNumber {
+        let durable = self.shared.durable_group();
+        let is_late = now_ns >= self.due_ns(now_ns);
+        if is_closed || is_late {
+            return durable;
+        }
+        let wanted = [&self.course.asked, &self.course.left_behind];
+        let wanted = wanted.map(|group| group.load(Ordering::SeqCst));
+        wanted[0].max(wanted[1]).min(durable)
+    }
+
+    /// When what is durable now has waited long enough.
+    fn due_ns(&self, now_ns: u64) -> u64 {
+        self.caught_up_ns.unwrap_or(now_ns).saturating_add(self.archiving.time_ns_max)
+    }
+
+    /// Tells what is archived.
+    fn note(&self) {
+        let (parts, bytes) = self.archiving.archiver.written();
+        let mut told = self.course.told.lock();
+        (told.parts, told.bytes, told.failure) = (parts, bytes, None);
+        let archived = self.archiving.archiver.position().group;
+        self.course.archived.store(archived, Ordering::SeqCst);
+        drop(told);
+        self.course.changed.notify_all();
+        self.logging.wake();
+    }
+}
+
+impl<A: Send + 'static> Stage for ArchiveStage<A> {
+    fn kind(&self) -> StageKind {
+        StageKind::Archive
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        // First: what became durable before it was closed is seen then.
+        let is_closed = self.course.is_closed.load(Ordering::SeqCst);
+        let archived = self.archiving.archiver.position().group;
+        if self.caught_up_ns.is_none() || self.shared.durable_group() <= archived {
+            self.caught_up_ns = Some(now_ns);
+        }
+        let target = self.target(now_ns, is_closed);
+        if target <= archived {
+            if is_closed {
+                self.course.end();
+                return Step::Ended;
+            }
+            return Step::IdleUntil(Some(self.due_ns(now_ns)));
+        }
+        if now_ns < self.not_before_ns && !is_closed {
+            return Step::IdleUntil(Some(self.not_before_ns));
+        }
+        match self.archiving.archiver.archive(target) {
+            Ok(_) => {
+                self.note();
+                Step::Progress
+            }
+            Err(failure) => {
+                self.course.failed(&failure);
+                self.not_before_ns = now_ns.saturating_add(RETRY_NS);
+                match is_closed {
+                    true => {
+                        self.course.end();
+                        Step::Ended
+                    }
+                    false => Step::IdleUntil(Some(self.not_before_ns)),
+                }
+            }
+        }
+    }
+
+    fn retire(self: Box<Self>) {}
+
+    fn worked(&self, _: u64) {}
+}
