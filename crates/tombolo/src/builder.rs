@@ -5,11 +5,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tombolo_engine::checkpointing::{self, Checkpointing};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    self, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
+    self, Archiving, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
 };
 use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Setting, Settings, Source};
@@ -19,7 +20,9 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogSettings;
+use tombolo_storage::value_log::archive::LogArchive;
 
+use crate::archive;
 use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile, request_table};
 use crate::database::{Database, Parts};
 use crate::derived::TableRow;
@@ -60,6 +63,7 @@ pub const SETTINGS: &[&Setting] = &[
 struct OnDisk {
     log: ValueLogGroups,
     checkpointing: Option<Checkpointing>,
+    archiving: Option<Archiving>,
     disks: Vec<Arc<dyn Disk>>,
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
@@ -103,6 +107,9 @@ pub struct Builder {
     durability: Durability,
     /// Where rings of the image lie, beside the database's own directory.
     checkpoint_directories: Vec<PathBuf>,
+    /// Where the log is archived, and the longest time that takes to begin.
+    log_archive: Option<PathBuf>,
+    log_archive_time_max: Duration,
     /// The first mistake in what was set.
     mistake: Option<Error>,
 }
@@ -114,6 +121,8 @@ impl Builder {
             tables: Vec::new(),
             durability: Durability::default(),
             checkpoint_directories: Vec::new(),
+            log_archive: None,
+            log_archive_time_max: archive::TIME_MAX,
             mistake: None,
         }
     }
@@ -219,6 +228,30 @@ impl Builder {
         self
     }
 
+    /// Archives the log in this directory, which exists and is empty or holds this database's archive: every
+    /// group of transactions is copied there when it is durable, and the log keeps it until it is. With a
+    /// backup that was made since, the database can be restored to any of them ([`Restore`](crate::Restore)).
+    ///
+    /// No transaction waits for it. An archive that cannot be written to, because its disk is full or gone, is
+    /// told by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused only
+    /// when its own disk, or `log_bytes_max`, leaves it no room.
+    ///
+    /// Once begun, an archive is given at every opening: a database that was written to without it no longer
+    /// has what is missing there, and is refused. Nobody deletes old files in it but you: all those before the
+    /// oldest backup that is kept can go.
+    pub fn log_archive(mut self, directory: impl AsRef<Path>) -> Self {
+        self.log_archive = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a minute
+    /// unless told otherwise. A file is written each time, if there is anything new. What fills a log segment is
+    /// archived at once.
+    pub const fn log_archive_time_max(mut self, time: Duration) -> Self {
+        self.log_archive_time_max = time;
+        self
+    }
+
     /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
     /// default that follows from the machine's cores. One more makes room in the log ahead.
     pub fn threads(self, threads: usize) -> Self {
@@ -241,6 +274,11 @@ impl Builder {
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
         let log = self.log_settings()?;
         let options = self.options()?;
+        let own = directory.as_ref().to_owned();
+        let directories: Vec<_> =
+            [own].into_iter().chain(self.checkpoint_directories.iter().cloned()).collect();
+        let archive = self.log_archive.as_ref().map(|archive| archive::take(archive, &directories));
+        let archive = archive.transpose()?;
         let how = OpenOptions {
             limits: self.limits(),
             log,
@@ -248,13 +286,15 @@ impl Builder {
             checkpoint_threads: self.settings.count(&settings::CHECKPOINT_THREADS) as usize,
             threads: threads::available(),
             accept_loss: false,
+            keep: archive.as_ref().and_then(LogArchive::keep),
         };
-        let own = directory.as_ref().to_owned();
-        let directories: Vec<_> =
-            [own].into_iter().chain(self.checkpoint_directories.iter().cloned()).collect();
         let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } =
             open::open(&directories, &how, &self.all_tables()?)?;
-        let disk = OnDisk { log: ValueLogGroups::new(writer), checkpointing, disks, behind_bytes };
+        let time_max = self.log_archive_time_max;
+        let archiving = archive.map(|archive| archive::attach(archive, &writer, time_max));
+        let archiving = archiving.transpose()?;
+        let log = ValueLogGroups::new(writer);
+        let disk = OnDisk { log, checkpointing, archiving, disks, behind_bytes };
         self.start(store, options, Some(disk), recovery)
     }
 
@@ -328,13 +368,16 @@ impl Builder {
         let executor = P::any(Box::new(runner));
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
-        if let Some(OnDisk { log, checkpointing, disks: own, behind_bytes }) = disk {
+        if let Some(OnDisk { log, checkpointing, archiving, disks: own, behind_bytes }) = disk {
             disks = own;
             // What a small log could never take is not asked of it.
             log_bytes_max = log_bytes_max.min(log.group_bytes_max());
             builder = builder.log(Box::new(log));
             if let Some(checkpointing) = checkpointing {
                 builder = builder.checkpoints(checkpointing, behind_bytes);
+            }
+            if let Some(archiving) = archiving {
+                builder = builder.archive(archiving);
             }
         }
         let durability = self.durability;

@@ -493,11 +493,12 @@ impl Database {
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     pub fn statistics(&self) -> Statistics {
-        let counted = self
-            .core
-            .with_pipeline(|pipeline| (pipeline.statistics(), pipeline.checkpoint_failure()));
-        let (counted, checkpoint_failure) = counted.unwrap_or_default();
-        Statistics::new(&counted, checkpoint_failure, &self.core.counters)
+        let counted = self.core.with_pipeline(|pipeline| {
+            let archive = pipeline.archive_statistics().unwrap_or_default();
+            (pipeline.statistics(), pipeline.checkpoint_failure(), archive)
+        });
+        let (counted, checkpoint_failure, archive) = counted.unwrap_or_default();
+        Statistics::new(&counted, checkpoint_failure, archive, &self.core.counters)
     }
 
     /// Procedures and closures that were seen to hold the execution thread for longer than the

@@ -79,6 +79,11 @@ pub enum Error {
     /// Not done: a failure, this one, has ended checkpoints until the database is opened again.
     /// Transactions go on.
     CheckpointsFailed(Arc<str>),
+    /// Not done: the database has no archive.
+    NoArchive,
+    /// Not done yet: the log cannot be archived, for this reason. Transactions go on, the log is kept, and it is
+    /// tried again.
+    ArchiveFailed(Arc<str>),
     /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
     /// database, nor another.
     Nested,
@@ -117,7 +122,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::QueueFull | Self::Expired | Self::LogFull => true,
-            Self::DiskFull(_) | Self::InUse { .. } => true,
+            Self::DiskFull(_) | Self::ArchiveFailed(_) | Self::InUse { .. } => true,
             Self::Refused(error) => error.retry(),
             _ => false,
         }
@@ -238,6 +243,13 @@ impl Error {
                 "not done: checkpoints have ended ({reason}); transactions go on and the log grows: \
                  mend the cause and open the database again"
             ),
+            Self::NoArchive => f.write_str(
+                "not done: the database has no archive: open it in a directory, with log_archive",
+            ),
+            Self::ArchiveFailed(reason) => write!(
+                f,
+                "not archived yet: {reason}; transactions go on, the log grows, and it is tried again"
+            ),
             Self::Nested => f.write_str(
                 "not run: a transaction may not wait for a database; call it afterwards, or from \
                  another thread",
@@ -314,6 +326,7 @@ impl fmt::Display for Error {
             Self::NoCheckpoints | Self::CheckpointsFailed(_) | Self::InUse { .. } => {
                 self.fmt_of_database(f)
             }
+            Self::NoArchive | Self::ArchiveFailed(_) => self.fmt_of_database(f),
             Self::Definition(difference) => difference.fmt(f),
             Self::Schema(what)
             | Self::Setting(what)

@@ -21,6 +21,7 @@
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
 //! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
 //! | keep a copy | [`Database::backup`], [`Database::restore`] |
+//! | go back to any moment | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
@@ -49,6 +50,7 @@
 //! Columns that are added with a default other than zero, dropped or changed. Reads that take long
 //! beside transactions: a closure that scans a large table holds all others up. SQL and a server.
 
+mod archive;
 mod backup;
 mod builder;
 mod calls;
@@ -61,6 +63,7 @@ mod error;
 mod evolve;
 mod open;
 pub mod procedure;
+mod restore;
 mod statistics;
 mod tx;
 
@@ -75,6 +78,7 @@ pub use definition::Difference;
 pub use derived::TableRow;
 pub use error::Error;
 pub use open::{Recovery, TornTail};
+pub use restore::{Restore, Restored};
 pub use statistics::Statistics;
 pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tombolo_engine::pipeline;
+use tombolo_engine::pipeline::{self, ArchiveStatistics};
 use tombolo_storage::sync::Ordering;
 
 use crate::calls::Counters;
@@ -58,6 +58,16 @@ pub struct Statistics {
     /// Why none is written any more, if so: the disk failed, and the log grows until the database is
     /// opened again.
     pub checkpoint_failure: Option<Arc<str>>,
+    /// The last group of transactions that is in the log's archive; 0 without one.
+    pub archived_group: u64,
+    /// Files written to it.
+    pub archive_files: u64,
+    /// Their bytes.
+    pub archive_bytes: u64,
+    /// Times that one could not be written.
+    pub archive_failures: u64,
+    /// Why the last one could not be, if so: it is tried again, and the log grows meanwhile.
+    pub archive_failure: Option<Arc<str>>,
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,
 }
@@ -66,6 +76,7 @@ impl Statistics {
     pub(crate) fn new(
         counted: &pipeline::Statistics,
         checkpoint_failure: Option<Arc<str>>,
+        archive: ArchiveStatistics,
         own: &Counters,
     ) -> Self {
         Self {
@@ -91,6 +102,11 @@ impl Statistics {
             checkpoints_put_off: counted.checkpoint.put_off,
             checkpoint_is_under_way: counted.checkpoint.is_writing,
             checkpoint_failure,
+            archived_group: archive.group,
+            archive_files: archive.parts,
+            archive_bytes: archive.bytes,
+            archive_failures: archive.failures,
+            archive_failure: archive.failure,
             memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
         }
     }

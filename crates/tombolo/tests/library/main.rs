@@ -3,6 +3,7 @@
 //! Not here: crashes of the machine and lying disks (the simulator's), the command.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+mod archives;
 mod backups;
 mod calls;
 mod checkpoints;

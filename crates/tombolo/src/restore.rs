@@ -1,0 +1,135 @@
+//! `Restore`: a database made of a backup and the log's archive, as it was at some group or time.
+//!
+//! Not here: which groups are taken and how they are verified (storage `value_log/archive/`).
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tombolo_storage::backup;
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::value_log::archive::RestoreTarget;
+
+use crate::database::Database;
+use crate::error::Error;
+use crate::open::make_directory;
+
+/// Makes a database of a backup and of what was archived since, as it was at some moment.
+///
+/// Transactions are archived in groups, as they were made durable; each group has a number and the time of its
+/// flush. A database is restored to the end of a group: all transactions up to there, and none behind it.
+///
+/// ```
+/// # tombolo::table! {
+/// #     /// Counters by number.
+/// #     pub struct Counter = "counter" { ID: Integer; }
+/// # }
+/// # use tombolo::{Database, Error, Restore, TableDef};
+/// # let place = tempfile::tempdir().unwrap();
+/// # let names = ["shop", "archive", "safe", "other"];
+/// # let [directory, archive, safe, other] = names.map(|name| place.path().join(name));
+/// # let builder = Database::builder().table(TableDef::of::<Counter>()).set("log_segment_bytes", "1 MB");
+/// std::fs::create_dir(&archive).unwrap();
+/// let db = builder.log_archive(&archive).open(&directory)?;
+/// # let counters = db.table::<Counter>()?;
+/// # let insert = |id| {
+/// #     let counters = counters.clone();
+/// #     db.transaction(move |tx| Ok(tx.insert(&counters, |row| row.set(Counter::ID, id))?))
+/// # };
+/// # insert(1)?;
+/// db.backup(&safe)?;
+/// # insert(2)?;
+/// let before_upgrade = db.archive_now()?;
+/// # insert(3)?;
+/// db.close()?;
+///
+/// // The upgrade went wrong:
+/// let restored = Restore::from(&safe).archive(&archive).to_group(before_upgrade).into(&other)?;
+/// assert_eq!(restored.group, before_upgrade);
+/// let db = Database::open(&other)?;
+/// # let counters = db.table::<Counter>()?;
+/// assert_eq!(db.transaction(move |tx| Ok(tx.rows(&counters)?.len()))?, 2);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is restored before it is told where to"]
+pub struct Restore {
+    backup: PathBuf,
+    archive: Option<PathBuf>,
+    target: RestoreTarget,
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// The last group that is in it.
+    pub group: u64,
+    /// When that one was written; none where an older program wrote it, or where only a backup was restored.
+    pub time: Option<SystemTime>,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+impl Restore {
+    /// From the backup in this directory.
+    pub fn from(backup: impl AsRef<Path>) -> Self {
+        let backup = backup.as_ref().to_owned();
+        Self { backup, archive: None, target: RestoreTarget::Latest }
+    }
+
+    /// And what the archive in this directory has behind it ([`Builder::log_archive`](crate::Builder::log_archive)).
+    /// It is only read: the database may still write to it.
+    pub fn archive(mut self, archive: impl AsRef<Path>) -> Self {
+        self.archive = Some(archive.as_ref().to_owned());
+        self
+    }
+
+    /// Up to this group. One that is a part of something longer, which several groups hold, is left out.
+    pub const fn to_group(mut self, group: u64) -> Self {
+        self.target = RestoreTarget::Group(group);
+        self
+    }
+
+    /// Up to the last group that was written at this time or before: what was answered as durable before it is
+    /// there, and nothing of what was called after it.
+    pub fn to_time(mut self, time: SystemTime) -> Self {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        self.target = RestoreTarget::Time(us);
+        self
+    }
+
+    /// Up to the last group that is archived, which is what it does unless told otherwise.
+    pub const fn to_latest(mut self) -> Self {
+        self.target = RestoreTarget::Latest;
+        self
+    }
+
+    /// Restores it in a new or an empty directory, which can be opened then; backup and archive stay as they
+    /// are. Every file and every group is verified, and that they follow each other without a gap.
+    ///
+    /// What is restored goes on as another course of the same database. One that was restored to its archive's
+    /// end may go on with that archive; any other is refused there and needs a new one.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive are
+    /// damaged or do not lead to where it is to be restored to, which says what there is; when `directory`
+    /// holds something, and when a disk fails; [`Error::Setting`] for a group or a time without an archive. No
+    /// database is left in `directory` then.
+    pub fn into(self, directory: impl AsRef<Path>) -> Result<Restored, Error> {
+        let Self { backup, archive, target } = self;
+        let Some(archive) = archive else {
+            if target != RestoreTarget::Latest {
+                let what = "a backup alone is restored as it is: give the log's archive, too";
+                return Err(Error::Setting(what.to_owned()));
+            }
+            let made = Database::restore(backup, directory)?;
+            return Ok(Restored { group: made.group, time: None, bytes: made.bytes });
+        };
+        let (from, archive) = (OsDisk::open(&backup)?, OsDisk::open(&archive)?);
+        let to = make_directory(directory.as_ref())?;
+        let (made, us) = backup::restore_until(&from, &archive, target, &to)?;
+        let time = (us > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
+        Ok(Restored { group: made.position.group, time, bytes: made.bytes })
+    }
+}
