@@ -60,6 +60,7 @@ mod pool;
 mod queue;
 mod returns;
 mod room;
+mod running;
 mod shared;
 mod signal;
 mod statistics;
@@ -67,7 +68,7 @@ mod value_log;
 mod visit;
 
 pub use archive::{ArchiveHandle, ArchiveRefusal, ArchiveStatistics, Archiving};
-pub use assembly::{Builder, Closed, Pipeline};
+pub use assembly::Builder;
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use checkpoint::{
@@ -82,6 +83,7 @@ pub use long::{CANCELLED, LONG_WORKS_MAX, LongHandle, LongIntake, LongWork, NotT
 pub use options::{Options, Spread};
 pub use overrun::Overrun;
 pub use queue::{Load, NotPut, Queue};
+pub use running::{Closed, Pipeline};
 pub use signal::Signal;
 pub use statistics::{Busy, Flush, Statistics};
 pub use value_log::ValueLogGroups;

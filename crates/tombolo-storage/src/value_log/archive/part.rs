@@ -48,6 +48,9 @@ const _: () = assert!(SHORT_FIELDS + 6 * 4 == HEADER_BYTES);
 
 const PREFIX: &str = "archive-";
 
+/// What is done with a group, its checksum and its bytes; whether there is more to be visited.
+pub(super) type Visit<'a, E> = dyn FnMut(&Group, u32, &[u8]) -> Result<bool, E> + 'a;
+
 /// What the header of a part says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
@@ -232,7 +235,7 @@ impl Part {
     pub(super) fn visit<E: From<ArchiveFailure>>(
         &self,
         disk: &dyn Disk,
-        visit: &mut dyn FnMut(&Group, u32, &[u8]) -> Result<bool, E>,
+        visit: &mut Visit<'_, E>,
     ) -> Result<(), E> {
         let Head { sequence, salt, block_bytes, offset, epoch, .. } = self.head;
         let file = open(disk, &self.name).map_err(ArchiveFailure::from)?;

@@ -1,0 +1,225 @@
+//! A pipeline that runs: what it is asked, and how it ends.
+//!
+//! [`Pipeline::close`] lets nothing more in, waits until all that is under way has been answered
+//! and the log is sealed, and gives executor and log back. Not here: how it is put together
+//! (`assembly.rs`), what stages do.
+
+use std::sync::Arc;
+
+use tombolo_storage::sync::Mutex;
+use tombolo_storage::value_log::GroupNumber;
+
+use super::StageKind;
+use super::archive::{ArchiveHandle, ArchiveStatistics};
+use super::assembly::Wires;
+use super::callers::{Caller, Mailbox, Sink, Submitter};
+use super::checkpoint::{CheckpointHandle, CheckpointHold, CheckpointRefusal, Course};
+use super::executor::Executor;
+use super::log::GroupLog;
+use super::long::LongIntake;
+use super::overrun::Overrun;
+use super::queue::Load;
+use super::statistics::Statistics;
+use crate::threads::{Running, StageLoop, WhenBroken};
+
+/// A pipeline that runs.
+pub struct Pipeline<E: Executor> {
+    pub(super) wires: Wires<E>,
+    pub(super) request_bytes: fn(&E::Request) -> usize,
+    pub(super) threads: Vec<Running>,
+    /// The stages that callers step, until somebody takes them.
+    pub(super) own: Mutex<Option<StageLoop>>,
+}
+
+/// What is left of a pipeline.
+pub struct Closed<E: Executor> {
+    /// The executor; gone if its stage broke down.
+    pub executor: Option<E>,
+    /// The log, if there was one; gone if its stage broke down.
+    pub log: Option<Box<dyn GroupLog>>,
+    /// Why answers were kept back, if they were.
+    pub poison: Option<Arc<str>>,
+    /// Why no checkpoint was written any more, if so: the next process replays more of the log.
+    pub checkpoint_failure: Option<Arc<str>>,
+    /// What was counted.
+    pub statistics: Statistics,
+}
+
+impl<E: Executor> Pipeline<E> {
+    /// Registers a caller whose replies go to `sink`.
+    pub fn register(&self, sink: Arc<dyn Sink<E::Answer>>) -> Submitter<E::Request, E::Answer> {
+        let id = self.wires.shared.callers.register(sink);
+        Submitter {
+            id,
+            intake: self.wires.intakes[id.slot as usize % self.wires.intakes.len()].clone(),
+            shared: self.wires.shared.clone(),
+            request_bytes: self.request_bytes,
+        }
+    }
+
+    /// A caller that fetches its replies, with at most `in_flight_max` calls under way.
+    pub fn caller(&self, in_flight_max: usize) -> Caller<E::Request, E::Answer>
+    where
+        E::Answer: 'static,
+    {
+        let mailbox = Arc::new(Mailbox::default());
+        Caller::new(self.register(mailbox.clone()), mailbox, in_flight_max)
+    }
+
+    /// Where long work is put in: reads that take longer than a transaction may (`long.rs`).
+    pub fn long(&self) -> LongIntake<E> {
+        let (queue, shared) = (self.wires.long_queue.clone(), self.wires.shared.clone());
+        LongIntake { queue, shared }
+    }
+
+    /// The requests that were seen to hold the execution thread for longer than `slice_us_max`, by
+    /// name.
+    pub fn overruns(&self) -> Vec<Overrun> {
+        self.wires.overruns.lock().clone()
+    }
+
+    /// The stages that run on the callers' own thread, once, where the settings say
+    /// `callers`: whoever takes them calls [`StageLoop::turn`] between submitting and fetching, and
+    /// after [`Pipeline::shut`] until they have ended.
+    pub fn own_stages(&self) -> Option<StageLoop> {
+        self.own.lock().take()
+    }
+
+    /// Why nothing is acknowledged any more, if so.
+    pub fn poison(&self) -> Option<Arc<str>> {
+        self.wires.shared.poison().cloned()
+    }
+
+    /// Asks for a checkpoint that holds all that was durable before this call.
+    pub fn checkpoint(&self) -> CheckpointHandle {
+        CheckpointHandle::ask(self.course())
+    }
+
+    /// What waits for the checkpoint that is under way, and lets no other begin. It may wait long, so
+    /// it is a call of its own.
+    pub fn holding(&self) -> impl FnOnce() -> Result<CheckpointHold, CheckpointRefusal> + use<E> {
+        let course = self.course().cloned();
+        move || CheckpointHold::new(course.as_ref())
+    }
+
+    /// Asks that everything that was answered as durable before this call be archived soon.
+    pub fn archive(&self) -> ArchiveHandle {
+        ArchiveHandle::ask(self.wires.archive.as_ref(), self.durable_group())
+    }
+
+    /// What the log's archive holds, if there is one.
+    pub fn archive_statistics(&self) -> Option<ArchiveStatistics> {
+        self.wires.archive.as_ref().map(|course| course.statistics())
+    }
+
+    /// The newest group of the log that is durable; 0 without a log. All that was answered as durable
+    /// before this call is in it or in an older one.
+    pub fn durable_group(&self) -> GroupNumber {
+        self.wires.shared.durable_group()
+    }
+
+    /// Why no checkpoint is written, if so: none is any more, or the process that writes them is away
+    /// and will be started again. Transactions go on; the log grows.
+    pub fn checkpoint_failure(&self) -> Option<Arc<str>> {
+        self.course().and_then(|course| course.trouble())
+    }
+
+    /// Whether a checkpoint is being written in this moment: one load, for those who ask often.
+    pub fn is_writing_checkpoint(&self) -> bool {
+        self.course().is_some_and(|course| course.is_writing())
+    }
+
+    fn course(&self) -> Option<&Arc<Course>> {
+        self.wires.checkpoint.as_ref().map(|ways| &ways.course)
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics::of(&self.wires.shared.counters);
+        let sum = |a: Load, b: Load| Load {
+            transactions: a.transactions + b.transactions,
+            bytes: a.bytes + b.bytes,
+        };
+        statistics.input_queue = self.wires.input_queue.load();
+        if self.wires.intakes.len() > 1
+            || !Arc::ptr_eq(&self.wires.intakes[0], &self.wires.input_queue)
+        {
+            let intakes = self.wires.intakes.iter().map(|queue| queue.load());
+            statistics.input_queue = intakes.fold(statistics.input_queue, sum);
+        }
+        statistics.log_queue = self.wires.log_queue.load();
+        let visiting_ns = self.wires.visit.as_ref().map(|visit| visit.worked_ns());
+        statistics.busy.visiting_ns = visiting_ns.unwrap_or_default();
+        statistics.checkpoint = self.course().map(|course| course.statistics()).unwrap_or_default();
+        let outputs = self.wires.outputs.iter().map(|queue| queue.load());
+        statistics.output_queue = outputs.fold(Load::default(), sum);
+        statistics
+    }
+
+    /// Lets nothing more in. What is under way is answered.
+    pub fn shut(&self) {
+        self.wires.intakes.iter().for_each(|intake| intake.close());
+        self.wires.long_queue.close();
+    }
+
+    /// Lets nothing more in, waits until everything is answered and the log is sealed, and gives
+    /// back what the pipeline was made of. Where stages were taken with [`Pipeline::own_stages`]
+    /// or [`Builder::assemble`], they must have ended before.
+    pub fn close(mut self) -> Closed<E> {
+        self.finish();
+        Closed {
+            executor: self.wires.retired_executor.lock().take(),
+            log: self.wires.retired_log.lock().take(),
+            poison: self.poison(),
+            checkpoint_failure: self.checkpoint_failure(),
+            statistics: self.statistics(),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.shut();
+        if let Some(own) = self.own_stages() {
+            own.run();
+        }
+        self.threads.drain(..).for_each(Running::join);
+    }
+
+    /// What is done when a stage panics: nobody waits for it.
+    pub(super) fn when_broken(&self) -> WhenBroken {
+        let shared = self.wires.shared.clone();
+        let mut intakes = self.wires.intakes.clone();
+        intakes.push(self.wires.input_queue.clone());
+        let (log_queue, outputs) = (self.wires.log_queue.clone(), self.wires.outputs.clone());
+        let long_queue = self.wires.long_queue.clone();
+        let checkpoint = self.wires.checkpoint.clone();
+        let archive = self.wires.archive.clone();
+        Arc::new(move |kind, message| {
+            if let (StageKind::Archive, Some(course)) = (kind, &archive) {
+                // Nothing of a transaction depends on it; the log is kept.
+                return course.broken(&format!("the {kind} stage panicked: {message}"));
+            }
+            if let (StageKind::Checkpoint, Some(ways)) = (kind, &checkpoint) {
+                // Nothing of a transaction depends on it.
+                return ways.course.fail(&format!("the {kind} stage panicked: {message}"));
+            }
+            let reason = shared.set_poison(&format!("the {kind} stage panicked: {message}"));
+            intakes.iter().for_each(|intake| intake.close());
+            long_queue.close();
+            log_queue.close();
+            if let Some(course) = &archive {
+                course.close();
+            }
+            if let Some(ways) = &checkpoint {
+                ways.close_broken(&reason);
+            }
+            outputs.iter().for_each(|output| output.close());
+            shared.callers.broken(&reason);
+        })
+    }
+}
+
+impl<E: Executor> Drop for Pipeline<E> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
