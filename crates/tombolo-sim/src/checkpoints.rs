@@ -75,7 +75,8 @@ pub(crate) fn open(
     };
     let writer = opened.map_err(|failure| log_refused(&failure))?;
     let mut mirrored = Vec::new();
-    if swarm.has_checkpoints {
+    let writes_them = swarm.has_checkpoints && !swarm.writes_apart();
+    if writes_them {
         let copies = loaded.iter_mut().map(|part| part.mirror()).collect::<Result<_, _>>();
         mirrored = copies.map_err(|why| refused(&why))?;
     }
@@ -83,7 +84,7 @@ pub(crate) fn open(
     let rebuilt = loaded.into_iter().map(|part| part.replay.finish()).collect::<Result<_, _>>();
     let store = MemoryStore::from_replay(LIMITS, rebuilt.map_err(unsound)?).map_err(unsound)?;
     let mut checkpointing = None;
-    if swarm.has_checkpoints {
+    if writes_them {
         let checkpoints = Checkpoints::start(image, writer.salt()).map_err(|why| refused(&why))?;
         let mirrored = MirroredPart::divide(mirrored, swarm.checkpoint_parts).into_iter();
         let position = writer.position();
@@ -114,6 +115,8 @@ pub(crate) fn judge(
         .iter()
         .any(|&kind| counts.of(kind) > before.of(kind));
     match failure {
+        // A process that finds no room to begin is started again, but not for ever.
+        Some(why) if world.swarm.writes_apart() && why.contains("full") => Ok(()),
         Some(why) if !has_failed && !world.has_broken_promises() => {
             let what = format!("checkpoints ended without cause: {why}");
             Err(Violation::new(Rule::JustRefusal, what))

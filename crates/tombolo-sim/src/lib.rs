@@ -17,6 +17,7 @@
 mod added_indexes;
 pub mod checkpoints;
 pub mod clock;
+mod companions;
 pub mod fault;
 pub mod faulty_disk;
 pub mod group_policies;

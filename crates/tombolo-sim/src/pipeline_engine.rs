@@ -17,15 +17,15 @@
 //! (`stages.rs`), what is in the log (`recording.rs`).
 
 mod long;
+mod options;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Batch, Builder, Caller, CheckpointHandle, CheckpointPolicy, Durability, Executor, Failure,
-    GroupPolicy, Load, NotSubmitted, Options, Pipeline, Refusal, Reply, Spread, Step as StageStep,
-    ValueLogGroups,
+    Batch, Builder, Caller, CheckpointHandle, Durability, Executor, Failure, NotSubmitted,
+    Pipeline, Refusal, Reply, Step as StageStep, ValueLogGroups,
 };
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -37,6 +37,7 @@ use tombolo_storage::sync::Mutex;
 use crate::added_indexes;
 use crate::checkpoints;
 use crate::clock;
+use crate::companions::Companions;
 use crate::fault::{FaultCounts, one_in};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
@@ -49,6 +50,7 @@ use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition, outcome};
 use crate::world::{Engine, Refused, World, sound};
 use long::{Adding, Asked};
+use options::options;
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
@@ -133,6 +135,10 @@ where
         if lived.is_ok() {
             life.end(world)?;
         }
+        if let Some(mut companions) = life.companions.take() {
+            drop(life);
+            companions.outlive(world);
+        }
         lived
     }
 }
@@ -158,6 +164,8 @@ where
 {
     pipeline: Option<Pipeline<SimExecutor<R>>>,
     stages: Arc<Mutex<Stages>>,
+    /// Processes that write checkpoints.
+    companions: Option<Companions>,
     callers: Vec<Caller<Asked, u64>>,
     /// Requests that found no room.
     unsent: Vec<Option<Request>>,
@@ -218,31 +226,6 @@ fn tag_of(request: &Request) -> u64 {
     (request.number as u64) << 8 | request.client as u64
 }
 
-fn options(swarm: &Swarm) -> Options {
-    Options {
-        spread: Spread::One,
-        input_stages: 1,
-        output_stages: swarm.output_stages,
-        queue_max: Load { transactions: swarm.queue_max, bytes: 1 << 20 },
-        batch_transactions_max: swarm.batch_max as usize,
-        locate_ahead: 0,
-        slice_ns_max: 200_000,
-        group: GroupPolicy {
-            transactions: swarm.transactions_per_group,
-            time_ns: swarm.time_per_group_ns,
-            async_loss_ns_max: 20_000_000,
-            seal_ns_max: 5_000_000,
-        },
-        checkpoint: CheckpointPolicy {
-            log_bytes: swarm.checkpoint_log_bytes,
-            device_percent: swarm.checkpoint_percent,
-            queue_bytes_max: swarm.checkpoint_queue_bytes,
-            at_close: swarm.checkpoint_at_close,
-        },
-        spin_ns: 0,
-    }
-}
-
 impl<R: Recording> Life<R>
 where
     StoreOf<R>: Send,
@@ -265,20 +248,27 @@ where
         let own = Arc::clone(&journal);
         let executor = SimExecutor { store, handles, recording, journal: own, built: None };
         let OpenLog { writer, checkpointing, behind_bytes } = log;
+        let salt = writer.salt();
         let groups = Box::new(ValueLogGroups::new(writer));
         let mut builder = Builder::new(executor, options(&world.swarm)).log(groups);
         if let Some(checkpointing) = checkpointing {
             builder = builder.checkpoints(checkpointing, behind_bytes);
         }
+        let companions = world.swarm.writes_apart().then(|| Companions::new(world));
+        if let Some(companions) = &companions {
+            builder = builder.checkpoints_apart(companions.apart(world, salt));
+        }
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Asked| Ok(()));
         }
-        let (pipeline, stages) = builder.assemble(Arc::new(world.clock.clone()));
+        let (pipeline, mut stages) = builder.assemble(Arc::new(world.clock.clone()));
+        stages.extend(companions.iter().map(Companions::stage));
         let clients = world.swarm.clients as usize;
         let in_flight_max = world.swarm.open_requests_max;
         Ok(Self {
             callers: (0..clients).map(|_| pipeline.caller(in_flight_max)).collect(),
             pipeline: Some(pipeline),
+            companions,
             stages: Arc::new(Mutex::new(Stages::new(stages, world, journal.clone()))),
             unsent: vec![None; clients],
             journal,
@@ -385,7 +375,12 @@ where
         let step = stage.step(world.clock.now_ns());
         drop(lent);
         self.stages.lock().put_back(n, stage, step);
-        if step != StageStep::IdleUntil(None) {
+        // Who speaks to another process looks again all the time: that is no news.
+        let is_idle = match self.companions {
+            Some(_) => matches!(step, StageStep::IdleUntil(_)),
+            None => step == StageStep::IdleUntil(None),
+        };
+        if !is_idle {
             self.looks = 0;
         }
         self.judge_journal(world)?;
@@ -544,8 +539,12 @@ where
         if let Some(pipeline) = &self.pipeline {
             pipeline.shut();
         }
+        if let Some(companions) = &self.companions {
+            companions.quiet();
+        }
         self.wake();
-        for _ in 0..10_000 {
+        let steps_max = if self.companions.is_some() { 40_000 } else { 10_000 };
+        for _ in 0..steps_max {
             if self.stages.lock().has_ended() {
                 break;
             }

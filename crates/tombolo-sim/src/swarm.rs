@@ -3,6 +3,7 @@
 //!
 //! Not here: the faults' meaning (`fault.rs`), what uses the sizes.
 
+use tombolo_engine::link::MemoryFaults;
 use tombolo_engine::rng::Rng;
 
 use crate::fault::{Faults, Survival, one_in};
@@ -39,6 +40,12 @@ pub struct Swarm {
     pub checkpoint_percent: u64,
     /// Whether closing writes one.
     pub checkpoint_at_close: bool,
+    /// Whether another process writes them, where there is a pipeline.
+    pub checkpoint_apart: bool,
+    /// Steps of that process before which it is killed: one in this many.
+    pub apart_kills: u32,
+    /// What the link to it does; where it is cut, after so many bytes at most.
+    pub apart_link: MemoryFaults,
     /// Directories an image lies in.
     pub directories: usize,
     /// Parts a checkpoint is written in.
@@ -135,7 +142,24 @@ impl Swarm {
             checkpoint_parts: pick(rng, &[1, 1, 2, 3]),
             directories: pick(rng, &[1, 1, 2, 3]),
             block: (pick(rng, &[4_096, 4_096, 8_192]), pick(rng, &[1, 1, 2, 5])),
+            checkpoint_apart: one_in(rng, 2),
+            apart_kills: maybe(rng, 2, &[15, 60, 300]),
+            apart_link: draw_link(rng),
         }
+    }
+
+    /// Whether another process writes checkpoints.
+    pub fn writes_apart(&self) -> bool {
+        self.has_checkpoints && self.checkpoint_apart && self.has_pipeline && self.has_values
+    }
+}
+
+fn draw_link(rng: &mut Rng) -> MemoryFaults {
+    MemoryFaults {
+        capacity_bytes: pick(rng, &[1_000, 4_000, 256 << 10, 256 << 10]),
+        piece_bytes: pick(rng, &[20, 1_000, usize::MAX, usize::MAX]),
+        delays: pick(rng, &[0, 0, 2, 5]),
+        cut_after: pick(rng, &[u64::MAX, u64::MAX, 3_000, 30_000]),
     }
 }
 

@@ -70,6 +70,8 @@ enum Place {
     Locking,
     Greeted,
     Working(Box<Working>),
+    /// What was said last is not on its way.
+    Leaving,
     Over,
 }
 
@@ -98,15 +100,26 @@ impl CheckpointProcess {
             Place::Locking => self.lock(now_ns),
             Place::Greeted => self.wait_for_welcome(now_ns),
             Place::Working(working) => self.work(working, now_ns),
+            Place::Leaving => Ok(self.leave(now_ns)),
             Place::Over => Ok(Step::Ended),
         };
         stepped.unwrap_or_else(|why| {
-            if let Some(why) = why {
-                // Whether it is heard or not, this is over.
-                _ = self.link.send(&[&FromProcess::Refused(why).encode()]);
-            }
-            Step::Ended
+            let Some(why) = why else { return Step::Ended };
+            // Whether it is heard or not, this is over.
+            _ = self.link.send(&[&FromProcess::Refused(why).encode()]);
+            self.leave(now_ns)
         })
+    }
+
+    /// Ends when what was said last is on its way.
+    fn leave(&mut self, now_ns: u64) -> Step {
+        match self.link.flush() {
+            Ok(false) => {
+                self.place = Place::Leaving;
+                Step::IdleUntil(Some(now_ns + REPORT_NS))
+            }
+            Ok(true) | Err(_) => Step::Ended,
+        }
     }
 
     /// The stages to be stepped beside this, once they are there: each until it has ended.
@@ -199,7 +212,7 @@ impl CheckpointProcess {
             working.report(&mut *self.link, cpu_ns).map(|has_told| has_heard || has_told)
         });
         match worked {
-            Ok(_) if working.is_over() => Ok(Step::Ended),
+            Ok(_) if working.is_over() => Ok(self.leave(now_ns)),
             Ok(has_worked) => {
                 self.place = Place::Working(working);
                 Ok(match has_worked {

@@ -106,8 +106,9 @@ impl Course {
         .into_iter()
     }
 
-    /// The process has ended as it was to.
+    /// The process has ended as it was to, or is not needed any more.
     pub(super) fn ends(&self) {
+        *self.away.lock() = None;
         self.is_writing.store(false, Ordering::Relaxed);
         self.no_process_writes();
         self.end_demands(CheckpointRefusal::Closed);
