@@ -79,6 +79,12 @@ pub fn give_way() {
     std::thread::yield_now();
 }
 
+/// Lets so much time pass, for whoever waits for something outside this process.
+#[expect(clippy::disallowed_methods, reason = "this is the threads door")]
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// How many threads the machine runs at once.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -7,6 +7,7 @@
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 
 pub mod check;
+pub mod checkpoint_process;
 pub mod compare;
 pub mod counters;
 pub mod counting;

@@ -27,20 +27,22 @@ pub use replayer::{Replayed, Replayer};
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tombolo_storage::disk::{Disk, DiskError};
 use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSettings};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{
-    self, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings, LogWriter, RecoverOptions,
+    self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings,
+    LogWriter, RecoverOptions,
 };
 
 use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::read_ahead::ReadAhead;
 use crate::rng::entropy;
-use crate::threads::NoThread;
+use crate::threads::{self, NoThread};
 
 /// What a database is opened or made with.
 #[derive(Clone, Copy, Debug)]
@@ -255,13 +257,31 @@ pub fn open<P: MemoryProfile>(
         let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
         return Err(image.file().map_or(LogFailure::NoLog.into(), without_log));
     }
-    let lock = DirectoryLock::take(&*disks[0])?;
+    let lock = take_directory(&*disks[0])?;
     let ahead: Vec<_> = disks.iter().cloned().map(ReadAhead::start).collect();
     let through = ahead.iter().map(ReadAhead::disk).collect();
     let opened = open_through(lock, through, options, clock, told);
     // Whatever was opened to be read is closed.
     ahead.into_iter().for_each(ReadAhead::stop);
     opened
+}
+
+/// How often, and how many times, a directory is tried again whose image is still being written.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSES: u32 = 500;
+
+/// Takes a directory. A process that wrote its image for one that is gone has noticed that when it has
+/// written its batch: it is waited for.
+fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
+    for _ in 0..PAUSES {
+        match DirectoryLock::take(disk) {
+            Err(LogFailure::InUse { file }) if file.ends_with(CHECKPOINT_LOCK_FILE) => {
+                threads::pause(PAUSE);
+            }
+            taken => return taken,
+        }
+    }
+    DirectoryLock::take(disk)
 }
 
 fn without_log(file: &str) -> OpenFailure {

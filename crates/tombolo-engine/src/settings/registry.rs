@@ -289,6 +289,13 @@ pub static CHECKPOINT_THREADS: Setting = setting(
     "threads that write checkpoints, each the rows of some tables",
 )
 .of("threads");
+/// Who writes checkpoints.
+pub static CHECKPOINT_PROCESS: Setting = setting(
+    "checkpoint_process",
+    Kind::Choice(&["own", "other"]),
+    Default::Is("own"),
+    "whether checkpoints are written by the database's own process or by another one it starts",
+);
 /// What a checkpoint may take of the device.
 pub static CHECKPOINT_DEVICE_PERCENT: Setting = setting(
     "checkpoint_device_percent",
@@ -532,6 +539,7 @@ pub static ALL: &[&Setting] = &[
     &CHECKPOINTS,
     &CHECKPOINT_LOG_BYTES,
     &CHECKPOINT_THREADS,
+    &CHECKPOINT_PROCESS,
     &CHECKPOINT_DEVICE_PERCENT,
     &CHECKPOINT_QUEUE_BYTES_MAX,
     &CHECKPOINT_AT_CLOSE,

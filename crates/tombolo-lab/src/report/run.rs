@@ -73,13 +73,22 @@ pub struct CheckpointResult {
     pub put_off: u64,
     /// Bytes of records that were read from the log, because the stage was behind.
     pub read_back_bytes: u64,
+    /// Processes that were started to write them, where this one does not: more than 1 if one ended
+    /// before it was asked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Processor time of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_cpu_s: Option<f64>,
 }
 
 impl From<CheckpointStatistics> for CheckpointResult {
     fn from(found: CheckpointStatistics) -> Self {
         let CheckpointStatistics { count, bytes, wall_ns, put_off, read_back_bytes, .. } = found;
         let wall_s = rounded(wall_ns as f64 / 1e9, 6);
-        Self { count, bytes, wall_s, put_off, read_back_bytes }
+        let processes = Some(found.processes).filter(|&processes| processes > 0);
+        let process_cpu_s = processes.map(|_| rounded(found.process_cpu_ns as f64 / 1e9, 6));
+        Self { count, bytes, wall_s, put_off, read_back_bytes, processes, process_cpu_s }
     }
 }
 

@@ -2,16 +2,21 @@
 //! (TPK-14 … TPK-19).
 //!
 //! What was loaded is in the log alone until a checkpoint holds it. That one is waited for before
-//! anything is measured, so that what is measured are checkpoints of what transactions changed. Not
-//! here: opening and making log and image (`durable/`), when a checkpoint begins (the engine's stage).
+//! anything is measured, so that what is measured are checkpoints of what transactions changed. Where
+//! another process writes them (TPK-33), this one opens the log alone. Not here: opening and making
+//! log and image (`durable/`), when a checkpoint begins (the engine's stage).
+
+use std::path::Path;
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::pipeline::{
-    Builder, CheckpointRefusal, CheckpointStatistics, Executor, Pipeline, ValueLogGroups,
+    Builder, CheckpointRefusal, CheckpointStatistics, CheckpointsApart, Executor, Pipeline,
+    ValueLogGroups,
 };
 use tombolo_storage::value_log::LogWriter;
 
 use super::Plan;
+use crate::checkpoint_process;
 use crate::durable::{OpenOptions, Recovery};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -20,6 +25,8 @@ use crate::progress::Progress;
 pub(crate) struct OnDisk {
     writer: LogWriter,
     checkpointing: Option<Checkpointing>,
+    /// The image, if another process has it.
+    apart: Option<CheckpointsApart>,
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
     /// Whether no image holds any row.
@@ -31,41 +38,74 @@ pub(crate) fn open_options(plan: &Plan) -> OpenOptions {
     OpenOptions {
         limits: plan.limits,
         log: plan.log,
-        image: plan.image,
+        image: plan.image.filter(|_| !plan.checkpoints_apart),
         checkpoint_threads: plan.checkpoint_threads,
         threads: plan.load_threads,
         ..OpenOptions::default()
     }
 }
 
+/// The image of the database in `directory`, if another process is to write it.
+fn apart(
+    plan: &Plan,
+    writer: &LogWriter,
+    directory: &Path,
+) -> Result<Option<CheckpointsApart>, Failure> {
+    let Some(image) = plan.image.filter(|_| plan.checkpoints_apart) else { return Ok(None) };
+    Ok(Some(CheckpointsApart {
+        start: Box::new(checkpoint_process::program(directory)?),
+        image,
+        limits: plan.limits,
+        parts: plan.checkpoint_threads,
+        salt: writer.salt(),
+        log_is_direct: plan.log.direct,
+    }))
+}
+
 impl OnDisk {
-    /// Of a database that was just loaded.
-    pub(crate) fn loaded(writer: LogWriter, checkpointing: Option<Checkpointing>) -> Self {
-        Self { writer, checkpointing, behind_bytes: 0, is_in_log_only: true }
+    /// Of a database that was just loaded into `directory`.
+    ///
+    /// # Errors
+    /// When another process is to write checkpoints and this one does not know its own program.
+    pub(crate) fn loaded(
+        plan: &Plan,
+        directory: &Path,
+        writer: LogWriter,
+        checkpointing: Option<Checkpointing>,
+    ) -> Result<Self, Failure> {
+        let apart = apart(plan, &writer, directory)?;
+        Ok(Self { writer, checkpointing, apart, behind_bytes: 0, is_in_log_only: true })
     }
 
-    /// Of a database that came back.
+    /// Of a database that came back from `directory`.
+    ///
+    /// # Errors
+    /// As [`OnDisk::loaded`].
     pub(super) fn opened(
+        plan: &Plan,
+        directory: &Path,
         writer: LogWriter,
         checkpointing: Option<Checkpointing>,
         recovery: &Recovery,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
+        let apart = apart(plan, &writer, directory)?;
         let (behind_bytes, is_in_log_only) = (recovery.record_bytes, recovery.image_bytes == 0);
-        Self { writer, checkpointing, behind_bytes, is_in_log_only }
+        Ok(Self { writer, checkpointing, apart, behind_bytes, is_in_log_only })
     }
 
     /// Whether a first checkpoint is missing.
     pub(super) fn wants_first_checkpoint(&self) -> bool {
-        self.is_in_log_only && self.checkpointing.is_some()
+        self.is_in_log_only && (self.checkpointing.is_some() || self.apart.is_some())
     }
 
     /// A pipeline with this log, and with checkpoints if there is an image.
     pub(crate) fn wire<E: Executor>(self, builder: Builder<E>) -> Builder<E> {
-        let Self { writer, checkpointing, behind_bytes, .. } = self;
+        let Self { writer, checkpointing, apart, behind_bytes, .. } = self;
         let builder = builder.log(Box::new(ValueLogGroups::new(writer)));
-        match checkpointing {
-            Some(checkpointing) => builder.checkpoints(checkpointing, behind_bytes),
-            None => builder,
+        match (checkpointing, apart) {
+            (Some(checkpointing), _) => builder.checkpoints(checkpointing, behind_bytes),
+            (None, Some(apart)) => builder.checkpoints_apart(apart),
+            (None, None) => builder,
         }
     }
 }
@@ -101,6 +141,7 @@ pub(super) fn since(
         wall_ns: after.wall_ns - before.wall_ns,
         put_off: after.put_off - before.put_off,
         read_back_bytes: after.read_back_bytes - before.read_back_bytes,
+        process_cpu_ns: after.process_cpu_ns - before.process_cpu_ns,
         ..after
     }
 }

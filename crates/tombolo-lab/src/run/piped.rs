@@ -151,7 +151,7 @@ fn load_logged<W: Workload>(
         let opened = durable::open_directory(&place.path, &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
         let durable::Opened { mut store, writer, checkpointing, recovery } = opened;
-        let disk = Some(OnDisk::opened(writer, checkpointing, &recovery));
+        let disk = Some(OnDisk::opened(plan, &place.path, writer, checkpointing, &recovery)?);
         let workload = found(&workload, &mut store)?;
         let recovery = Some(recovery);
         return Ok(Ready { workload, store, disk, load_s, recovery, disk_before });
@@ -166,7 +166,8 @@ fn load_logged<W: Workload>(
         loaded = Some(durable::load(&mut store, writer, &workload, threads, told)?);
         Ok(())
     })?;
-    let disk = loaded.map(|writer| OnDisk::loaded(writer, checkpointing));
+    let on_disk = |writer| OnDisk::loaded(plan, &place.path, writer, checkpointing);
+    let disk = loaded.map(on_disk).transpose()?;
     Ok(Ready { workload, store, disk, load_s, recovery: None, disk_before })
 }
 

@@ -4,6 +4,7 @@
 //! unknown one.
 
 mod check;
+mod checkpoint_process;
 mod compare;
 mod count;
 mod demo;
@@ -53,6 +54,8 @@ enum Command {
     Report(report::Arguments),
     #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
+    #[command(name = tombolo_lab::checkpoint_process::CHILD_COMMAND, hide = true)]
+    CheckpointProcess(checkpoint_process::Arguments),
 }
 
 /// Does what the command line asks for.
@@ -69,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
+        Command::CheckpointProcess(arguments) => checkpoint_process::run(&arguments),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The command as it is shipped: what it says, leaves and refuses.
 //!
 //! One program, so that its tests are linked once, with all optimisation of the release build, and
-//! share the cores. Not here: processes that are killed (`cargo xtask kills`), the library.
+//! share the cores. Not here: databases that are killed (`cargo xtask kills`), the library.
 
+mod apart;
 mod debit_credit;
 mod dissect;
 mod durable;

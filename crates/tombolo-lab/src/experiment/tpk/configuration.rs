@@ -1,8 +1,9 @@
 //! The paper's configurations: which stage has which thread, and what a thread does that has nothing
 //! to do (TPK-30 … TPK-33); what the paper found of each (TPK-39, TPK-42).
 //!
-//! Not here: measuring. Where a machine has fewer cores than a configuration has threads, the
-//! configuration is as near as that machine can come, and [`Configuration::caveat`] says how.
+//! Not here: measuring, the other process of C (the engine's). Where a machine has fewer cores than a
+//! configuration has threads, the configuration is as near as that machine can come, and
+//! [`Configuration::caveat`] says how.
 
 use tombolo_engine::settings::{self, Settings, Source};
 
@@ -71,26 +72,22 @@ impl Configuration {
         Printed { tps, mean_ms, max_ms, within_1s_percent, group }
     }
 
-    /// Sets which stage has which thread, as far as `settings` were not told otherwise, on a machine
-    /// with so many cores.
+    /// Sets which stage has which thread and process, as far as `settings` were not told otherwise, on
+    /// a machine with so many cores.
     ///
     /// # Errors
-    /// Usage, when it cannot be run.
+    /// Usage, when a setting does not take its value.
     pub fn apply(self, settings: &mut Settings, cores: usize) -> Result<(), Failure> {
         let spin_us = if self.spins(cores) { SPIN_US } else { SPIN_SHARED_US };
-        let (threads, spin_us) = match self {
-            Self::A => ("coalesced", 0),
-            Self::B => ("each", spin_us),
-            Self::C => {
-                return Err(Failure::usage(
-                    "configuration C has its checkpoint stage in another process, which this \
-                     version cannot start: use --config A or --config B",
-                ));
-            }
+        let (threads, spin_us, process) = match self {
+            Self::A => ("coalesced", 0, "own"),
+            Self::B => ("each", spin_us, "own"),
+            Self::C => ("each", spin_us, "other"),
         };
         for (setting, value) in [
             (&settings::PIPELINE_THREADS, threads.to_owned()),
             (&settings::SPIN_US_MAX, spin_us.to_string()),
+            (&settings::CHECKPOINT_PROCESS, process.to_owned()),
         ] {
             // What was told otherwise is stronger.
             settings.set(setting.name, &value, Source::Default)?;
@@ -107,7 +104,7 @@ impl Configuration {
     /// nothing does.
     pub fn caveat(self, cores: usize) -> Option<String> {
         match self {
-            Self::B if !self.spins(cores) => Some(format!(
+            Self::B | Self::C if !self.spins(cores) => Some(format!(
                 "{STAGE_THREADS} stages share {cores} cores: an idle one spins for {SPIN_SHARED_US} \
                  µs and then sleeps, where the paper's has a processor and spins on"
             )),

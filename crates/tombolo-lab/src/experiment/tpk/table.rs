@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::report::rounded;
 use crate::run::Place;
 use crate::workload::debit_credit::Scale;
-use Configuration::{A, B};
+use Configuration::{A, B, C};
 
 /// A table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,6 @@ const BREAKDOWN: [(&str, f64); 6] = [
     ("checkpoint", 20.9),
 ];
 const PAPERS_MACHINE: &str = "another machine: five 1-MIPS processors with a disk for the log";
-const NO_C: &str = "its checkpoint stage is in another process, which this version cannot start";
 
 /// What the tables are made with.
 #[derive(Clone, Debug)]
@@ -127,11 +126,12 @@ impl TablePlan {
     fn points(&self, table: Table) -> Vec<Point> {
         let own = |configuration: Configuration| configuration.printed().group;
         match table {
-            Table::Breakdown => vec![self.point(B, own(B), false)],
+            Table::Breakdown => vec![self.point(C, own(C), false)],
             Table::Table1 => {
-                let papers = [(A, own(A)), (B, own(B)), (B, own(A))];
+                let papers =
+                    [(A, own(A)), (B, own(B)), (C, own(C)), (B, own(A)), (C, own(A)), (C, own(B))];
                 let papers = papers.map(|(of, group)| self.point(of, group, false));
-                let scaled = [A, B].into_iter();
+                let scaled = [A, B, C].into_iter();
                 let scaled = scaled.flat_map(|of| GROUPS.map(|group| self.point(of, group, true)));
                 papers.into_iter().chain(scaled).collect()
             }
@@ -217,10 +217,9 @@ fn of_configuration(of: Configuration, plan: &TablePlan, found: &Found, cores: u
         ("responses below 1 s", "%", within_1s_percent, within),
         ("group size", "transactions", group as f64, ours.map(|ours| ours.per_flush)),
     ];
-    let caveat = match (of, of.caveat(cores)) {
-        (Configuration::C, _) => NO_C.to_owned(),
-        (_, Some(own)) => format!("{PAPERS_MACHINE}; {own}"),
-        (_, None) => PAPERS_MACHINE.to_owned(),
+    let caveat = match of.caveat(cores) {
+        Some(own) => format!("{PAPERS_MACHINE}; {own}"),
+        None => PAPERS_MACHINE.to_owned(),
     };
     let rows = figures.map(|(name, unit, paper, ours)| {
         let name = format!("{} · {name}", of.name());
@@ -258,9 +257,11 @@ fn speedup(of: Option<&Measured>, over: Option<&Measured>) -> Option<f64> {
 }
 
 fn speedups(plan: &TablePlan, found: &Found) -> Vec<Row> {
-    let [own_a, own_b] = [A, B].map(|of| of.printed().group);
+    let [own_a, own_b, own_c] = [A, B, C].map(|of| of.printed().group);
     let at = |of, group| find(found, &plan.point(of, group, false));
-    let (a, b, b_in_groups_of_a) = (at(A, own_a), at(B, own_b), at(B, own_a));
+    let (a, b, c) = (at(A, own_a), at(B, own_b), at(C, own_c));
+    let (b_in_groups_of_a, c_in_groups_of_a, c_in_groups_of_b) =
+        (at(B, own_a), at(C, own_a), at(C, own_b));
     let speedup_row = |name: &str, paper: Option<f64>, ours, caveat: &str, reference: &str| Row {
         caveat: caveat.to_owned(),
         ..row(name.to_owned(), "×", paper, ours, reference)
@@ -281,8 +282,29 @@ fn speedups(plan: &TablePlan, found: &Found) -> Vec<Row> {
             "what larger groups make of it",
             "TPK-41",
         ),
-        speedup_row("C / B", Some(2.9), None, NO_C, "TPK-40"),
-        speedup_row("C / A", Some(16.6), None, NO_C, "TPK-40"),
+        speedup_row("C / B", Some(2.9), speedup(c, b), PAPERS_MACHINE, "TPK-40"),
+        speedup_row("C / A", Some(16.6), speedup(c, a), PAPERS_MACHINE, "TPK-40"),
+        speedup_row(
+            "C / A, both in groups of 50",
+            None,
+            speedup(c_in_groups_of_a, a),
+            "what overlap and fewer context switches make of it",
+            "TPK-41",
+        ),
+        speedup_row(
+            "C / B, both in groups of 200",
+            None,
+            speedup(c_in_groups_of_b, b),
+            "what another process for checkpoints makes of it",
+            "TPK-41",
+        ),
+        speedup_row(
+            "C in groups of 400 / of 200",
+            None,
+            speedup(c, c_in_groups_of_b),
+            "what larger groups make of it",
+            "TPK-41",
+        ),
     ]
 }
 
@@ -291,7 +313,7 @@ fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
     let mut rows = Vec::new();
     for group in GROUPS {
         let at = |of| find(found, &plan.point(of, group, true));
-        for of in [A, B] {
+        for of in [A, B, C] {
             let name = format!("scaled up, groups of {group} · {}", of.name());
             let ours = at(of);
             rows.push(row(
@@ -310,15 +332,17 @@ fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
                 "TPK-41",
             ));
         }
-        let name = format!("scaled up, groups of {group} · B / A");
-        rows.push(row(name, "×", None, speedup(at(B), at(A)), "TPK-41"));
+        for (of, over) in [(B, A), (C, B)] {
+            let name = format!("scaled up, groups of {group} · {} / {}", of.name(), over.name());
+            rows.push(row(name, "×", None, speedup(at(of), at(over)), "TPK-41"));
+        }
     }
     rows
 }
 
-/// How long the stages of configuration B are busy; the paper tells it of configuration C.
+/// How long the stages of configuration C are busy.
 fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
-    let Some(ours) = find(found, &plan.point(B, B.printed().group, false)) else {
+    let Some(ours) = find(found, &plan.point(C, C.printed().group, false)) else {
         return Vec::new();
     };
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -331,13 +355,15 @@ fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
         seconds(busy.output_ns),
         seconds(busy.checkpoint_ns),
     ];
-    let of_c = "the paper's is of configuration C, ours of B";
     let rows = BREAKDOWN.into_iter().zip(all).map(|((name, paper), ours)| {
         let caveat = match name {
-            "input" | "output" => format!("{of_c}; its terminals' time is in it"),
-            "checkpoint" => format!("{of_c}: installing and writing, not sending"),
-            "logging" => format!("{of_c}; its waiting for the device is in it"),
-            _ => of_c.to_owned(),
+            "input" | "output" => format!("{PAPERS_MACHINE}; its terminals' time is in it"),
+            "checkpoint" => format!(
+                "{PAPERS_MACHINE}; the other process's installing and writing, and sending it what to \
+                 install"
+            ),
+            "logging" => format!("{PAPERS_MACHINE}; its waiting for the device is in it"),
+            _ => PAPERS_MACHINE.to_owned(),
         };
         Row { caveat, ..row(name.to_owned(), "s", Some(paper), Some(ours), "TPK-42") }
     });
@@ -349,23 +375,35 @@ pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize)
     let terminal_us = plan.terminal.as_micros();
     let mut notes = vec![format!(
         "A terminal takes {terminal_us} µs for a transaction and as long for its answer; threads are \
-         busy meanwhile. A runs on one core, B on {cores}. Input is the calling thread; a thread that \
+         busy meanwhile. A runs on one core, B and C on {cores}. Input is the calling thread; a thread that \
          makes room in the log, and is idle but then, comes to the paper's. A flush takes all that was \
          executed until then, so a group may be larger than the size that was asked for."
     )];
-    notes.extend(B.caveat(cores).map(|caveat| format!("Configuration B: {caveat}.")));
+    notes.extend(B.caveat(cores).map(|caveat| format!("Configurations B and C: {caveat}.")));
+    notes.push(
+        "C's processors are those of both processes, its context switches those of the process that \
+         executes."
+            .to_owned(),
+    );
     if table == Table::Table1 {
         let at = |of: Configuration| find(found, &plan.point(of, of.printed().group, false));
-        if let (Some(a), Some(b)) = (at(A), at(B)) {
-            notes.push(direction(a, b, cores));
+        for (over, of) in [(A, B), (B, C)] {
+            if let (Some(slower), Some(faster)) = (at(over), at(of)) {
+                notes.push(direction((over, slower), (of, faster), cores));
+            }
         }
     }
     notes
 }
 
-/// Whether B is faster than A, and why, or why not.
-pub(super) fn direction(a: &Measured, b: &Measured, cores: usize) -> String {
+/// Whether the second is faster than the first, and why, or why not.
+pub(super) fn direction(
+    (over, a): (Configuration, &Measured),
+    (of, b): (Configuration, &Measured),
+    cores: usize,
+) -> String {
     let (ratio, used_a, used_b) = (b.tps() / a.tps(), processors(a), processors(b));
+    let (over, of) = (over.name(), of.name());
     let switched = match (switches(a), switches(b)) {
         (Some(a), Some(b)) => {
             format!("context switches went from {a:.3} to {b:.3} a transaction")
@@ -373,21 +411,25 @@ pub(super) fn direction(a: &Measured, b: &Measured, cores: usize) -> String {
         _ => "the system does not count context switches".to_owned(),
     };
     let parts = format!(
-        "A used {used_a:.2} processors and B {used_b:.2} of {cores}, {switched}, and a flush covered \
-         {:.0} transactions instead of {:.0}",
+        "{over} used {used_a:.2} processors and {of} {used_b:.2} of {cores}, {switched}, and a flush \
+         covered {:.0} transactions instead of {:.0}",
         b.per_flush, a.per_flush
     );
     let (slowest, busy) = slowest(b);
-    let limit = format!("B's slowest thread is {slowest}, busy {:.0} % of the time", 100.0 * busy);
+    let limit =
+        format!("{of}'s slowest thread is {slowest}, busy {:.0} % of the time", 100.0 * busy);
     match () {
-        () if ratio > 1.0 => format!("B is {ratio:.2} times as fast as A: {parts}; {limit}."),
+        () if ratio > 1.0 => {
+            format!("{of} is {ratio:.2} times as fast as {over}: {parts}; {limit}.")
+        }
         () if used_b > 0.95 * cores as f64 => format!(
-            "This machine does not show the paper's direction (B / A {ratio:.2}): B uses all of its \
-             {cores} cores, and its threads take them from each other: {parts}; {limit}."
+            "This machine does not show the paper's direction ({of} / {over} {ratio:.2}): {of} uses \
+             all of its {cores} cores, and its threads take them from each other: {parts}; {limit}."
         ),
         () => format!(
-            "This machine does not show the paper's direction (B / A {ratio:.2}), though B used only \
-             {used_b:.2} of {cores} cores, the others being idle or other processes': {limit}; {parts}."
+            "This machine does not show the paper's direction ({of} / {over} {ratio:.2}), though {of} \
+             used only {used_b:.2} of {cores} cores, the others being idle or other processes': \
+             {limit}; {parts}."
         ),
     }
 }

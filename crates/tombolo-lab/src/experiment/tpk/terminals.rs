@@ -61,7 +61,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) wall: Duration,
-    /// Processor time of the process.
+    /// Processor time of the process, and of the one that writes checkpoints, if that is another.
     pub(super) cpu: Duration,
     pub(super) committed: u64,
     pub(super) aborted: u64,
@@ -215,7 +215,7 @@ pub(super) fn measure(
         Configuration::A => Some(OnOneCore::bind().map_err(|error| failed(&error))?),
         Configuration::B | Configuration::C => None,
     };
-    let disk = on_disk::OnDisk::loaded(writer, checkpointing);
+    let disk = on_disk::OnDisk::loaded(&plan, directory, writer, checkpointing)?;
     let pipeline = disk.wire(Builder::new(database, options)).start(Arc::new(clock));
     let pipeline: Piped = pipeline.map_err(|refused| failed(&refused))?;
     let terminals = Arc::new(Terminals {
@@ -283,6 +283,8 @@ fn run(
     let cpu = clock.process_cpu().saturating_sub(cpu);
     let switches = host::switches().zip(switches).map(|(after, before)| after.since(before));
     let after = pipeline.statistics();
+    let of_other = after.checkpoint.process_cpu_ns - before.checkpoint.process_cpu_ns;
+    let cpu = cpu + Duration::from_nanos(of_other);
     progress.end();
     let completed = checkpoints.iter().filter(|checkpoint| checkpoint.wait().is_ok()).count();
     let seen = std::mem::take(&mut *terminals.seen());

@@ -31,9 +31,14 @@ fn configurations_are_settings_unless_told_otherwise() {
     assert_eq!(of(B, &[], 8), (Spread::Each, 1_000_000_000));
     assert_eq!(of(B, &[], 2), (Spread::Each, 20_000));
     assert_eq!(of(B, &[("spin_us_max", "7")], 2), (Spread::Each, 7_000));
-    let refused = C.apply(&mut Settings::default(), 8).unwrap_err();
-    assert_eq!(refused.blame().status(), 2);
-    assert!(refused.to_string().contains("another process"), "{refused}");
+    assert_eq!(of(C, &[], 8), of(B, &[], 8));
+    let process = |configuration: Configuration, given| {
+        let mut settings = settings(given);
+        configuration.apply(&mut settings, 8).unwrap();
+        settings.word(&tombolo_engine::settings::CHECKPOINT_PROCESS).to_owned()
+    };
+    assert_eq!((process(B, &[]), process(C, &[])), ("own".to_owned(), "other".to_owned()));
+    assert_eq!(process(C, &[("checkpoint_process", "own")]), "own");
     assert_eq!((Configuration::find("B"), Configuration::find("b")), (Some(B), None));
     assert!(B.caveat(2).is_some() && B.caveat(8).is_none() && A.caveat(1).is_none());
 }
@@ -57,13 +62,13 @@ fn found_by(wall_ms: u64, cpu_ms: u64, switches: u64) -> Measured {
 #[test]
 fn a_direction_is_explained_by_what_was_measured() {
     let (slow, fast) = (found_by(2_000, 2_000, 4_000), found_by(1_000, 1_900, 1_000));
-    let shown = direction(&slow, &fast, 2);
+    let shown = direction((A, &slow), (B, &fast), 2);
     assert!(shown.starts_with("B is 2.00 times as fast as A"), "{shown}");
     assert!(shown.contains("from 4.000 to 1.000 a transaction"), "{shown}");
     assert!(shown.contains("input, busy 90 %"), "{shown}");
-    let busy = direction(&fast, &found_by(2_000, 4_000, 9_000), 2);
+    let busy = direction((B, &fast), (C, &found_by(2_000, 4_000, 9_000)), 2);
     assert!(busy.contains("does not show") && busy.contains("uses all of its 2 cores"), "{busy}");
-    let idle = direction(&fast, &found_by(2_000, 2_000, 9_000), 2);
+    let idle = direction((A, &fast), (B, &found_by(2_000, 2_000, 9_000)), 2);
     assert!(idle.contains("B used only 1.00 of 2 cores"), "{idle}");
 }
 
@@ -78,7 +83,7 @@ fn every_figure_of_the_paper_has_a_row_with_or_without_ours() {
         let row = of(&none, name);
         assert_eq!((row.paper, row.ours, row.ratio), (Some(paper), None, None), "{name}");
     }
-    assert!(of(&none, "C · mean response").caveat.contains("cannot start"));
+    assert!(of(&none, "C · mean response").caveat.contains("another machine"));
     let at = |configuration, group| Point {
         configuration,
         group,
@@ -86,20 +91,24 @@ fn every_figure_of_the_paper_has_a_row_with_or_without_ours() {
         transactions: 50_000,
         terminal: Duration::from_micros(500),
     };
-    let found =
-        vec![(at(A, 50), found_by(2_000, 2_000, 4_000)), (at(B, 200), found_by(1_000, 1_900, 9))];
+    let found = vec![
+        (at(A, 50), found_by(2_000, 2_000, 4_000)),
+        (at(B, 200), found_by(1_000, 1_900, 9)),
+        (at(C, 400), found_by(500, 900, 9)),
+    ];
     let some = rows(Table::Table1, &plan, &found, 2);
-    assert_eq!(some.iter().filter(|row| row.paper.is_some()).count(), 3 * 5 + 2 + 3);
+    assert_eq!(some.iter().filter(|row| row.paper.is_some()).count(), 3 * 5 + 3 + 3);
     let throughput = of(&some, "B · throughput");
     assert_eq!((throughput.ours, throughput.ratio), (Some(1_000.0), Some(2.2272)));
-    assert_eq!(of(&some, "B / A").ours, Some(2.0));
+    assert_eq!((of(&some, "B / A").ours, of(&some, "C / A").ours), (Some(2.0), Some(4.0)));
     assert_eq!(of(&some, "A · mean response").ours.map(f64::round), Some(400.0));
     assert_eq!(of(&some, "A · responses below 1 s").ours, Some(100.0));
     let said = notes(Table::Table1, &plan, &found, 2);
-    assert!(said.iter().any(|note| note.starts_with("B is 2.00 times")), "{said:?}");
+    assert!(said.iter().any(|note| note.starts_with("B is 2.00 times as fast as A")), "{said:?}");
+    assert!(said.iter().any(|note| note.starts_with("C is 2.00 times as fast as B")), "{said:?}");
     let parts = rows(Table::Breakdown, &plan, &found, 2);
     let parts: Vec<_> = parts.iter().map(|row| (row.name.as_str(), row.paper, row.ours)).collect();
-    assert_eq!(parts[..2], [("total", Some(39.0), Some(1.0)), ("input", Some(38.5), Some(0.9))]);
+    assert_eq!(parts[..2], [("total", Some(39.0), Some(0.5)), ("input", Some(38.5), Some(0.45))]);
     assert_eq!(parts.len(), 6);
 }
 

@@ -1,0 +1,54 @@
+//! The process that writes the checkpoints of another one's database (TPK-33, configuration C): which
+//! program it is, and what that does.
+//!
+//! It is this program with a hidden command, started with one end of a link as its standard input. Not
+//! here: what is said over the link and what follows (the engine's `pipeline/checkpoint/apart/`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::link;
+use tombolo_engine::pipeline::run_checkpoint_process;
+use tombolo_engine::processes::Program;
+use tombolo_storage::disk::{Disk, OsDisk};
+
+use crate::failure::Failure;
+
+/// The command's name.
+pub const CHILD_COMMAND: &str = "checkpoint-process";
+
+/// The program for the database in `directory`.
+///
+/// # Errors
+/// When the system does not say which program this is.
+pub(crate) fn program(directory: &Path) -> Result<Program, Failure> {
+    let path = std::env::current_exe().map_err(|error| {
+        Failure::environment(format!(
+            "the program that is to write checkpoints cannot be found: {error}; use \
+             --checkpoint-process own"
+        ))
+    })?;
+    Ok(Program { path, arguments: vec![CHILD_COMMAND.into(), directory.into()] })
+}
+
+/// Writes the checkpoints of the database in `directories`, until its process closes the link or is gone.
+///
+/// # Errors
+/// Usage, when nobody started it with a link; when a directory is gone, or there are too few threads.
+pub fn run(directories: &[PathBuf]) -> Result<(), Failure> {
+    let link = link::inherited().map_err(|_| {
+        Failure::usage(
+            "this command is started by a database that has its checkpoints written by another \
+             process: use tombolo run with --checkpoint-process other",
+        )
+    })?;
+    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
+    let opened = directories.iter().map(|path| {
+        let disk = OsDisk::open(path).map_err(|error| failed(&error))?;
+        Ok(Arc::new(disk) as Arc<dyn Disk>)
+    });
+    let disks = opened.collect::<Result<Vec<_>, Failure>>()?;
+    let clock = Arc::new(SystemClock::new());
+    run_checkpoint_process(Box::new(link), disks, clock).map_err(|refused| failed(&refused))
+}
