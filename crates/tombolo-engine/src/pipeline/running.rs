@@ -164,7 +164,7 @@ impl<E: Executor> Pipeline<E> {
 
     /// Lets nothing more in, waits until everything is answered and the log is sealed, and gives
     /// back what the pipeline was made of. Where stages were taken with [`Pipeline::own_stages`]
-    /// or [`Builder::assemble`], they must have ended before.
+    /// or [`super::Builder::assemble`], they must have ended before.
     pub fn close(mut self) -> Closed<E> {
         self.finish();
         Closed {
