@@ -17,10 +17,12 @@ use tombolo_storage::memory::image::{
     MirroredPart, Step,
 };
 use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::archive::LogArchive;
 use tombolo_storage::value_log::{
     GroupNumber, LogFailure, LogPosition, LogWriter, RecoverOptions, recover,
 };
 
+use crate::archives;
 use crate::fault::{FaultCounts, FaultKind};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Violation};
@@ -50,18 +52,36 @@ pub(crate) fn open(
     swarm: &Swarm,
     accept_loss: bool,
 ) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
-    let door: Arc<dyn Disk> = Arc::new(disk.clone());
+    let directory = |number| Arc::new(disk.directory(number)) as Arc<dyn Disk>;
+    let doors: Vec<_> = (0..swarm.directories).map(directory).collect();
+    let archive = archives::take(disk, swarm, accept_loss)?;
+    let keep = archive.as_ref().and_then(LogArchive::keep);
+    let (mut log, store) = open_doors(&doors, swarm, accept_loss, keep)?;
+    let attach = |archive| archives::attach(disk, archive, &log.writer);
+    log.archiver = archive.map(attach).transpose()?;
+    Ok((log, store))
+}
+
+/// The same in these directories, without an archive; what of the log is behind `keep` is kept.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_doors(
+    doors: &[Arc<dyn Disk>],
+    swarm: &Swarm,
+    accept_loss: bool,
+    keep: Option<GroupNumber>,
+) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
+    let door = Arc::clone(&doors[0]);
     let (block_bytes, spare_blocks) = swarm.block;
     let settings = ImageSettings { block_bytes, spare_blocks, direct: true };
-    let directory = |number| Arc::new(disk.directory(number)) as Arc<dyn Disk>;
-    let directories = (0..swarm.directories).map(directory).collect();
-    let image = Image::find(directories, settings).map_err(|why| refused(&why))?;
+    let image = Image::find(doors.to_vec(), settings).map_err(|why| refused(&why))?;
     let parts = swarm.replay_parts;
     let load = |part| image.load(part, parts, LIMITS, &mut |_| {});
     let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();
     let mut loaded = loaded.map_err(|why| refused(&why))?;
     let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
-    let options = RecoverOptions { first: image.log_start(known), accept_loss, keep: None };
+    let options = RecoverOptions { first: image.log_start(known), accept_loss, keep };
     let mut behind_bytes = 0;
     let mut replay = |group, records: &[u8]| {
         behind_bytes += records.len() as u64;
@@ -91,7 +111,7 @@ pub(crate) fn open(
         let parts = mirrored.map(|part| CheckpointPart::new(part, &checkpoints, position));
         checkpointing = Some(Checkpointing { parts: parts.collect(), checkpoints });
     }
-    Ok((OpenLog { writer, checkpointing, behind_bytes }, store))
+    Ok((OpenLog { writer, checkpointing, archiver: None, behind_bytes }, store))
 }
 
 /// Who asked for a checkpoint was told what became of it, and checkpoints end, for this `failure`, only

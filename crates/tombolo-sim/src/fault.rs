@@ -46,11 +46,13 @@ pub enum FaultKind {
     RotRehearsed,
     /// A file was put in the place of another copy's, to see what comes of it.
     FilesMixed,
+    /// A database was restored from a backup and the archive, to see what comes of it.
+    Restored,
 }
 
 impl FaultKind {
     /// All of them, in the order they are reported.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Crash,
         Self::CrashInRecovery,
         Self::SectorLost,
@@ -70,6 +72,7 @@ impl FaultKind {
         Self::ReadShort,
         Self::RotRehearsed,
         Self::FilesMixed,
+        Self::Restored,
     ];
 
     /// Its name in reports.
@@ -94,6 +97,7 @@ impl FaultKind {
             Self::ReadShort => "read-short",
             Self::RotRehearsed => "rot-rehearsed",
             Self::FilesMixed => "files-mixed",
+            Self::Restored => "restored",
         }
     }
 

@@ -56,6 +56,8 @@ pub enum Rule {
     JustRefusal,
     /// What is neither crashed nor poisoned goes on.
     Progress,
+    /// A database that was restored to a group is what ran up to there.
+    Restored,
     /// Nothing panics but what is told to.
     NoPanic,
 }
@@ -72,6 +74,7 @@ impl Rule {
             Self::SoundStore => "sound-store",
             Self::JustRefusal => "just-refusal",
             Self::Progress => "progress",
+            Self::Restored => "restored",
             Self::NoPanic => "no-panic",
         }
     }
@@ -222,6 +225,16 @@ impl History {
         }
         self.floor = self.writes();
         Ok(place)
+    }
+
+    /// The place at which so many changes had been made, if the state there was `found`.
+    pub fn as_of(&self, found: &State, writes: u64) -> Option<usize> {
+        let hash = found.hash();
+        let is_it = |entry: &Entry| {
+            (entry.hash, entry.indexes, entry.writes) == (hash, found.indexes, writes)
+        };
+        let place = self.entries.iter().position(is_it).map(|position| position + 1);
+        place.or((writes == 0 && hash == State::default().hash()).then_some(0))
     }
 
     fn longest_prefix(&self, found: &State, broken_promises: bool) -> Option<usize> {

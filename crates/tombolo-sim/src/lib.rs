@@ -15,6 +15,7 @@
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
 mod added_indexes;
+mod archives;
 pub mod checkpoints;
 pub mod clock;
 mod companions;

@@ -13,28 +13,30 @@
 //! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
 //! counts like any other answer.
 //!
-//! Not here: long work (`long.rs`), the stages (engine `pipeline/`), which of them is stepped
+//! Not here: long work (`long.rs`), numbers (`options.rs`), the stages (engine `pipeline/`), which of them is stepped
 //! (`stages.rs`), what is in the log (`recording.rs`).
 
 mod long;
 mod options;
+mod outcomes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Batch, Builder, Caller, CheckpointHandle, Durability, Executor, Failure, NotSubmitted,
+    Archiving, Batch, Builder, Caller, CheckpointHandle, Durability, Executor, NotSubmitted,
     Pipeline, Refusal, Reply, Step as StageStep, ValueLogGroups,
 };
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::error::Error;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::online::IndexBuild;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
+use tombolo_storage::value_log::GroupNumber;
 
 use crate::added_indexes;
+use crate::archives;
 use crate::checkpoints;
 use crate::clock;
 use crate::companions::Companions;
@@ -51,6 +53,7 @@ use crate::workload::store::{Handles, contents, definition, outcome};
 use crate::world::{Engine, Refused, World, sound};
 use long::{Adding, Asked};
 use options::options;
+use outcomes::{has_ended_early, told};
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
@@ -127,6 +130,10 @@ where
 
     fn check(&mut self) -> Vec<Damage> {
         self.store.check()
+    }
+
+    fn durable_group(&self) -> Option<GroupNumber> {
+        Some(self.log.writer.durable())
     }
 
     fn live(self, world: &mut World) -> Result<(), Violation> {
@@ -209,11 +216,6 @@ fn is_long_read(tag: u64) -> bool {
     tag & 0xff == LONG_READ
 }
 
-/// Whether a snapshot's images took more memory than they may: it has ended and says so.
-fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
-    matches!(outcome, Err(Failure::Stopped(Stop::Error(Error::SnapshotEnded { .. }))))
-}
-
 fn draw_durability(world: &mut World) -> Durability {
     match world.rng.below(8) {
         0 => Durability::Async,
@@ -247,12 +249,16 @@ where
         let journal = Arc::default();
         let own = Arc::clone(&journal);
         let executor = SimExecutor { store, handles, recording, journal: own, built: None };
-        let OpenLog { writer, checkpointing, behind_bytes } = log;
+        let OpenLog { writer, checkpointing, archiver, behind_bytes } = log;
         let salt = writer.salt();
         let groups = Box::new(ValueLogGroups::new(writer));
         let mut builder = Builder::new(executor, options(&world.swarm)).log(groups);
         if let Some(checkpointing) = checkpointing {
             builder = builder.checkpoints(checkpointing, behind_bytes);
+        }
+        if let Some(archiver) = archiver {
+            let time_ns_max = world.swarm.archive_time_ns;
+            builder = builder.archive(Archiving { archiver, time_ns_max });
         }
         let companions = world.swarm.writes_apart().then(|| Companions::new(world));
         if let Some(companions) = &companions {
@@ -306,6 +312,10 @@ where
             }
             if world.swarm.has_checkpoints && one_in(&mut world.rng, 100) {
                 self.asked.extend(self.pipeline.as_ref().map(Pipeline::checkpoint));
+                self.wake();
+            }
+            if archives::is_on(&world.swarm) && one_in(&mut world.rng, 50) {
+                drop(self.pipeline.as_ref().map(Pipeline::archive));
                 self.wake();
             }
             let may_submit = self.submitted < until && !self.is_poisoned;
@@ -585,15 +595,5 @@ fn judge_rows<S: Store>(store: &mut S, world: &World) -> Result<(), Violation> {
     match found.difference(world.history.state()) {
         None => Ok(()),
         Some(what) => Err(Violation::new(Rule::SoundStore, format!("after closing: {what}"))),
-    }
-}
-
-/// What a caller is told, as the model says it.
-fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
-    match outcome {
-        Ok(answer) => Some(Outcome::Committed(*answer)),
-        Err(Failure::Stopped(Stop::Abort(_))) => Some(Outcome::Aborted),
-        Err(Failure::Stopped(Stop::Error(_))) => None,
-        Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
     }
 }

@@ -13,6 +13,7 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::Store;
+use tombolo_storage::value_log::archive::Archiver;
 use tombolo_storage::value_log::{
     LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, RecoverOptions, Replay, recover,
 };
@@ -72,6 +73,8 @@ pub struct OpenLog {
     pub writer: LogWriter,
     /// Its image, if checkpoints are written.
     pub checkpointing: Option<Checkpointing>,
+    /// Its archive, if the log is archived.
+    pub archiver: Option<Archiver>,
     /// Bytes of records that the image does not hold.
     pub behind_bytes: u64,
 }
@@ -224,7 +227,7 @@ fn open_log(
         recovered => recovered.map(|recovered| recovered.writer),
     };
     let writer = opened.map_err(|failure| log_refused(&failure))?;
-    Ok(OpenLog { writer, checkpointing: None, behind_bytes: 0 })
+    Ok(OpenLog { writer, checkpointing: None, archiver: None, behind_bytes: 0 })
 }
 
 /// What a refusal says, and where the damage is if it says that.

@@ -90,6 +90,10 @@ pub struct Swarm {
     pub segment_bytes: u64,
     /// The salt of a log that is made.
     pub salt: u64,
+    /// Whether the log is archived, where it holds values and a pipeline writes it.
+    pub has_archive: bool,
+    /// The longest time that something durable waits to be archived.
+    pub archive_time_ns: u64,
 }
 
 /// A value of a list, each equally likely.
@@ -145,6 +149,8 @@ impl Swarm {
             checkpoint_apart: one_in(rng, 2),
             apart_kills: maybe(rng, 2, &[15, 60, 300]),
             apart_link: draw_link(rng),
+            has_archive: one_in(rng, 2),
+            archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, u64::MAX]),
         }
     }
 

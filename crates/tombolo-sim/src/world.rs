@@ -7,14 +7,17 @@
 //! ```
 //!
 //! Beside that, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
-//! `mixed_files.rs`). An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
+//! `mixed_files.rs`), and databases are restored from backups and the log's archive (`restores.rs`).
+//! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
 //! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
 //! (`history.rs`).
 
 mod mixed_files;
+mod restores;
 
 use tombolo_engine::rng::Rng;
 use tombolo_storage::store::Damage;
+use tombolo_storage::value_log::GroupNumber;
 
 use crate::added_indexes::ADDED_MAX;
 use crate::clock::SimClock;
@@ -25,6 +28,7 @@ use crate::swarm::Swarm;
 use crate::trace::{Trace, number_of};
 use crate::workload::model::State;
 use crate::workload::request::{Request, Work};
+use restores::Restores;
 
 /// Starts of one life after which a world that always fails is called stuck.
 const STARTS_MAX: u32 = 64;
@@ -60,6 +64,11 @@ pub trait Engine: Sized {
 
     /// What the store itself finds wrong.
     fn check(&mut self) -> Vec<Damage>;
+
+    /// The newest group that is durable, of an engine whose log can be backed up before it lives.
+    fn durable_group(&self) -> Option<GroupNumber> {
+        None
+    }
 
     /// Runs transactions until enough ran, the machine stopped, or a failure ended all work.
     ///
@@ -112,6 +121,7 @@ pub struct World {
     /// What had struck before the last recovery that could see all of it: what that one found is
     /// intact, whatever the medium did before.
     verified: FaultCounts,
+    restores: Restores,
 }
 
 /// What became of one seed.
@@ -168,6 +178,7 @@ impl World {
             is_settled: true,
             at_restart: FaultCounts::default(),
             verified: FaultCounts::default(),
+            restores: Restores::new(seed),
         }
     }
 
@@ -179,6 +190,7 @@ impl World {
         (0..self.recovery_crashes).for_each(|_| faults.add(FaultKind::CrashInRecovery));
         (0..self.rot_rehearsals).for_each(|_| faults.add(FaultKind::RotRehearsed));
         (0..self.files_mixed).for_each(|_| faults.add(FaultKind::FilesMixed));
+        (0..self.restores.count).for_each(|_| faults.add(FaultKind::Restored));
         SeedResult {
             seed,
             violation,
@@ -305,6 +317,7 @@ impl World {
                         self.verified = self.at_restart;
                         self.rehearse_rot::<E>(hash)?;
                         self.rehearse_mixed_files::<E>()?;
+                        self.rehearse_restores(&engine)?;
                     }
                     self.disk.set_faults(self.swarm.faults);
                     return Ok(engine);
@@ -325,6 +338,7 @@ impl World {
     fn give_up(&mut self) {
         self.trace.event(&[number_of("give up")], || "gave the database up".to_string());
         self.disk.wipe();
+        self.restores.forget();
         self.history = History::new();
         self.given_up += 1;
     }

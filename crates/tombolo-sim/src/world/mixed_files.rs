@@ -13,6 +13,7 @@
 use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
 
+use super::restores::Restores;
 use super::{Engine, HARD_LIVES_MAX, World, patient};
 use crate::fault::{FaultCounts, one_in};
 use crate::history::{Rule, Violation};
@@ -82,6 +83,7 @@ impl World {
             is_settled: true,
             at_restart: FaultCounts::default(),
             verified: FaultCounts::default(),
+            restores: Restores::new(0),
         };
         let Ok(engine) = E::start(&world.disk, &world.swarm, false) else { return Ok(None) };
         engine.live(&mut world)?;

@@ -1,0 +1,24 @@
+//! What calls came to, as the pipeline says it.
+//!
+//! Not here: whether that is right (`history.rs`).
+
+use tombolo_engine::pipeline::Failure;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error;
+
+use crate::workload::model::Outcome;
+
+/// Whether a snapshot's images took more memory than they may: it has ended and says so.
+pub(super) fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
+    matches!(outcome, Err(Failure::Stopped(Stop::Error(Error::SnapshotEnded { .. }))))
+}
+
+/// What a caller is told, as the model says it.
+pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
+    match outcome {
+        Ok(answer) => Some(Outcome::Committed(*answer)),
+        Err(Failure::Stopped(Stop::Abort(_))) => Some(Outcome::Aborted),
+        Err(Failure::Stopped(Stop::Error(_))) => None,
+        Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
+    }
+}
