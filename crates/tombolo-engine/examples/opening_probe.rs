@@ -89,7 +89,7 @@ fn make(
         store.commit()?;
         install(&mut store, &mut writer, &mut parts)?;
     }
-    let needs: Vec<_> = parts.iter().map(CheckpointPart::needs).collect();
+    let needs = parts.iter_mut().map(CheckpointPart::needs).collect::<Result<Vec<_>, _>>()?;
     let begun = checkpoints.begin(&needs)?;
     let mut done = Vec::new();
     for part in &mut parts {

@@ -4,7 +4,9 @@
 //! Not here: opening (`recovery/`), when a checkpoint begins and who steps it (the stage's).
 
 use tombolo_storage::disk::ALIGNMENT_MAX;
-use tombolo_storage::memory::image::{CheckpointPart, Checkpoints, ImageSettings, MirroredPart};
+use tombolo_storage::memory::image::{
+    CheckpointPart, Checkpoints, ImageSettings, MirroredPart, SecondCopy,
+};
 use tombolo_storage::value_log::LogPosition;
 
 use crate::settings::{self, Settings};
@@ -12,7 +14,14 @@ use crate::settings::{self, Settings};
 /// The numbers of the image that the settings ask for, if they ask for checkpoints.
 pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
     let block_bytes = settings.count(&settings::CHECKPOINT_BLOCK_BYTES) as u32;
+    let copy = match settings.word(&settings::CHECKPOINT_COPY) {
+        "disk" => SecondCopy::Disk {
+            changes_bytes_max: settings.count(&settings::CHECKPOINT_CHANGES_BYTES_MAX),
+        },
+        _ => SecondCopy::Memory,
+    };
     let image = ImageSettings {
+        copy,
         block_bytes: block_bytes.next_multiple_of(ALIGNMENT_MAX as u32),
         spare_blocks: settings.count(&settings::CHECKPOINT_SPARE_BLOCKS) as u32,
         ..ImageSettings::default()
@@ -60,6 +69,13 @@ mod tests {
         }
         let image = image_settings(&settings).expect("checkpoints are on");
         assert_eq!((image.block_bytes, image.spare_blocks, image.check()), (8192, 3, Ok(())));
+        assert_eq!(image.copy, SecondCopy::Memory);
+        for (name, value) in [("checkpoint_copy", "disk"), ("checkpoint_changes_bytes_max", "2MB")]
+        {
+            settings.set(name, value, Source::Flag).expect("it is within its limits");
+        }
+        let image = image_settings(&settings).expect("checkpoints are on");
+        assert_eq!(image.copy, SecondCopy::Disk { changes_bytes_max: 2 << 20 });
         settings.set("checkpoints", "off", Source::Flag).expect("it is a choice");
         assert_eq!(image_settings(&settings), None);
     }

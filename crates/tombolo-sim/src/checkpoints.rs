@@ -14,12 +14,12 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::image::{
     CheckpointPart, Checkpoints, Completed, Image, ImageFailure, ImageSettings, LoadedPart,
-    MirroredPart, Step,
+    MirroredPart, SecondCopy, Step,
 };
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::archive::LogArchive;
 use tombolo_storage::value_log::{
-    GroupNumber, LogFailure, LogPosition, LogWriter, RecoverOptions, recover,
+    GroupNumber, LogFailure, LogPosition, LogReader, LogWriter, RecoverOptions, recover,
 };
 
 use crate::archives;
@@ -29,6 +29,30 @@ use crate::history::{Rule, Violation};
 use crate::recording::{LIMITS, OpenLog, log_refused, log_settings};
 use crate::swarm::Swarm;
 use crate::world::{Refused, World};
+
+/// Where DB′ lies in each life of a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPlace {
+    /// In memory.
+    Memory,
+    /// On disk only, with room for so many bytes of changes.
+    Disk(u64),
+    /// In some lives in memory, in others on disk only.
+    Either(u64),
+}
+
+impl CopyPlace {
+    /// Where it lies in a life that begins with an image that is complete as of this group.
+    fn at(self, group: GroupNumber) -> SecondCopy {
+        match self {
+            Self::Disk(changes_bytes_max) => SecondCopy::Disk { changes_bytes_max },
+            Self::Either(changes_bytes_max) if group.is_multiple_of(2) => {
+                SecondCopy::Disk { changes_bytes_max }
+            }
+            Self::Memory | Self::Either(_) => SecondCopy::Memory,
+        }
+    }
+}
 
 /// What a refusal says, and where the damage is if it says that.
 fn refused(failure: &ImageFailure) -> Refused {
@@ -74,8 +98,12 @@ pub(crate) fn open_doors(
 ) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
     let door = Arc::clone(&doors[0]);
     let (block_bytes, spare_blocks) = swarm.block;
-    let settings = ImageSettings { block_bytes, spare_blocks, direct: true };
-    let image = Image::find(doors.to_vec(), settings).map_err(|why| refused(&why))?;
+    let settings = ImageSettings { block_bytes, spare_blocks, ..ImageSettings::default() };
+    let find = |settings| Image::find(doors.to_vec(), settings).map_err(|why| refused(&why));
+    let found = find(settings)?;
+    // The same for one image, so that a rehearsal is what it rehearses.
+    let copy = swarm.second_copy.at(found.position().group);
+    let image = find(ImageSettings { copy, ..settings })?;
     let parts = swarm.replay_parts;
     let load = |part| image.load(part, parts, LIMITS, &mut |_| {});
     let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();
@@ -157,15 +185,38 @@ pub(crate) struct ByHand {
     /// Groups that were written and are not durable; those that are, for each part.
     written: Vec<Written>,
     waiting: Vec<VecDeque<Arc<Written>>>,
+    /// Reads what is behind the image up to where the log was opened, until that was done.
+    behind: Option<(LogReader, LogPosition)>,
     turns: u64,
     has_failed: bool,
 }
 
 impl ByHand {
-    pub(crate) fn new(Checkpointing { checkpoints, parts }: Checkpointing) -> Self {
+    /// Of a log that `writer` goes on with.
+    pub(crate) fn new(checkpointing: Checkpointing, writer: &LogWriter) -> Self {
+        let Checkpointing { checkpoints, parts } = checkpointing;
         let (done, waiting) = (vec![None; parts.len()], vec![VecDeque::new(); parts.len()]);
+        let behind = parts[0].wants_again().then(|| (writer.reader(), writer.position()));
         let (written, turns, has_failed) = (Vec::new(), 0, false);
-        Self { checkpoints, parts, done, written, waiting, turns, has_failed }
+        Self { checkpoints, parts, done, written, waiting, behind, turns, has_failed }
+    }
+
+    /// Takes what is behind the image from the log, where DB′ is the image.
+    fn read_behind(&mut self) -> Result<(), LogFailure> {
+        let Some((mut reader, end)) = self.behind.take() else { return Ok(()) };
+        let mut behind = VecDeque::new();
+        let mut keep = |position, records: &[u8]| {
+            behind.push_back(Arc::new((position, records.to_vec())));
+            Ok::<_, LogFailure>(())
+        };
+        let from = self.checkpoints.position();
+        reader.again(from);
+        reader.read(from, end.group, usize::MAX, &mut keep)?;
+        for waiting in &mut self.waiting {
+            let later = std::mem::replace(waiting, behind.clone());
+            waiting.extend(later);
+        }
+        Ok(())
     }
 
     /// A group was written, which ends at `position`.
@@ -179,6 +230,8 @@ impl ByHand {
         for written in self.written.drain(..).map(Arc::new) {
             self.waiting.iter_mut().for_each(|part| part.push_back(Arc::clone(&written)));
         }
+        // What the disk does not give now it does not give later.
+        self.has_failed |= self.read_behind().is_err();
         if self.has_failed {
             return None;
         }
@@ -198,13 +251,16 @@ impl ByHand {
         for (number, (part, waiting)) in (0..).zip(self.parts.iter_mut().zip(&mut self.waiting)) {
             // One is behind the others now and then.
             let count = if (turn + number).is_multiple_of(3) { 1 } else { waiting.len() };
-            for written in waiting.drain(..count.min(waiting.len())) {
-                part.install(written.0, &written.1)?;
+            for _ in 0..count {
+                if let Some(written) = waiting.pop_front_if(|_| part.has_room()) {
+                    part.install(written.0, &written.1)?;
+                }
             }
         }
         if self.checkpoints.writing().is_none() {
-            if turn.is_multiple_of(4) {
-                let needs: Vec<_> = self.parts.iter().map(CheckpointPart::needs).collect();
+            if turn.is_multiple_of(4) && self.parts.iter().all(CheckpointPart::may_begin) {
+                let needs = self.parts.iter_mut().map(CheckpointPart::needs);
+                let needs = needs.collect::<Result<Vec<_>, _>>()?;
                 let begun = self.checkpoints.begin(&needs)?;
                 self.parts.iter_mut().for_each(|part| part.begin(&begun));
                 self.done.fill(None);

@@ -68,7 +68,7 @@ impl Companions {
         let clock = world.clock.clone();
         CheckpointsApart {
             start: Box::new(Starter { of: self.clone(), disks, clock }),
-            image: ImageSettings { block_bytes, spare_blocks, direct: true },
+            image: ImageSettings { block_bytes, spare_blocks, ..ImageSettings::default() },
             limits: LIMITS,
             parts: world.swarm.checkpoint_parts,
             salt,

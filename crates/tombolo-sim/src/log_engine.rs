@@ -287,7 +287,8 @@ impl<R: Recording> Subject for Groups<R> {
     ) -> Result<(Self, StoreOf<R>), Refused> {
         let (log, store) = R::recover(disk, swarm, accept_loss)?;
         let (recording, unwritten, reservation) = (R::default(), R::Buffer::default(), None);
-        let (writer, by_hand) = (log.writer, log.checkpointing.map(ByHand::new));
+        let writer = log.writer;
+        let by_hand = log.checkpointing.map(|image| ByHand::new(image, &writer));
         Ok((Self { writer, by_hand, recording, unwritten, reservation, syncs: 0 }, store))
     }
 

@@ -6,6 +6,7 @@
 use tombolo_engine::link::MemoryFaults;
 use tombolo_engine::rng::Rng;
 
+use crate::checkpoints::CopyPlace;
 use crate::fault::{Faults, Survival, one_in};
 use crate::workload::request::Kinds;
 
@@ -52,6 +53,8 @@ pub struct Swarm {
     pub checkpoint_parts: usize,
     /// Bytes of a block, and how many there are between two syncs.
     pub block: (u32, u32),
+    /// Where DB′ lies.
+    pub second_copy: CopyPlace,
     /// Lives on a disk that is nearly full: one in this many.
     pub full_lives: u32,
     /// Clients.
@@ -151,6 +154,7 @@ impl Swarm {
             apart_link: draw_link(rng),
             has_archive: one_in(rng, 2),
             archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, u64::MAX]),
+            second_copy: draw_copy(rng),
         }
     }
 
@@ -167,6 +171,11 @@ fn draw_link(rng: &mut Rng) -> MemoryFaults {
         delays: pick(rng, &[0, 0, 2, 5]),
         cut_after: pick(rng, &[u64::MAX, u64::MAX, 3_000, 30_000]),
     }
+}
+
+fn draw_copy(rng: &mut Rng) -> CopyPlace {
+    let room = pick(rng, &[1, 2_000, 20_000, u64::MAX]);
+    pick(rng, &[CopyPlace::Memory, CopyPlace::Disk(room), CopyPlace::Either(room)])
 }
 
 fn draw_faults(rng: &mut Rng) -> Faults {

@@ -74,7 +74,8 @@ fn checkpoint(
     part: &mut CheckpointPart,
 ) -> Result<f64, Box<dyn Error>> {
     let before = part.progress();
-    part.begin(&checkpoints.begin(&[part.needs()])?);
+    let begun = checkpoints.begin(&[part.needs()?])?;
+    part.begin(&begun);
     let start = Instant::now();
     let done = std::thread::scope(|scope| -> Result<Completed, ImageFailure> {
         let (due, batches) = mpsc::channel::<Batch>();

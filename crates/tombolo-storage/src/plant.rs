@@ -85,6 +85,12 @@ pub enum Plant {
     ApartLogNotRead,
     /// Checkpoints apart: what the link had no room for is never read back.
     ApartPositionLost,
+    /// DB′ on disk: a new value takes a slot whether or not a row owns it.
+    OwnedSlotTaken,
+    /// DB′ on disk: what was durable while a checkpoint was about to begin is in none.
+    GatheredLost,
+    /// DB′ on disk: a checkpoint that a crash ended is called complete with blocks missing.
+    InterruptedNotCopied,
     /// Added indexes: the definition is not logged.
     IndexNotLogged,
     /// Added indexes: commits do not keep them.
@@ -101,7 +107,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 45] = [
         Self::SkippedFsync,
         Self::DroppedDirectoryFsync,
         Self::RetriedFsync,
@@ -138,6 +144,9 @@ impl Plant {
         Self::ApartReleasedEarly,
         Self::ApartLogNotRead,
         Self::ApartPositionLost,
+        Self::OwnedSlotTaken,
+        Self::GatheredLost,
+        Self::InterruptedNotCopied,
         Self::IndexNotLogged,
         Self::IndexNotKept,
         Self::ArchiveNotSynced,
@@ -251,6 +260,15 @@ impl Plant {
             }
             Self::ApartPositionLost => {
                 ("apart-position-lost", "records that were not sent are never read from the log")
+            }
+            Self::OwnedSlotTaken => {
+                ("owned-slot-taken", "with DB′ on disk a new value takes a slot that a row owns")
+            }
+            Self::GatheredLost => {
+                ("gathered-lost", "with DB′ on disk what comes before a checkpoint begins is lost")
+            }
+            Self::InterruptedNotCopied => {
+                ("interrupted-not-copied", "with DB′ on disk an interrupted checkpoint is no more")
             }
             Self::IndexNotLogged => {
                 ("index-not-logged", "an index that is added is not in the log")

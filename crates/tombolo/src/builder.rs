@@ -51,6 +51,8 @@ pub const SETTINGS: &[&Setting] = &[
     &settings::CHECKPOINTS,
     &settings::CHECKPOINT_LOG_BYTES,
     &settings::CHECKPOINT_THREADS,
+    &settings::CHECKPOINT_COPY,
+    &settings::CHECKPOINT_CHANGES_BYTES_MAX,
     &settings::CHECKPOINT_DEVICE_PERCENT,
     &settings::CHECKPOINT_QUEUE_BYTES_MAX,
     &settings::CHECKPOINT_AT_CLOSE,

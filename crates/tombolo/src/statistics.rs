@@ -70,6 +70,9 @@ pub struct Statistics {
     pub archive_failure: Option<Arc<str>>,
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,
+    /// Bytes that the second copy of all rows takes, which checkpoints are written from: beyond
+    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = disk`, what changed since the last one.
+    pub second_copy_bytes: u64,
 }
 
 impl Statistics {
@@ -108,6 +111,7 @@ impl Statistics {
             archive_failures: archive.failures,
             archive_failure: archive.failure,
             memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
+            second_copy_bytes: counted.checkpoint.copy_bytes,
         }
     }
 

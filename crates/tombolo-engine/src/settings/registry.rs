@@ -1,6 +1,4 @@
-//! The registry: every setting of this version.
-//!
-//! Not here: what settings are and how they are read (`settings.rs`).
+//! Every setting of this version. Not here: what settings are, how they are read (`settings.rs`).
 
 use std::time::Duration;
 
@@ -296,6 +294,21 @@ pub static CHECKPOINT_PROCESS: Setting = setting(
     Default::Is("own"),
     "whether checkpoints are written by the database's own process or by another one it starts",
 );
+/// Where the second copy of the rows is.
+pub static CHECKPOINT_COPY: Setting = setting(
+    "checkpoint_copy",
+    Kind::Choice(&["memory", "disk"]),
+    Default::Is("memory"),
+    "where the second copy of all rows is that checkpoints need; on disk each is read and written",
+);
+/// What may change before a checkpoint, where the copy is on disk.
+pub static CHECKPOINT_CHANGES_BYTES_MAX: Setting = setting(
+    "checkpoint_changes_bytes_max",
+    Kind::Bytes(GB >> 20, GB << 1),
+    Default::Is("256 MB"),
+    "with the second copy on disk: changes kept in memory; when there are more, a checkpoint begins",
+)
+.of("bytes");
 /// What a checkpoint may take of the device.
 pub static CHECKPOINT_DEVICE_PERCENT: Setting = setting(
     "checkpoint_device_percent",
@@ -540,6 +553,8 @@ pub static ALL: &[&Setting] = &[
     &CHECKPOINT_LOG_BYTES,
     &CHECKPOINT_THREADS,
     &CHECKPOINT_PROCESS,
+    &CHECKPOINT_COPY,
+    &CHECKPOINT_CHANGES_BYTES_MAX,
     &CHECKPOINT_DEVICE_PERCENT,
     &CHECKPOINT_QUEUE_BYTES_MAX,
     &CHECKPOINT_AT_CLOSE,

@@ -63,7 +63,7 @@ fn options(threads: usize, checkpoint_threads: usize) -> OpenOptions {
         direct: false,
         ..LogSettings::default()
     };
-    let image = ImageSettings { block_bytes: 4096, spare_blocks: 2, direct: true };
+    let image = ImageSettings { block_bytes: 4096, spare_blocks: 2, ..ImageSettings::default() };
     OpenOptions { log, image: Some(image), threads, checkpoint_threads, ..OpenOptions::default() }
 }
 
@@ -267,7 +267,8 @@ impl Database {
     fn begin(&mut self) -> Result<(), Failure> {
         let Checkpointing { checkpoints, parts } = self.checkpointing();
         if checkpoints.writing().is_none() {
-            let needs: Vec<_> = parts.iter().map(CheckpointPart::needs).collect();
+            let needs = parts.iter_mut().map(CheckpointPart::needs);
+            let needs = needs.collect::<Result<Vec<_>, _>>()?;
             let begun = checkpoints.begin(&needs)?;
             parts.iter_mut().for_each(|part| part.begin(&begun));
         }

@@ -14,7 +14,7 @@ use tombolo_storage::disk::OsDisk;
 use tombolo_storage::value_log::LogFailure;
 
 use tombolo_engine::checkpointing::Checkpointing;
-use tombolo_storage::memory::image::{CheckpointPart, ImageSettings, Step};
+use tombolo_storage::memory::image::{ImageSettings, Step};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::LogPosition;
 
@@ -142,7 +142,7 @@ fn damage_is_refused_with_its_place() {
 fn checkpoint(checkpointing: &mut Checkpointing, records: &LogBuffer, position: LogPosition) {
     let Checkpointing { checkpoints, parts } = checkpointing;
     parts.iter_mut().for_each(|part| part.install(position, records.as_slice()).unwrap());
-    let needs: Vec<_> = parts.iter().map(CheckpointPart::needs).collect();
+    let needs: Vec<_> = parts.iter_mut().map(|part| part.needs().unwrap()).collect();
     let begun = checkpoints.begin(&needs).unwrap();
     let done = parts.iter_mut().map(|part| {
         part.begin(&begun);

@@ -80,6 +80,14 @@ pub struct CheckpointResult {
     /// Processor time of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_cpu_s: Option<f64>,
+    /// The most memory that DB′ took, where it is in memory or what changed where it is on disk.
+    pub copy_bytes: u64,
+}
+
+/// All that the store took from the system: DB′ is some of it.
+fn memory_bytes(outcome: &Outcome) -> u64 {
+    let checkpoint = outcome.pipeline.as_ref().and_then(|found| found.checkpoint);
+    outcome.usage.memory_bytes + checkpoint.map_or(0, |found| found.copy_bytes_max)
 }
 
 impl From<CheckpointStatistics> for CheckpointResult {
@@ -88,7 +96,17 @@ impl From<CheckpointStatistics> for CheckpointResult {
         let wall_s = rounded(wall_ns as f64 / 1e9, 6);
         let processes = Some(found.processes).filter(|&processes| processes > 0);
         let process_cpu_s = processes.map(|_| rounded(found.process_cpu_ns as f64 / 1e9, 6));
-        Self { count, bytes, wall_s, put_off, read_back_bytes, processes, process_cpu_s }
+        let copy_bytes = found.copy_bytes_max;
+        Self {
+            count,
+            bytes,
+            wall_s,
+            put_off,
+            read_back_bytes,
+            processes,
+            process_cpu_s,
+            copy_bytes,
+        }
     }
 }
 
@@ -304,7 +322,7 @@ impl RunResult {
             load_cpu_s: rounded(outcome.load_s.1, 6),
             data_dir: outcome.place.as_ref().map(|place| place.path.display().to_string()),
             data_fs: outcome.place.as_ref().map(|place| place.file_system.clone()),
-            memory_bytes: outcome.usage.memory_bytes,
+            memory_bytes: memory_bytes(outcome),
             raw_row_bytes: outcome.usage.raw_row_bytes,
             raw_key_bytes: outcome.usage.raw_key_bytes,
             miss_ns: outcome.miss_ns.map(|ns| rounded(ns, 1)),

@@ -28,7 +28,7 @@ use super::store::{MemoryStore, Rows, State, slot_bytes};
 use super::undo::{Change, Undo};
 use crate::error::SchemaError;
 use crate::profile::MemoryProfile;
-use crate::row::row_size;
+use crate::row::{column_offset, row_size};
 use crate::schema::{ColumnDef, TableDef};
 use crate::store::Store;
 
@@ -84,6 +84,44 @@ pub(super) fn slot_widths(table: &TableDef) -> Vec<usize> {
         }
     }
     widths
+}
+
+/// Where what of a row lies: a function of the definition alone, too.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowShape {
+    pub(super) row_bytes: usize,
+    /// Bytes of a row without the columns that were added.
+    pub(super) base_bytes: usize,
+    /// As [`slot_widths`].
+    pub(super) widths: Vec<usize>,
+    /// Offsets of the handles of variable-length columns.
+    pub(super) variable_offsets: Vec<usize>,
+}
+
+impl RowShape {
+    pub(super) fn of(table: &TableDef) -> Self {
+        let base = table.columns.iter().take_while(|column| !column.added).count();
+        let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
+        let variable = (0..table.columns.len()).filter(is_variable);
+        Self {
+            row_bytes: table.row_size(),
+            base_bytes: row_size(&table.columns[..base]),
+            widths: slot_widths(table),
+            variable_offsets: variable.map(|i| column_offset(&table.columns, i)).collect(),
+        }
+    }
+
+    /// Where a piece of the slots begins, and how long it is.
+    pub(super) fn piece(&self, piece: usize) -> Option<(usize, usize)> {
+        piece_of(&self.widths, piece)
+    }
+}
+
+/// Where a piece of slots that are, and were, so long begins, and how long it is.
+pub(super) fn piece_of(widths: &[usize], piece: usize) -> Option<(usize, usize)> {
+    let end = *widths.get(piece)?;
+    let start = if piece == 0 { 0 } else { widths[piece - 1] };
+    Some((start, end - start))
 }
 
 impl Rows {

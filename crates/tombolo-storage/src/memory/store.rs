@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::Limits;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
-use super::columns::{Columns, slot_widths};
+use super::columns::{Columns, RowShape, slot_widths};
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::Log;
@@ -32,7 +32,7 @@ use crate::command_log::ProcedureNumber;
 use crate::error::{Error, Result};
 use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
-use crate::row::{RowBytes, RowId, column_offset, row_size};
+use crate::row::{RowBytes, RowId};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Index, Store, Table, TableType};
 use crate::value_log::LogBuffer;
@@ -581,14 +581,10 @@ impl Rows {
 
     /// The rows are this table's from now on.
     pub(super) fn describe(&mut self, table: &TableDef) {
-        let base = table.columns.iter().take_while(|column| !column.added).count();
-        let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
-        self.row_bytes = table.row_size();
-        self.base_bytes = row_size(&table.columns[..base]);
-        self.widths = slot_widths(table);
+        let RowShape { row_bytes, base_bytes, widths, variable_offsets } = RowShape::of(table);
+        (self.row_bytes, self.base_bytes) = (row_bytes, base_bytes);
+        (self.widths, self.variable_offsets) = (widths, variable_offsets);
         self.raw_row_bytes = table.raw_row_bytes();
-        let variable = (0..table.columns.len()).filter(is_variable);
-        self.variable_offsets = variable.map(|i| column_offset(&table.columns, i)).collect();
     }
 }
 

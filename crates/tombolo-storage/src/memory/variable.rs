@@ -43,6 +43,12 @@ impl Handle {
     /// A handle of no class: that of a value which an image does not hold and the log must bring.
     pub(super) const DANGLING: Handle = Handle(31 << CLASS_SHIFT);
 
+    /// The handle of a string of `len` bytes, which is not empty, in this slot of its class.
+    #[inline]
+    pub(super) fn new(len: usize, slot: u32) -> Handle {
+        Handle((class_of(len) as u64) << CLASS_SHIFT | (len as u64) << LEN_SHIFT | u64::from(slot))
+    }
+
     /// The handle as it is stored.
     #[inline]
     pub fn to_bits(self) -> u64 {
@@ -113,8 +119,7 @@ impl SizeClasses {
         let slab = self.slab_mut(class)?;
         let slot = slab.allocate()?;
         slab.slot_mut(slot)[..value.len()].copy_from_slice(value);
-        let len = value.len() as u64;
-        Ok(Handle((class as u64) << CLASS_SHIFT | len << LEN_SHIFT | u64::from(slot)))
+        Ok(Handle::new(value.len(), slot))
     }
 
     /// The string of a handle.
@@ -223,7 +228,7 @@ impl SizeClasses {
 }
 
 /// The class of the smallest slot that holds `len` bytes, which are at least one.
-const fn class_of(len: usize) -> usize {
+pub(super) const fn class_of(len: usize) -> usize {
     if len <= 1 << SLOT_BYTES_MIN_LOG2 {
         return 0;
     }

@@ -26,6 +26,8 @@ pub struct LogReader {
     disk: Arc<dyn Disk>,
     settings: LogSettings,
     way: Option<Way>,
+    /// A position whose group is given once more.
+    again: Option<LogPosition>,
 }
 
 /// Where the next group is looked for.
@@ -39,12 +41,20 @@ pub(super) struct Way {
     pub(super) chain: Chain,
     /// Where what was given ends.
     position: LogPosition,
+    /// Groups from this one on are given.
+    gives_from: GroupNumber,
 }
 
 impl LogReader {
     /// Of the log that is written on `disk` with these settings, by this process or another one.
     pub fn new(disk: Arc<dyn Disk>, settings: LogSettings) -> Self {
-        Self { disk, settings, way: None }
+        Self { disk, settings, way: None, again: None }
+    }
+
+    /// The next read from `position` gives that group once more, as a recovery from there does: for
+    /// whoever goes on with an image that is complete as of it.
+    pub fn again(&mut self, position: LogPosition) {
+        (self.way, self.again) = (None, (position.group > 0).then_some(position));
     }
 
     /// Gives the records of all groups behind `from` up to `to`, or fewer: it stops when it has given
@@ -62,7 +72,10 @@ impl LogReader {
     ) -> Result<LogPosition, E> {
         let mut way = match self.way.take() {
             Some(way) if way.position == from => way,
-            _ => self.find(from)?,
+            _ => {
+                let is_again = self.again.take() == Some(from);
+                self.find_from(from, from.group + u64::from(!is_again))?
+            }
         };
         let (mut run, mut given, mut looked_again) = (Vec::new(), 0, false);
         while way.position.group < to && given < bytes_max {
@@ -71,7 +84,7 @@ impl LogReader {
                     return Err(way.is_missing().into());
                 }
                 // It goes on in a segment that was not there yet, or not in use.
-                (way, looked_again) = (self.find(way.position)?, true);
+                (way, looked_again) = (self.find_from(way.position, way.gives_from)?, true);
                 run.clear();
                 continue;
             };
@@ -88,22 +101,30 @@ impl LogReader {
     /// The beginning of the newest segment whose first group is not newer than the one behind
     /// `position`.
     pub(super) fn find(&self, position: LogPosition) -> Result<Way, LogFailure> {
+        self.find_from(position, position.group + 1)
+    }
+
+    /// The beginning of the newest segment whose first group is not newer than `gives_from`, nor goes
+    /// on with records of an older one if that is the group at `position` itself.
+    fn find_from(&self, position: LogPosition, gives_from: GroupNumber) -> Result<Way, LogFailure> {
         // What cannot be read is being made in this moment, or is missed below.
         let mut segments = Directory::read(&*self.disk, true, &self.settings)?.segments;
-        let next = position.group + 1;
+        let is_again = gives_from == position.group;
         for (segment, reader) in segments.iter_mut().enumerate().rev() {
             let Some(group) = reader.first_group()?.map(|placed| placed.group) else {
                 reader.forget();
                 continue;
             };
-            if group.number <= next {
-                let previous = (group.number == next).then_some(position.checksum);
+            if group.number <= gives_from && !(is_again && group.continues) {
+                let is_next = group.number == position.group + 1;
+                let previous = is_next.then_some(position.checksum);
                 let chain = Chain { number: group.number, previous, epoch: group.epoch };
-                return Ok(Way { segments, segment, at: FIRST_GROUP_OFFSET, chain, position });
+                let at = FIRST_GROUP_OFFSET;
+                return Ok(Way { segments, segment, at, chain, position, gives_from });
             }
         }
         let what = "no segment begins before it".to_owned();
-        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: next, what })
+        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: gives_from, what })
     }
 }
 
@@ -141,10 +162,14 @@ impl Way {
         }
         let reader = &mut self.segments[self.segment];
         let mut given = 0;
-        if group.number > self.position.group {
+        // A run that ends with the first group to be given is given whole.
+        if group.number >= self.gives_from || self.gives_from == self.position.group {
             let Group { number, transactions, .. } = group;
             let records = reader.records(&group).map_err(LogFailure::from)?;
-            if !group.more {
+            let is_given = number >= self.gives_from;
+            if !group.more && !is_given {
+                run.clear();
+            } else if !group.more {
                 let position = LogPosition { group: number, checksum, transactions };
                 if run.is_empty() {
                     visit(position, records)?;
@@ -155,7 +180,7 @@ impl Way {
                     given = run.len();
                     run.clear();
                 }
-                self.position = position;
+                (self.position, self.gives_from) = (position, number + 1);
             } else {
                 run.extend_from_slice(records);
             }

@@ -48,6 +48,23 @@ fn a_checkpoint_on_demand_holds_all_that_was_answered() {
     assert_eq!([value(&db, 7), value(&db, 99)], [2, 1]);
 }
 
+/// Each time a database is opened it may have the second copy of its rows in memory or on disk.
+#[test]
+fn the_second_copy_may_stay_on_disk() {
+    let place = tempfile::tempdir().unwrap();
+    for (round, copy) in ["disk", "memory", "disk", "disk"].into_iter().enumerate() {
+        let opened = builder().set("checkpoint_copy", copy).open(place.path());
+        let db = opened.unwrap();
+        let add = adding(&db);
+        (0..200).for_each(|id| assert_eq!(add.call(id), Ok(round as i64 + 1)));
+        db.checkpoint().unwrap();
+        let statistics = db.statistics();
+        assert!(statistics.checkpoints > 0 && statistics.checkpoint_failure.is_none());
+        assert!(copy == "disk" || statistics.second_copy_bytes > 0);
+        db.close().unwrap();
+    }
+}
+
 #[test]
 fn who_has_no_image_is_told_so() {
     let place = tempfile::tempdir().unwrap();

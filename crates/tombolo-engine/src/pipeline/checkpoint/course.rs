@@ -135,6 +135,21 @@ pub(super) struct Counts {
     pub(super) read_back_bytes: AtomicU64,
     pub(super) processes: AtomicU64,
     pub(super) process_cpu_ns: AtomicU64,
+    /// Memory that DB′ takes, by part, and the most of all parts so far.
+    pub(super) copy_bytes: Vec<AtomicU64>,
+    copy_bytes_max: AtomicU64,
+}
+
+impl Counts {
+    /// A part of DB′ takes so much memory now.
+    pub(super) fn note_copy(&self, number: usize, bytes: u64) {
+        self.copy_bytes[number].store(bytes, Ordering::Relaxed);
+        self.copy_bytes_max.fetch_max(self.copy_bytes(), Ordering::Relaxed);
+    }
+
+    fn copy_bytes(&self) -> u64 {
+        self.copy_bytes.iter().map(get).sum()
+    }
 }
 
 /// See the module's head.
@@ -163,9 +178,10 @@ pub(in crate::pipeline) struct Course {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) now_ns: u64,
-    /// Whether it has installed all that was handed over when it last looked.
+    /// Whether it has installed all that was handed over when it last looked, or as much of it as it
+    /// can before a checkpoint.
     pub(super) is_caught_up: bool,
-    /// Demands that were made before that look.
+    /// Demands that were made before all was handed over that is installed.
     pub(super) asked: u64,
     /// Whether anything was logged behind the last checkpoint's position.
     pub(super) has_news: bool,
@@ -237,7 +253,10 @@ impl Course {
             is_writing: AtomicBool::new(is_writing),
             failure: OnceLock::new(),
             away: Mutex::default(),
-            counts: Counts::default(),
+            counts: Counts {
+                copy_bytes: stages.iter().map(|_| AtomicU64::new(0)).collect(),
+                ..Counts::default()
+            },
             stages,
             logging,
         }
@@ -272,7 +291,7 @@ impl Course {
                 let is_first = !inner.is_wanted;
                 inner.serves = if is_first { view.asked } else { inner.serves.min(view.asked) };
                 inner.is_wanted = true;
-                inner.places[number] = Place::Ready(part.needs());
+                inner.places[number] = Place::Ready(part.needs()?);
                 if is_first {
                     self.wake_stages(); // those without much to install sleep
                 }
@@ -474,6 +493,8 @@ impl Course {
             read_back_bytes: get(&self.counts.read_back_bytes),
             processes: get(&self.counts.processes),
             process_cpu_ns: get(&self.counts.process_cpu_ns),
+            copy_bytes: self.counts.copy_bytes(),
+            copy_bytes_max: get(&self.counts.copy_bytes_max),
             is_writing: self.is_writing(),
             has_failed: self.failure().is_some(),
         }
@@ -508,6 +529,10 @@ pub struct CheckpointStatistics {
     pub processes: u64,
     /// Processor time of those, in nanoseconds, as far as they have told.
     pub process_cpu_ns: u64,
+    /// Memory that DB′ takes: a second copy of all rows, or, where that is on disk only, what changed.
+    pub copy_bytes: u64,
+    /// The most it took so far.
+    pub copy_bytes_max: u64,
     /// Whether one is being written.
     pub is_writing: bool,
     /// Whether none is written any more, because the disk failed.

@@ -239,21 +239,28 @@ fn wire<A, B: Records>(
         };
         let preparing = Checkpoint {
             number,
-            part,
+            // What is read back is counted then.
+            installed_bytes: if part.wants_again() { 0 } else { behind_bytes },
             handover,
             exchange,
             arrived: VecDeque::new(),
             behind: None,
             is_closed: false,
             asked: 0,
-            reader: (log.reader)(),
+            asked_installed: 0,
+            reader: (log.reader)().map(|mut reader| {
+                if part.wants_again() {
+                    reader.again(part.position());
+                }
+                reader
+            }),
             course: Arc::clone(&course),
             buffers: Arc::clone(of.buffers),
             vectors: Arc::clone(&vectors),
             shared: Arc::clone(of.shared),
             clock: Arc::clone(of.clock),
             policy: of.policy,
-            installed_bytes: behind_bytes,
+            part,
             covered_bytes: 0,
             handed_in_bytes: 0,
             pause_until_ns: 0,
@@ -283,6 +290,8 @@ pub(super) struct Checkpoint<A, B> {
     is_closed: bool,
     /// Demands that were made before the handover was looked at last.
     asked: u64,
+    /// Those of them that were made before all was handed over that is installed.
+    asked_installed: u64,
     reader: Option<LogReader>,
     course: Arc<Course>,
     buffers: Arc<Pool<B>>,
@@ -331,11 +340,12 @@ impl<A, B: Records> Checkpoint<A, B> {
         self.arrived.is_empty() && self.behind.is_none()
     }
 
-    /// Installs some of what has arrived; whether there was anything.
+    /// Installs some of what has arrived, as far as there is room for it; whether there was anything.
     fn install(&mut self) -> Result<bool, String> {
-        let had_any = !self.is_caught_up();
+        let had_any = !self.is_caught_up() && self.part.has_room();
         let mut bytes = 0;
         while bytes < INSTALL_BYTES
+            && self.part.has_room()
             && let Some(installment) = self.arrived.pop_front()
         {
             let position = installment.position;
@@ -348,10 +358,13 @@ impl<A, B: Records> Checkpoint<A, B> {
             }
             handover::give_back(installment, &self.buffers, &self.vectors);
         }
-        if let Some(to) = self.behind.filter(|_| self.arrived.is_empty()) {
+        if let Some(to) = self.behind.filter(|_| self.arrived.is_empty() && self.part.has_room()) {
             bytes += self.read_back(to)?;
         }
         self.installed_bytes += bytes as u64;
+        if self.is_caught_up() {
+            self.asked_installed = self.asked;
+        }
         Ok(had_any)
     }
 
@@ -360,11 +373,12 @@ impl<A, B: Records> Checkpoint<A, B> {
         let Self { reader, part, .. } = self;
         let reader = reader.as_mut().ok_or("this log cannot be read back for a checkpoint")?;
         let (from, mut bytes) = (part.position(), 0);
+        let bytes_max = part.room().min(INSTALL_BYTES as u64) as usize;
         let mut install = |position, records: &[u8]| {
             bytes += records.len();
             part.install(position, records).map_err(Unread::Image)
         };
-        let read = reader.read(from, to.group, INSTALL_BYTES, &mut install);
+        let read = reader.read(from, to.group, bytes_max, &mut install);
         let reached = read.map_err(|unread| match unread {
             Unread::Log(failure) => format!("the log cannot be read for a checkpoint: {failure}"),
             Unread::Image(failure) => failure.to_string(),
@@ -377,15 +391,16 @@ impl<A, B: Records> Checkpoint<A, B> {
     }
 
     fn view(&self, now_ns: u64) -> View {
-        let is_caught_up = self.is_caught_up();
+        let (is_caught_up, is_full) = (self.is_caught_up(), !self.part.has_room());
         let news = self.installed_bytes - self.covered_bytes;
         View {
             now_ns,
-            is_caught_up,
-            asked: self.asked,
+            is_caught_up: is_caught_up || is_full,
+            asked: self.asked_installed,
             has_news: news > 0,
-            is_due: news >= self.policy.log_bytes,
-            is_last: self.is_closed && is_caught_up,
+            is_due: news >= self.policy.log_bytes || is_full,
+            // A full disk is not waited for when nothing more comes, whatever is not installed.
+            is_last: self.is_closed && is_caught_up || is_full && self.handover.is_closed(),
             closes_with_one: self.policy.at_close,
         }
     }
@@ -498,6 +513,7 @@ impl<A: Send + 'static, B: Records> Stage for Checkpoint<A, B> {
         }
         self.take();
         let stepped = self.install().and_then(|has_installed| {
+            self.course.counts.note_copy(self.number, self.part.memory_bytes());
             let step = self.go_on(now_ns)?;
             Ok(match step {
                 Step::IdleUntil(_) if has_installed => Step::Progress,

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::settings::ImageFailure;
 use crate::disk::{DiskError, DiskFile};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -44,7 +45,7 @@ pub struct Written {
 /// Why a batch was not written.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    pub(super) error: DiskError,
+    pub(super) error: Box<ImageFailure>,
     /// A sync failed: what of it is on the device is unknown.
     pub(super) is_sync: bool,
 }
@@ -52,7 +53,20 @@ pub(super) struct Unwritten {
 /// What is read or written, and not synced.
 impl From<DiskError> for Unwritten {
     fn from(error: DiskError) -> Self {
-        Self { error, is_sync: false }
+        ImageFailure::from(error).into()
+    }
+}
+
+impl Unwritten {
+    /// That a sync failed.
+    pub(super) fn sync(error: DiskError) -> Self {
+        Self { error: Box::new(error.into()), is_sync: true }
+    }
+}
+
+impl From<ImageFailure> for Unwritten {
+    fn from(error: ImageFailure) -> Self {
+        Self { error: Box::new(error), is_sync: false }
     }
 }
 
@@ -100,7 +114,7 @@ impl Batch {
         if plant::is(Plant::ImageSyncSkipped) {
             return Ok(());
         }
-        self.file.sync().map_err(|error| Unwritten { error, is_sync: true })
+        self.file.sync().map_err(Unwritten::sync)
     }
 }
 

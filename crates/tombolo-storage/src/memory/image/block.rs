@@ -79,23 +79,8 @@ pub(super) fn encode(
     let first = ring.first_slot_of(block);
     let used = of.map_or(0, Slots::used);
     let slots = used.saturating_sub(first).min(ring.block_slots);
-    let bits_end = HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize;
-    let slots_at = slots_offset(ring.block_slots);
+    let (bits_end, slots_at) = (bits_end(ring), slots_offset(ring.block_slots));
     let end = slots_at + slots as usize * ring.slot_bytes as usize;
-    let written = end.next_multiple_of(UNIT_BYTES as usize);
-    out[..CHECKSUM].copy_from_slice(&MAGIC);
-    for (at, value) in [
-        (RING, ring.number),
-        (BLOCK, block),
-        (SLOTS, slots),
-        (SLOT_BYTES, ring.slot_bytes),
-        (FIRST_SLOT, first),
-        (ZERO, 0),
-    ] {
-        out[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    }
-    out[CHECKPOINT..NEWEST].copy_from_slice(&checkpoint.to_le_bytes());
-    out[NEWEST..SLOTS].copy_from_slice(&newest.to_le_bytes());
     out[HEADER_BYTES..slots_at].fill(0);
     if let Some(of) = of.filter(|_| slots > 0) {
         for (at, word) in out[HEADER_BYTES..bits_end].chunks_exact_mut(8).enumerate() {
@@ -106,10 +91,116 @@ pub(super) fn encode(
         }
         of.copy(first, slots, &mut out[slots_at..end]);
     }
+    stamp(ring, Header { block, checkpoint, newest, slots }, salt, out)
+}
+
+/// Where the live bits end.
+fn bits_end(ring: &Ring) -> usize {
+    HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize
+}
+
+/// Puts the header in front of live bits and slots, zeros behind them, and the checksum over all;
+/// answers how many bytes are to be written.
+fn stamp(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
+    let end = slots_offset(ring.block_slots) + header.slots as usize * ring.slot_bytes as usize;
+    let written = end.next_multiple_of(UNIT_BYTES as usize);
+    out[..CHECKSUM].copy_from_slice(&MAGIC);
+    for (at, value) in [
+        (RING, ring.number),
+        (BLOCK, header.block),
+        (SLOTS, header.slots),
+        (SLOT_BYTES, ring.slot_bytes),
+        (FIRST_SLOT, ring.first_slot_of(header.block)),
+        (ZERO, 0),
+    ] {
+        out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    out[CHECKPOINT..NEWEST].copy_from_slice(&header.checkpoint.to_le_bytes());
+    out[NEWEST..SLOTS].copy_from_slice(&header.newest.to_le_bytes());
     out[end..written].fill(0);
     let checksum = checksum(salt, &out[..end]);
     out[CHECKSUM..RING].copy_from_slice(&checksum.to_le_bytes());
     written
+}
+
+/// A block in memory that becomes the next checkpoint's where it lies.
+#[derive(Debug)]
+pub(super) struct OpenBlock<'a> {
+    ring: &'a Ring,
+    header: Header,
+    out: &'a mut [u8],
+}
+
+impl<'a> OpenBlock<'a> {
+    /// The copy in `out`, which is as long as blocks are, if it is intact and that of this
+    /// checkpoint.
+    pub(super) fn read(
+        ring: &'a Ring,
+        (block, checkpoint): (u32, u64),
+        salt: u64,
+        out: &'a mut [u8],
+    ) -> Option<Self> {
+        let header = decode(ring, salt, out)?.header;
+        let is_it = (header.block, header.checkpoint) == (block, checkpoint);
+        is_it.then_some(Self { ring, header, out })
+    }
+
+    /// A block without slots.
+    pub(super) fn empty(ring: &'a Ring, block: u32, out: &'a mut [u8]) -> Self {
+        out[HEADER_BYTES..slots_offset(ring.block_slots)].fill(0);
+        Self { ring, header: Header { block, checkpoint: 0, newest: 0, slots: 0 }, out }
+    }
+
+    /// The first of its slots.
+    pub(super) fn first(&self) -> u32 {
+        self.ring.first_slot_of(self.header.block)
+    }
+
+    /// How many slots are here.
+    pub(super) fn slots(&self) -> u32 {
+        self.header.slots
+    }
+
+    /// Makes it hold the slots below `used`, if it has room for them: new ones are zero.
+    pub(super) fn grow(&mut self, used: u32) {
+        let slots = used.saturating_sub(self.first()).min(self.ring.block_slots);
+        if slots > self.header.slots {
+            let end = |slots: u32| slots as usize * self.ring.slot_bytes as usize;
+            let at = slots_offset(self.ring.block_slots);
+            self.out[at + end(self.header.slots)..at + end(slots)].fill(0);
+            self.header.slots = slots;
+        }
+    }
+
+    /// The bytes of a slot, counted from the first one here.
+    ///
+    /// # Panics
+    /// When it is not here.
+    pub(super) fn slot(&mut self, at: u32) -> &mut [u8] {
+        assert!(at < self.header.slots);
+        let bytes = self.ring.slot_bytes as usize;
+        let start = slots_offset(self.ring.block_slots) + at as usize * bytes;
+        &mut self.out[start..start + bytes]
+    }
+
+    /// Whether a slot is live.
+    pub(super) fn is_live(&self, at: u32) -> bool {
+        self.out[HEADER_BYTES + at as usize / 8] >> (at % 8) & 1 == 1
+    }
+
+    /// Says whether it is.
+    pub(super) fn set_live(&mut self, at: u32, is_live: bool) {
+        assert!(at < self.header.slots);
+        let bits = &mut self.out[HEADER_BYTES + at as usize / 8];
+        *bits = *bits & !(1 << (at % 8)) | u8::from(is_live) << (at % 8);
+    }
+
+    /// It becomes this checkpoint's, and holds everything up to `newest`, or what it held if that is
+    /// more; answers how many bytes of it are to be written.
+    pub(super) fn close(self, checkpoint: u64, newest: GroupNumber, salt: u64) -> usize {
+        let newest = self.header.newest.max(newest);
+        stamp(self.ring, Header { checkpoint, newest, ..self.header }, salt, self.out)
+    }
 }
 
 /// What a header says, if it is of a block of this ring.
@@ -133,8 +224,7 @@ pub(super) fn header(ring: &Ring, bytes: &[u8]) -> Option<Header> {
 /// The block in `bytes`, which are as long as blocks are, if it is intact and of this ring.
 pub(super) fn decode<'a>(ring: &Ring, salt: u64, bytes: &'a [u8]) -> Option<Block<'a>> {
     let header = header(ring, bytes)?;
-    let bits_end = HEADER_BYTES + 8 * ring.block_slots.div_ceil(64) as usize;
-    let slots_at = slots_offset(ring.block_slots);
+    let (bits_end, slots_at) = (bits_end(ring), slots_offset(ring.block_slots));
     let end = slots_at + header.slots as usize * ring.slot_bytes as usize;
     let is_intact = checksum(salt, &bytes[..end]) == short(bytes, CHECKSUM);
     let (bits, slots) = (&bytes[HEADER_BYTES..bits_end], &bytes[slots_at..end]);

@@ -12,8 +12,9 @@ use super::super::recovery::ReplayPart;
 use super::block::{Block, decode, header};
 use super::catalogue::{Catalogue, Found};
 use super::directories;
+use super::on_disk::DiskCopy;
 use super::ring::Ring;
-use super::settings::{ImageFailure, ImageSettings};
+use super::settings::{ImageFailure, ImageSettings, SecondCopy};
 use crate::disk::{Disk, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -43,13 +44,22 @@ pub struct LoadedPart {
     known: GroupNumber,
     bytes: u64,
     dangling: usize,
+    /// DB′, if it stays on disk: as the image is, whatever is replayed.
+    on_disk: Option<DiskCopy>,
 }
 
 /// A second copy of the rows of some tables (DB′), with their rings.
 #[derive(Debug)]
 pub struct MirroredPart {
-    pub(super) replay: ReplayPart,
+    pub(super) copy: Copied,
     pub(super) rings: Vec<LoadedRing>,
+}
+
+/// DB′ of some tables.
+#[derive(Debug)]
+pub(super) enum Copied {
+    Memory(Box<ReplayPart>),
+    Disk(Box<DiskCopy>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +90,14 @@ impl LoadedPart {
     /// # Errors
     /// `Rows`: no memory, or as [`ReplayPart::settle`].
     pub fn mirror(&mut self) -> Result<MirroredPart, ImageFailure> {
-        let replay = self.replay.mirror().map_err(ImageFailure::Rows)?;
-        Ok(MirroredPart { replay, rings: self.rings.clone() })
+        let copy = match self.on_disk.take() {
+            None => Copied::Memory(Box::new(self.replay.mirror().map_err(ImageFailure::Rows)?)),
+            Some(on_disk) => {
+                self.replay.settle().map_err(ImageFailure::Rows)?;
+                Copied::Disk(Box::new(on_disk))
+            }
+        };
+        Ok(MirroredPart { copy, rings: self.rings.clone() })
     }
 }
 
@@ -92,14 +108,40 @@ impl MirroredPart {
     /// # Panics
     /// When a part is missing, or `count` is 0.
     pub fn divide(parts: Vec<Self>, count: usize) -> Vec<Self> {
-        let (replays, rings): (Vec<_>, Vec<_>) =
-            parts.into_iter().map(|part| (part.replay, part.rings)).unzip();
-        let rings: Vec<LoadedRing> = rings.into_iter().flatten().collect();
-        let divided = ReplayPart::divide(replays, count).into_iter().map(|replay| {
-            let own = rings.iter().filter(|ring| replay.keeps(ring.ring.slab.table));
-            Self { rings: own.copied().collect(), replay }
+        let (mut in_memory, mut on_disk, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            rings.extend(part.rings);
+            match part.copy {
+                Copied::Memory(replay) => in_memory.push(*replay),
+                Copied::Disk(copy) => on_disk.push(*copy),
+            }
+        }
+        assert!(in_memory.is_empty() || on_disk.is_empty(), "the parts are of one image");
+        let copies: Vec<Copied> = match on_disk.is_empty() {
+            true => ReplayPart::divide(in_memory, count)
+                .into_iter()
+                .map(|replay| Copied::Memory(Box::new(replay)))
+                .collect(),
+            false => DiskCopy::divide(on_disk, count)
+                .into_iter()
+                .map(|copy| Copied::Disk(Box::new(copy)))
+                .collect(),
+        };
+        let divided = copies.into_iter().map(|copy| {
+            let own = rings.iter().filter(|ring| copy.keeps(ring.ring.slab.table));
+            Self { rings: own.copied().collect(), copy }
         });
         divided.collect()
+    }
+}
+
+impl Copied {
+    /// Whether it has the rows of a table.
+    pub(super) fn keeps(&self, table: u32) -> bool {
+        match self {
+            Self::Memory(replay) => replay.keeps(table),
+            Self::Disk(copy) => copy.keeps(table),
+        }
     }
 }
 
@@ -177,8 +219,12 @@ impl Image {
         progress: &mut dyn FnMut(u64),
     ) -> Result<LoadedPart, ImageFailure> {
         let replay = ReplayPart::new(part, parts, limits);
-        let mut loaded = LoadedPart { replay, rings: Vec::new(), known: 0, bytes: 0, dangling: 0 };
-        let Some((catalogue, file)) = &self.found.catalogue else { return Ok(loaded) };
+        let (rings, on_disk) = (Vec::new(), None);
+        let mut loaded = LoadedPart { replay, rings, known: 0, bytes: 0, dangling: 0, on_disk };
+        let Some((catalogue, file)) = &self.found.catalogue else {
+            loaded.on_disk = self.on_disk((part, parts), &loaded);
+            return Ok(loaded);
+        };
         for definition in &catalogue.tables {
             loaded.replay.load_table(definition).map_err(|what| ImageFailure::Damaged {
                 file: file.clone(),
@@ -199,7 +245,15 @@ impl Image {
             }
         }
         loaded.dangling = loaded.replay.claim_values(loaded.known);
+        loaded.on_disk = self.on_disk((part, parts), &loaded);
         Ok(loaded)
+    }
+
+    /// DB′ of a part that was just loaded, if it stays on disk.
+    fn on_disk(&self, part: (usize, usize), loaded: &LoadedPart) -> Option<DiskCopy> {
+        let SecondCopy::Disk { changes_bytes_max } = self.settings.copy else { return None };
+        let (schema, outlines) = (loaded.replay.schema().clone(), loaded.replay.outlines());
+        Some(DiskCopy::new(part, changes_bytes_max, loaded.known, schema, outlines))
     }
 
     /// Refuses a ring that is of other slots than its table has.

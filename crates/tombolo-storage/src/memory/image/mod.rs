@@ -43,6 +43,10 @@
 //! block holds. The group g itself stays in the log, and its checksum is in the catalogue: a log of
 //! another database, or one that was cut before g, is refused.
 //!
+//! *Where DB′ is.* In memory, as above, or on disk only (`on_disk.rs`): the image is DB′ then, and a
+//! checkpoint makes its blocks from their last copies and from what changed (`pass.rs`,
+//! `changes.rs`). What is on the disk is the same.
+//!
 //! *Copied* for a backup (`copy.rs`): what a load would read.
 //!
 //! Not here: threads, time, when a checkpoint begins, who holds the database's lock (the engine's and
@@ -52,11 +56,14 @@
 mod batch;
 mod block;
 mod catalogue;
+mod changes;
 mod checkpoints;
 mod copy;
 mod directories;
 mod load;
+mod on_disk;
 mod part;
+mod pass;
 mod ring;
 mod settings;
 mod survey;
@@ -65,7 +72,7 @@ pub use batch::{Batch, Written};
 pub use checkpoints::{Begun, Checkpoints};
 pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
-pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings};
+pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings, SecondCopy};
 pub use survey::{ImageSurvey, RingSurvey};
 
 #[cfg(test)]

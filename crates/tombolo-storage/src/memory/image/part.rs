@@ -1,7 +1,8 @@
 //! `CheckpointPart`: DB′ of some tables, and the blocks of their rings (TPK-14 … TPK-19, TPK-25).
 //!
 //! A part installs durable groups and prepares blocks, in turns: a block holds what was installed when
-//! it was prepared, and says so. [`CheckpointPart::prepare`] makes a batch of one ring, at most s
+//! it was prepared, or, where DB′ lies on disk only, when the checkpoint was handed in (`on_disk.rs`), and
+//! says so. [`CheckpointPart::prepare`] makes a batch of one ring, at most s
 //! blocks; who has a thread for it writes and syncs it ([`Batch::write`]), and tells
 //! [`CheckpointPart::wrote`]. Meanwhile groups are installed and the next batch is prepared.
 //! [`CheckpointPart::step`] does all of it at once. Nothing is locked, parts share nothing and may each
@@ -12,11 +13,11 @@
 //! catalogue before a block of it is written; one batch is being written at a time, in the order they
 //! were prepared.
 
-use super::super::recovery::{ReplayPart, SlabName, Slots};
+use super::super::recovery::{SlabName, Slots};
 use super::batch::{Batch, Unwritten, Written};
 use super::block::encode;
 use super::checkpoints::{Begun, Checkpoints};
-use super::load::{LoadedRing, MirroredPart};
+use super::load::{Copied, LoadedRing, MirroredPart};
 use super::ring::Ring;
 use super::settings::ImageFailure;
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
@@ -78,8 +79,10 @@ pub struct PartProgress {
 /// DB′ of some tables and its rings. See the module's head.
 #[derive(Debug)]
 pub struct CheckpointPart {
-    replay: ReplayPart,
+    copy: Copied,
     position: LogPosition,
+    /// Whether what the image is complete as of is to be installed once more.
+    wants_again: bool,
     rings: Vec<RingWriter>,
     writing: Option<u64>,
     /// The ring whose blocks are being prepared.
@@ -109,24 +112,40 @@ struct RingWriter {
     in_doubt: bool,
 }
 
+impl RingWriter {
+    /// When it is written: which slots of values are in use is known when the rows were seen that own
+    /// them, which rows live when their first piece was.
+    fn turn(&self) -> (bool, SlabName, u32) {
+        let slab = self.ring.slab;
+        (slab.class().is_some(), slab, self.ring.first_slot)
+    }
+}
+
 impl CheckpointPart {
     /// A part with the rows of `mirrored`, replayed up to `position`
-    /// ([`crate::value_log::LogWriter::position`] of the log that was opened). If a checkpoint was
-    /// under way when the last process ended, the part goes on with it.
+    /// ([`crate::value_log::LogWriter::position`] of the log that was opened); on disk only, they are
+    /// those of the image, and what is behind it has to be installed ([`CheckpointPart::wants_again`]).
+    /// If a checkpoint was under way when the last process ended, the part goes on with it.
     pub fn new(mirrored: MirroredPart, checkpoints: &Checkpoints, position: LogPosition) -> Self {
-        let MirroredPart { replay, rings } = mirrored;
+        let MirroredPart { copy, rings } = mirrored;
         let writing = checkpoints.writing();
-        let rings = rings.into_iter().map(|LoadedRing { ring, written }| RingWriter {
-            ring,
-            file: None,
-            prepared: if writing.is_some() { written } else { 0 },
-            written: if writing.is_some() { written } else { 0 },
-            in_doubt: written > 0,
+        let wants_again = matches!(copy, Copied::Disk(_));
+        let skips = wants_again && plant::is(Plant::InterruptedNotCopied);
+        let rings = rings.into_iter().map(|LoadedRing { ring, written }| {
+            let prepared = match writing {
+                Some(_) if skips => ring.blocks,
+                Some(_) => written,
+                None => 0,
+            };
+            RingWriter { ring, file: None, prepared, written: prepared, in_doubt: written > 0 }
         });
+        let mut rings: Vec<_> = rings.collect();
+        rings.sort_by_key(RingWriter::turn);
         Self {
-            rings: rings.collect(),
-            replay,
-            position,
+            rings,
+            copy,
+            position: if wants_again { checkpoints.position() } else { position },
+            wants_again,
             writing,
             current: 0,
             disks: checkpoints.disks().to_vec(),
@@ -148,13 +167,36 @@ impl CheckpointPart {
     /// `Rows`, which is final: DB′ is not what the log says any more.
     pub fn install(&mut self, position: LogPosition, records: &[u8]) -> Result<(), ImageFailure> {
         self.refuse_if_failed()?;
-        if let Err(what) = self.replay.apply(records) {
+        let installed = match &mut self.copy {
+            Copied::Memory(replay) => replay.apply(records),
+            Copied::Disk(copy) => copy.install(records),
+        };
+        if let Err(what) = installed {
             let what = format!("group {} cannot be installed: {what}", position.group);
             return Err(self.failure.insert(ImageFailure::Rows(what)).clone());
         }
         assert!(position.group >= self.position.group, "groups are installed in order");
-        self.position = position;
+        (self.position, self.wants_again) = (position, false);
         Ok(())
+    }
+
+    /// Whether nothing was installed yet and the group at [`CheckpointPart::position`] has to be, once
+    /// more, and all behind it ([`crate::value_log::LogReader::again`]).
+    pub fn wants_again(&self) -> bool {
+        self.wants_again
+    }
+
+    /// Whether more may be installed before the next checkpoint begins.
+    pub fn has_room(&self) -> bool {
+        self.room() > 0
+    }
+
+    /// How many bytes of records: more do no harm, but take more memory than they should.
+    pub fn room(&self) -> u64 {
+        match &self.copy {
+            Copied::Memory(_) => u64::MAX,
+            Copied::Disk(copy) => copy.room(self.position.group),
+        }
     }
 
     /// What was installed so far.
@@ -162,15 +204,49 @@ impl CheckpointPart {
         self.position
     }
 
-    /// What [`Checkpoints::begin`] is to know of this part.
-    pub fn needs(&self) -> Needs {
+    /// Whether the next checkpoint may be handed in: none is being written, and what is installed
+    /// reaches as far as what any block holds.
+    pub fn may_begin(&self) -> bool {
+        let is_even = match &self.copy {
+            Copied::Memory(_) => true,
+            Copied::Disk(copy) => copy.is_even(self.position.group),
+        };
+        is_even && self.is_at_rest()
+    }
+
+    /// What [`Checkpoints::begin`] is to know of this part: the next checkpoint holds what is
+    /// installed now.
+    ///
+    /// # Errors
+    /// `Rows`, which is final.
+    ///
+    /// # Panics
+    /// When it may not begin.
+    pub fn needs(&mut self) -> Result<Needs, ImageFailure> {
+        self.refuse_if_failed()?;
+        assert!(self.may_begin(), "a checkpoint is handed in too early");
         let need = |(slab, slots): (SlabName, Slots<'_>)| SlabNeed {
             slab,
             slot_bytes: slots.bytes() as u32,
             used: slots.used(),
         };
-        let slabs = self.replay.slots().map(need).collect();
-        Needs { position: self.position, schema: self.replay.schema().clone(), slabs }
+        let position = self.position;
+        match &mut self.copy {
+            Copied::Memory(replay) => {
+                let slabs = replay.slots().map(need).collect();
+                Ok(Needs { position, schema: replay.schema().clone(), slabs })
+            }
+            Copied::Disk(copy) => copy.hand_in(position).map_err(|what| {
+                let what = format!("up to group {}: {what}", position.group);
+                self.failure.insert(ImageFailure::Rows(what)).clone()
+            }),
+        }
+    }
+
+    /// Whether all blocks of the checkpoint at hand are written, if there is one.
+    fn is_at_rest(&self) -> bool {
+        let is_written = self.current == self.rings.len() && self.ready.is_none();
+        self.writing.is_none() || is_written && !self.is_under_way
     }
 
     /// Begins to write a checkpoint: its first blocks are due.
@@ -178,10 +254,9 @@ impl CheckpointPart {
     /// # Panics
     /// When one is being written.
     pub fn begin(&mut self, begun: &Begun) {
-        let last = self.writing.replace(begun.number);
-        let is_done = self.current == self.rings.len();
-        assert!(last.is_none() || is_done, "checkpoint {last:?} is being written");
-        let own = begun.rings.iter().filter(|ring| self.replay.keeps(ring.slab.table));
+        assert!(self.is_at_rest(), "checkpoint {:?} is being written", self.writing);
+        self.writing = Some(begun.number);
+        let own = begun.rings.iter().filter(|ring| self.copy.keeps(ring.slab.table));
         self.rings.extend(own.map(|&ring| RingWriter {
             ring,
             file: None,
@@ -189,10 +264,14 @@ impl CheckpointPart {
             written: 0,
             in_doubt: false,
         }));
+        self.rings.sort_by_key(RingWriter::turn);
         for ring in &mut self.rings {
             (ring.prepared, ring.written, ring.in_doubt) = (0, 0, false);
         }
         self.current = 0;
+        if let Copied::Disk(copy) = &mut self.copy {
+            copy.begin();
+        }
     }
 
     /// Prepares, writes and syncs the next blocks.
@@ -271,12 +350,13 @@ impl CheckpointPart {
     }
 
     /// That all blocks of the checkpoint at hand are written and durable, if they are.
-    pub fn completed(&self) -> Option<Completed> {
-        let is_done = !self.is_under_way
-            && self.ready.is_none()
-            && self.current == self.rings.len()
-            && self.failure.is_none();
-        self.writing.filter(|_| is_done).map(Completed)
+    pub fn completed(&mut self) -> Option<Completed> {
+        let is_done = self.is_at_rest() && self.failure.is_none();
+        let completed = self.writing.filter(|_| is_done).map(Completed)?;
+        if let Copied::Disk(copy) = &mut self.copy {
+            copy.finish();
+        }
+        Some(completed)
     }
 
     /// How far it is.
@@ -292,7 +372,10 @@ impl CheckpointPart {
 
     /// Memory that DB′ takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.replay.memory_bytes()
+        match &self.copy {
+            Copied::Memory(replay) => replay.memory_bytes(),
+            Copied::Disk(copy) => copy.memory_bytes(),
+        }
     }
 
     /// Why nothing is installed or written any more.
@@ -306,16 +389,17 @@ impl CheckpointPart {
 
     /// What a failure means: when the device is full, all blocks are as they were, or have a successor.
     fn failed(&mut self, Unwritten { error, is_sync }: Unwritten) -> ImageFailure {
-        let failure = ImageFailure::from(error.clone());
-        if failure.is_full() && !is_sync {
-            return failure;
-        }
-        self.failure.insert(ImageFailure::Disk(error)).clone()
+        let failure = match *error {
+            ImageFailure::Full(error) if !is_sync => return ImageFailure::Full(error),
+            ImageFailure::Full(error) => ImageFailure::Disk(error),
+            error => error,
+        };
+        self.failure.insert(failure).clone()
     }
 
     /// The next batch of the current ring; none if it was only confirmed that all are written.
     fn try_batch(&mut self, checkpoint: u64) -> Result<Option<Batch>, Unwritten> {
-        let Self { replay, rings, current, disks, buffers, salt, position, syncs, .. } = self;
+        let Self { copy, rings, current, disks, buffers, salt, position, syncs, .. } = self;
         let RingWriter { ring, file, prepared, in_doubt, .. } = &mut rings[*current];
         let file = match file {
             Some(file) => file,
@@ -340,9 +424,16 @@ impl CheckpointPart {
                 true => ring.blocks - 1 - block,
                 false => block,
             };
-            let slots = replay.slots_of(ring.slab);
             let out = batch.room(start..start + block_bytes);
-            let length = encode(ring, (block, checkpoint, position.group), *salt, slots, out);
+            let length = match copy {
+                Copied::Memory(replay) => {
+                    let slots = replay.slots_of(ring.slab);
+                    encode(ring, (block, checkpoint, position.group), *salt, slots, out)
+                }
+                Copied::Disk(copy) => {
+                    copy.fill(&**file, (*current, ring), (block, checkpoint), *salt, out)?
+                }
+            };
             batch.add(start..start + length, ring.offset(ring.place(checkpoint, block)));
         }
         *prepared = blocks.end;
@@ -374,13 +465,14 @@ fn confirm(
         file.read_at(bytes, at)?;
         file.write_at(bytes, at)?;
     }
-    file.sync().map_err(|error| Unwritten { error, is_sync: true })
+    file.sync().map_err(Unwritten::sync)
 }
 
 #[cfg(test)]
 #[cfg(not(loom))]
 impl CheckpointPart {
-    pub(super) fn replay_for_test(&mut self) -> &mut ReplayPart {
-        &mut self.replay
+    /// DB′, if it is in memory.
+    pub(super) fn replay_for_test(&mut self) -> Option<&mut crate::memory::recovery::ReplayPart> {
+        if let Copied::Memory(replay) = &mut self.copy { Some(replay) } else { None }
     }
 }

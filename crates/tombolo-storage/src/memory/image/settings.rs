@@ -13,6 +13,19 @@ pub const FORMAT_VERSION: u32 = 1;
 /// The longest block that can be asked for.
 const BLOCK_BYTES_MAX: u32 = 256 << 20;
 
+/// Where DB′ lies: the second copy of all rows, which an image is written from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecondCopy {
+    /// In memory, as in the paper.
+    #[default]
+    Memory,
+    /// On disk only: the image is it. Only what changed since the last checkpoint is in memory.
+    Disk {
+        /// Bytes of changes that are gathered for a checkpoint; more of them make it due.
+        changes_bytes_max: u64,
+    },
+}
+
 /// Numbers an image is made with. Rings made before keep theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageSettings {
@@ -23,11 +36,13 @@ pub struct ImageSettings {
     pub spare_blocks: u32,
     /// Whether files are read and written directly, where the file system has that.
     pub direct: bool,
+    /// Where DB′ lies. An image can be opened with either.
+    pub copy: SecondCopy,
 }
 
 impl Default for ImageSettings {
     fn default() -> Self {
-        Self { block_bytes: 1 << 20, spare_blocks: 1, direct: true }
+        Self { block_bytes: 1 << 20, spare_blocks: 1, direct: true, copy: SecondCopy::Memory }
     }
 }
 

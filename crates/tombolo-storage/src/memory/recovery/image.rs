@@ -5,6 +5,7 @@
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
 use super::super::budget::{Allowance, Budget};
+use super::super::columns::piece_of;
 use super::super::region::RegionError;
 use super::super::slab::Slab;
 use super::super::store::Rows;
@@ -29,7 +30,7 @@ impl SlabName {
     }
 
     /// Which piece, of rows.
-    fn piece(self) -> Option<usize> {
+    pub(in crate::memory) fn piece(self) -> Option<usize> {
         match self.kind as usize {
             0 => Some(0),
             kind => kind.checked_sub(CLASSES),
@@ -38,16 +39,46 @@ impl SlabName {
 }
 
 /// The kind of piece `piece` of a table's rows.
-const fn piece_kind(piece: usize) -> u32 {
+pub(in crate::memory) const fn piece_kind(piece: usize) -> u32 {
     if piece == 0 { 0 } else { (CLASSES + piece) as u32 }
 }
 
 impl Rows {
     /// Where a piece of the slots begins, and how long it is.
     fn piece(&self, piece: usize) -> Option<(usize, usize)> {
-        let end = *self.widths.get(piece)?;
-        let start = if piece == 0 { 0 } else { self.widths[piece - 1] };
-        Some((start, end - start))
+        piece_of(&self.widths, piece)
+    }
+}
+
+/// Which slots of a table are in use: what a checkpoint has to know of rows that are on disk only.
+#[derive(Clone, Debug, Default)]
+pub(in crate::memory) struct Outline {
+    /// Slots of rows that were handed out.
+    pub(in crate::memory) rows: u32,
+    /// By size class.
+    pub(in crate::memory) values: [ValueSlots; CLASSES],
+}
+
+/// Slots of values of one size class.
+#[derive(Clone, Debug, Default)]
+pub(in crate::memory) struct ValueSlots {
+    /// How many were handed out.
+    pub(in crate::memory) used: u32,
+    /// A bit for each of them: whether a row's handle leads to it.
+    pub(in crate::memory) claimed: Vec<u64>,
+}
+
+impl Outline {
+    /// Memory it takes, in bytes.
+    pub(in crate::memory) fn memory_bytes(&self) -> u64 {
+        let words: usize = self.values.iter().map(|class| class.claimed.capacity()).sum();
+        (words * size_of::<u64>()) as u64
+    }
+}
+
+impl ValueSlots {
+    pub(in crate::memory) fn is_claimed(&self, slot: u32) -> bool {
+        self.claimed.get(slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
     }
 }
 
@@ -196,6 +227,22 @@ impl ReplayPart {
         let open = dangling.len();
         self.fuzzy = Fuzzy { until: known, dangling };
         open
+    }
+
+    /// Which slots of this part's tables are in use, by position. Values that [`Self::claim_values`]
+    /// found nobody for are in none.
+    pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
+        let of = |table: &ReplayTable| {
+            let values = std::array::from_fn(|class| {
+                table.values.slab(class).map_or_else(ValueSlots::default, |slab| {
+                    let words = 0..slab.used().div_ceil(64);
+                    let claimed = words.map(|word| slab.live_word(word)).collect();
+                    ValueSlots { used: slab.used(), claimed }
+                })
+            });
+            Outline { rows: table.rows.slab.used(), values }
+        };
+        self.tables.iter().map(|table| table.as_ref().map(of)).collect()
     }
 
     /// The same rows and values in the same slots, in memory of their own.

@@ -17,10 +17,11 @@
 //!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 
+pub(in crate::memory) mod definitions;
 mod image;
 mod indexes;
 
-pub(in crate::memory) use image::{SlabName, Slots};
+pub(in crate::memory) use image::{Outline, SlabName, Slots, piece_kind};
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
-use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, Transactions, definition};
+use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, Transactions};
 
 /// Rows of some of the tables of a log, as far as it was replayed.
 #[derive(Debug)]
@@ -195,7 +196,7 @@ impl ReplayPart {
                     continue;
                 }
                 Record::IndexCreated { table, definition } => {
-                    self.create_index(table as usize, definition)?;
+                    definitions::create_index(&mut self.schema, table as usize, definition)?;
                     continue;
                 }
                 Record::ColumnAdded { table, definition } => {
@@ -260,14 +261,9 @@ impl ReplayPart {
     }
 
     fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let table = definition::decode(bytes).ok_or("a table's definition cannot be read")?;
-        if let Some(position) = self.schema.table(&table.name)
-            && self.schema.tables[position].extends(&table)
-        {
-            // Replayed before, or in the image, perhaps with indexes that come later in the log.
+        let Some(position) = definitions::create_table(&mut self.schema, bytes)? else {
             return Ok(());
-        }
-        let position = self.schema.add(table).map_err(|error| error.to_string())?;
+        };
         let table = match is_own(position, self.part, self.parts) {
             true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
             false => None,
@@ -276,31 +272,10 @@ impl ReplayPart {
         Ok(())
     }
 
-    fn create_index(&mut self, table: usize, bytes: &[u8]) -> Result<(), String> {
-        let index =
-            definition::decode_index(bytes).ok_or("an index's definition cannot be read")?;
-        let Some(known) = self.schema.tables.get(table) else {
-            return Err(format!("an index of table {table}, which was not created yet"));
-        };
-        if known.indexes.contains(&index) {
-            // Replayed before, or in the image.
-            return Ok(());
-        }
-        // Its entries follow from the rows, as those of all indexes.
-        self.schema.add_index(table, index).map(|_| ()).map_err(|error| error.to_string())
-    }
-
     fn add_column(&mut self, position: usize, bytes: &[u8]) -> Result<(), String> {
-        let column =
-            definition::decode_column(bytes).ok_or("a column's definition cannot be read")?;
-        let Some(known) = self.schema.tables.get(position) else {
-            return Err(format!("a column of table {position}, which was not created yet"));
-        };
-        if known.columns.contains(&column) {
-            // Replayed before, or in the image.
+        if !definitions::add_column(&mut self.schema, position, bytes)? {
             return Ok(());
         }
-        self.schema.add_column(position, column).map_err(|error| error.to_string())?;
         let def = &self.schema.tables[position];
         match &mut self.tables[position] {
             Some(table) => table.rows.widen(def, &self.allowance).map_err(no_memory),
@@ -350,7 +325,7 @@ impl Replay for ReplayPart {
 
 /// Whether part `part` of `parts` keeps the table at `position`. Not every second table: in TPC-C that
 /// puts 80 % of the work into one of two parts, this half.
-fn is_own(position: usize, part: usize, parts: usize) -> bool {
+pub(in crate::memory) fn is_own(position: usize, part: usize, parts: usize) -> bool {
     (position ^ position >> 1) % parts == part
 }
 

@@ -112,3 +112,40 @@ fn a_group_that_is_not_there_is_told() {
     let gone = writer.reader().read(LogPosition::default(), newest.group, 1 << 20, ignore);
     assert!(matches!(gone, Err(LogFailure::Damaged { .. })), "{gone:?}");
 }
+
+/// Whoever goes on with an image gets the group it is complete as of once more, whole, however many
+/// groups and segments its records are spread over, and then what follows, each once.
+#[test]
+fn a_group_is_given_again_and_whole() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    let mut random = Random::new(5);
+    let mut written = Vec::new();
+    for n in 0..30_usize {
+        let length = if n % 4 == 3 { 20_000 } else { 500 };
+        let bytes = records(&mut random, length);
+        writer.append_group(&[&bytes], 1, None).unwrap();
+        written.push((writer.position(), bytes));
+    }
+    let durable = writer.sync().unwrap();
+    for first in 0..written.len() - 1 {
+        let from = written[first].0;
+        for bytes_max in [1, usize::MAX] {
+            let mut reader = writer.reader();
+            reader.again(from);
+            let mut expected = written[first..].to_vec();
+            let mut at = from;
+            while at.group < durable {
+                at = follow(&mut reader, at, durable, bytes_max, &mut expected);
+            }
+            assert_eq!((at, expected.len()), (writer.position(), 0));
+        }
+    }
+    // Not another's.
+    let mut reader = writer.reader();
+    reader.again(LogPosition { checksum: 1, ..written[6].0 });
+    let ignore = &mut |_: LogPosition, _: &[u8]| Ok::<_, LogFailure>(());
+    let stranger = LogPosition { checksum: 1, ..written[6].0 };
+    let stranger = reader.read(stranger, durable, 1 << 20, ignore);
+    assert!(matches!(stranger, Err(LogFailure::Damaged { .. })), "{stranger:?}");
+}

@@ -101,6 +101,9 @@ fn replay(
     if plant::is(Plant::ApartLogNotRead) && at.group > 0 {
         return Ok(to);
     }
+    // As a recovery does: who went on with this checkpoint before may have, and put the values of that
+    // group's rows elsewhere.
+    log.again(at);
     while at.group < to.group {
         at = log.read(at, to.group, READ_BYTES, &mut |position: LogPosition, records| {
             *behind_bytes += records.len() as u64;

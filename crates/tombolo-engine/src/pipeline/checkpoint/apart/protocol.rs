@@ -16,7 +16,7 @@
 //! version, which changes with any message; only a program that was replaced meanwhile has another.
 
 use tombolo_storage::memory::Limits;
-use tombolo_storage::memory::image::ImageSettings;
+use tombolo_storage::memory::image::{ImageSettings, SecondCopy};
 use tombolo_storage::value_log::{GroupNumber, LogPosition};
 
 use super::super::CheckpointPolicy;
@@ -222,6 +222,10 @@ impl Welcome {
     fn encode(&self) -> Out {
         let Self { connection, salt, position, image, policy, limits, parts, log_is_direct } =
             *self;
+        let (is_on_disk, changes_bytes_max) = match image.copy {
+            SecondCopy::Memory => (false, 0),
+            SecondCopy::Disk { changes_bytes_max } => (true, changes_bytes_max),
+        };
         let CheckpointPolicy { log_bytes, device_percent, queue_bytes_max, at_close } = policy;
         Out::of(WELCOME)
             .number(connection)
@@ -230,6 +234,8 @@ impl Welcome {
             .number(image.block_bytes.into())
             .number(image.spare_blocks.into())
             .yes(image.direct)
+            .yes(is_on_disk)
+            .number(changes_bytes_max)
             .number(log_bytes)
             .number(device_percent)
             .number(queue_bytes_max)
@@ -250,6 +256,10 @@ impl Welcome {
                 block_bytes: from.size()?,
                 spare_blocks: from.size()?,
                 direct: from.yes()?,
+                copy: match (from.yes()?, from.number()?) {
+                    (true, changes_bytes_max) => SecondCopy::Disk { changes_bytes_max },
+                    (false, _) => SecondCopy::Memory,
+                },
             },
             policy: CheckpointPolicy {
                 log_bytes: from.number()?,
@@ -347,7 +357,12 @@ mod tests {
             connection: 3,
             salt: 0x5eed,
             position: POSITION,
-            image: ImageSettings { block_bytes: 8192, spare_blocks: 2, direct: false },
+            image: ImageSettings {
+                block_bytes: 8192,
+                spare_blocks: 2,
+                direct: false,
+                copy: SecondCopy::Disk { changes_bytes_max: 5_000 },
+            },
             policy: CheckpointPolicy {
                 log_bytes,
                 device_percent,

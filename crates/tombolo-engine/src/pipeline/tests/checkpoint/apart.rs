@@ -123,7 +123,7 @@ impl Stage for Others {
 fn open_with(disks: &Disks, how: How, faults: MemoryFaults) -> (Database, Processes) {
     let doors: Vec<Arc<dyn Disk>> =
         disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>).collect();
-    let image = ImageSettings { block_bytes: 4096, spare_blocks: 1, direct: true };
+    let image = ImageSettings { block_bytes: 4096, copy: how.copy, ..ImageSettings::default() };
     let found = Image::find(doors.clone(), image).unwrap();
     let mut loaded = found.load(0, 1, Limits::default(), &mut |_| {}).unwrap();
     let options =
@@ -189,8 +189,8 @@ impl Database {
 
 #[test]
 fn a_close_leaves_nothing_to_replay_and_no_process() {
-    for parts in [1, 2] {
-        let (disks, how) = (Disks::default(), How { parts, ..HOW });
+    for (parts, copy) in WAYS {
+        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
         let mut paid = BTreeMap::new();
         for round in 1..=3_i64 {
             let (mut database, processes) = open(&disks, how);

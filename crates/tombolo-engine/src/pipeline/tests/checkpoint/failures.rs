@@ -101,12 +101,28 @@ fn closing_on_a_full_disk_ends() {
     assert!(verify(&disks, HOW, &paid) > 0);
 }
 
+/// What is not installed for lack of room is no reason to wait for a disk that stays full.
+#[test]
+fn closing_on_a_full_disk_ends_with_much_that_is_not_installed() {
+    let disks = Disks::default();
+    let copy = SecondCopy::Disk { changes_bytes_max: 1_000 };
+    let mut database = Database::open(&disks, How { copy, ..HOW });
+    disks[1].set_capacity_bytes(Some(1 << 10));
+    database.pay(500);
+    let paid = database.paid.clone();
+    let closed = database.close();
+    assert_eq!((closed.statistics.checkpoint.count, closed.poison), (0, None));
+    drop((closed.executor, closed.log));
+    disks[1].set_capacity_bytes(None);
+    assert!(verify(&disks, HOW, &paid) > 0);
+}
+
 #[test]
 fn a_restart_goes_on_with_a_checkpoint_under_way() {
-    for parts in [1, 2] {
+    for (parts, copy) in WAYS {
         let mut ends = 0;
         for steps in 1..60 {
-            let (disks, how) = (Disks::default(), How { parts, ..HOW });
+            let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
             let mut database = Database::open(&disks, how);
             database.pay(1_500);
             let asked = database.pipeline().checkpoint();

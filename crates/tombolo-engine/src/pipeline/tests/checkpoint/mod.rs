@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tombolo_storage::disk::{Disk, Fault, MemDisk, Operation};
 use tombolo_storage::memory::image::{
-    CheckpointPart, Checkpoints, Image, ImageSettings, MirroredPart,
+    CheckpointPart, Checkpoints, Image, ImageSettings, MirroredPart, SecondCopy,
 };
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryLogged;
@@ -185,11 +185,20 @@ const POLICY: CheckpointPolicy = CheckpointPolicy {
 #[derive(Clone, Copy, Debug)]
 struct How {
     parts: usize,
+    copy: SecondCopy,
     policy: CheckpointPolicy,
     log_bytes_max: u64,
 }
 
-const HOW: How = How { parts: 1, policy: POLICY, log_bytes_max: u64::MAX };
+const HOW: How =
+    How { parts: 1, copy: SecondCopy::Memory, policy: POLICY, log_bytes_max: u64::MAX };
+
+/// DB′ on disk, with room for all that changes between two checkpoints.
+const ON_DISK: SecondCopy = SecondCopy::Disk { changes_bytes_max: 1 << 20 };
+
+/// In how many parts DB′ is, and where.
+const WAYS: [(usize, SecondCopy); 4] =
+    [(1, SecondCopy::Memory), (2, SecondCopy::Memory), (1, ON_DISK), (2, ON_DISK)];
 
 /// A database whose stages the test steps.
 struct Database {
@@ -209,7 +218,7 @@ type Disks = [MemDisk; 2];
 fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
     let doors: Vec<Arc<dyn Disk>> =
         disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>).collect();
-    let settings = ImageSettings { block_bytes: 4096, spare_blocks: 1, direct: true };
+    let settings = ImageSettings { block_bytes: 4096, copy: how.copy, ..ImageSettings::default() };
     let image = Image::find(doors.clone(), settings).unwrap();
     let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {}).unwrap();
     let options =

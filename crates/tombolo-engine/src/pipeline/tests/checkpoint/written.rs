@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn closing_leaves_nothing_to_replay() {
-    for parts in [1, 2] {
-        let (disks, how) = (Disks::default(), How { parts, ..HOW });
+    for (parts, copy) in WAYS {
+        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
         let mut paid = BTreeMap::new();
         for round in 1..=3_i64 {
             let mut database = Database::open(&disks, how);
@@ -37,8 +37,8 @@ fn closing_without_one_leaves_the_log() {
 
 #[test]
 fn a_demand_is_met_by_a_checkpoint_that_holds_what_was_answered() {
-    for parts in [1, 2] {
-        let (disks, how) = (Disks::default(), How { parts, ..HOW });
+    for (parts, copy) in WAYS {
+        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
         let mut database = Database::open(&disks, how);
         database.pay(100);
         let asked = database.pipeline().checkpoint();
@@ -68,9 +68,9 @@ fn without_an_image_there_is_none() {
 /// The log is given back when the catalogue says so, and by the logging stage.
 #[test]
 fn a_log_with_a_limit_goes_on_for_ever() {
-    for parts in [1, 2] {
+    for (parts, copy) in WAYS {
         let policy = CheckpointPolicy { log_bytes: SEGMENT_BYTES, ..POLICY };
-        let how = How { parts, policy, log_bytes_max: 5 * SEGMENT_BYTES };
+        let how = How { parts, copy, policy, log_bytes_max: 5 * SEGMENT_BYTES };
         let disks = Disks::default();
         let mut database = Database::open(&disks, how);
         for _ in 0..60 {
@@ -140,9 +140,9 @@ fn nothing_is_released_before_the_checkpoint_is_complete() {
 
 #[test]
 fn past_its_bound_the_queue_holds_positions_and_the_log_is_read() {
-    for parts in [1, 2] {
+    for (parts, copy) in WAYS {
         let policy = CheckpointPolicy { queue_bytes_max: 2_000, ..POLICY };
-        let (disks, how) = (Disks::default(), How { parts, policy, ..HOW });
+        let (disks, how) = (Disks::default(), How { parts, copy, policy, ..HOW });
         let mut database = Database::open(&disks, how);
         for round in 0..10 {
             database.pay(100);
@@ -155,6 +155,33 @@ fn past_its_bound_the_queue_holds_positions_and_the_log_is_read() {
         let paid = database.paid.clone();
         drop(database);
         assert!(verify(&disks, how, &paid) <= 5 * 40);
+    }
+}
+
+/// With DB′ on disk and little room for what changes, a demand takes several checkpoints: it is met by
+/// the one that holds all that was answered before it, and closing writes as many as it takes.
+#[test]
+fn what_has_no_room_is_the_next_checkpoints() {
+    for (parts, queue_bytes_max) in [(1, u64::MAX), (2, u64::MAX), (1, 1_000), (2, 1_000)] {
+        let policy = CheckpointPolicy { queue_bytes_max, ..POLICY };
+        let copy = SecondCopy::Disk { changes_bytes_max: 3_000 };
+        let (disks, how) = (Disks::default(), How { parts, copy, policy, ..HOW });
+        let mut database = Database::open(&disks, how);
+        for round in 1..=3 {
+            // What is installed meanwhile is the part's choice: nobody steps its stage.
+            database.pay(400);
+            let before = database.statistics().count;
+            assert_eq!(database.checkpoint(), Ok(()));
+            let counted = database.statistics();
+            assert!(counted.count >= before + 3, "round {round}: {counted:?}");
+            assert!(counted.copy_bytes_max < 100_000, "{counted:?}");
+        }
+        database.pay(400);
+        let paid = database.paid.clone();
+        let closed = database.close();
+        assert_eq!((closed.poison, closed.checkpoint_failure), (None, None));
+        drop((closed.executor, closed.log));
+        assert_eq!(verify(&disks, how, &paid), 0);
     }
 }
 
@@ -246,8 +273,8 @@ fn checkpoints_are_written_beside_transactions() {
 
 #[test]
 fn a_hold_keeps_the_next_checkpoint_off_and_the_log_whole() {
-    for parts in [1, 2] {
-        let (disks, how) = (Disks::default(), How { parts, ..HOW });
+    for (parts, copy) in WAYS {
+        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
         let mut database = Database::open(&disks, how);
         let hold = database.pipeline().holding()().unwrap();
         let second = database.pipeline().holding()().unwrap();

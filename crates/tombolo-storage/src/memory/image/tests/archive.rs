@@ -28,7 +28,7 @@ fn open<D: Disk + Clone + 'static, A: Disk + Clone + 'static>(
     archive: &A,
 ) -> Result<Archived, ArchiveFailure> {
     let archive = LogArchive::open(door(archive))?;
-    let opened = Database::open_keeping(&[door(disk)], 1, 1, archive.keep());
+    let opened = Database::open_with(&[door(disk)], image_settings(1), 1, archive.keep());
     let mut database = opened.map_err(|failure| match failure {
         Failure::Log(failure) => ArchiveFailure::Log(failure),
         Failure::Image(ImageFailure::Disk(error)) => ArchiveFailure::Disk(error),

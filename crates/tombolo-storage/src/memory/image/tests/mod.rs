@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, VecDeque};
 use super::*;
 use crate::disk::Disk;
 use crate::memory::online::Built;
-use crate::memory::recovery::ReplayPart;
 use crate::memory::recovery::tests::{change, rows, tables};
 use crate::memory::test_random::Random;
 use crate::memory::{Limits, MemoryStore};
@@ -40,7 +39,13 @@ const LOG: LogSettings = LogSettings {
 };
 
 fn image_settings(spare_blocks: u32) -> ImageSettings {
-    ImageSettings { block_bytes: 4096, spare_blocks, direct: true }
+    ImageSettings { block_bytes: 4096, spare_blocks, direct: true, copy: SecondCopy::Memory }
+}
+
+/// The same with DB′ on disk only; so much may change before a checkpoint.
+fn on_disk(spare_blocks: u32, changes_bytes_max: u64) -> ImageSettings {
+    let copy = SecondCopy::Disk { changes_bytes_max };
+    ImageSettings { copy, ..image_settings(spare_blocks) }
 }
 
 /// Why a database was not opened or does not go on.
@@ -91,17 +96,17 @@ struct Database {
 impl Database {
     /// Opens what is there, or makes it. It is loaded in another number of parts than it has.
     fn open(disks: &[Arc<dyn Disk>], spare: u32, parts: usize) -> Result<Self, Failure> {
-        Self::open_keeping(disks, spare, parts, None)
+        Self::open_with(disks, image_settings(spare), parts, None)
     }
 
     /// The same; what of the log is behind `keep` is not given away.
-    fn open_keeping(
+    fn open_with(
         disks: &[Arc<dyn Disk>],
-        spare: u32,
+        settings: ImageSettings,
         parts: usize,
         keep: Option<GroupNumber>,
     ) -> Result<Self, Failure> {
-        let image = Image::find(disks.to_vec(), image_settings(spare))?;
+        let image = Image::find(disks.to_vec(), settings)?;
         let limits = Limits::default();
         let loading = parts % 3 + 1;
         let mut loaded = (0..loading)
@@ -133,8 +138,18 @@ impl Database {
         let position = writer.position();
         let to_part = |mirrored| CheckpointPart::new(mirrored, &checkpoints, position);
         let divided = MirroredPart::divide(mirrored, parts).into_iter();
-        let checkpoint_parts = divided.map(to_part).collect();
+        let checkpoint_parts: Vec<CheckpointPart> = divided.map(to_part).collect();
         let store = Logged::from_replay(limits, rebuilt).map_err(Failure::Rows)?;
+        let mut behind = VecDeque::new();
+        if checkpoint_parts[0].wants_again() {
+            let (from, mut reader) = (checkpoints.position(), writer.reader());
+            reader.again(from);
+            let mut keep = |position, records: &[u8]| {
+                behind.push_back((position, Arc::new(records.to_vec())));
+                Ok::<_, LogFailure>(())
+            };
+            reader.read(from, position.group, usize::MAX, &mut keep)?;
+        }
         Ok(Self {
             store,
             writer,
@@ -143,7 +158,7 @@ impl Database {
             done: vec![None; parts],
             under_way: (0..parts).map(|_| None).collect(),
             written: Vec::new(),
-            waiting: vec![VecDeque::new(); parts],
+            waiting: vec![behind; parts],
             buffer: LogBuffer::new(),
             released: 0,
         })
@@ -231,17 +246,21 @@ impl Database {
         Ok(durable)
     }
 
-    /// Lets a part install the next durable group.
+    /// Lets a part install the next durable group, if it has room for it.
     fn install(&mut self, part: usize) -> Result<(), Failure> {
-        if let Some((position, records)) = self.waiting[part].pop_front() {
+        if self.parts[part].has_room()
+            && let Some((position, records)) = self.waiting[part].pop_front()
+        {
             self.parts[part].install(position, &records)?;
         }
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        if self.checkpoints.writing().is_none() {
-            let needs: Vec<_> = self.parts.iter().map(CheckpointPart::needs).collect();
+        if self.checkpoints.writing().is_none() && self.parts.iter().all(CheckpointPart::may_begin)
+        {
+            let needs = self.parts.iter_mut().map(CheckpointPart::needs);
+            let needs = needs.collect::<Result<Vec<_>, _>>()?;
             let begun = self.checkpoints.begin(&needs)?;
             self.parts.iter_mut().for_each(|part| part.begin(&begun));
         }
@@ -272,26 +291,34 @@ impl Database {
         Ok(true)
     }
 
-    /// Installs all that is durable and writes a whole checkpoint.
+    /// Installs all that is durable and writes a whole checkpoint; as many as it takes, where not all of
+    /// it fits into one.
     fn checkpoint(&mut self) -> Result<(), Failure> {
         self.sync()?;
-        for part in 0..self.parts.len() {
-            while !self.waiting[part].is_empty() {
-                self.install(part)?;
+        loop {
+            for part in 0..self.parts.len() {
+                while !self.waiting[part].is_empty() && self.parts[part].has_room() {
+                    self.install(part)?;
+                }
+            }
+            self.begin()?;
+            let mut part = 0;
+            while !self.step(part)? {
+                part = (part + usize::from(self.done[part].is_some())) % self.parts.len();
+            }
+            if self.waiting.iter().all(VecDeque::is_empty) {
+                return Ok(());
             }
         }
-        self.begin()?;
-        let mut part = 0;
-        while !self.step(part)? {
-            part = (part + usize::from(self.done[part].is_some())) % self.parts.len();
-        }
-        Ok(())
     }
 
-    /// DB′ is the store, once everything is installed.
+    /// DB′ is the store, once everything is installed; if it is in memory.
     fn check_mirror(&mut self) {
-        let parts = self.parts.iter_mut().map(|part| part.replay_for_test().mirror().unwrap());
-        let rebuilt = parts.map(|part| ReplayPart::finish(part).unwrap()).collect();
+        let in_memory: Option<Vec<_>> =
+            self.parts.iter_mut().map(CheckpointPart::replay_for_test).collect();
+        let Some(in_memory) = in_memory else { return };
+        let rebuilt = in_memory.into_iter().map(|part| part.mirror().unwrap().finish().unwrap());
+        let rebuilt = rebuilt.collect();
         let mut mirrored = Logged::from_replay(Limits::default(), rebuilt).unwrap();
         assert_eq!(mirrored.check(), []);
         assert!(rows(&mut mirrored) == rows(&mut self.store), "DB′ is another");

@@ -15,6 +15,27 @@ struct Plan {
     parts: usize,
     /// One disk, or two.
     disks: usize,
+    copy: Where,
+}
+
+/// Where DB′ lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    Memory,
+    Disk,
+    /// Each time somewhere else.
+    Either,
+}
+
+impl Plan {
+    /// The image's numbers when it is opened for the `opened`th time.
+    fn settings(self, opened: u64) -> ImageSettings {
+        let of_disk = self.copy == Where::Disk || (self.seed + opened / 2).is_multiple_of(2);
+        match of_disk && self.copy != Where::Memory {
+            true => on_disk(self.spare, [1, 2_000, 20_000][(self.seed % 3) as usize]),
+            false => image_settings(self.spare),
+        }
+    }
 }
 
 /// What is known from outside.
@@ -23,6 +44,8 @@ struct Known {
     history: History,
     durable: GroupNumber,
     completed: u64,
+    /// How often it was opened.
+    opened: u64,
     /// Whether an opening failed since the last one that did not.
     is_cut: bool,
 }
@@ -34,7 +57,9 @@ fn doors(disks: &[CrashDisk]) -> Vec<Arc<dyn Disk>> {
 /// Opens, and compares with what is known.
 fn open(disks: &[CrashDisk], plan: Plan, known: &mut Known) -> Result<Database, Failure> {
     let Plan { seed, .. } = plan;
-    let mut database = Database::open(&doors(disks), plan.spare, plan.parts)?;
+    known.opened += 1;
+    let settings = plan.settings(known.opened);
+    let mut database = Database::open_with(&doors(disks), settings, plan.parts, None)?;
     let end = database.writer.newest();
     assert!(known.durable < end, "seed {seed}: group {} of {} is gone", end, known.durable);
     assert_eq!(database.store.check(), [], "seed {seed}");
@@ -109,6 +134,11 @@ fn run(plan: Plan) -> u64 {
     let again = open(&disks, plan, &mut known);
     let mut database = again.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     database.check_mirror();
+    // What is on disk only is looked at by opening it once more, when all of it is there.
+    let written = database.checkpoint();
+    written.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
+    drop(database);
+    open(&disks, plan, &mut known).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     known.completed
 }
 
@@ -138,27 +168,48 @@ fn run_dense(plan: Plan) {
     open(&disks, plan, &mut known).unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64, copy: Where) -> Plan {
     Plan {
         seed,
         spare: 1 + (seed % 4) as u32,
         parts: 1 + (seed / 4 % 3) as usize,
         disks: 1 + (seed / 12 % 2) as usize,
+        copy,
     }
+}
+
+fn crashes_lose_nothing(copy: Where) {
+    let completed: u64 = (0..72).map(|seed| run(plan(seed, copy))).sum();
+    (0..12).for_each(|seed| run_dense(plan(seed, copy)));
+    assert!(completed > 50, "{completed} checkpoints were completed");
 }
 
 #[test]
 fn crashes_lose_nothing_that_was_durable() {
-    let completed: u64 = (0..72).map(|seed| run(plan(seed))).sum();
-    (0..12).for_each(|seed| run_dense(plan(seed)));
-    assert!(completed > 50, "{completed} checkpoints were completed");
+    crashes_lose_nothing(Where::Memory);
+}
+
+#[test]
+fn crashes_lose_nothing_with_the_second_copy_on_disk() {
+    crashes_lose_nothing(Where::Disk);
+}
+
+#[test]
+fn crashes_lose_nothing_wherever_the_second_copy_is_each_time() {
+    crashes_lose_nothing(Where::Either);
 }
 
 /// A crash at each call of a life with checkpoints, and one at each call of the opening behind it.
 #[test]
 fn a_checkpoint_and_an_opening_can_crash_anywhere() {
-    for (spare, parts) in [(1, 2), (3, 1)] {
-        let plan = Plan { seed: 77, spare, parts, disks: 1 };
+    for (spare, parts, copy) in [
+        (1, 2, Where::Memory),
+        (3, 1, Where::Memory),
+        (1, 1, Where::Disk),
+        (3, 2, Where::Disk),
+        (1, 2, Where::Either),
+    ] {
+        let plan = Plan { seed: 77, spare, parts, disks: 1, copy };
         let mut random = Random::new(plan.seed);
         let base = [CrashDisk::default()];
         let mut known = Known::default();
@@ -208,20 +259,24 @@ fn a_checkpoint_and_an_opening_can_crash_anywhere() {
 #[cfg(not(tombolo_plants))]
 #[test]
 fn planted_bugs_are_noticed() {
-    for plant in [
-        Plant::ImageSyncSkipped,
-        Plant::LogReleasedEarly,
-        Plant::BlocksDescending,
-        Plant::RingNotInCatalogueFirst,
-        Plant::StaleBlockAccepted,
+    for (plant, copy) in [
+        (Plant::ImageSyncSkipped, Where::Disk),
+        (Plant::OwnedSlotTaken, Where::Disk),
+        (Plant::InterruptedNotCopied, Where::Disk),
+        (Plant::ImageSyncSkipped, Where::Memory),
+        (Plant::LogReleasedEarly, Where::Memory),
+        (Plant::BlocksDescending, Where::Memory),
+        (Plant::RingNotInCatalogueFirst, Where::Memory),
+        (Plant::StaleBlockAccepted, Where::Memory),
     ] {
         let is_noticed = |seed| {
             let both = || {
-                run_dense(plan(seed));
-                run(plan(seed));
+                run_dense(plan(seed, copy));
+                run(plan(seed, copy));
             };
             std::panic::catch_unwind(|| plant::with(plant, both)).is_err()
         };
         assert!((0..400).any(is_noticed), "{} is not noticed", plant.name());
+        println!("{} is noticed", plant.name());
     }
 }
