@@ -22,15 +22,18 @@
 mod embedded;
 mod ledger;
 #[cfg(feature = "compare-postgres")]
+#[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
 mod postgres;
 #[cfg(feature = "compare-redb")]
 mod redb;
 #[cfg(feature = "compare-redis")]
+#[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
 mod redis;
 mod rows;
 #[cfg(feature = "servers")]
 mod server;
 #[cfg(feature = "servers")]
+#[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
 mod sockets;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
