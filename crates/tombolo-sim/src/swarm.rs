@@ -174,7 +174,8 @@ fn draw_link(rng: &mut Rng) -> MemoryFaults {
 }
 
 fn draw_copy(rng: &mut Rng) -> CopyPlace {
-    let room = pick(rng, &[1, 2_000, 20_000, u64::MAX]);
+    // Not one group: a checkpoint for each is more than a seed has steps for.
+    let room = pick(rng, &[1_000, 4_000, 20_000, u64::MAX]);
     pick(rng, &[CopyPlace::Memory, CopyPlace::Disk(room), CopyPlace::Either(room)])
 }
 

@@ -393,14 +393,17 @@ impl<A, B: Records> Checkpoint<A, B> {
     fn view(&self, now_ns: u64) -> View {
         let (is_caught_up, is_full) = (self.is_caught_up(), !self.part.has_room());
         let news = self.installed_bytes - self.covered_bytes;
+        let is_cut_short = is_full && self.handover.is_closed();
         View {
             now_ns,
             is_caught_up: is_caught_up || is_full,
             asked: self.asked_installed,
             has_news: news > 0,
-            is_due: news >= self.policy.log_bytes || is_full,
+            // Who is to close without a checkpoint leaves what is not installed in the log.
+            is_due: news >= self.policy.log_bytes
+                || is_full && (self.policy.at_close || !is_cut_short),
             // A full disk is not waited for when nothing more comes, whatever is not installed.
-            is_last: self.is_closed && is_caught_up || is_full && self.handover.is_closed(),
+            is_last: self.is_closed && is_caught_up || is_cut_short,
             closes_with_one: self.policy.at_close,
         }
     }

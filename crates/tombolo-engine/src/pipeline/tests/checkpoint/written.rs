@@ -185,6 +185,24 @@ fn what_has_no_room_is_the_next_checkpoints() {
     }
 }
 
+/// Who is to close without a checkpoint does so, however much is not installed for lack of room.
+#[test]
+fn closing_without_one_does_not_wait_for_room() {
+    for queue_bytes_max in [u64::MAX, 1_000] {
+        let policy = CheckpointPolicy { at_close: false, queue_bytes_max, ..POLICY };
+        let copy = SecondCopy::Disk { changes_bytes_max: 500 };
+        let (disks, how) = (Disks::default(), How { copy, policy, ..HOW });
+        let mut database = Database::open(&disks, how);
+        database.pay(700);
+        let paid = database.paid.clone();
+        let closed = database.close();
+        assert_eq!((closed.poison, closed.checkpoint_failure), (None, None));
+        assert!(closed.statistics.checkpoint.count <= 1, "{:?}", closed.statistics.checkpoint);
+        drop((closed.executor, closed.log));
+        assert!(verify(&disks, how, &paid) > 0);
+    }
+}
+
 /// A database is loaded into store and log, and its pipeline starts then.
 #[test]
 fn what_was_logged_before_the_pipeline_is_read_from_the_log() {
