@@ -153,7 +153,7 @@ impl Swarm {
             apart_kills: maybe(rng, 2, &[15, 60, 300]),
             apart_link: draw_link(rng),
             has_archive: one_in(rng, 2),
-            archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, u64::MAX]),
+            archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, 3_600_000_000_000]),
             second_copy: draw_copy(rng),
         }
     }
