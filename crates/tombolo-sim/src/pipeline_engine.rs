@@ -553,7 +553,7 @@ where
             companions.quiet();
         }
         self.wake();
-        let steps_max = if self.companions.is_some() { 40_000 } else { 10_000 };
+        let steps_max = if self.companions.is_some() { 400_000 } else { 10_000 };
         for _ in 0..steps_max {
             if self.stages.lock().has_ended() {
                 break;
