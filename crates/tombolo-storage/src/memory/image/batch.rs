@@ -17,7 +17,7 @@ use crate::value_log::AlignedBuffer;
 /// Blocks that are to be written and synced.
 #[derive(Debug)]
 pub struct Batch {
-    file: Arc<dyn DiskFile>,
+    file: Arc<Box<dyn DiskFile>>,
     buffer: AlignedBuffer,
     pieces: Vec<Piece>,
     pub(super) blocks: u32,
@@ -71,7 +71,7 @@ impl From<ImageFailure> for Unwritten {
 }
 
 impl Batch {
-    pub(super) fn new(ring: usize, file: Arc<dyn DiskFile>, buffer: AlignedBuffer) -> Self {
+    pub(super) fn new(ring: usize, file: Arc<Box<dyn DiskFile>>, buffer: AlignedBuffer) -> Self {
         Self { file, buffer, pieces: Vec::new(), blocks: 0, bytes: 0, ring }
     }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_write_and_others_are_not() {
-        let file = Arc::from(MemDisk::new().open("image", Open::New).unwrap());
+        let file = Arc::new(MemDisk::new().open("image", Open::New).unwrap());
         let mut buffer = AlignedBuffer::default();
         for (at, byte) in buffer.first(40).iter_mut().enumerate() {
             *byte = at as u8;

@@ -104,7 +104,7 @@ pub struct CheckpointPart {
 #[derive(Debug)]
 struct RingWriter {
     ring: Ring,
-    file: Option<Arc<dyn DiskFile>>,
+    file: Option<Arc<Box<dyn DiskFile>>>,
     /// Blocks of the checkpoint at hand that are prepared; as many or fewer of them are written.
     prepared: u32,
     written: u32,
@@ -407,7 +407,7 @@ impl CheckpointPart {
         };
         let mut buffer = buffers.pop().unwrap_or_default();
         if *in_doubt {
-            confirm(&**file, ring, checkpoint, *prepared, &mut buffer)?;
+            confirm(&***file, ring, checkpoint, *prepared, &mut buffer)?;
             *in_doubt = false;
             *syncs += 1;
             if *prepared == ring.blocks {
@@ -417,7 +417,7 @@ impl CheckpointPart {
         let blocks = ring.batch_of(*prepared);
         assert_eq!(blocks.start, *prepared, "batches begin where the one before ended");
         let block_bytes = ring.block_bytes as usize;
-        buffer.reserve(blocks.len() * block_bytes, Operation::Write, &**file)?;
+        buffer.reserve(blocks.len() * block_bytes, Operation::Write, &***file)?;
         let mut batch = Batch::new(*current, Arc::clone(file), buffer);
         for (block, start) in blocks.clone().zip((0..).step_by(block_bytes)) {
             let block = match plant::is(Plant::BlocksDescending) {
@@ -431,7 +431,7 @@ impl CheckpointPart {
                     encode(ring, (block, checkpoint, position.group), *salt, slots, out)
                 }
                 Copied::Disk(copy) => {
-                    copy.fill(&**file, (*current, ring), (block, checkpoint), *salt, out)?
+                    copy.fill(&***file, (*current, ring), (block, checkpoint), *salt, out)?
                 }
             };
             batch.add(start..start + length, ring.offset(ring.place(checkpoint, block)));
@@ -442,11 +442,11 @@ impl CheckpointPart {
 }
 
 /// Opens a ring's file for writing.
-fn open(disk: &dyn Disk, ring: &Ring, direct: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
+fn open(disk: &dyn Disk, ring: &Ring, direct: bool) -> Result<Arc<Box<dyn DiskFile>>, DiskError> {
     let name = ring.file_name();
     let opened =
         if direct { disk.open_direct(&name, Open::Write) } else { disk.open(&name, Open::Write) };
-    opened.map(Arc::from)
+    opened.map(Arc::new)
 }
 
 /// Writes the batch in front of block `written` again, as it is: a process may have ended before its
