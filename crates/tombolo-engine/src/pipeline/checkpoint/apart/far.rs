@@ -59,7 +59,7 @@ impl Records for Arrived {
 /// See the module's head.
 pub struct CheckpointProcess {
     link: Box<dyn Link>,
-    disks: Vec<Arc<dyn Disk>>,
+    disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
     clock: Arc<dyn Clock>,
     place: Place,
     /// Given back with all of this, when the stages have ended, too.
@@ -90,7 +90,11 @@ struct Working {
 
 impl CheckpointProcess {
     /// One end of `link`'s; the directories are those of the database, in its order.
-    pub fn new(link: Box<dyn Link>, disks: Vec<Arc<dyn Disk>>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        link: Box<dyn Link>,
+        disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self { link, disks, clock, place: Place::Locking, lock: None }
     }
 

@@ -5,7 +5,7 @@
 //! one says it is durable, it is whole. Not here: the log's own recovery, threads. Invariant: nothing
 //! is written before image and log fit together.
 
-use std::sync::Arc;
+use tombolo_storage::sync::Arc;
 
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, LoadedPart};

@@ -20,7 +20,7 @@ use crate::threads::{NoThread, Running, StageLoop, WhenBroken};
 /// When the system has too few threads.
 pub fn run_checkpoint_process(
     link: Box<dyn Link>,
-    disks: Vec<Arc<dyn Disk>>,
+    disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
     clock: Arc<dyn Clock>,
 ) -> Result<(), NoThread> {
     let mut process = CheckpointProcess::new(link, disks, Arc::clone(&clock));
