@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tombolo_storage::disk::Disk;
 use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::sync::Arc as StorageArc;
 use tombolo_storage::value_log::{CheckpointLock, LogFailure};
 
 use super::super::super::log::{Records, Room};
@@ -59,7 +60,7 @@ impl Records for Arrived {
 /// See the module's head.
 pub struct CheckpointProcess {
     link: Box<dyn Link>,
-    disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
+    disks: Vec<StorageArc<dyn Disk>>,
     clock: Arc<dyn Clock>,
     place: Place,
     /// Given back with all of this, when the stages have ended, too.
@@ -92,7 +93,7 @@ impl CheckpointProcess {
     /// One end of `link`'s; the directories are those of the database, in its order.
     pub fn new(
         link: Box<dyn Link>,
-        disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
+        disks: Vec<StorageArc<dyn Disk>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self { link, disks, clock, place: Place::Locking, lock: None }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_storage::disk::Disk;
+use tombolo_storage::sync::Arc as StorageArc;
 
 use super::super::super::Step;
 use super::far::CheckpointProcess;
@@ -20,7 +21,7 @@ use crate::threads::{NoThread, Running, StageLoop, WhenBroken};
 /// When the system has too few threads.
 pub fn run_checkpoint_process(
     link: Box<dyn Link>,
-    disks: Vec<tombolo_storage::sync::Arc<dyn Disk>>,
+    disks: Vec<StorageArc<dyn Disk>>,
     clock: Arc<dyn Clock>,
 ) -> Result<(), NoThread> {
     let mut process = CheckpointProcess::new(link, disks, Arc::clone(&clock));
