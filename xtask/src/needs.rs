@@ -9,34 +9,37 @@ use crate::invocation::Invocation;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// A program some check calls, and the Debian package that holds it.
+/// A program some check calls, or a file it reads, and the Debian package that holds it.
 struct Need {
-    program: &'static str,
+    /// A name on the path, or the file's whole path.
+    what: &'static str,
     package: &'static str,
     why: &'static str,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 6] = [
+    Need { what: "valgrind", package: "valgrind", why: "instruction counts (--counter callgrind)" },
     Need {
-        program: "valgrind",
-        package: "valgrind",
-        why: "instruction counts (--counter callgrind)",
-    },
-    Need {
-        program: "python3",
+        what: "python3",
         package: "python3",
         why: "verify_dump.py, the independent verification",
     },
     Need {
-        program: "strace",
+        what: "strace",
         package: "strace",
         why: "processes killed at chosen system calls (cargo xtask kills)",
     },
     Need {
-        program: "redis-server",
+        what: "redis-server",
         package: "redis-server",
         why: "a server to be compared with (compare debit-credit --with redis)",
     },
+    Need {
+        what: "/usr/include/rocksdb/c.h",
+        package: "librocksdb-dev",
+        why: "a library to be compared with (compare debit-credit --with rocksdb)",
+    },
+    Need { what: "clang", package: "clang", why: "that library's declarations in Rust (bindgen)" },
 ];
 
 /// What to do about the missing packages.
@@ -49,14 +52,14 @@ enum Plan {
 
 /// Installs what is missing, or says what to type.
 pub(crate) fn provide() -> Result<(), Failure> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !on_path(need.program)).collect();
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.what)).collect();
     for need in &missing {
-        eprintln!("xtask: {} is missing; it serves {}", need.program, need.why);
+        eprintln!("xtask: {} is missing; it serves {}", need.what, need.why);
     }
     match plan(&missing, is_root(), on_path("apt-get")) {
         Plan::Nothing => {
-            let programs: Vec<&str> = NEEDS.iter().map(|need| need.program).collect();
-            eprintln!("xtask: nothing to install ({} found)", programs.join(", "));
+            let found: Vec<&str> = NEEDS.iter().map(|need| need.what).collect();
+            eprintln!("xtask: nothing to install ({} found)", found.join(", "));
             Ok(())
         }
         Plan::Tell(message) => Err(Failure::machine(message)),
@@ -101,6 +104,10 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
+fn is_there(what: &str) -> bool {
+    if what.starts_with('/') { Path::new(what).is_file() } else { on_path(what) }
+}
+
 pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| {
@@ -111,7 +118,7 @@ pub(crate) fn on_path(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{NEEDS, Plan, on_path, plan};
+    use super::{NEEDS, Plan, is_there, on_path, plan};
 
     #[test]
     fn a_complete_machine_is_left_alone() {
@@ -142,8 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_on_the_path() {
-        assert!(on_path("sh"));
-        assert!(!on_path("no-such-program"));
+    fn programs_are_found_on_the_path_and_files_by_theirs() {
+        assert!(on_path("sh") && is_there("sh"));
+        assert!(!on_path("no-such-program") && !is_there("no-such-program"));
+        assert!(is_there("/proc/self/status") && !is_there("/proc/self") && !is_there("/no-file"));
     }
 }

@@ -102,7 +102,8 @@ fn release(_: &Path) -> Option<Invocation> {
 
 /// Everything with the few profiles; the command is a feature of its package.
 const WITH_COMMAND: &str = "test --workspace --no-default-features \
-    --features tombolo/command,tombolo/compare-sqlite,tombolo/compare-redis,tombolo/probe";
+    --features tombolo/command,tombolo/compare-sqlite,tombolo/compare-lmdb,tombolo/compare-rocksdb,\
+    tombolo/compare-redb,tombolo/compare-redis,tombolo/probe";
 
 /// Whether an integration test is one of the command as it is shipped. The package's library has
 /// its own, called after it, which need no release.

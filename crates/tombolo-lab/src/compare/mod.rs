@@ -93,12 +93,18 @@ fn place_of(round: usize, turn: usize, engines: usize) -> usize {
     (round + turn) % engines
 }
 
+/// What a build with the peer called `name` needs, if anything: commands to be typed before it.
+fn needed_before(name: &str) -> &'static str {
+    if name == "rocksdb" { "sudo apt-get install librocksdb-dev clang && " } else { "" }
+}
+
 /// Why the peer called `name` cannot be opened: it is not in this build, or not one of `peers`.
 fn no_engine(name: &str, workload: &str, peers: &[&str]) -> Failure {
     if peers.contains(&name) {
+        let before = needed_before(name);
         return Failure::usage(format!(
-            "engine {name} is not in this build: build it with cargo run --release --features \
-             compare-{name} -- compare {workload} --with {name}"
+            "engine {name} is not in this build: build it with {before}cargo run --release \
+             --features compare-{name} -- compare {workload} --with {name}"
         ));
     }
     Failure::usage(format!("there is no engine {name}: use {}", peers.join(", ")))

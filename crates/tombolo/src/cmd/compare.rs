@@ -58,7 +58,7 @@ UNIX sockets, and removed afterwards.";
 pub(super) struct Arguments {
     /// The workload: tpcc (in memory, one thread) or debit-credit (durable, many callers)
     workload: String,
-    /// The other engines: sqlite; for debit-credit also redb, redis, postgres
+    /// The other engines: sqlite; for debit-credit also lmdb, rocksdb, redb, redis, postgres
     #[arg(long = "with", value_name = "ENGINE,…", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// The profiles they are compared with [conventional,memory,bare; debit-credit: memory]

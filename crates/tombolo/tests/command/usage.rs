@@ -81,7 +81,12 @@ fn engines_that_are_not_there() {
     if !cfg!(feature = "compare-redb") {
         refused("compare debit-credit --with redb", 2, not_built);
     }
-    refused("compare debit-credit --with oracle", 2, "use sqlite, redb, redis, postgres");
+    if !cfg!(feature = "compare-rocksdb") {
+        let install = "sudo apt-get install librocksdb-dev clang && cargo run --release";
+        refused("compare debit-credit --with rocksdb", 2, install);
+    }
+    let known = "use sqlite, lmdb, rocksdb, redb, redis, postgres";
+    refused("compare debit-credit --with oracle", 2, known);
     refused("compare tpcc --with sqlite --clients 9", 2, "leave --clients out");
     if cfg!(feature = "compare-redis") {
         let with = "compare debit-credit --with redis";

@@ -9,18 +9,21 @@
 //! # Map
 //! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. `tombolo` is
 //! our own side, through the pipeline as `run` has it. Engines embedded in this process are one
-//! thread each that takes the calls of all callers at once (`embedded`): `sqlite`, `redb`. Servers
+//! thread each that takes the calls of all callers at once (`embedded`): `sqlite`, `lmdb`, `rocksdb`, `redb`. Servers
 //! (`server`) are processes of their own, called through a socket per caller by one thread here
-//! (`sockets`): `redis`, `postgres`.
+//! (`sockets`): `redis`, `postgres`. `values` are the rows of engines that keep bytes under keys.
 //!
 //! # What is measured
 //! Processor time of an embedded engine is that of this process, callers included, ours too; of a
 //! server that of its processes, and the callers' apart. An answer is timed from making the call
 //! until it is taken.
 
-#[cfg(any(feature = "compare-sqlite", feature = "compare-redb"))]
+#[cfg(feature = "embedded")]
 mod embedded;
 mod ledger;
+#[cfg(feature = "compare-lmdb")]
+#[expect(unsafe_code, reason = "LMDB maps a file that others could change")]
+mod lmdb;
 #[cfg(feature = "compare-postgres")]
 #[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
 mod postgres;
@@ -29,6 +32,8 @@ mod redb;
 #[cfg(feature = "compare-redis")]
 #[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
 mod redis;
+#[cfg(feature = "compare-rocksdb")]
+mod rocksdb;
 mod rows;
 #[cfg(feature = "servers")]
 mod server;
@@ -38,6 +43,8 @@ mod sockets;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
 mod tombolo;
+#[cfg(feature = "values")]
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +67,7 @@ use ledger::Ledger;
 use rows::{Balances, Rows};
 
 /// The other engines there are, whether built in or not.
-pub const PEERS: [&str; 4] = ["sqlite", "redb", "redis", "postgres"];
+pub const PEERS: [&str; 6] = ["sqlite", "lmdb", "rocksdb", "redb", "redis", "postgres"];
 
 /// An engine with debit-credit on it.
 pub(crate) trait Engine {
@@ -167,6 +174,8 @@ pub fn verify_names(names: &[String]) -> Result<(), Failure> {
 fn is_built(name: &str) -> bool {
     let built = [
         ("sqlite", cfg!(feature = "compare-sqlite")),
+        ("lmdb", cfg!(feature = "compare-lmdb")),
+        ("rocksdb", cfg!(feature = "compare-rocksdb")),
         ("redb", cfg!(feature = "compare-redb")),
         ("redis", cfg!(feature = "compare-redis")),
         ("postgres", cfg!(feature = "compare-postgres")),
@@ -212,6 +221,10 @@ fn open<'a>(
     match name {
         #[cfg(feature = "compare-sqlite")]
         "sqlite" => Ok(Box::new(sqlite::Sqlite::open(&opening, progress)?)),
+        #[cfg(feature = "compare-lmdb")]
+        "lmdb" => Ok(Box::new(lmdb::Lmdb::open(&opening, progress)?)),
+        #[cfg(feature = "compare-rocksdb")]
+        "rocksdb" => Ok(Box::new(rocksdb::RocksDb::open(&opening, progress)?)),
         #[cfg(feature = "compare-redb")]
         "redb" => Ok(Box::new(redb::Redb::open(&opening, progress)?)),
         #[cfg(feature = "compare-redis")]
@@ -313,5 +326,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
+#[cfg(test)]
+mod syncs;
 #[cfg(test)]
 mod tests;

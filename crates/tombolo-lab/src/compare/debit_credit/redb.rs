@@ -1,7 +1,7 @@
 //! Debit-credit on redb (docs/compare.md).
 //!
 //! # Rows
-//! A row is a value of fixed width under its id: balance, code, blanks.
+//! A row is a value of fixed width under its id (`values`).
 //!
 //! # Durability
 //! `group`: a file, `Durability::Immediate`: a sync per transaction. `none`: in memory,
@@ -11,14 +11,12 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use super::embedded::{Embedded, OneThread};
-use super::rows::{Balances, FILLER_BYTES, Row, TABLES};
+use super::rows::{Balances, Row, TABLES};
+use super::values::{self, Value};
 use super::{Opening, made};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
-use crate::workload::debit_credit::schema::BALANCE_MAX;
 
-/// Bytes of a row without its id.
-const ROW_BYTES: usize = 16 + FILLER_BYTES;
 /// What its manifest says: the crate does not tell its version.
 const VERSION: &str = "4.5";
 /// All rows in memory.
@@ -26,8 +24,7 @@ const CACHE_BYTES: usize = 4 << 30;
 /// Rows between two looks at the progress.
 const ROWS: usize = 10_000;
 
-type Bytes = [u8; ROW_BYTES];
-type Rows<'t> = Table<'t, u32, &'static Bytes>;
+type Rows<'t> = Table<'t, u32, &'static Value>;
 
 /// A redb database.
 pub(super) struct Redb {
@@ -39,23 +36,8 @@ fn failed(error: impl Into<redb::Error>) -> Failure {
     Failure::check(format!("redb failed: {}", error.into()))
 }
 
-fn definition(table: &str) -> TableDefinition<'_, u32, &'static Bytes> {
+fn definition(table: &str) -> TableDefinition<'_, u32, &'static Value> {
     TableDefinition::new(table)
-}
-
-fn number(bytes: &Bytes, at: usize) -> i64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    i64::from_le_bytes(number)
-}
-
-fn balance(bytes: &Bytes) -> i64 {
-    number(bytes, 0)
-}
-
-fn with_balance(mut bytes: Bytes, balance: i64) -> Bytes {
-    bytes[..8].copy_from_slice(&balance.to_le_bytes());
-    bytes
 }
 
 impl Redb {
@@ -87,10 +69,8 @@ impl Redb {
         for (table, rows) in TABLES.iter().zip(&opening.rows.0) {
             let mut table = transaction.open_table(definition(table)).map_err(failed)?;
             for part in rows.chunks(ROWS) {
-                for Row { id, code, balance } in part {
-                    let mut bytes = with_balance([b' '; ROW_BYTES], *balance);
-                    bytes[8..16].copy_from_slice(&code.to_le_bytes());
-                    table.insert(*id as u32, &bytes).map_err(failed)?;
+                for row @ Row { id, .. } in part {
+                    table.insert(*id as u32, &values::value(row)).map_err(failed)?;
                 }
                 done += part.len();
                 progress(done as f64 / of);
@@ -119,20 +99,15 @@ impl Redb {
 
 /// One call; whether it commits.
 fn call(tables: &mut [Rows<'_>; 3], input: &Input) -> Result<bool, Failure> {
-    let ids = [input.branch, input.teller, input.account].map(|id| id as u32);
-    let mut rows = [[0; ROW_BYTES]; 3];
+    let ids = values::ids(input);
+    let mut rows = [[0; values::ROW_BYTES]; 3];
     for ((row, table), id) in rows.iter_mut().zip(&*tables).zip(ids) {
         let Some(found) = table.get(id).map_err(failed)? else { return Ok(false) };
         *row = *found.value();
     }
-    let amount = i64::from(input.amount);
-    let suffices = rows.iter().all(|row| (0..=BALANCE_MAX).contains(&(balance(row) + amount)));
-    if number(&rows[2], 8) != input.code || !suffices {
-        return Ok(false);
-    }
-    for ((row, table), id) in rows.into_iter().zip(tables).zip(ids) {
-        let new = with_balance(row, balance(&row) + amount);
-        table.insert(id, &new).map_err(failed)?;
+    let Some(rows) = values::moved(&rows, input) else { return Ok(false) };
+    for ((row, table), id) in rows.iter().zip(tables).zip(ids) {
+        table.insert(id, row).map_err(failed)?;
     }
     Ok(true)
 }
@@ -161,7 +136,7 @@ impl Embedded for Redb {
             let table = transaction.open_table(definition(table)).map_err(failed)?;
             for row in table.iter().map_err(failed)? {
                 let (_, bytes) = row.map_err(failed)?;
-                found.push(balance(bytes.value()));
+                found.push(values::balance(bytes.value()));
             }
         }
         Ok(balances)

@@ -10,11 +10,11 @@ use crate::workload::WorkloadInput;
 /// So few accounts that balances run out.
 const TINY: Scale = Scale { seed: 7, branches: 2, tellers_per_branch: 2, accounts_per_branch: 3 };
 
-fn ours() -> Vec<String> {
+pub(super) fn ours() -> Vec<String> {
     vec!["tombolo/memory".to_owned()]
 }
 
-fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
+pub(super) fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = Settings::default();
     let common = [
         ("branches", "3"),
@@ -126,7 +126,7 @@ fn what_cannot_be_compared_is_refused() {
     refused(plan(&[("durability", "sync")]).unwrap_err(), "use --durability none or group");
     let verify = |name: &str| verify_names(&[name.to_owned()]).unwrap_err();
     refused(verify("tombolo/bare"), "profile bare has no pipeline");
-    refused(verify("oracle"), "use sqlite, redb, redis, postgres");
+    refused(verify("oracle"), "use sqlite, lmdb, rocksdb, redb, redis, postgres");
     for peer in PEERS.into_iter().filter(|peer| !is_built(peer)) {
         let cargo = format!("--features compare-{peer} -- compare debit-credit --with {peer}");
         refused(verify(peer), &cargo);

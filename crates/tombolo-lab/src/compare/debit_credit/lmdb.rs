@@ -1,0 +1,168 @@
+//! Debit-credit on LMDB (docs/compare.md).
+//!
+//! # Rows
+//! One tree for all tables: `values::key` as a native integer, which LMDB compares as one. A commit
+//! copies the path to each page that it changes: three trees have three roots, and one more above
+//! them.
+//!
+//! # Durability
+//! `group`: LMDB's default: a transaction's pages are written and synced, then the page that leads to
+//! them, which is two syncs. Without the second (`MDB_NOMETASYNC`) the last transaction may be lost.
+//! `none`: `MDB_NOSYNC` on a writable map; a database that has no file there is not.
+//!
+//! # Unsafe
+//! Opening maps a file: who changes it from elsewhere changes memory that this program trusts. It
+//! lies in a directory that the comparison has just made for itself, and removes
+//! (docs/decisions/0025-peers-by-their-libraries.md).
+
+use heed::types::Bytes;
+use heed::{
+    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, Error, IntegerComparator, PutFlags,
+};
+
+use super::embedded::{Embedded, OneThread};
+use super::rows::{Balances, Row};
+use super::values::{self, Value};
+use super::{Opening, made};
+use crate::failure::Failure;
+use crate::workload::debit_credit::input::Input;
+
+/// Rows between two looks at the progress.
+const ROWS: usize = 10_000;
+/// Room in the map for each row: five times what it takes. What is not used takes none.
+const MAP_BYTES_PER_ROW: usize = 1 << 10;
+/// Room in the map for a small database, whose commits copy as many pages; and what the map grows by.
+const MAP_BYTES_MIN: usize = 1 << 30;
+
+type Tree = Database<'static, Bytes, Bytes, IntegerComparator>;
+
+/// An LMDB environment.
+pub(super) struct Lmdb {
+    environment: Env,
+    tree: Tree,
+    version: String,
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("lmdb failed: {error}"))
+}
+
+impl Lmdb {
+    /// Makes a database and loads it.
+    ///
+    /// # Errors
+    /// When LMDB refuses.
+    pub(super) fn open(
+        opening: &Opening<'_>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<OneThread<Self>, Failure> {
+        let directory = made(&opening.directory)?;
+        let mut options = EnvOpenOptions::new();
+        let map_bytes = MAP_BYTES_MIN + opening.rows.count() * MAP_BYTES_PER_ROW;
+        // In whole pages, of whatever size.
+        options.map_size(map_bytes.next_multiple_of(MAP_BYTES_MIN));
+        let flags = if opening.plan.is_durable() {
+            EnvFlags::empty()
+        } else {
+            EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC
+        };
+        // SAFETY: the file lies in a directory that `made` has just made, so nobody else has it open
+        // or mapped, and it is not opened twice. The flags ask for no sync where nothing is promised,
+        // and never for no lock; the writable map is reached by nothing but LMDB, since heed gives out
+        // its bytes to read only.
+        let environment = unsafe { options.flags(flags).open(directory) };
+        let environment = environment.map_err(failed)?;
+        let tree = create(&environment).map_err(failed)?;
+        let heed::LmdbVersion { major, minor, patch, .. } = heed::lmdb_version();
+        let lmdb = Self { environment, tree, version: format!("{major}.{minor}.{patch}") };
+        lmdb.load(opening, progress).map_err(failed)?;
+        Ok(OneThread::new(lmdb, opening))
+    }
+
+    fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        let mut transaction = self.environment.write_txn()?;
+        let of = opening.rows.count() as f64;
+        let mut done = 0;
+        for (table, rows) in opening.rows.0.iter().enumerate() {
+            for part in rows.chunks(ROWS) {
+                for row @ Row { id, .. } in part {
+                    let (key, row) = (key(table, *id as u32), values::value(row));
+                    self.tree.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &row)?;
+                }
+                done += part.len();
+                progress(done as f64 / of);
+            }
+        }
+        transaction.commit()
+    }
+
+    /// The calls of one transaction; how many commit.
+    fn transact(&self, calls: &[Input]) -> Result<u64, Error> {
+        let mut transaction = self.environment.write_txn()?;
+        let mut committed = 0;
+        'calls: for input in calls {
+            let ids = values::ids(input);
+            let mut rows = [[0; values::ROW_BYTES]; 3];
+            for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
+                let found = self.tree.get(&transaction, &key(table, id))?;
+                let Some(found) = found.and_then(|bytes| Value::try_from(bytes).ok()) else {
+                    continue 'calls;
+                };
+                *row = found;
+            }
+            let Some(rows) = values::moved(&rows, input) else { continue };
+            for (table, (row, id)) in rows.iter().zip(ids).enumerate() {
+                self.tree.put(&mut transaction, &key(table, id), row)?;
+            }
+            committed += 1;
+        }
+        transaction.commit()?;
+        Ok(committed)
+    }
+}
+
+/// The one tree, in the place of LMDB's tree of trees.
+fn create(environment: &Env) -> Result<Tree, Error> {
+    let transaction = environment.write_txn()?;
+    let created =
+        environment.create_databases_and_commit(transaction, |databases, transaction| {
+            let options = databases.database_options().types::<Bytes, Bytes>();
+            let tree = options.key_comparator::<IntegerComparator>().create(transaction)?;
+            Ok::<_, Error>(CommitOrAbort::<_, ()>::Commit(tree))
+        })?;
+    Ok(created.unwrap_commit())
+}
+
+fn key(table: usize, id: u32) -> [u8; 8] {
+    values::key(table, id).to_ne_bytes()
+}
+
+impl Embedded for Lmdb {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn execute(
+        &mut self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Failure> {
+        for calls in inputs.chunks(together) {
+            answered(self.transact(calls).map_err(failed)?, calls.len());
+        }
+        Ok(())
+    }
+
+    fn balances(&mut self) -> Result<Balances, Failure> {
+        let transaction = self.environment.read_txn().map_err(failed)?;
+        let mut balances = Balances::default();
+        for row in self.tree.iter(&transaction).map_err(failed)? {
+            let (key, bytes) = row.map_err(failed)?;
+            let key = key.try_into().map(u64::from_ne_bytes);
+            let taken = key.ok().and_then(|key| values::collect(&mut balances, key, bytes));
+            taken.ok_or_else(|| Failure::check("lmdb lost a row or part of one"))?;
+        }
+        Ok(balances)
+    }
+}

@@ -1,0 +1,182 @@
+//! Debit-credit on RocksDB, the library of Debian (docs/compare.md).
+//!
+//! # Rows
+//! One column family for all tables: `values::key` with its first byte first, so that bytes compare
+//! like numbers.
+//!
+//! # Transactions
+//! A write batch is RocksDB's atomic write. What a batch has so far is looked up in it first; one
+//! thread writes, so nobody comes between a look-up and its batch, and RocksDB's own transactions
+//! would add what keeps others away: locks, or a comparison at commit. A row that several calls of
+//! a batch change is written once.
+//!
+//! # Durability
+//! `group`: the write-ahead log, `sync`: a sync per batch. `none`: no log.
+
+use std::fs;
+use std::path::Path;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use rocksdb::{DB, DBCompressionType, Error, IteratorMode, Options, WriteBatch, WriteOptions};
+
+use super::embedded::{Embedded, OneThread};
+use super::rows::{Balances, Row};
+use super::values::{self, Value};
+use super::{Opening, made};
+use crate::failure::Failure;
+use crate::workload::debit_credit::input::Input;
+
+/// All rows in memory.
+const CACHE_MB: u64 = 4 << 10;
+/// What is changed in a comparison of the usual size is not moved into files meanwhile.
+const WRITE_BUFFER_BYTES: usize = 256 << 20;
+/// Rows that are loaded by one batch.
+const ROWS: usize = 10_000;
+
+/// A RocksDB database.
+pub(super) struct RocksDb {
+    database: DB,
+    options: WriteOptions,
+    /// What the batch under way has written so far.
+    written: HashMap<u64, Value, FixedState>,
+    version: String,
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("rocksdb failed: {error}"))
+}
+
+impl RocksDb {
+    /// Makes a database and loads it.
+    ///
+    /// # Errors
+    /// When RocksDB refuses.
+    pub(super) fn open(
+        opening: &Opening<'_>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<OneThread<Self>, Failure> {
+        let directory = made(&opening.directory)?;
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.optimize_for_point_lookup(CACHE_MB);
+        options.set_compression_type(DBCompressionType::None);
+        options.set_write_buffer_size(WRITE_BUFFER_BYTES);
+        options.set_recycle_log_file_num(1);
+        let database = DB::open(&options, directory).map_err(failed)?;
+        let version = version(directory)?;
+        let mut options = WriteOptions::default();
+        options.disable_wal(!opening.plan.is_durable());
+        let mut rocksdb = Self { database, options, written: HashMap::default(), version };
+        rocksdb.load(opening, progress).map_err(failed)?;
+        rocksdb.options.set_sync(opening.plan.is_durable());
+        Ok(OneThread::new(rocksdb, opening))
+    }
+
+    /// The largest table first: its log, no longer needed then, is written over by later ones, whose
+    /// syncs need not make a file longer.
+    fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        let of = opening.rows.count() as f64;
+        let mut done = 0;
+        for (table, rows) in opening.rows.0.iter().enumerate().rev() {
+            for part in rows.chunks(ROWS) {
+                let mut batch = WriteBatch::default();
+                for row @ Row { id, .. } in part {
+                    batch.put(values::key(table, *id as u32).to_be_bytes(), values::value(row));
+                }
+                self.database.write_opt(batch, &self.options)?;
+                done += part.len();
+                progress(done as f64 / of);
+            }
+            self.database.flush()?;
+        }
+        self.database.compact_range(None::<&[u8]>, None::<&[u8]>);
+        // Everything is in the cache before anything is measured.
+        self.database.iterator(IteratorMode::Start).try_for_each(|row| row.map(drop))
+    }
+
+    /// The calls of one batch; how many commit.
+    fn transact(&mut self, calls: &[Input]) -> Result<u64, Failure> {
+        self.written.clear();
+        let mut committed = 0;
+        for input in calls {
+            committed += u64::from(self.call(input)?);
+        }
+        if committed > 0 {
+            let mut batch = WriteBatch::default();
+            for (key, row) in &self.written {
+                batch.put(key.to_be_bytes(), row);
+            }
+            self.database.write_opt(batch, &self.options).map_err(failed)?;
+        }
+        Ok(committed)
+    }
+
+    /// One call; whether it commits.
+    fn call(&mut self, input: &Input) -> Result<bool, Failure> {
+        let ids = values::ids(input);
+        let mut rows = [[0; values::ROW_BYTES]; 3];
+        for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
+            let key = values::key(table, id);
+            if let Some(written) = self.written.get(&key) {
+                *row = *written;
+                continue;
+            }
+            let found = self.database.get_pinned(key.to_be_bytes()).map_err(failed)?;
+            let Some(found) = found.and_then(|bytes| Value::try_from(&*bytes).ok()) else {
+                return Ok(false);
+            };
+            *row = found;
+        }
+        let Some(rows) = values::moved(&rows, input) else { return Ok(false) };
+        for (table, (row, id)) in rows.into_iter().zip(ids).enumerate() {
+            self.written.insert(values::key(table, id), row);
+        }
+        Ok(true)
+    }
+}
+
+/// The library's version, which only its files tell.
+fn version(directory: &Path) -> Result<String, Failure> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut options =
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("OPTIONS-"));
+    let text = options.next().and_then(|file| fs::read_to_string(file.path()).ok());
+    let told = text.as_deref().unwrap_or_default().lines();
+    let version = told.filter_map(|line| line.trim().strip_prefix("rocksdb_version=")).next();
+    version.map(str::to_owned).ok_or_else(|| {
+        let directory = directory.display();
+        Failure::environment(format!(
+            "rocksdb wrote no readable OPTIONS file into {directory}: see whether that disk is full"
+        ))
+    })
+}
+
+impl Embedded for RocksDb {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn execute(
+        &mut self,
+        inputs: &[Input],
+        together: usize,
+        answered: &mut dyn FnMut(u64, usize),
+    ) -> Result<(), Failure> {
+        for calls in inputs.chunks(together) {
+            answered(self.transact(calls)?, calls.len());
+        }
+        Ok(())
+    }
+
+    fn balances(&mut self) -> Result<Balances, Failure> {
+        let mut balances = Balances::default();
+        for row in self.database.iterator(IteratorMode::Start) {
+            let (key, bytes) = row.map_err(failed)?;
+            let key = <[u8; 8]>::try_from(&*key).map(u64::from_be_bytes);
+            let taken = key.ok().and_then(|key| values::collect(&mut balances, key, &bytes));
+            taken.ok_or_else(|| Failure::check("rocksdb lost a row or part of one"))?;
+        }
+        Ok(balances)
+    }
+}

@@ -1,0 +1,93 @@
+//! Rows as values of fixed width, for engines that keep bytes under keys: balance, code, blanks.
+//!
+//! What a call does with them is here too: such engines only look up and store. Not here: keys in
+//! bytes, transactions, engines.
+
+use super::rows::{Balances, FILLER_BYTES, Row};
+use crate::workload::debit_credit::input::Input;
+use crate::workload::debit_credit::schema::BALANCE_MAX;
+
+/// Bytes of a row without its id.
+pub(super) const ROW_BYTES: usize = 16 + FILLER_BYTES;
+
+/// A row without its id.
+pub(super) type Value = [u8; ROW_BYTES];
+
+/// The value of `row`.
+pub(super) fn value(row: &Row) -> Value {
+    let mut bytes = [b' '; ROW_BYTES];
+    bytes[..8].copy_from_slice(&row.balance.to_le_bytes());
+    bytes[8..16].copy_from_slice(&row.code.to_le_bytes());
+    bytes
+}
+
+fn number(bytes: &Value, at: usize) -> i64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    i64::from_le_bytes(number)
+}
+
+/// Its balance.
+pub(super) fn balance(bytes: &Value) -> i64 {
+    number(bytes, 0)
+}
+
+/// The ids of a call's rows, in the order of the tables.
+pub(super) fn ids(input: &Input) -> [u32; 3] {
+    [input.branch, input.teller, input.account].map(|id| id as u32)
+}
+
+/// What becomes of the rows of a call: `None` if it aborts, by its code or for want of balance.
+pub(super) fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
+    let amount = i64::from(input.amount);
+    let suffices = rows.iter().all(|row| (0..=BALANCE_MAX).contains(&(balance(row) + amount)));
+    if number(&rows[2], 8) != input.code || !suffices {
+        return None;
+    }
+    Some(rows.map(|mut row| {
+        let new = balance(&row) + amount;
+        row[..8].copy_from_slice(&new.to_le_bytes());
+        row
+    }))
+}
+
+/// The key of a row where all tables are in one tree: table by table, by id.
+#[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
+pub(super) fn key(table: usize, id: u32) -> u64 {
+    (table as u64) << 32 | u64::from(id)
+}
+
+/// Appends the balance of the row under `key`, if it is the next of its table and all that a row is.
+#[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
+pub(super) fn collect(balances: &mut Balances, key: u64, bytes: &[u8]) -> Option<()> {
+    let table = balances.get_mut((key >> 32) as usize)?;
+    if (key as u32) as usize != table.len() + 1 {
+        return None;
+    }
+    table.push(balance(bytes.try_into().ok()?));
+    Some(())
+}
+
+#[cfg(all(test, any(feature = "compare-lmdb", feature = "compare-rocksdb")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_rows_in_their_order_are_collected() {
+        let rows = [5, 7].map(|balance| value(&Row { id: 1, code: 9, balance }));
+        let mut balances = Balances::default();
+        for (table, id, bytes) in [(0, 1, rows[0]), (2, 1, rows[1]), (2, 2, rows[0])] {
+            assert_eq!(collect(&mut balances, key(table, id), &bytes), Some(()));
+        }
+        assert_eq!(balances, [vec![5], vec![], vec![7, 5]]);
+        let refused: [(u64, &[u8]); 4] = [
+            (key(2, 4), &rows[0]),
+            (key(2, 2), &rows[0]),
+            (key(3, 1), &rows[0]),
+            (key(2, 3), &rows[0][1..]),
+        ];
+        for (key, bytes) in refused {
+            assert_eq!(collect(&mut balances, key, bytes), None, "{key:x}");
+        }
+    }
+}
