@@ -133,7 +133,8 @@ pub(crate) fn open_doors(
     let store = MemoryStore::from_replay(LIMITS, rebuilt.map_err(unsound)?).map_err(unsound)?;
     let mut checkpointing = None;
     if writes_them {
-        let checkpoints = Checkpoints::start(image, writer.salt()).map_err(|why| refused(&why))?;
+        let checkpoints = Checkpoints::start(image, &mirrored, writer.salt(), writer.epoch());
+        let checkpoints = checkpoints.map_err(|why| refused(&why))?;
         let mirrored = MirroredPart::divide(mirrored, swarm.checkpoint_parts).into_iter();
         let position = writer.position();
         let parts = mirrored.map(|part| CheckpointPart::new(part, &checkpoints, position));

@@ -60,8 +60,8 @@ impl Companions {
         Self(Arc::new(Shared { slots: Mutex::default(), rng, kills, link, is_closed, is_quiet }))
     }
 
-    /// For a pipeline whose checkpoints they write, with a log of this salt.
-    pub(crate) fn apart(&self, world: &World, salt: u64) -> CheckpointsApart {
+    /// For a pipeline whose checkpoints they write, with a log of this salt and epoch.
+    pub(crate) fn apart(&self, world: &World, (salt, epoch): (u64, u32)) -> CheckpointsApart {
         let (block_bytes, spare_blocks) = world.swarm.block;
         let directory = |number| Arc::new(world.disk.directory(number)) as Arc<dyn Disk>;
         let disks = (0..world.swarm.directories).map(directory).collect();
@@ -72,6 +72,7 @@ impl Companions {
             limits: LIMITS,
             parts: world.swarm.checkpoint_parts,
             salt,
+            epoch,
             log_is_direct: true,
         }
     }

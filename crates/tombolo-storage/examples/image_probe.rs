@@ -136,8 +136,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = ImageSettings { spare_blocks, ..ImageSettings::default() };
     let image = Image::find(vec![Arc::clone(&disk)], settings)?;
     let mut loaded = image.load(0, 1, Limits::default(), &mut |_| {})?;
-    let mut checkpoints = Checkpoints::start(image, 1)?;
-    let mut part = CheckpointPart::new(loaded.mirror()?, &checkpoints, LogPosition::default());
+    let mut mirrored = vec![loaded.mirror()?];
+    let mut checkpoints = Checkpoints::start(image, &mirrored, 1, 1)?;
+    let mirrored = mirrored.remove(0);
+    let mut part = CheckpointPart::new(mirrored, &checkpoints, LogPosition::default());
     fill(&mut part, megabytes)?;
     let (mut raw, mut written) = (Vec::new(), Vec::new());
     for _ in 0..CHECKPOINTS {

@@ -41,7 +41,7 @@ type MakePrepare<R> = Box<dyn FnMut() -> Box<dyn Prepare<R>>>;
 /// Who writes the image.
 enum Images {
     /// This process; so many bytes of records are behind it.
-    Here(Checkpointing, u64),
+    Here(Box<Checkpointing>, u64),
     /// Another one.
     Apart(CheckpointsApart),
 }
@@ -94,7 +94,7 @@ impl<E: Executor> Builder<E> {
     /// image. Without a log nothing happens.
     #[must_use]
     pub fn checkpoints(mut self, checkpointing: Checkpointing, behind_bytes: u64) -> Self {
-        self.checkpoints = Some(Images::Here(checkpointing, behind_bytes));
+        self.checkpoints = Some(Images::Here(Box::new(checkpointing), behind_bytes));
         self
     }
 
@@ -337,7 +337,7 @@ impl<E: Executor> Wires<E> {
             let end = checkpoint::LogEnd::of(&*log, &reader);
             let (to_checkpoint, parts) = match images {
                 Images::Here(checkpointing, behind_bytes) => {
-                    checkpoint::wire_boxed(checkpointing, behind_bytes, &end, &of)
+                    checkpoint::wire_boxed(*checkpointing, behind_bytes, &end, &of)
                 }
                 Images::Apart(apart) => checkpoint::wire_apart(apart, end.position, &of),
             };

@@ -230,11 +230,10 @@ pub fn create<P: MemoryProfile>(
     let writer = LogWriter::create(Arc::clone(&disks[0]), log)?;
     let store = MemoryStore::new(options.limits);
     let Some(_) = options.image else { return Ok(Created { store, writer, checkpointing: None }) };
-    let mirrored = image.load(0, 1, options.limits, &mut |_| {})?.mirror()?;
-    let checkpoints = Checkpoints::start(image, writer.salt())?;
+    let mirrored = vec![image.load(0, 1, options.limits, &mut |_| {})?.mirror()?];
+    let checkpoints = Checkpoints::start(image, &mirrored, writer.salt(), writer.epoch())?;
     let threads = options.checkpoint_threads;
-    let checkpointing =
-        Checkpointing::start(checkpoints, vec![mirrored], threads, writer.position());
+    let checkpointing = Checkpointing::start(checkpoints, mirrored, threads, writer.position());
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
@@ -321,7 +320,8 @@ fn open_through<P: MemoryProfile>(
     let checkpointing = match options.image {
         None => None,
         Some(_) => {
-            let checkpoints = Checkpoints::start(image, writer.salt())?;
+            let (salt, epoch) = (writer.salt(), writer.epoch());
+            let checkpoints = Checkpoints::start(image, &mirrored, salt, epoch)?;
             let threads = options.checkpoint_threads;
             Some(Checkpointing::start(checkpoints, mirrored, threads, writer.position()))
         }

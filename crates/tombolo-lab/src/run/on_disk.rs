@@ -58,6 +58,7 @@ fn apart(
         limits: plan.limits,
         parts: plan.checkpoint_threads,
         salt: writer.salt(),
+        epoch: writer.epoch(),
         log_is_direct: plan.log.direct,
     }))
 }

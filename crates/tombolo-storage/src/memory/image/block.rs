@@ -11,7 +11,7 @@
 //! | 32 | 4 | slots that are here |
 //! | 36 | 4 | bytes of a slot |
 //! | 40 | 4 | the first slot |
-//! | 44 | 4 | 0 |
+//! | 44 | 4 | epoch it was written in (`stamp.rs`); 0 in blocks of version 1 |
 //! | 48 | | live bits of all slots the block has room for, in words of eight bytes |
 //! | | | the slots, from the next multiple of 64 on; zeros up to the next multiple of 4,096 |
 //!
@@ -22,6 +22,7 @@
 
 use super::super::recovery::Slots;
 use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
+use super::stamp::Stamp;
 use crate::header_copies::{long, short};
 use crate::value_log::GroupNumber;
 
@@ -34,14 +35,14 @@ const NEWEST: usize = CHECKPOINT + 8;
 const SLOTS: usize = NEWEST + 8;
 const SLOT_BYTES: usize = SLOTS + 4;
 const FIRST_SLOT: usize = SLOT_BYTES + 4;
-const ZERO: usize = FIRST_SLOT + 4;
-const _: () = assert!(ZERO + 4 == HEADER_BYTES);
+const EPOCH: usize = FIRST_SLOT + 4;
+const _: () = assert!(EPOCH + 4 == HEADER_BYTES);
 
 /// Which block it is, and of when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) block: u32,
-    pub(super) checkpoint: u64,
+    pub(super) stamp: Stamp,
     pub(super) newest: GroupNumber,
     pub(super) slots: u32,
 }
@@ -71,7 +72,7 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
 /// are to be written. The slots are copied as they lie, all at once if they are whole.
 pub(super) fn encode(
     ring: &Ring,
-    (block, checkpoint, newest): (u32, u64, GroupNumber),
+    (block, stamp, newest): (u32, Stamp, GroupNumber),
     salt: u64,
     of: Option<Slots<'_>>,
     out: &mut [u8],
@@ -91,7 +92,7 @@ pub(super) fn encode(
         }
         of.copy(first, slots, &mut out[slots_at..end]);
     }
-    stamp(ring, Header { block, checkpoint, newest, slots }, salt, out)
+    put_header(ring, Header { block, stamp, newest, slots }, salt, out)
 }
 
 /// Where the live bits end.
@@ -101,7 +102,7 @@ fn bits_end(ring: &Ring) -> usize {
 
 /// Puts the header in front of live bits and slots, zeros behind them, and the checksum over all;
 /// answers how many bytes are to be written.
-fn stamp(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
+fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
     let end = slots_offset(ring.block_slots) + header.slots as usize * ring.slot_bytes as usize;
     let written = end.next_multiple_of(UNIT_BYTES as usize);
     out[..CHECKSUM].copy_from_slice(&MAGIC);
@@ -111,11 +112,11 @@ fn stamp(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
         (SLOTS, header.slots),
         (SLOT_BYTES, ring.slot_bytes),
         (FIRST_SLOT, ring.first_slot_of(header.block)),
-        (ZERO, 0),
+        (EPOCH, header.stamp.epoch),
     ] {
         out[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
-    out[CHECKPOINT..NEWEST].copy_from_slice(&header.checkpoint.to_le_bytes());
+    out[CHECKPOINT..NEWEST].copy_from_slice(&header.stamp.checkpoint.to_le_bytes());
     out[NEWEST..SLOTS].copy_from_slice(&header.newest.to_le_bytes());
     out[end..written].fill(0);
     let checksum = checksum(salt, &out[..end]);
@@ -132,23 +133,22 @@ pub(super) struct OpenBlock<'a> {
 }
 
 impl<'a> OpenBlock<'a> {
-    /// The copy in `out`, which is as long as blocks are, if it is intact and that of this
-    /// checkpoint.
+    /// The copy in `out`, which is as long as blocks are, if it is intact and of this course.
     pub(super) fn read(
         ring: &'a Ring,
-        (block, checkpoint): (u32, u64),
+        (block, course): (u32, Stamp),
         salt: u64,
         out: &'a mut [u8],
     ) -> Option<Self> {
         let header = decode(ring, salt, out)?.header;
-        let is_it = (header.block, header.checkpoint) == (block, checkpoint);
+        let is_it = header.block == block && header.stamp.is_of(course);
         is_it.then_some(Self { ring, header, out })
     }
 
     /// A block without slots.
     pub(super) fn empty(ring: &'a Ring, block: u32, out: &'a mut [u8]) -> Self {
         out[HEADER_BYTES..slots_offset(ring.block_slots)].fill(0);
-        Self { ring, header: Header { block, checkpoint: 0, newest: 0, slots: 0 }, out }
+        Self { ring, header: Header { block, stamp: Stamp::default(), newest: 0, slots: 0 }, out }
     }
 
     /// The first of its slots.
@@ -195,11 +195,11 @@ impl<'a> OpenBlock<'a> {
         *bits = *bits & !(1 << (at % 8)) | u8::from(is_live) << (at % 8);
     }
 
-    /// It becomes this checkpoint's, and holds everything up to `newest`, or what it held if that is
+    /// It gets this stamp, and holds everything up to `newest`, or what it held if that is
     /// more; answers how many bytes of it are to be written.
-    pub(super) fn close(self, checkpoint: u64, newest: GroupNumber, salt: u64) -> usize {
+    pub(super) fn close(self, stamp: Stamp, newest: GroupNumber, salt: u64) -> usize {
         let newest = self.header.newest.max(newest);
-        stamp(self.ring, Header { checkpoint, newest, ..self.header }, salt, self.out)
+        put_header(self.ring, Header { stamp, newest, ..self.header }, salt, self.out)
     }
 }
 
@@ -207,7 +207,7 @@ impl<'a> OpenBlock<'a> {
 pub(super) fn header(ring: &Ring, bytes: &[u8]) -> Option<Header> {
     let header = Header {
         block: short(bytes, BLOCK),
-        checkpoint: long(bytes, CHECKPOINT),
+        stamp: Stamp { checkpoint: long(bytes, CHECKPOINT), epoch: short(bytes, EPOCH) },
         newest: long(bytes, NEWEST),
         slots: short(bytes, SLOTS),
     };
@@ -216,8 +216,7 @@ pub(super) fn header(ring: &Ring, bytes: &[u8]) -> Option<Header> {
         && short(bytes, SLOT_BYTES) == ring.slot_bytes
         && header.block < ring.blocks
         && header.slots <= ring.block_slots
-        && short(bytes, FIRST_SLOT) == ring.first_slot_of(header.block)
-        && short(bytes, ZERO) == 0;
+        && short(bytes, FIRST_SLOT) == ring.first_slot_of(header.block);
     is_here.then_some(header)
 }
 
@@ -242,6 +241,8 @@ mod tests {
 
     const SALT: u64 = 0x0123_4567_89ab_cdef;
 
+    const STAMP: Stamp = Stamp { checkpoint: 9, epoch: 0x0304 };
+
     fn slab() -> Slab {
         let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
         for id in 0..105 {
@@ -254,8 +255,9 @@ mod tests {
 
     fn encoded(block: u32) -> (Vec<u8>, usize) {
         let mut out = vec![0xff; UNIT_BYTES as usize];
-        let written =
-            encode(&ring(4, 1), (block, 9, 0x0102), SALT, Some(Slots::whole(&slab())), &mut out);
+        let slab = slab();
+        let slots = Some(Slots::whole(&slab));
+        let written = encode(&ring(4, 1), (block, STAMP, 0x0102), SALT, slots, &mut out);
         (out, written)
     }
 
@@ -265,7 +267,7 @@ mod tests {
         let mut expected = b"tblk\0\0\0\0".to_vec();
         expected.extend([7_u32, 1].iter().flat_map(|field| field.to_le_bytes()));
         expected.extend([9_u64, 0x0102].iter().flat_map(|field| field.to_le_bytes()));
-        expected.extend([2_u32, 16, 103, 0].iter().flat_map(|field| field.to_le_bytes()));
+        expected.extend([2_u32, 16, 103, 0x0304].iter().flat_map(|field| field.to_le_bytes()));
         expected.extend(1_u64.to_le_bytes());
         expected.resize(64, 0);
         expected.extend([103; 16]);
@@ -282,6 +284,7 @@ mod tests {
             let (out, _) = encoded(number);
             let block = decode(&ring(4, 1), SALT, &out).unwrap();
             assert_eq!((block.header.slots, block.header.newest), (slots, 0x0102));
+            assert_eq!(block.header.stamp, STAMP);
             assert!(decode(&ring(4, 1), SALT + 1, &out).is_none());
             let mut again = Slab::new(16, RESERVATION_BYTES).unwrap();
             let first = ring(4, 1).first_slot_of(number);
@@ -289,6 +292,18 @@ mod tests {
             again.load_live(first, 3, block.live_bits());
             assert!(again.live().eq(slab().live().filter(|id| (first..first + 3).contains(id))));
         }
+    }
+
+    /// What a block is made from that lies on disk only.
+    #[test]
+    fn a_copy_is_that_of_one_course() {
+        let (mut out, _) = encoded(1);
+        let mut is_read = |block, epoch| {
+            let course = Stamp { epoch, ..STAMP };
+            OpenBlock::read(&ring(4, 1), (block, course), SALT, &mut out).is_some()
+        };
+        assert!(is_read(1, STAMP.epoch) && is_read(1, 0));
+        assert!(!is_read(1, STAMP.epoch + 1) && !is_read(0, STAMP.epoch));
     }
 
     #[test]

@@ -22,12 +22,14 @@
 //! | 100 | 4 | the next ring's number |
 //! | 104 | 4 | tables |
 //! | 108 | 4 | rings |
-//! | 112 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
+//! | 112 | 4 | epoch in which the complete checkpoint began (`stamp.rs`), 0 where nobody said |
+//! | 116 | 4 | the same of the checkpoint that is being written |
+//! | 120 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
 //! | | | rings, 48 bytes each, as follows |
 //!
 //! A ring, 4 bytes each: number, directory, table, slab (0 rows, 1 + size class), bytes of a slot, first
 //! slot, slots of a block, blocks, spare places, bytes of a block; then 8, the checkpoint that writes it
-//! first.
+//! first. Version 1 has no epochs: tables begin at offset 112.
 //!
 //! A file that is not intact may be one that a crash left half written, or the newest one, damaged
 //! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
@@ -38,7 +40,8 @@
 
 use super::super::recovery::SlabName;
 use super::ring::Ring;
-use super::settings::{FORMAT_VERSION, ImageFailure};
+use super::settings::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, ImageFailure};
+use super::stamp::Stamp;
 use crate::disk::{Disk, DiskError, Open};
 use crate::source::Source;
 use crate::value_log::LogPosition;
@@ -48,7 +51,9 @@ const VERSION: usize = MAGIC.len();
 const CHECKSUM: usize = VERSION + 4;
 const SEQUENCE: usize = CHECKSUM + 4;
 const LENGTH: usize = SEQUENCE + 8;
-const HEADER_BYTES: usize = 112;
+/// Of version 1; then it is without epochs.
+const HEADER_BYTES_1: usize = 112;
+const HEADER_BYTES: usize = HEADER_BYTES_1 + 8;
 const RING_BYTES: usize = 48;
 
 /// Longer files are no catalogues: a million rings would not need it.
@@ -61,7 +66,16 @@ const PREFIX: &str = "checkpoint-";
 pub(super) struct Checkpoint {
     /// 0 for none.
     pub(super) number: u64,
+    /// In which it began.
+    pub(super) epoch: u32,
     pub(super) position: LogPosition,
+}
+
+impl Checkpoint {
+    /// What its blocks are told by.
+    pub(super) fn course(&self) -> Stamp {
+        Stamp { checkpoint: self.number, epoch: self.epoch }
+    }
 }
 
 /// One state. See the module's head.
@@ -182,7 +196,8 @@ impl Catalogue {
             long(&mut out, value);
         }
         let (tables, rings) = (self.tables.len() as u32, self.rings.len() as u32);
-        for value in [self.directories, self.next_ring, tables, rings] {
+        let epochs = [complete.epoch, writing.epoch];
+        for value in [self.directories, self.next_ring, tables, rings].into_iter().chain(epochs) {
             short(&mut out, value);
         }
         assert_eq!(out.len(), HEADER_BYTES);
@@ -210,25 +225,26 @@ impl Catalogue {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < HEADER_BYTES || !bytes.starts_with(&MAGIC) {
+        if bytes.len() < HEADER_BYTES_1 || !bytes.starts_with(&MAGIC) {
             return None;
         }
         let mut from = Source(&bytes[VERSION..]);
         let version = from.short()?;
         let stored = from.short()?;
-        if version != FORMAT_VERSION || stored != checksum(bytes) {
+        if !is_read(version) || stored != checksum(bytes) {
             return None;
         }
         let (sequence, length, salt) = (from.long()?, from.long()?, from.long()?);
         let (number, group, transactions) = (from.long()?, from.long()?, from.long()?);
         let checksums = (from.short()?, from.short()?);
         let position = LogPosition { group, checksum: checksums.0, transactions };
-        let complete = Checkpoint { number, position };
+        let complete = Checkpoint { number, epoch: 0, position };
         let (number, group, transactions) = (from.long()?, from.long()?, from.long()?);
         let position = LogPosition { group, checksum: checksums.1, transactions };
-        let writing = Checkpoint { number, position };
+        let writing = Checkpoint { number, epoch: 0, position };
         let (directories, next_ring) = (from.short()?, from.short()?);
         let (tables, rings) = (from.short()?, from.short()?);
+        let epochs = if version == 1 { (0, 0) } else { (from.short()?, from.short()?) };
         let tables =
             (0..tables).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
         let rings = (0..rings).map(|_| from.ring()).collect::<Option<Vec<_>>>()?;
@@ -237,8 +253,8 @@ impl Catalogue {
         (is_whole && is_possible).then_some(Self {
             sequence,
             salt,
-            complete,
-            writing,
+            complete: Checkpoint { epoch: epochs.0, ..complete },
+            writing: Checkpoint { epoch: epochs.1, ..writing },
             directories,
             next_ring,
             tables,
@@ -251,11 +267,16 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM]), &bytes[SEQUENCE..])
 }
 
+/// Whether catalogues of this version are read.
+fn is_read(version: u32) -> bool {
+    (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version)
+}
+
 /// The version of a catalogue that is of another one. Its checksum may well lie elsewhere.
 fn other_version(bytes: &[u8]) -> Option<u32> {
     let version = bytes.get(VERSION..CHECKSUM).filter(|_| bytes.starts_with(&MAGIC))?;
     let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
-    (version != FORMAT_VERSION && version != 0).then_some(version)
+    (!is_read(version) && version != 0).then_some(version)
 }
 
 impl<'a> Source<'a> {
@@ -302,8 +323,8 @@ mod tests {
         Catalogue {
             sequence,
             salt: 0x0123,
-            complete: Checkpoint { number: 3, position },
-            writing: Checkpoint { number: 4, position: later },
+            complete: Checkpoint { number: 3, epoch: 0x0506, position },
+            writing: Checkpoint { number: 4, epoch: 0x0708, position: later },
             directories: 1,
             next_ring: 8,
             tables: vec![b"abc".to_vec(), Vec::new()],
@@ -311,40 +332,58 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_bytes_are_those_the_format_states() {
-        let mut expected = b"tombchk\n\x01\0\0\0\0\0\0\0".to_vec();
+    /// The bytes of `catalogue(6)` in a version of the format.
+    fn stated(version: u8) -> Vec<u8> {
+        let mut expected = [&b"tombchk\n"[..], &[version, 0, 0, 0], &[0; 4]].concat();
         let long = |out: &mut Vec<u8>, fields: &[u64]| {
             out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
         };
         let short = |out: &mut Vec<u8>, fields: &[u32]| {
             out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
         };
-        long(&mut expected, &[6, 112 + 7 + 4 + 48, 0x0123, 3, 5, 77]);
+        let epochs: &[u32] = if version == 1 { &[] } else { &[0x0506, 0x0708] };
+        let length = 112 + 4 * epochs.len() as u64 + 7 + 4 + 48;
+        long(&mut expected, &[6, length, 0x0123, 3, 5, 77]);
         short(&mut expected, &[0xdead_beef, 0x0102_0304]);
         long(&mut expected, &[4, 9, 99]);
-        short(&mut expected, &[1, 8, 2, 1, 3]);
+        short(&mut expected, &[1, 8, 2, 1]);
+        short(&mut expected, epochs);
+        short(&mut expected, &[3]);
         expected.extend(b"abc");
         short(&mut expected, &[0, 7, 0, 2, 0, 16, 100, 3, 4, 1, 4096]);
         long(&mut expected, &[1]);
         let checksum = crc32c::crc32c(&[&expected[..12], &expected[16..]].concat()).to_le_bytes();
         expected[12..16].copy_from_slice(&checksum);
-        assert_eq!(catalogue(6).encode(), expected);
-        assert_eq!(Catalogue::decode(&expected), Some(catalogue(6)));
+        expected
+    }
+
+    #[test]
+    fn the_bytes_are_those_the_format_states() {
+        assert_eq!(catalogue(6).encode(), stated(2));
+        assert_eq!(Catalogue::decode(&stated(2)), Some(catalogue(6)));
+    }
+
+    #[test]
+    fn version_1_is_read_and_knows_no_epochs() {
+        let mut expected = catalogue(6);
+        (expected.complete.epoch, expected.writing.epoch) = (0, 0);
+        assert_eq!(Catalogue::decode(&stated(1)), Some(expected));
+        assert_eq!((Catalogue::decode(&stated(3)), other_version(&stated(3))), (None, Some(3)));
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_found() {
-        let bytes = catalogue(6).encode();
-        for bit in 0..bytes.len() * 8 {
-            let mut changed = bytes.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Catalogue::decode(&changed), None, "bit {bit}");
+        for bytes in [stated(1), stated(2)] {
+            for bit in 0..bytes.len() * 8 {
+                let mut changed = bytes.clone();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Catalogue::decode(&changed), None, "bit {bit}");
+            }
+            for length in 0..bytes.len() {
+                assert_eq!(Catalogue::decode(&bytes[..length]), None, "{length} bytes");
+            }
+            assert_eq!(Catalogue::decode(&[&bytes[..], &[0]].concat()), None);
         }
-        for length in 0..bytes.len() {
-            assert_eq!(Catalogue::decode(&bytes[..length]), None, "{length} bytes");
-        }
-        assert_eq!(Catalogue::decode(&[&bytes[..], &[0]].concat()), None);
     }
 
     #[test]
@@ -363,8 +402,8 @@ mod tests {
         let moved = disk.open(&file_name(9), Open::New).unwrap();
         moved.write_at(&catalogue(8).encode(), 0).unwrap();
         assert_eq!(Catalogue::find(&disk).unwrap().passed_over, [file_name(9)]);
-        moved.write_at(&[2], VERSION as u64).unwrap();
-        let other = ImageFailure::OtherVersion { file: file_name(9), found: 2 };
+        moved.write_at(&[3], VERSION as u64).unwrap();
+        let other = ImageFailure::OtherVersion { file: file_name(9), found: 3 };
         assert_eq!(Catalogue::find(&disk).unwrap_err(), other);
     }
 }

@@ -17,10 +17,11 @@
 
 use super::catalogue::{Catalogue, Checkpoint};
 use super::directories;
-use super::load::Image;
+use super::load::{Image, MirroredPart};
 use super::part::{Completed, Needs};
 use super::ring::{Ring, block_layout, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings};
+use super::stamp::Stamp;
 use crate::disk::{Disk, DiskError, Open};
 use crate::plant::{self, Plant};
 use crate::schema::Schema;
@@ -38,6 +39,8 @@ pub struct Checkpoints {
     settings: ImageSettings,
     /// As it is on the disk.
     catalogue: Catalogue,
+    /// In which checkpoints begin and blocks are written from here on.
+    epoch: u32,
     /// The greatest sequence number of any file.
     newest: u64,
     failure: Option<ImageFailure>,
@@ -46,14 +49,16 @@ pub struct Checkpoints {
 /// What parts are told of a checkpoint that has begun.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    pub(super) number: u64,
+    pub(super) stamp: Stamp,
+    /// The course of the complete checkpoint, whose blocks those of this one follow.
+    pub(super) last: Stamp,
     pub(super) rings: Vec<Ring>,
 }
 
 impl Begun {
     /// The checkpoint's number.
     pub fn number(&self) -> u64 {
-        self.number
+        self.stamp.checkpoint
     }
 
     /// How many rings are new.
@@ -63,13 +68,21 @@ impl Begun {
 }
 
 impl Checkpoints {
-    /// Goes on with the image that was found, for the log with this salt
-    /// ([`crate::value_log::LogWriter::salt`]). What was found may be in the system's memory only:
-    /// it is made durable.
+    /// Goes on with the image that was found and loaded into these parts, all there are, for the log
+    /// with this salt that is in this epoch ([`crate::value_log::LogWriter::salt`],
+    /// [`crate::value_log::LogWriter::epoch`]). What was found may be in the system's memory only: it is
+    /// made durable.
     ///
     /// # Errors
     /// `Stranger`, `Misplaced`, `Full`, `Disk`.
-    pub fn start(image: Image, salt: u64) -> Result<Self, ImageFailure> {
+    pub fn start(
+        image: Image,
+        loaded: &[MirroredPart],
+        salt: u64,
+        epoch: u32,
+    ) -> Result<Self, ImageFailure> {
+        let known_epoch = loaded.iter().map(|part| part.epoch).max().unwrap_or(0);
+        let epoch = epoch.max(known_epoch.saturating_add(1));
         let Image { disks, settings, found, .. } = image;
         let newest = found.newest;
         let known = match &found.catalogue {
@@ -82,7 +95,7 @@ impl Checkpoints {
         let Some((mut catalogue, _)) = found.catalogue else {
             let catalogue =
                 Catalogue { salt, directories: disks.len() as u32, ..Catalogue::default() };
-            let none = Self { disks, settings, catalogue, newest, failure: None };
+            let none = Self { disks, settings, catalogue, epoch, newest, failure: None };
             none.remove_strays()?;
             return Ok(none);
         };
@@ -94,8 +107,9 @@ impl Checkpoints {
             0 => LogPosition::default(),
             _ => catalogue.complete.position,
         };
+        let as_found = catalogue.clone();
         let mut checkpoints =
-            Self { disks, settings, catalogue: catalogue.clone(), newest, failure: None };
+            Self { disks, settings, catalogue: as_found, epoch, newest, failure: None };
         checkpoints.write(catalogue, true)?;
         checkpoints.remove_strays()?;
         Ok(checkpoints)
@@ -122,6 +136,12 @@ impl Checkpoints {
     /// The last complete checkpoint; 0 for none.
     pub fn complete_number(&self) -> u64 {
         self.catalogue.complete.number
+    }
+
+    /// What parts write blocks with while a checkpoint is written, and the course of the complete one.
+    pub(super) fn stamps(&self) -> (Option<Stamp>, Stamp) {
+        let stamp = |checkpoint| Stamp { checkpoint, epoch: self.epoch };
+        (self.writing().map(stamp), self.catalogue.complete.course())
     }
 
     /// What the last complete checkpoint is complete as of: the log from that group on is needed.
@@ -174,16 +194,17 @@ impl Checkpoints {
         let schema = newest.expect("at least one part");
         let mut next = self.catalogue.clone();
         next.tables = schema.tables.iter().map(definition::encode).collect();
-        next.writing = Checkpoint { number: next.complete.number + 1, position };
+        let number = next.complete.number + 1;
+        next.writing = Checkpoint { number, epoch: self.epoch, position };
         let rings = self.missing_rings(&mut next, parts);
         for ring in &rings {
             self.make(ring)?;
         }
         self.sync_directories(&rings)?;
         next.rings.extend_from_slice(&rings);
-        let number = next.writing.number;
+        let (stamp, last) = (next.writing.course(), next.complete.course());
         self.write(next, !plant::is(Plant::RingNotInCatalogueFirst))?;
-        Ok(Begun { number, rings })
+        Ok(Begun { stamp, last, rings })
     }
 
     /// Rings for the slots that no ring has.

@@ -42,7 +42,7 @@ impl Image {
         let mut reader = RingReader::new(self, catalogue, ring)?;
         let mut file = copier.file(&ring.file_name(), ring.file_bytes())?;
         let mut put = |block: &Block<'_>| {
-            let place = ring.place(block.header.checkpoint, block.header.block);
+            let place = ring.place(block.header.stamp.checkpoint, block.header.block);
             file.write(block.stored, ring.offset(place)).map_err(ImageFailure::from)
         };
         reader.read(&mut put, &mut |_| {})?;

@@ -1,8 +1,9 @@
 //! Loading: of each block the newest intact copy, into the rows of a part.
 //!
-//! A copy counts if it is of the complete checkpoint or of the one after it that was being written. A
-//! file is read once, from its beginning to its end, in large pieces; a block whose older copy lies in
-//! front of the newer one is put down twice. Several threads may each load a part.
+//! A copy counts if it is of the complete checkpoint or of the one after it that was being written, and
+//! of the course that the catalogue means (`stamp.rs`). A file is read once, from its beginning to its
+//! end, in large pieces; a block whose older copy lies in front of the newer one is put down twice.
+//! Several threads may each load a part.
 //!
 //! Not here: replaying what came later (`memory/recovery/`), why rows of different moments are no harm
 //! (`mod.rs`).
@@ -15,6 +16,7 @@ use super::directories;
 use super::on_disk::DiskCopy;
 use super::ring::Ring;
 use super::settings::{ImageFailure, ImageSettings, SecondCopy};
+use super::stamp::Stamp;
 use crate::disk::{Disk, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -42,6 +44,8 @@ pub struct LoadedPart {
     pub replay: ReplayPart,
     pub(super) rings: Vec<LoadedRing>,
     known: GroupNumber,
+    /// The latest epoch that catalogue or blocks know of.
+    epoch: u32,
     bytes: u64,
     dangling: usize,
     /// DB′, if it stays on disk: as the image is, whatever is replayed.
@@ -53,6 +57,8 @@ pub struct LoadedPart {
 pub struct MirroredPart {
     pub(super) copy: Copied,
     pub(super) rings: Vec<LoadedRing>,
+    /// The latest epoch that the image knew of when it was loaded.
+    pub(super) epoch: u32,
 }
 
 /// DB′ of some tables.
@@ -97,7 +103,7 @@ impl LoadedPart {
                 Copied::Disk(Box::new(on_disk))
             }
         };
-        Ok(MirroredPart { copy, rings: self.rings.clone() })
+        Ok(MirroredPart { copy, rings: self.rings.clone(), epoch: self.epoch })
     }
 }
 
@@ -109,6 +115,7 @@ impl MirroredPart {
     /// When a part is missing, or `count` is 0.
     pub fn divide(parts: Vec<Self>, count: usize) -> Vec<Self> {
         let (mut in_memory, mut on_disk, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+        let epoch = parts.iter().map(|part| part.epoch).max().unwrap_or(0);
         for part in parts {
             rings.extend(part.rings);
             match part.copy {
@@ -129,7 +136,7 @@ impl MirroredPart {
         };
         let divided = copies.into_iter().map(|copy| {
             let own = rings.iter().filter(|ring| copy.keeps(ring.ring.slab.table));
-            Self { rings: own.copied().collect(), copy }
+            Self { rings: own.copied().collect(), copy, epoch }
         });
         divided.collect()
     }
@@ -220,11 +227,13 @@ impl Image {
     ) -> Result<LoadedPart, ImageFailure> {
         let replay = ReplayPart::new(part, parts, limits);
         let (rings, on_disk) = (Vec::new(), None);
-        let mut loaded = LoadedPart { replay, rings, known: 0, bytes: 0, dangling: 0, on_disk };
+        let mut loaded =
+            LoadedPart { replay, rings, known: 0, epoch: 0, bytes: 0, dangling: 0, on_disk };
         let Some((catalogue, file)) = &self.found.catalogue else {
             loaded.on_disk = self.on_disk((part, parts), &loaded);
             return Ok(loaded);
         };
+        loaded.epoch = catalogue.complete.epoch.max(catalogue.writing.epoch);
         for definition in &catalogue.tables {
             loaded.replay.load_table(definition).map_err(|what| ImageFailure::Damaged {
                 file: file.clone(),
@@ -238,9 +247,10 @@ impl Image {
                 let mut reader = RingReader::new(self, catalogue, ring)?;
                 let replay = &mut loaded.replay;
                 reader.read(&mut |block| put_down(replay, ring, block), progress)?;
-                let Whole { written, newest } = reader.finish()?;
+                let Whole { written, newest, epoch } = reader.finish()?;
                 loaded.bytes += ring.file_bytes();
                 loaded.known = loaded.known.max(newest);
+                loaded.epoch = loaded.epoch.max(epoch);
                 loaded.rings.push(LoadedRing { ring: *ring, written });
             }
         }
@@ -287,11 +297,13 @@ pub(super) struct RingReader<'a> {
     ring: &'a Ring,
     file: Box<dyn DiskFile>,
     salt: u64,
-    complete: u64,
-    /// The newest checkpoint whose copies count.
-    newest: u64,
+    complete: Stamp,
+    /// The newest course whose copies count.
+    newest: Stamp,
     /// Of each block, the checkpoint whose copy was loaded, 0 for none, and its newest group.
     loaded: Vec<(u64, GroupNumber)>,
+    /// The latest epoch that any block is of.
+    epoch: u32,
 }
 
 /// What a ring without damage comes to.
@@ -300,6 +312,8 @@ pub(super) struct Whole {
     pub(super) written: u32,
     /// The newest group whose changes any block holds.
     pub(super) newest: GroupNumber,
+    /// The latest epoch that any block is of, abandoned ones too.
+    pub(super) epoch: u32,
 }
 
 impl<'a> RingReader<'a> {
@@ -327,10 +341,11 @@ impl<'a> RingReader<'a> {
             let file = file.name().to_owned();
             return Err(ImageFailure::Damaged { file, offset: bytes, what });
         }
-        let (salt, complete) = (catalogue.salt, catalogue.complete.number);
-        let newest = complete.max(catalogue.writing.number);
+        let (salt, complete) = (catalogue.salt, catalogue.complete.course());
+        let newest =
+            if catalogue.writing.number > 0 { catalogue.writing.course() } else { complete };
         let loaded = vec![(0, 0); ring.blocks as usize];
-        Ok(Self { ring, file, salt, complete, newest, loaded })
+        Ok(Self { ring, file, salt, complete, newest, loaded, epoch: 0 })
     }
 
     /// Reads all places; `put` is given the blocks that count, of two copies perhaps both, the newer one
@@ -372,58 +387,66 @@ impl<'a> RingReader<'a> {
     ) -> Result<(), ImageFailure> {
         let ring = self.ring;
         let Some(head) = header(ring, bytes) else { return Ok(()) };
-        let known = self.loaded[head.block as usize].0;
+        let (known, checkpoint) = (self.loaded[head.block as usize].0, head.stamp.checkpoint);
         let counts = match plant::is(Plant::StaleBlockAccepted) {
             true => known == 0,
-            false => (self.complete..=self.newest).contains(&head.checkpoint),
+            false => head.stamp.is_of(self.complete) || head.stamp.is_of(self.newest),
         };
-        let is_here = ring.block_at(head.checkpoint, place) == Some(head.block);
-        if !counts || !is_here || head.checkpoint == 0 || head.checkpoint < known {
+        let is_newer = counts && checkpoint >= known;
+        // Of an abandoned course: the next one with this number has to begin in a later epoch.
+        let is_abandoned = !counts && checkpoint >= self.complete.checkpoint;
+        let is_here = ring.block_at(checkpoint, place) == Some(head.block);
+        if !(is_newer || is_abandoned) || !is_here || checkpoint == 0 {
             return Ok(());
         }
         let Some(block) = decode(ring, self.salt, bytes) else { return Ok(()) };
-        put(&block)?;
-        self.loaded[head.block as usize] = (block.header.checkpoint, block.header.newest);
+        self.epoch = self.epoch.max(head.stamp.epoch);
+        if is_newer {
+            put(&block)?;
+            self.loaded[head.block as usize] = (checkpoint, head.newest);
+        }
         Ok(())
     }
 
     /// How many blocks have a newest copy of the complete checkpoint, and of the one under way.
     pub(super) fn copies(&self) -> (u32, u32) {
         let of = |number: u64| self.loaded.iter().filter(|copy| copy.0 == number).count() as u32;
-        let under_way = if self.newest > self.complete { of(self.newest) } else { 0 };
-        (if self.complete > 0 { of(self.complete) } else { 0 }, under_way)
+        let (complete, newest) = (self.complete.checkpoint, self.newest.checkpoint);
+        let under_way = if newest > complete { of(newest) } else { 0 };
+        (if complete > 0 { of(complete) } else { 0 }, under_way)
     }
 
     /// Refuses a ring that lacks blocks.
     pub(super) fn finish(self) -> Result<Whole, ImageFailure> {
-        let ring = self.ring;
+        let Self { ring, epoch, .. } = self;
+        let (complete, under_way) = (self.complete.checkpoint, self.newest.checkpoint);
         let missing = self.loaded.iter().position(|&(checkpoint, _)| checkpoint == 0);
         if let Some(block) = missing
-            && ring.created_by <= self.complete
+            && ring.created_by <= complete
         {
             let block = block as u32;
-            let offset = ring.offset(ring.place(self.complete, block));
-            let mut what = format!("block {block} of checkpoint {} is damaged", self.complete);
-            if self.newest > self.complete {
-                let newer = ring.offset(ring.place(self.newest, block));
-                what += &format!(", and so is that of {} at offset {newer}", self.newest);
+            let offset = ring.offset(ring.place(complete, block));
+            let mut what = format!("block {block} of checkpoint {complete} is damaged");
+            if under_way > complete {
+                let newer = ring.offset(ring.place(under_way, block));
+                what += &format!(", and so is that of {under_way} at offset {newer}");
             }
             let file = self.file.name().to_owned();
             return Err(ImageFailure::Damaged { file, offset, what });
         }
         let newest = self.loaded.iter().map(|&(_, newest)| newest).max().unwrap_or(0);
-        if self.newest == self.complete {
-            return Ok(Whole { written: 0, newest });
+        if under_way == complete {
+            return Ok(Whole { written: 0, newest, epoch });
         }
         let mut written = 0;
         while written < ring.blocks {
             let batch = ring.batch_of(written);
-            let is_whole = batch.clone().all(|block| self.loaded[block as usize].0 == self.newest);
+            let is_whole = batch.clone().all(|block| self.loaded[block as usize].0 == under_way);
             if !is_whole {
                 break;
             }
             written = batch.end;
         }
-        Ok(Whole { written, newest })
+        Ok(Whole { written, newest, epoch })
     }
 }

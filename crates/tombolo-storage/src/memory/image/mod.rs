@@ -49,6 +49,9 @@
 //!
 //! *Copied* for a backup (`copy.rs`): what a load would read.
 //!
+//! *Which blocks are a checkpoint's* is said by its number and by the epochs it was written in
+//! (`stamp.rs`).
+//!
 //! Not here: threads, time, when a checkpoint begins, who holds the database's lock (the engine's and
 //! the log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
 //! between any two in `ring.rs`.
@@ -66,6 +69,7 @@ mod part;
 mod pass;
 mod ring;
 mod settings;
+mod stamp;
 mod survey;
 
 pub use batch::{Batch, Written};

@@ -39,6 +39,7 @@ use super::part::Needs;
 use super::pass::Pass;
 use super::ring::Ring;
 use super::settings::ImageFailure;
+use super::stamp::Stamp;
 use crate::disk::DiskFile;
 use crate::memory::columns::RowShape;
 use crate::memory::slab::NO_SLOT;
@@ -251,8 +252,9 @@ impl DiskCopy {
         }
     }
 
-    /// Makes `block` of a checkpoint from its last copy, in `out`, which is as long as blocks are;
-    /// answers how many bytes are to be written. `number` is the ring's position among all.
+    /// Makes `block` of a checkpoint from its copy of the course before, `last`, in `out`, which is as
+    /// long as blocks are; answers how many bytes are to be written. `number` is the ring's position
+    /// among all.
     ///
     /// # Errors
     /// `Damaged`, `Rows`, `Disk`: final.
@@ -260,23 +262,24 @@ impl DiskCopy {
         &mut self,
         file: &dyn DiskFile,
         (number, ring): (usize, &Ring),
-        (block, checkpoint): (u32, u64),
+        (block, stamp, last): (u32, Stamp, Stamp),
         salt: u64,
         out: &mut [u8],
     ) -> Result<usize, ImageFailure> {
-        let last = checkpoint - 1;
-        let mut open = if ring.created_by > last {
+        let checkpoint = stamp.checkpoint;
+        assert_eq!(checkpoint, last.checkpoint + 1);
+        let mut open = if ring.created_by > last.checkpoint {
             OpenBlock::empty(ring, block, out)
         } else {
-            let offset = ring.offset(ring.place(last, block));
+            let offset = ring.offset(ring.place(last.checkpoint, block));
             file.read_at(out, offset)?;
             let copy = OpenBlock::read(ring, (block, last), salt, out);
             copy.ok_or_else(|| {
-                let what = format!("block {block} of checkpoint {last} is damaged");
+                let what = format!("block {block} of checkpoint {} is damaged", last.checkpoint);
                 ImageFailure::Damaged { file: file.name().to_owned(), offset, what }
             })?
         };
-        let Some(pass) = &mut self.pass else { return Ok(open.close(checkpoint, 0, salt)) };
+        let Some(pass) = &mut self.pass else { return Ok(open.close(stamp, 0, salt)) };
         let is_first = (number, block) >= self.next;
         if is_first {
             self.next = (number, block + 1);
@@ -286,7 +289,7 @@ impl DiskCopy {
         filled.map_err(|what| {
             ImageFailure::Rows(format!("checkpoint {checkpoint}, group {group}: {what}"))
         })?;
-        Ok(open.close(checkpoint, group, salt))
+        Ok(open.close(stamp, group, salt))
     }
 
     /// Memory it takes, in bytes.

@@ -20,6 +20,7 @@ use super::checkpoints::{Begun, Checkpoints};
 use super::load::{Copied, LoadedRing, MirroredPart};
 use super::ring::Ring;
 use super::settings::ImageFailure;
+use super::stamp::Stamp;
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::schema::Schema;
@@ -84,7 +85,10 @@ pub struct CheckpointPart {
     /// Whether what the image is complete as of is to be installed once more.
     wants_again: bool,
     rings: Vec<RingWriter>,
-    writing: Option<u64>,
+    /// What blocks are written with, while a checkpoint is.
+    writing: Option<Stamp>,
+    /// The course of the checkpoint before.
+    last: Stamp,
     /// The ring whose blocks are being prepared.
     current: usize,
     disks: Vec<Arc<dyn Disk>>,
@@ -127,8 +131,8 @@ impl CheckpointPart {
     /// those of the image, and what is behind it has to be installed ([`CheckpointPart::wants_again`]).
     /// If a checkpoint was under way when the last process ended, the part goes on with it.
     pub fn new(mirrored: MirroredPart, checkpoints: &Checkpoints, position: LogPosition) -> Self {
-        let MirroredPart { copy, rings } = mirrored;
-        let writing = checkpoints.writing();
+        let MirroredPart { copy, rings, .. } = mirrored;
+        let (writing, last) = checkpoints.stamps();
         let wants_again = matches!(copy, Copied::Disk(_));
         let skips = wants_again && plant::is(Plant::InterruptedNotCopied);
         let rings = rings.into_iter().map(|LoadedRing { ring, written }| {
@@ -147,6 +151,7 @@ impl CheckpointPart {
             position: if wants_again { checkpoints.position() } else { position },
             wants_again,
             writing,
+            last,
             current: 0,
             disks: checkpoints.disks().to_vec(),
             direct: checkpoints.settings().direct,
@@ -255,7 +260,7 @@ impl CheckpointPart {
     /// When one is being written.
     pub fn begin(&mut self, begun: &Begun) {
         assert!(self.is_at_rest(), "checkpoint {:?} is being written", self.writing);
-        self.writing = Some(begun.number);
+        (self.writing, self.last) = (Some(begun.stamp), begun.last);
         let own = begun.rings.iter().filter(|ring| self.copy.keeps(ring.slab.table));
         self.rings.extend(own.map(|&ring| RingWriter {
             ring,
@@ -298,13 +303,13 @@ impl CheckpointPart {
     /// `Full`: it may be tried again. `Disk`: final.
     pub fn prepare(&mut self) -> Result<bool, ImageFailure> {
         self.refuse_if_failed()?;
-        let Some(checkpoint) = self.writing else { return Ok(false) };
+        let Some(stamp) = self.writing else { return Ok(false) };
         while self.ready.is_none()
             && let Some(ring) = self.rings.get(self.current)
         {
             // A ring that was written to its end may have its last batch in doubt, too.
             if ring.prepared < ring.ring.blocks || ring.in_doubt {
-                let batch = self.try_batch(checkpoint);
+                let batch = self.try_batch(stamp);
                 self.ready = batch.map_err(|unwritten| self.failed(unwritten))?;
             } else {
                 self.current += 1;
@@ -352,7 +357,8 @@ impl CheckpointPart {
     /// That all blocks of the checkpoint at hand are written and durable, if they are.
     pub fn completed(&mut self) -> Option<Completed> {
         let is_done = self.is_at_rest() && self.failure.is_none();
-        let completed = self.writing.filter(|_| is_done).map(Completed)?;
+        let completed = self.writing.filter(|_| is_done);
+        let completed = completed.map(|stamp| Completed(stamp.checkpoint))?;
         if let Copied::Disk(copy) = &mut self.copy {
             copy.finish();
         }
@@ -398,8 +404,9 @@ impl CheckpointPart {
     }
 
     /// The next batch of the current ring; none if it was only confirmed that all are written.
-    fn try_batch(&mut self, checkpoint: u64) -> Result<Option<Batch>, Unwritten> {
-        let Self { copy, rings, current, disks, buffers, salt, position, syncs, .. } = self;
+    fn try_batch(&mut self, stamp: Stamp) -> Result<Option<Batch>, Unwritten> {
+        let Self { copy, rings, current, disks, buffers, salt, position, syncs, last, .. } = self;
+        let checkpoint = stamp.checkpoint;
         let RingWriter { ring, file, prepared, in_doubt, .. } = &mut rings[*current];
         let file = match file {
             Some(file) => file,
@@ -428,10 +435,10 @@ impl CheckpointPart {
             let length = match copy {
                 Copied::Memory(replay) => {
                     let slots = replay.slots_of(ring.slab);
-                    encode(ring, (block, checkpoint, position.group), *salt, slots, out)
+                    encode(ring, (block, stamp, position.group), *salt, slots, out)
                 }
                 Copied::Disk(copy) => {
-                    copy.fill(&***file, (*current, ring), (block, checkpoint), *salt, out)?
+                    copy.fill(&***file, (*current, ring), (block, stamp, *last), *salt, out)?
                 }
             };
             batch.add(start..start + length, ring.offset(ring.place(checkpoint, block)));

@@ -8,7 +8,10 @@ use super::ring::UNIT_BYTES;
 use crate::disk::DiskError;
 
 /// The version of the format of catalogue and blocks.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The oldest one that is read; what is written next is of [`FORMAT_VERSION`].
+pub(super) const FORMAT_VERSION_OLDEST: u32 = 1;
 
 /// The longest block that can be asked for.
 const BLOCK_BYTES_MAX: u32 = 256 << 20;
@@ -153,8 +156,9 @@ impl fmt::Display for ImageFailure {
             ),
             Self::OtherVersion { file, found } => write!(
                 f,
-                "{file} has format version {found}, this program reads version {FORMAT_VERSION}: \
-                 open it with the program that wrote it, dump it and restore the dump"
+                "{file} has format version {found}, this program reads versions \
+                 {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}: open it with the program that wrote it, \
+                 dump it and restore the dump"
             ),
             Self::Directories { needed, given } => write!(
                 f,

@@ -65,6 +65,8 @@ pub struct CheckpointsApart {
     pub parts: usize,
     /// The log's salt.
     pub salt: u64,
+    /// The epoch it is in.
+    pub epoch: u32,
     /// Whether its files are read directly.
     pub log_is_direct: bool,
 }
@@ -75,13 +77,14 @@ pub(in crate::pipeline) fn wire_apart<A: Send + 'static, B: Records>(
     position: Option<LogPosition>,
     of: &Shares<'_, A, B>,
 ) -> WiredBoxed<B> {
-    let CheckpointsApart { start, image, limits, parts, salt, log_is_direct } = apart;
+    let CheckpointsApart { start, image, limits, parts, salt, epoch, log_is_direct } = apart;
     let course = Arc::new(Course::apart(Arc::clone(&of.preparing[0]), Arc::clone(&of.logging)));
     let handover = Handover::new(of.policy.queue_bytes_max, Arc::clone(&of.preparing[0]));
     let (handover, vectors) = (Arc::new(handover), Arc::new(Pool::new()));
     let welcome = Welcome {
         connection: 0,
         salt,
+        epoch,
         position: LogPosition::default(),
         image,
         policy: of.policy,

@@ -81,11 +81,11 @@ pub(super) fn open(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> Result<Opened,
             position.group
         )));
     }
-    let mirrored = loaded.mirror()?;
+    let mirrored = vec![loaded.mirror()?];
     drop(loaded);
-    let checkpoints = Checkpoints::start(image, welcome.salt)?;
+    let checkpoints = Checkpoints::start(image, &mirrored, welcome.salt, welcome.epoch)?;
     let parts = usize::try_from(welcome.parts).unwrap_or(1);
-    let checkpointing = Checkpointing::start(checkpoints, vec![mirrored], parts, position);
+    let checkpointing = Checkpointing::start(checkpoints, mirrored, parts, position);
     Ok(Opened { checkpointing, behind_bytes, position })
 }
 

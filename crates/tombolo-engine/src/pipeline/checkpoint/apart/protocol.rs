@@ -22,7 +22,7 @@ use tombolo_storage::value_log::{GroupNumber, LogPosition};
 use super::super::CheckpointPolicy;
 
 /// The version of everything here.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 /// What a process is told when it has said hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub(super) struct Welcome {
     pub(super) connection: u64,
     /// The log's.
     pub(super) salt: u64,
+    /// The one it is in.
+    pub(super) epoch: u32,
     /// Where the log ends; what is before is read from its files.
     pub(super) position: LogPosition,
     pub(super) image: ImageSettings,
@@ -220,7 +222,7 @@ impl ToProcess<'_> {
 
 impl Welcome {
     fn encode(&self) -> Out {
-        let Self { connection, salt, position, image, policy, limits, parts, log_is_direct } =
+        let Self { connection, salt, epoch, position, image, policy, limits, parts, log_is_direct } =
             *self;
         let (is_on_disk, changes_bytes_max) = match image.copy {
             SecondCopy::Memory => (false, 0),
@@ -230,6 +232,7 @@ impl Welcome {
         Out::of(WELCOME)
             .number(connection)
             .number(salt)
+            .number(epoch.into())
             .position(position)
             .number(image.block_bytes.into())
             .number(image.spare_blocks.into())
@@ -251,6 +254,7 @@ impl Welcome {
         Some(Self {
             connection: from.number()?,
             salt: from.number()?,
+            epoch: from.size()?,
             position: from.position()?,
             image: ImageSettings {
                 block_bytes: from.size()?,
@@ -356,6 +360,7 @@ mod tests {
         Welcome {
             connection: 3,
             salt: 0x5eed,
+            epoch: 6,
             position: POSITION,
             image: ImageSettings {
                 block_bytes: 8192,

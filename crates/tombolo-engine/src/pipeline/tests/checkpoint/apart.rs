@@ -156,6 +156,7 @@ fn open_with(disks: &Disks, how: How, faults: MemoryFaults) -> (Database, Proces
         limits: Limits::default(),
         parts: how.parts,
         salt: writer.salt(),
+        epoch: writer.epoch(),
         log_is_direct: true,
     };
     let options = Options { checkpoint: how.policy, ..options_of(how) };

@@ -233,11 +233,11 @@ fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
         Err(LogFailure::NoLog) => LogWriter::create(doors[0].clone(), log).unwrap(),
         recovered => recovered.unwrap().writer,
     };
-    let mirrored = loaded.mirror().unwrap();
+    let mirrored = vec![loaded.mirror().unwrap()];
     let store = Rows::from_replay(Limits::default(), vec![loaded.replay.finish().unwrap()]);
-    let checkpoints = Checkpoints::start(image, writer.salt()).unwrap();
+    let checkpoints = Checkpoints::start(image, &mirrored, writer.salt(), writer.epoch()).unwrap();
     let part = |part| CheckpointPart::new(part, &checkpoints, writer.position());
-    let parts = MirroredPart::divide(vec![mirrored], how.parts).into_iter().map(part).collect();
+    let parts = MirroredPart::divide(mirrored, how.parts).into_iter().map(part).collect();
     (Bank::new(store.unwrap()), writer, Checkpointing { checkpoints, parts }, replayed)
 }
 

@@ -28,18 +28,18 @@ fn made() -> (MemDisk, Vec<String>) {
     (disk, rows)
 }
 
-fn bytes(disk: &MemDisk, name: &str) -> Vec<u8> {
+pub(super) fn bytes(disk: &MemDisk, name: &str) -> Vec<u8> {
     let file = disk.open(name, Open::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(&mut bytes, 0).unwrap();
     bytes
 }
 
-fn write(disk: &MemDisk, name: &str, offset: u64, bytes: &[u8]) {
+pub(super) fn write(disk: &MemDisk, name: &str, offset: u64, bytes: &[u8]) {
     disk.open(name, Open::Write).unwrap().write_at(bytes, offset).unwrap();
 }
 
-fn files(disk: &MemDisk, prefix: &str) -> Vec<String> {
+pub(super) fn files(disk: &MemDisk, prefix: &str) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.starts_with(prefix)).collect()
 }
 
@@ -73,7 +73,7 @@ fn a_changed_bit_of_a_block_is_refused_with_its_place() {
     let name = &files(&disk, "image-")[0];
     let newest = blocks(&disk, name).into_iter().max().unwrap();
     let whole = bytes(&disk, name);
-    // Magic, checksum, ring, block, checkpoint, newest group, slots, slot bytes, first slot, zero,
+    // Magic, checksum, ring, block, checkpoint, newest group, slots, slot bytes, first slot, epoch,
     // live bits, a slot.
     for field in [0, 4, 8, 12, 16, 24, 32, 36, 40, 44, 48, 200] {
         let at = newest.1 + field;

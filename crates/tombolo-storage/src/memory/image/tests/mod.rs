@@ -4,6 +4,7 @@
 
 mod archive;
 mod backup;
+mod courses;
 mod damage;
 mod model;
 mod survey;
@@ -129,12 +130,12 @@ impl Database {
             }
             recovered => recovered?.writer,
         };
-        let checkpoints = Checkpoints::start(image, writer.salt())?;
         let (mut mirrored, mut rebuilt) = (Vec::new(), Vec::new());
         for mut part in loaded {
             mirrored.push(part.mirror()?);
             rebuilt.push(part.replay.finish().map_err(Failure::Rows)?);
         }
+        let checkpoints = Checkpoints::start(image, &mirrored, writer.salt(), writer.epoch())?;
         let position = writer.position();
         let to_part = |mirrored| CheckpointPart::new(mirrored, &checkpoints, position);
         let divided = MirroredPart::divide(mirrored, parts).into_iter();
