@@ -306,7 +306,7 @@ pub static CHECKPOINT_CHANGES_BYTES_MAX: Setting = setting(
     "checkpoint_changes_bytes_max",
     Kind::Bytes(GB >> 20, GB << 1),
     Default::Is("256 MB"),
-    "with the second copy on disk: changes kept in memory; when there are more, a checkpoint begins",
+    "with the second copy on disk: changes kept in memory; a checkpoint begins at half of them",
 )
 .of("bytes");
 /// What a checkpoint may take of the device.

@@ -25,9 +25,11 @@
 //! recovery replays it once more, too), at least up to k: then all that blocks may hold of later groups
 //! is done to them again, and the pass begins as if they were of one moment.
 //!
-//! *Bound.* [`DiskCopy::room`] says how much more may be installed; when nothing, the next checkpoint
-//! is due, and what follows is read from the log when it has begun. One pass and what follows it are
-//! twice the bound.
+//! *Bound.* Half of it is for a pass and half for what is gathered meanwhile. [`DiskCopy::room`] says how
+//! much more may be installed; when nothing, the next checkpoint is due, and what follows is read from
+//! the log when it has begun. Records that later ones write over are let go whenever what is gathered
+//! has doubled (`Changes::squeeze`), so a row that changes often is there once; that takes half as much
+//! again while it lasts.
 //!
 //! Not here: order and safety of writes (`ring.rs`), when to write. Invariant: the copy of checkpoint i
 //! that a block is read from is written over by a later batch of i + 1 only (`ring.rs`).
@@ -47,12 +49,15 @@ use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::value_log::{GroupNumber, LogPosition, Record, Transactions};
 
+/// What was written over is let go first when so many parts of what may be gathered were.
+const SQUEEZES: u64 = 4;
+
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct DiskCopy {
     part: usize,
     parts: usize,
-    /// What may be gathered before the next checkpoint.
+    /// What changes of all parts may take.
     bytes_max: u64,
     /// The newest group whose changes any block holds: k.
     known: GroupNumber,
@@ -62,6 +67,8 @@ pub(super) struct DiskCopy {
     /// What the image holds, by table; `None` for other parts'.
     outlines: Vec<Option<Outline>>,
     gathered: Changes,
+    /// Bytes of them at which what was written over is let go.
+    squeeze_at: u64,
     /// What is to be the next checkpoint.
     handed_in: Option<Pass>,
     /// What is being written; without it, blocks are copied.
@@ -80,7 +87,7 @@ impl DiskCopy {
         outlines: Vec<Option<Outline>>,
     ) -> Self {
         let shapes = schema.tables.iter().map(RowShape::of).collect();
-        Self {
+        let mut copy = Self {
             part,
             parts,
             bytes_max,
@@ -89,10 +96,18 @@ impl DiskCopy {
             shapes,
             outlines,
             gathered: Changes::default(),
+            squeeze_at: 0,
             handed_in: None,
             pass: None,
             next: (0, 0),
-        }
+        };
+        copy.squeeze_at = copy.gathered_max() / SQUEEZES;
+        copy
+    }
+
+    /// Bytes that may be gathered before the next checkpoint is due: some, however small the bound.
+    fn gathered_max(&self) -> u64 {
+        (self.bytes_max / self.parts as u64 / 2).max(1)
     }
 
     /// All parts of one image, divided into `count`.
@@ -136,6 +151,10 @@ impl DiskCopy {
                 let record = record.map_err(|error| error.to_string())?;
                 self.gather(record, &from[..from.len() - records.rest().len()])?;
             }
+        }
+        if self.gathered.bytes() >= self.squeeze_at {
+            self.gathered.squeeze();
+            self.squeeze_at = self.squeeze_at.max(2 * self.gathered.bytes());
         }
         Ok(())
     }
@@ -202,7 +221,7 @@ impl DiskCopy {
     /// checkpoint is handed in. A record takes at most twice its bytes.
     pub(super) fn room(&self, installed: GroupNumber) -> u64 {
         if self.is_even(installed) {
-            self.bytes_max.saturating_sub(self.gathered.bytes()).div_ceil(2)
+            self.gathered_max().saturating_sub(self.gathered.bytes()).div_ceil(2)
         } else {
             u64::MAX
         }
@@ -220,6 +239,7 @@ impl DiskCopy {
     pub(super) fn hand_in(&mut self, position: LogPosition) -> Result<Needs, String> {
         self.finish();
         let mut changes = std::mem::take(&mut self.gathered);
+        self.squeeze_at = self.gathered_max() / SQUEEZES;
         // What was handed in before was not begun.
         if let Some(pass) = self.handed_in.take() {
             let later = std::mem::replace(&mut changes, pass.end().1);
