@@ -337,7 +337,7 @@ impl<E: Executor> Wires<E> {
             let end = checkpoint::LogEnd::of(&*log, &reader);
             let (to_checkpoint, parts) = match images {
                 Images::Here(checkpointing, behind_bytes) => {
-                    checkpoint::wire_boxed(*checkpointing, behind_bytes, &end, &of)
+                    checkpoint::wire(*checkpointing, behind_bytes, &end, &of)
                 }
                 Images::Apart(apart) => checkpoint::wire_apart(apart, end.position, &of),
             };

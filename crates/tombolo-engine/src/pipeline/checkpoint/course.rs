@@ -147,7 +147,7 @@ impl Counts {
         self.copy_bytes_max.fetch_max(self.copy_bytes(), Ordering::Relaxed);
     }
 
-    fn copy_bytes(&self) -> u64 {
+    pub(super) fn copy_bytes(&self) -> u64 {
         self.copy_bytes.iter().map(get).sum()
     }
 }

@@ -24,16 +24,18 @@
 //! here is never the database's.
 
 mod apart;
+mod arrivals;
 mod course;
 mod handover;
 mod hold;
 mod writing;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tombolo_storage::memory::image::{CheckpointPart, ImageFailure, Step as Wrote};
 use tombolo_storage::value_log::{GroupNumber, LogFailure, LogPosition, LogReader};
+
+use arrivals::Arrivals;
 
 pub(super) use apart::wire_apart;
 pub use apart::{CheckpointProcess, CheckpointsApart, run_checkpoint_process};
@@ -188,41 +190,26 @@ pub(super) struct Shares<'a, A, B> {
     pub(super) logging: Arc<Signal>,
 }
 
-/// What is wired: the logging stage's end, and for each part a stage that prepares and one that writes.
-type Wired<A, B> = (ToCheckpoint<B>, Vec<(Checkpoint<A, B>, Writing<A>)>);
-
 /// What is wired, whoever writes the image: the logging stage's end, and the stages: those that prepare,
 /// then those that write.
-pub(super) type WiredBoxed<B> = (ToCheckpoint<B>, Vec<Box<dyn Stage>>);
-
-/// As [`wire`], of any kind of stage.
-pub(super) fn wire_boxed<A: Send + 'static, B: Records>(
-    checkpointing: Checkpointing,
-    behind_bytes: u64,
-    log: &LogEnd<'_>,
-    of: &Shares<'_, A, B>,
-) -> WiredBoxed<B> {
-    let (to_checkpoint, stages) = wire(checkpointing, behind_bytes, log, of);
-    let (preparing, writing): (Vec<_>, Vec<_>) = stages.into_iter().unzip();
-    let preparing = preparing.into_iter().map(|stage| Box::new(stage) as Box<dyn Stage>);
-    let writing = writing.into_iter().map(|stage| Box::new(stage) as Box<dyn Stage>);
-    (to_checkpoint, preparing.chain(writing).collect())
-}
+pub(super) type Wired<B> = (ToCheckpoint<B>, Vec<Box<dyn Stage>>);
 
 /// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
-fn wire<A, B: Records>(
+pub(super) fn wire<A: Send + 'static, B: Records>(
     checkpointing: Checkpointing,
     behind_bytes: u64,
     log: &LogEnd<'_>,
     of: &Shares<'_, A, B>,
-) -> Wired<A, B> {
+) -> Wired<B> {
     let Checkpointing { checkpoints, parts } = checkpointing;
     let log_end = log.position;
     let released = checkpoints.position().group;
     let course = Course::new(checkpoints, of.preparing.clone(), of.logging.clone());
     let (course, vectors) = (Arc::new(course), Arc::new(Pool::new()));
     let (mut handovers, mut exchanges) = (Vec::new(), Vec::new());
-    let stages = |(number, part): (usize, CheckpointPart)| {
+    let mut prepare: Vec<Box<dyn Stage>> = Vec::new();
+    let mut write: Vec<Box<dyn Stage>> = Vec::new();
+    for (number, part) in parts.into_iter().enumerate() {
         let (preparing, writing) = (of.preparing[number].clone(), of.writing[number].clone());
         let exchange = Arc::new(Exchange::new(preparing.clone(), writing));
         exchanges.push(Arc::clone(&exchange));
@@ -232,21 +219,22 @@ fn wire<A, B: Records>(
             handover.put_position(end);
         }
         handovers.push(Arc::clone(&handover));
-        let writing = Writing {
+        write.push(Box::new(Writing {
             exchange: Arc::clone(&exchange),
             shared: Arc::clone(of.shared),
             clock: Arc::clone(of.clock),
-        };
-        let preparing = Checkpoint {
+        }));
+        prepare.push(Box::new(Checkpoint {
             number,
             // What is read back is counted then.
             installed_bytes: if part.wants_again() { 0 } else { behind_bytes },
-            handover,
+            arrivals: Arrivals::new(
+                handover,
+                Arc::clone(&course),
+                Arc::clone(of.buffers),
+                Arc::clone(&vectors),
+            ),
             exchange,
-            arrived: VecDeque::new(),
-            behind: None,
-            is_closed: false,
-            asked: 0,
             asked_installed: 0,
             reader: (log.reader)().map(|mut reader| {
                 if part.wants_again() {
@@ -255,8 +243,6 @@ fn wire<A, B: Records>(
                 reader
             }),
             course: Arc::clone(&course),
-            buffers: Arc::clone(of.buffers),
-            vectors: Arc::clone(&vectors),
             shared: Arc::clone(of.shared),
             clock: Arc::clone(of.clock),
             policy: of.policy,
@@ -266,36 +252,27 @@ fn wire<A, B: Records>(
             pause_until_ns: 0,
             retry_at_ns: 0,
             flushes: 0,
-        };
-        (preparing, writing)
-    };
-    let stages = parts.into_iter().enumerate().map(stages).collect();
+        }));
+    }
+    prepare.append(&mut write);
     let is_gapless = log_end.is_some();
     let buffers = Arc::clone(of.buffers);
     let to_checkpoint =
         ToCheckpoint { course, handovers, exchanges, buffers, vectors, released, is_gapless };
-    (to_checkpoint, stages)
+    (to_checkpoint, prepare)
 }
 
 /// The checkpoint stage of one part of DB′: all but the writing.
 pub(super) struct Checkpoint<A, B> {
     number: usize,
     part: CheckpointPart,
-    handover: Arc<Handover<B>>,
+    /// What was handed over and is not installed.
+    arrivals: Arrivals<B>,
     exchange: Arc<Exchange>,
-    /// What was taken and is not installed.
-    arrived: VecDeque<Arc<Installment<B>>>,
-    /// Up to where the log is to be read when that is installed.
-    behind: Option<LogPosition>,
-    is_closed: bool,
-    /// Demands that were made before the handover was looked at last.
-    asked: u64,
-    /// Those of them that were made before all was handed over that is installed.
+    /// Demands that were made before all was handed over that is installed.
     asked_installed: u64,
     reader: Option<LogReader>,
     course: Arc<Course>,
-    buffers: Arc<Pool<B>>,
-    vectors: Arc<Pool<Vec<B>>>,
     shared: Arc<Shared<A>>,
     clock: Arc<dyn Clock>,
     policy: CheckpointPolicy,
@@ -324,29 +301,13 @@ impl From<LogFailure> for Unread {
 }
 
 impl<A, B: Records> Checkpoint<A, B> {
-    /// Takes what was handed over, when all before is installed.
-    fn take(&mut self) {
-        if !self.is_caught_up() {
-            return;
-        }
-        // First, so that what was durable before a demand is among what is taken now.
-        self.asked = self.course.asked();
-        let taken = self.handover.take(&mut self.arrived);
-        self.behind = taken.behind;
-        self.is_closed = !taken.is_open;
-    }
-
-    fn is_caught_up(&self) -> bool {
-        self.arrived.is_empty() && self.behind.is_none()
-    }
-
     /// Installs some of what has arrived, as far as there is room for it; whether there was anything.
     fn install(&mut self) -> Result<bool, String> {
-        let had_any = !self.is_caught_up() && self.part.has_room();
+        let had_any = !self.arrivals.is_caught_up() && self.part.has_room();
         let mut bytes = 0;
         while bytes < INSTALL_BYTES
             && self.part.has_room()
-            && let Some(installment) = self.arrived.pop_front()
+            && let Some(installment) = self.arrivals.front()
         {
             let position = installment.position;
             // The end of a log that is closed has none.
@@ -356,14 +317,14 @@ impl<A, B: Records> Checkpoint<A, B> {
                 installed.map_err(|failure| failure.to_string())?;
                 bytes += records.len();
             }
-            handover::give_back(installment, &self.buffers, &self.vectors);
+            self.arrivals.passed();
         }
-        if let Some(to) = self.behind.filter(|_| self.arrived.is_empty() && self.part.has_room()) {
+        if let Some(to) = self.arrivals.to_read().filter(|_| self.part.has_room()) {
             bytes += self.read_back(to)?;
         }
         self.installed_bytes += bytes as u64;
-        if self.is_caught_up() {
-            self.asked_installed = self.asked;
+        if self.arrivals.is_caught_up() {
+            self.asked_installed = self.arrivals.asked;
         }
         Ok(had_any)
     }
@@ -384,16 +345,16 @@ impl<A, B: Records> Checkpoint<A, B> {
             Unread::Image(failure) => failure.to_string(),
         })?;
         if reached.group >= to.group {
-            self.behind = None;
+            self.arrivals.behind = None;
         }
         add(&self.course.counts.read_back_bytes, bytes as u64);
         Ok(bytes)
     }
 
     fn view(&self, now_ns: u64) -> View {
-        let (is_caught_up, is_full) = (self.is_caught_up(), !self.part.has_room());
+        let (is_caught_up, is_full) = (self.arrivals.is_caught_up(), !self.part.has_room());
         let news = self.installed_bytes - self.covered_bytes;
-        let is_cut_short = is_full && self.handover.is_closed();
+        let is_cut_short = is_full && self.arrivals.will_be_closed();
         View {
             now_ns,
             is_caught_up: is_caught_up || is_full,
@@ -403,7 +364,7 @@ impl<A, B: Records> Checkpoint<A, B> {
             is_due: news >= self.policy.log_bytes
                 || is_full && (self.policy.at_close || !is_cut_short),
             // A full disk is not waited for when nothing more comes, whatever is not installed.
-            is_last: self.is_closed && is_caught_up || is_cut_short,
+            is_last: self.arrivals.is_closed && is_caught_up || is_cut_short,
             closes_with_one: self.policy.at_close,
         }
     }
@@ -494,11 +455,7 @@ impl<A, B: Records> Checkpoint<A, B> {
     /// Nothing is installed or written any more; only the end is waited for.
     fn leave(&mut self) -> Step {
         self.exchange.close();
-        let left = self.arrived.drain(..).chain(self.handover.leave());
-        for installment in left {
-            handover::give_back(installment, &self.buffers, &self.vectors);
-        }
-        if self.handover.is_closed() { Step::Ended } else { Step::IdleUntil(None) }
+        self.arrivals.leave()
     }
 }
 
@@ -514,7 +471,7 @@ impl<A: Send + 'static, B: Records> Stage for Checkpoint<A, B> {
         if self.course.failure().is_some() {
             return self.leave();
         }
-        self.take();
+        self.arrivals.take();
         let stepped = self.install().and_then(|has_installed| {
             self.course.counts.note_copy(self.number, self.part.memory_bytes());
             let step = self.go_on(now_ns)?;

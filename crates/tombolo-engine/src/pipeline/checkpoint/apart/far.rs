@@ -25,7 +25,7 @@ use super::super::super::shared::Shared;
 use super::super::super::signal::Signal;
 use super::super::super::statistics::{add, get};
 use super::super::super::{Stage, Step};
-use super::super::{LogEnd, Shares, ToCheckpoint, wire_boxed};
+use super::super::{LogEnd, Shares, ToCheckpoint, wire};
 use super::open::{self, Opened};
 use super::protocol::{FromProcess, NO_MESSAGE, Report, ToProcess, VERSION, Welcome};
 use crate::clock::Clock;
@@ -199,7 +199,7 @@ impl CheckpointProcess {
         };
         let reader = || Some(open::reader(&self.disks, welcome));
         let log = LogEnd { position: Some(position), reader: &reader };
-        let (to_stages, stages) = wire_boxed(checkpointing, behind_bytes, &log, &of);
+        let (to_stages, stages) = wire(checkpointing, behind_bytes, &log, &of);
         Working {
             connection: welcome.connection,
             to_stages,
@@ -275,7 +275,7 @@ impl Working {
         }
         let busy_ns = get(&self.shared.counters.busy_ns[4]);
         let course = &self.to_stages.course;
-        let mut report = course.report(self.connection, self.hold, busy_ns, 0);
+        let mut report = course.report(self.connection, self.hold, busy_ns);
         if let Some(reported) = &self.reported {
             report.counted.cpu_ns = reported.counted.cpu_ns;
             if *reported == report {

@@ -46,8 +46,9 @@ use tombolo_storage::value_log::LogPosition;
 
 use super::super::log::Records;
 use super::super::pool::Pool;
+use super::arrivals::Arrivals;
 use super::handover::Handover;
-use super::{Course, Shares, ToCheckpoint, WiredBoxed};
+use super::{Course, Shares, ToCheckpoint, Wired};
 use crate::processes::StartCompanion;
 use near::Near;
 use protocol::Welcome;
@@ -76,7 +77,7 @@ pub(in crate::pipeline) fn wire_apart<A: Send + 'static, B: Records>(
     apart: CheckpointsApart,
     position: Option<LogPosition>,
     of: &Shares<'_, A, B>,
-) -> WiredBoxed<B> {
+) -> Wired<B> {
     let CheckpointsApart { start, image, limits, parts, salt, epoch, log_is_direct } = apart;
     let course = Arc::new(Course::apart(Arc::clone(&of.preparing[0]), Arc::clone(&of.logging)));
     let handover = Handover::new(of.policy.queue_bytes_max, Arc::clone(&of.preparing[0]));
@@ -96,10 +97,13 @@ pub(in crate::pipeline) fn wire_apart<A: Send + 'static, B: Records>(
         start,
         welcome,
         position,
-        handover: Arc::clone(&handover),
+        arrivals: Arrivals::new(
+            Arc::clone(&handover),
+            Arc::clone(&course),
+            Arc::clone(of.buffers),
+            Arc::clone(&vectors),
+        ),
         course: Arc::clone(&course),
-        buffers: Arc::clone(of.buffers),
-        vectors: Arc::clone(&vectors),
         shared: Arc::clone(of.shared),
     });
     let to_checkpoint = ToCheckpoint {

@@ -17,19 +17,17 @@
 //! Invariants: what is sent is in the order of the log; a demand is sent behind what was durable when
 //! it was made; a process that is given up is gone before another one is started.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::value_log::LogPosition;
 
 use super::super::super::log::Records;
-use super::super::super::pool::Pool;
 use super::super::super::shared::Shared;
 use super::super::super::statistics::add;
 use super::super::super::{Stage, StageKind, Step};
+use super::super::arrivals::Arrivals;
 use super::super::course::Course;
-use super::super::handover::{self, Handover, Installment};
 use super::protocol::{FromProcess, NO_MESSAGE, Report, ToProcess, VERSION, Welcome, records_head};
 use crate::link::{Link, LinkEnd, MESSAGE_BYTES_MAX};
 use crate::processes::{Companion, Process, StartCompanion};
@@ -56,10 +54,9 @@ pub(super) struct Parts<A, B> {
     pub(super) welcome: Welcome,
     /// Where the log ends.
     pub(super) position: Option<LogPosition>,
-    pub(super) handover: Arc<Handover<B>>,
+    /// What was taken and is not sent.
+    pub(super) arrivals: Arrivals<B>,
     pub(super) course: Arc<Course>,
-    pub(super) buffers: Arc<Pool<B>>,
-    pub(super) vectors: Arc<Pool<Vec<B>>>,
     pub(super) shared: Arc<Shared<A>>,
 }
 
@@ -67,13 +64,6 @@ pub(super) struct Parts<A, B> {
 pub(super) struct Near<A, B> {
     parts: Parts<A, B>,
     talk: Option<Talk>,
-    /// What was taken and is not sent.
-    arrived: VecDeque<Arc<Installment<B>>>,
-    /// Up to where the log is to be read when that is installed.
-    behind: Option<LogPosition>,
-    is_closed: bool,
-    /// Demands that were made before the handover was looked at last.
-    asked: u64,
     /// Processes started, and times checkpoints were held off, so far.
     connections: u64,
     holds: u64,
@@ -125,10 +115,6 @@ impl<A, B: Records> Near<A, B> {
         Self {
             parts,
             talk: None,
-            arrived: VecDeque::new(),
-            behind: None,
-            is_closed: false,
-            asked: 0,
             connections: 0,
             holds: 0,
             not_before_ns: 0,
@@ -139,44 +125,31 @@ impl<A, B: Records> Near<A, B> {
 
     /// Takes what was handed over, when all before was sent.
     fn take(&mut self, now_ns: u64) {
-        if !self.is_caught_up() {
-            return;
-        }
-        // First, so that what was durable before a demand is among what is taken now.
-        self.asked = self.parts.course.asked();
-        let taken = self.parts.handover.take(&mut self.arrived);
-        self.behind = taken.behind;
-        if !taken.is_open && !self.is_closed {
-            self.is_closed = true;
+        let was_closed = self.parts.arrivals.is_closed;
+        self.parts.arrivals.take();
+        if self.parts.arrivals.is_closed && !was_closed {
             // Who closes waits.
             self.not_before_ns = self.not_before_ns.min(now_ns + DELAY_NS);
         }
     }
 
-    fn is_caught_up(&self) -> bool {
-        self.arrived.is_empty() && self.behind.is_none()
-    }
-
-    /// The first of what was taken is dealt with.
-    fn passed(&mut self) {
-        if let Some(installment) = self.arrived.pop_front() {
-            self.parts.position = Some(installment.position);
-            handover::give_back(installment, &self.parts.buffers, &self.parts.vectors);
-        }
+    /// The first of what was taken is dealt with, if there is any.
+    fn passed(&mut self) -> bool {
+        let passed = self.parts.arrivals.passed();
+        self.parts.position = passed.or(self.parts.position);
+        passed.is_some()
     }
 
     /// Keeps of what was taken only where the log ends.
     fn discard(&mut self) {
-        while !self.arrived.is_empty() {
-            self.passed();
-        }
-        self.parts.position = self.behind.take().or(self.parts.position);
+        while self.passed() {}
+        self.parts.position = self.parts.arrivals.behind.take().or(self.parts.position);
     }
 
     /// Starts a process, unless it is too early or nothing is left to do.
     fn start(&mut self, now_ns: u64) -> Result<Step, String> {
         self.discard();
-        if self.is_closed && !self.parts.welcome.policy.at_close {
+        if self.parts.arrivals.is_closed && !self.parts.welcome.policy.at_close {
             return Ok(self.end());
         }
         if now_ns < self.not_before_ns {
@@ -280,12 +253,13 @@ impl<A, B: Records> Near<A, B> {
         if !self.send_records(talk)? {
             return Ok(false);
         }
-        let is_asked = self.asked > talk.told.asked.max(self.parts.course.answered());
-        if is_asked && !talk.say(&ToProcess::Demand(self.asked))? {
+        let is_asked =
+            self.parts.arrivals.asked > talk.told.asked.max(self.parts.course.answered());
+        if is_asked && !talk.say(&ToProcess::Demand(self.parts.arrivals.asked))? {
             return Ok(false);
         }
-        talk.told.asked = self.asked;
-        if self.is_closed && !talk.told.is_closed {
+        talk.told.asked = self.parts.arrivals.asked;
+        if self.parts.arrivals.is_closed && !talk.told.is_closed {
             talk.told.is_closed = talk.say(&ToProcess::Close)?;
         }
         talk.link.flush()
@@ -293,7 +267,7 @@ impl<A, B: Records> Near<A, B> {
 
     /// Sends what was taken; whether the link took all of it.
     fn send_records(&mut self, talk: &mut Talk) -> Result<bool, LinkEnd> {
-        while let Some(installment) = self.arrived.front() {
+        while let Some(installment) = self.parts.arrivals.front() {
             let head = records_head(installment.position);
             let records = installment.records.iter().map(Records::bytes);
             let message: Vec<&[u8]> = std::iter::once(&head[..]).chain(records).collect();
@@ -307,11 +281,11 @@ impl<A, B: Records> Near<A, B> {
             }
             self.passed();
         }
-        if let Some(position) = self.behind {
+        if let Some(position) = self.parts.arrivals.behind {
             if !talk.say(&ToProcess::Position(position))? {
                 return Ok(false);
             }
-            (self.behind, self.parts.position) = (None, Some(position));
+            (self.parts.arrivals.behind, self.parts.position) = (None, Some(position));
         }
         Ok(true)
     }
@@ -322,7 +296,7 @@ impl<A, B: Records> Near<A, B> {
         if talk.heard.is_over && talk.told.is_closed {
             return Ok(self.see_off(talk, now_ns));
         }
-        let had_news = !self.is_caught_up();
+        let had_news = !self.parts.arrivals.is_caught_up();
         let is_through = match self.tell(&mut talk) {
             Ok(is_through) => is_through,
             // It may have said why before it ended.
@@ -339,7 +313,7 @@ impl<A, B: Records> Near<A, B> {
             || talk.told.asked > self.parts.course.answered();
         self.talk = Some(talk);
         Ok(match (is_through, waits) {
-            _ if has_heard || had_news && self.is_caught_up() => Step::Progress,
+            _ if has_heard || had_news && self.parts.arrivals.is_caught_up() => Step::Progress,
             (false, _) => Step::IdleUntil(Some(now_ns + STUCK_NS)),
             (true, true) => Step::IdleUntil(Some(now_ns + BUSY_NS)),
             (true, false) => Step::IdleUntil(Some(now_ns + REST_NS)),
@@ -369,7 +343,7 @@ impl<A, B: Records> Near<A, B> {
              one is started"
         );
         self.parts.course.is_away(&why);
-        if self.is_closed {
+        if self.parts.arrivals.is_closed {
             if self.starts_at_close == 0 {
                 self.parts.course.fail(&why);
                 return Step::Progress;
@@ -388,12 +362,7 @@ impl<A, B: Records> Near<A, B> {
             talk.process.kill();
             self.parts.course.no_process_writes();
         }
-        let left = self.arrived.drain(..).chain(self.parts.handover.leave());
-        for installment in left {
-            handover::give_back(installment, &self.parts.buffers, &self.parts.vectors);
-        }
-        self.behind = None;
-        if self.parts.handover.is_closed() { Step::Ended } else { Step::IdleUntil(None) }
+        self.parts.arrivals.leave()
     }
 }
 

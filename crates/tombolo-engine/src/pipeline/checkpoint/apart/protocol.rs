@@ -93,6 +93,8 @@ pub(super) struct Counted {
     pub(super) read_back_bytes: u64,
     pub(super) busy_ns: u64,
     pub(super) cpu_ns: u64,
+    /// Not a count: what DB′ takes now.
+    pub(super) copy_bytes: u64,
 }
 
 /// What a process says that writes checkpoints.
@@ -307,8 +309,16 @@ impl FromProcess {
 
 impl Report {
     fn encode(&self) -> Out {
-        let Counted { count, bytes, wall_ns, put_off, read_back_bytes, busy_ns, cpu_ns } =
-            self.counted;
+        let Counted {
+            count,
+            bytes,
+            wall_ns,
+            put_off,
+            read_back_bytes,
+            busy_ns,
+            cpu_ns,
+            copy_bytes,
+        } = self.counted;
         let out = Out::of(REPORT)
             .number(self.connection)
             .number(self.needed_from)
@@ -319,7 +329,7 @@ impl Report {
             .yes(self.is_writing)
             .number(self.held)
             .yes(self.is_over);
-        [count, bytes, wall_ns, put_off, read_back_bytes, busy_ns, cpu_ns]
+        [count, bytes, wall_ns, put_off, read_back_bytes, busy_ns, cpu_ns, copy_bytes]
             .into_iter()
             .fold(out, Out::number)
     }
@@ -343,6 +353,7 @@ impl Report {
                 read_back_bytes: from.number()?,
                 busy_ns: from.number()?,
                 cpu_ns: from.number()?,
+                copy_bytes: from.number()?,
             },
         })
     }

@@ -64,6 +64,7 @@ impl Course {
         {
             add(counter, now.saturating_sub(before));
         }
+        self.counts.note_copy(0, now.counted.copy_bytes);
         self.is_writing.store(now.is_writing, Ordering::Relaxed);
         if now.needed_from > self.needed_from() {
             // Partner: `needed_from`. The process says what is durable.
@@ -128,8 +129,8 @@ impl Course {
         self.wake_stages();
     }
 
-    /// In the process: all there is to say.
-    pub(super) fn report(&self, connection: u64, hold: u64, busy_ns: u64, cpu_ns: u64) -> Report {
+    /// In the process: all there is to say but its processor time, which is the caller's to add.
+    pub(super) fn report(&self, connection: u64, hold: u64, busy_ns: u64) -> Report {
         let inner = self.inner.lock();
         let held = if inner.is_at_rest() { hold } else { 0 };
         let is_over = inner.places.iter().all(|place| matches!(place, Place::Over));
@@ -156,7 +157,8 @@ impl Course {
                 put_off: get(&counts.put_off),
                 read_back_bytes: get(&counts.read_back_bytes),
                 busy_ns,
-                cpu_ns,
+                cpu_ns: 0,
+                copy_bytes: self.counts.copy_bytes(),
             },
         }
     }
