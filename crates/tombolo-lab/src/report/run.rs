@@ -84,10 +84,22 @@ pub struct CheckpointResult {
     pub copy_bytes: u64,
 }
 
-/// All that the store took from the system: DB′ is some of it.
+/// How far the groups' instructions are from their transactions', at most.
+fn sum_error_percent(outcome: &Outcome) -> Option<f64> {
+    let errors = outcome.counts.first()?.iter().map(GroupCost::sum_error_percent);
+    Some(rounded(errors.fold(0.0, f64::max), 4))
+}
+
+/// All that the store took from the system after loading: DB′ is some of it.
 fn memory_bytes(outcome: &Outcome) -> u64 {
-    let checkpoint = outcome.pipeline.as_ref().and_then(|found| found.checkpoint);
-    outcome.usage.memory_bytes + checkpoint.map_or(0, |found| found.copy_bytes_max)
+    let copy_bytes = outcome.pipeline.as_ref().map_or(0, |found| found.copy_loaded_bytes);
+    outcome.usage.memory_bytes + copy_bytes
+}
+
+/// The same when the run was over, DB′ as large as it ever was.
+fn memory_end_bytes(outcome: &Outcome) -> Option<u64> {
+    let found = outcome.pipeline.as_ref()?;
+    Some(found.store_end_bytes + found.checkpoint.map_or(0, |found| found.copy_bytes_max))
 }
 
 impl From<CheckpointStatistics> for CheckpointResult {
@@ -239,6 +251,9 @@ pub struct RunResult {
     pub data_dir: Option<String>,
     pub data_fs: Option<String>,
     pub memory_bytes: u64,
+    /// The same after the run, with what the run inserted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_end_bytes: Option<u64>,
     pub raw_row_bytes: u64,
     pub raw_key_bytes: u64,
     pub miss_ns: Option<f64>,
@@ -323,6 +338,7 @@ impl RunResult {
             data_dir: outcome.place.as_ref().map(|place| place.path.display().to_string()),
             data_fs: outcome.place.as_ref().map(|place| place.file_system.clone()),
             memory_bytes: memory_bytes(outcome),
+            memory_end_bytes: memory_end_bytes(outcome),
             raw_row_bytes: outcome.usage.raw_row_bytes,
             raw_key_bytes: outcome.usage.raw_key_bytes,
             miss_ns: outcome.miss_ns.map(|ns| rounded(ns, 1)),
@@ -333,10 +349,7 @@ impl RunResult {
             state_hash: outcome.state_hash.clone(),
             counter: outcome.counter.map(|counter| counter.name()),
             counts: outcome.counts.iter().map(|count| counted(count)).collect(),
-            sum_error_percent: outcome.counts.first().map(|count| {
-                let errors = count.iter().map(GroupCost::sum_error_percent);
-                rounded(errors.fold(0.0, f64::max), 4)
-            }),
+            sum_error_percent: sum_error_percent(outcome),
             config: None,
             notes: outcome.notes.clone(),
             point: None,

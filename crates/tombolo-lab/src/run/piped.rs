@@ -63,6 +63,10 @@ pub struct PipelineOutcome {
     pub checkpoint: Option<CheckpointStatistics>,
     /// How long answers took that came while one was written.
     pub in_checkpoint: Latencies,
+    /// Memory that DB′ took when the measured part began, in bytes.
+    pub copy_loaded_bytes: u64,
+    /// Memory that the store took when the run was over, in bytes.
+    pub store_end_bytes: u64,
 }
 
 /// A database before its pipeline starts.
@@ -223,6 +227,7 @@ where
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     let mut through = Through::new(&plan, workload, clock);
     let mut store = through.run(store, disk, place.as_ref(), progress)?;
+    let store_end_bytes = Store::usage(&mut store).memory_bytes;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
     drop(store); // the counted databases need the memory
@@ -232,6 +237,7 @@ where
     let (counts, cycles): Counts = super::count(&plan, &workload, counter, progress)?;
     let stages = super::count_stages(&plan, &workload, counter, place.as_ref(), progress)?;
     let Through { throughput, answers, log, flushes, mut found, notes: told, .. } = through;
+    found.store_end_bytes = store_end_bytes;
     let cut = recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
     let cut = cut.map(|cut| durable::notice(cut, true));
     let notes = note.into_iter().chain(cut).chain(told).chain(plan.notes()).collect();
@@ -426,6 +432,7 @@ impl<'a, W: Workload> Through<'a, W> {
         clients.run_unmeasured(&batch)?;
         flushes.take();
         let before = pipeline.statistics().checkpoint;
+        self.found.copy_loaded_bytes = before.copy_bytes;
         progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
         while let Some(rest) = self.throughput.rest(plan.bound) {
             drive::verify_memory(plan.memory_limit, &self.throughput)?;
