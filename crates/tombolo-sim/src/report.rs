@@ -99,7 +99,7 @@ fn quoted(text: &str) -> String {
 /// The plants that a simulated database can show, one per line.
 pub fn plants() -> String {
     let line = |plant: Plant| format!("{:<28}{}\n", plant.name(), plant.breaks());
-    Plant::ALL.into_iter().filter(|plant| plant.is_simulated()).map(line).collect()
+    Plant::ALL.iter().copied().filter(|plant| plant.is_simulated()).map(line).collect()
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_plant_has_a_line() {
-        let simulated = Plant::ALL.into_iter().filter(|plant| plant.is_simulated());
+        let simulated = Plant::ALL.iter().copied().filter(|plant| plant.is_simulated());
         assert_eq!(plants().lines().count(), simulated.count());
         assert!(plants().lines().count() >= 20);
     }

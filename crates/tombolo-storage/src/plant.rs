@@ -9,295 +9,140 @@
 //!
 //! Not here: faults of the medium (the simulator's disk makes those); any plant's code.
 
-/// A bug that can be planted; what production code does wrong when it is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Plant {
+/// Declares [`Plant`]: what is planted, its name on the command line and what it breaks, in one line.
+macro_rules! plants {
+    ($($(#[$what:meta])* $plant:ident: $name:literal, $breaks:literal;)*) => {
+        /// A bug that can be planted; what production code does wrong when it is chosen.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Plant {
+            $($(#[$what])* $plant,)*
+        }
+
+        impl Plant {
+            /// All of them, in the order they are listed.
+            pub const ALL: &[Self] = &[$(Self::$plant),*];
+
+            const fn text(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$plant => ($name, $breaks),)*
+                }
+            }
+        }
+    };
+}
+
+plants! {
     /// Value log: a sync reports success without having asked the disk.
-    SkippedFsync,
+    SkippedFsync: "skipped-fsync", "a sync succeeds without asking the disk";
     /// Value log: a new segment's directory entry is not synced.
-    DroppedDirectoryFsync,
+    DroppedDirectoryFsync: "dropped-directory-fsync",
+        "a new segment's directory entry is not synced";
     /// Value log: a sync that failed is tried again, and the second answer believed.
-    RetriedFsync,
+    RetriedFsync: "retried-fsync", "a failed sync is tried again and believed";
     /// Value log: a failed write leaves the writer open for more.
-    ForgottenWriteFailure,
+    ForgottenWriteFailure: "forgotten-write-failure", "a failed write leaves the log open for more";
     /// Value log: when a segment is full the next one is begun without the old one being synced.
-    UnsyncedSegmentChange,
+    UnsyncedSegmentChange: "unsynced-segment-change",
+        "a full segment is left behind without a sync";
     /// Value log: a group's header calls the group itself durable.
-    WatermarkAhead,
+    WatermarkAhead: "watermark-ahead", "a group calls itself durable";
     /// Value log: a restart does not raise the epoch.
-    EpochNotRaised,
+    EpochNotRaised: "epoch-not-raised", "a restart keeps the old epoch";
     /// Value log: a group's checksum covers its header only.
-    ChecksumOfHeader,
+    ChecksumOfHeader: "checksum-of-header", "a group's checksum covers its header only";
     /// Value log: a segment is given back though its last group is still needed.
-    SegmentReleasedEarly,
+    SegmentReleasedEarly: "segment-released-early",
+        "a segment is given back whose last group is needed";
     /// Value log: the records of an aborted transaction stay in the buffer.
-    AbortedRecordsKept,
+    AbortedRecordsKept: "aborted-records-kept", "an aborted transaction's records stay in the log";
     /// Value log: an update of more than eight bytes logs the first eight only.
-    UpdateCutShort,
+    UpdateCutShort: "update-cut-short", "an update logs its first eight bytes only";
     /// Value log: a changed variable-length value is not logged.
-    VariableNotLogged,
+    VariableNotLogged: "variable-not-logged", "a changed variable-length value is not logged";
     /// Pipeline: answers leave when their group is written, before it is synced.
-    AnswerBeforeFsync,
+    AnswerBeforeFsync: "answer-before-fsync",
+        "answers leave when their group is written, not synced";
     /// Pipeline: a group's sync also releases the answers of the group after it.
-    ReleasedEarly,
+    ReleasedEarly: "released-early", "a sync releases the answers of the next group as well";
     /// Pipeline: a read-only answer does not wait for what it read.
-    ReadOnlyReleasedEarly,
+    ReadOnlyReleasedEarly: "read-only-released-early",
+        "a read-only answer does not wait for what it read";
     /// Pipeline: two groups reach the log in the wrong order.
-    SwappedGroups,
+    SwappedGroups: "swapped-groups", "two groups reach the log in the wrong order";
     /// Pipeline: what a panicking transaction changed stays.
-    PanicNotUndone,
+    PanicNotUndone: "panic-not-undone", "what a panicking transaction changed stays";
     /// Pipeline: after a failed sync the answers that waited for it leave as successes.
-    ReleasedAfterFailure,
+    ReleasedAfterFailure: "released-after-failure",
+        "a failed sync releases its answers as successes";
     /// Pipeline: writes execute without a reservation of log space.
-    ReservationSkipped,
+    ReservationSkipped: "reservation-skipped", "writes execute without room in the log";
     /// Recovery: a group is accepted whatever its checksum.
-    IgnoredChecksum,
+    IgnoredChecksum: "ignored-checksum", "recovery accepts a group whatever its checksum";
     /// Recovery: redo begins one group too late.
-    WrongRedoStart,
+    WrongRedoStart: "wrong-redo-start", "redo begins one group too late";
     /// Recovery: a group of an earlier epoch is accepted behind the cut.
-    StaleEpochAccepted,
+    StaleEpochAccepted: "stale-epoch-accepted",
+        "recovery accepts an earlier epoch's group at the tail";
     /// Recovery: a torn tail is skipped but not cut on the disk.
-    TailNotCut,
+    TailNotCut: "tail-not-cut", "recovery leaves a torn tail on the disk";
     /// Recovery: what was cut off stays where a segment begins.
-    CutNotWiped,
+    CutNotWiped: "cut-not-wiped", "recovery leaves cut-off groups at the beginning of segments";
     /// Recovery: damage anywhere is taken for a torn tail.
-    DamageTakenForTail,
+    DamageTakenForTail: "damage-taken-for-tail", "recovery takes any damage for a torn tail";
     /// Recovery: deletes are not replayed.
-    DeletesNotReplayed,
+    DeletesNotReplayed: "deletes-not-replayed", "recovery skips deletes";
     /// Image: blocks are not synced before what they replace is written over.
-    ImageSyncSkipped,
+    ImageSyncSkipped: "image-sync-skipped",
+        "blocks are not synced before older copies are written over";
     /// Image: the log is given back before the catalogue that makes it needless is durable.
-    LogReleasedEarly,
+    LogReleasedEarly: "log-released-early", "the log is given back before the catalogue is durable";
     /// Image: the blocks of a ring are written from the last to the first.
-    BlocksDescending,
+    BlocksDescending: "blocks-descending", "a ring's blocks are written from the last to the first";
     /// Image: blocks are written before the catalogue that names their rings and checkpoint is durable.
-    RingNotInCatalogueFirst,
+    RingNotInCatalogueFirst: "ring-not-in-catalogue-first",
+        "blocks are written before the catalogue names their ring";
     /// Image: of a block's copies the first one found is loaded, however old.
-    StaleBlockAccepted,
+    StaleBlockAccepted: "stale-block-accepted",
+        "loading takes the first copy of a block, however old";
     /// Image: blocks of an abandoned checkpoint are taken for those of the next with its number.
-    BlockEpochIgnored,
+    BlockEpochIgnored: "block-epoch-ignored",
+        "blocks of an abandoned checkpoint are the next one's";
     /// Image: a value that neither image nor log holds is accepted as missing.
-    DanglingAccepted,
+    DanglingAccepted: "dangling-accepted", "a value that neither image nor log holds is accepted";
     /// Image: entries of rings in directories but the first are not synced.
-    StripeNotSynced,
+    StripeNotSynced: "stripe-not-synced", "new rings in further directories are not synced";
     /// Checkpoints apart: the log is given back for a checkpoint that is not complete.
-    ApartReleasedEarly,
+    ApartReleasedEarly: "apart-released-early",
+        "the log goes before the other process's checkpoint is complete";
     /// Checkpoints apart: a new process takes the image for all there is and reads no log.
-    ApartLogNotRead,
+    ApartLogNotRead: "apart-log-not-read", "a new checkpoint process reads the image and no log";
     /// Checkpoints apart: what the link had no room for is never read back.
-    ApartPositionLost,
+    ApartPositionLost: "apart-position-lost",
+        "records that were not sent are never read from the log";
     /// DB′ on disk: a new value takes a slot whether or not a row owns it.
-    OwnedSlotTaken,
+    OwnedSlotTaken: "owned-slot-taken", "with DB′ on disk a new value takes a slot that a row owns";
     /// DB′ on disk: what was durable while a checkpoint was about to begin is in none.
-    GatheredLost,
+    GatheredLost: "gathered-lost", "with DB′ on disk what comes before a checkpoint begins is lost";
     /// DB′ on disk: a checkpoint that a crash ended is called complete with blocks missing.
-    InterruptedNotCopied,
+    InterruptedNotCopied: "interrupted-not-copied",
+        "with DB′ on disk an interrupted checkpoint is no more";
     /// Added indexes: the definition is not logged.
-    IndexNotLogged,
+    IndexNotLogged: "index-not-logged", "an index that is added is not in the log";
     /// Added indexes: commits do not keep them.
-    IndexNotKept,
+    IndexNotKept: "index-not-kept", "commits do not keep an index their procedures do not know";
     /// Archive: a part gets its name before it is synced.
-    ArchiveNotSynced,
+    ArchiveNotSynced: "archive-not-synced",
+        "a part of an archive gets its name before it is synced";
     /// Archive: the log is given back before it is archived.
-    ArchiveNotWaitedFor,
+    ArchiveNotWaitedFor: "archive-not-waited-for", "the log is given back before it is archived";
     /// Archive: a log that is opened gives away what is not archived.
-    ArchiveNotKept,
+    ArchiveNotKept: "archive-not-kept", "opening gives away what of the log is not archived";
     /// Archive: a part is taken that does not follow the one before.
-    ArchiveUnchained,
+    ArchiveUnchained: "archive-unchained", "a part is restored that does not follow the one before";
 }
 
 impl Plant {
-    /// All of them, in the order they are listed.
-    pub const ALL: [Self; 46] = [
-        Self::SkippedFsync,
-        Self::DroppedDirectoryFsync,
-        Self::RetriedFsync,
-        Self::ForgottenWriteFailure,
-        Self::UnsyncedSegmentChange,
-        Self::WatermarkAhead,
-        Self::EpochNotRaised,
-        Self::ChecksumOfHeader,
-        Self::SegmentReleasedEarly,
-        Self::AbortedRecordsKept,
-        Self::UpdateCutShort,
-        Self::VariableNotLogged,
-        Self::AnswerBeforeFsync,
-        Self::ReleasedEarly,
-        Self::ReadOnlyReleasedEarly,
-        Self::SwappedGroups,
-        Self::PanicNotUndone,
-        Self::ReleasedAfterFailure,
-        Self::ReservationSkipped,
-        Self::IgnoredChecksum,
-        Self::WrongRedoStart,
-        Self::StaleEpochAccepted,
-        Self::TailNotCut,
-        Self::CutNotWiped,
-        Self::DamageTakenForTail,
-        Self::DeletesNotReplayed,
-        Self::ImageSyncSkipped,
-        Self::LogReleasedEarly,
-        Self::BlocksDescending,
-        Self::RingNotInCatalogueFirst,
-        Self::StaleBlockAccepted,
-        Self::BlockEpochIgnored,
-        Self::DanglingAccepted,
-        Self::StripeNotSynced,
-        Self::ApartReleasedEarly,
-        Self::ApartLogNotRead,
-        Self::ApartPositionLost,
-        Self::OwnedSlotTaken,
-        Self::GatheredLost,
-        Self::InterruptedNotCopied,
-        Self::IndexNotLogged,
-        Self::IndexNotKept,
-        Self::ArchiveNotSynced,
-        Self::ArchiveNotWaitedFor,
-        Self::ArchiveNotKept,
-        Self::ArchiveUnchained,
-    ];
-
-    /// Its name on the command line and what it breaks, in one line.
-    const fn text(self) -> (&'static str, &'static str) {
-        match self {
-            Self::SkippedFsync => ("skipped-fsync", "a sync succeeds without asking the disk"),
-            Self::DroppedDirectoryFsync => {
-                ("dropped-directory-fsync", "a new segment's directory entry is not synced")
-            }
-            Self::RetriedFsync => ("retried-fsync", "a failed sync is tried again and believed"),
-            Self::ForgottenWriteFailure => {
-                ("forgotten-write-failure", "a failed write leaves the log open for more")
-            }
-            Self::UnsyncedSegmentChange => {
-                ("unsynced-segment-change", "a full segment is left behind without a sync")
-            }
-            Self::WatermarkAhead => ("watermark-ahead", "a group calls itself durable"),
-            Self::EpochNotRaised => ("epoch-not-raised", "a restart keeps the old epoch"),
-            Self::ChecksumOfHeader => {
-                ("checksum-of-header", "a group's checksum covers its header only")
-            }
-            Self::SegmentReleasedEarly => {
-                ("segment-released-early", "a segment is given back whose last group is needed")
-            }
-            Self::AbortedRecordsKept => {
-                ("aborted-records-kept", "an aborted transaction's records stay in the log")
-            }
-            Self::UpdateCutShort => {
-                ("update-cut-short", "an update logs its first eight bytes only")
-            }
-            Self::VariableNotLogged => {
-                ("variable-not-logged", "a changed variable-length value is not logged")
-            }
-            Self::AnswerBeforeFsync => {
-                ("answer-before-fsync", "answers leave when their group is written, not synced")
-            }
-            Self::ReleasedEarly => {
-                ("released-early", "a sync releases the answers of the next group as well")
-            }
-            Self::ReadOnlyReleasedEarly => {
-                ("read-only-released-early", "a read-only answer does not wait for what it read")
-            }
-            Self::SwappedGroups => {
-                ("swapped-groups", "two groups reach the log in the wrong order")
-            }
-            Self::PanicNotUndone => {
-                ("panic-not-undone", "what a panicking transaction changed stays")
-            }
-            Self::ReleasedAfterFailure => {
-                ("released-after-failure", "a failed sync releases its answers as successes")
-            }
-            Self::ReservationSkipped => {
-                ("reservation-skipped", "writes execute without room in the log")
-            }
-            Self::IgnoredChecksum => {
-                ("ignored-checksum", "recovery accepts a group whatever its checksum")
-            }
-            Self::WrongRedoStart => ("wrong-redo-start", "redo begins one group too late"),
-            Self::StaleEpochAccepted => {
-                ("stale-epoch-accepted", "recovery accepts an earlier epoch's group at the tail")
-            }
-            Self::TailNotCut => ("tail-not-cut", "recovery leaves a torn tail on the disk"),
-            Self::CutNotWiped => {
-                ("cut-not-wiped", "recovery leaves cut-off groups at the beginning of segments")
-            }
-            Self::DamageTakenForTail => {
-                ("damage-taken-for-tail", "recovery takes any damage for a torn tail")
-            }
-            Self::DeletesNotReplayed => ("deletes-not-replayed", "recovery skips deletes"),
-            other => other.text_of_others(),
-        }
-    }
-
-    /// The same of what is planted in the checkpoint image, in added indexes and in archives.
-    const fn text_of_others(self) -> (&'static str, &'static str) {
-        match self {
-            Self::ImageSyncSkipped => {
-                ("image-sync-skipped", "blocks are not synced before older copies are written over")
-            }
-            Self::LogReleasedEarly => {
-                ("log-released-early", "the log is given back before the catalogue is durable")
-            }
-            Self::BlocksDescending => {
-                ("blocks-descending", "a ring's blocks are written from the last to the first")
-            }
-            Self::RingNotInCatalogueFirst => (
-                "ring-not-in-catalogue-first",
-                "blocks are written before the catalogue names their ring",
-            ),
-            Self::StaleBlockAccepted => {
-                ("stale-block-accepted", "loading takes the first copy of a block, however old")
-            }
-            Self::BlockEpochIgnored => {
-                ("block-epoch-ignored", "blocks of an abandoned checkpoint are the next one's")
-            }
-            Self::DanglingAccepted => {
-                ("dangling-accepted", "a value that neither image nor log holds is accepted")
-            }
-            Self::StripeNotSynced => {
-                ("stripe-not-synced", "new rings in further directories are not synced")
-            }
-            Self::ApartReleasedEarly => (
-                "apart-released-early",
-                "the log goes before the other process's checkpoint is complete",
-            ),
-            Self::ApartLogNotRead => {
-                ("apart-log-not-read", "a new checkpoint process reads the image and no log")
-            }
-            Self::ApartPositionLost => {
-                ("apart-position-lost", "records that were not sent are never read from the log")
-            }
-            Self::OwnedSlotTaken => {
-                ("owned-slot-taken", "with DB′ on disk a new value takes a slot that a row owns")
-            }
-            Self::GatheredLost => {
-                ("gathered-lost", "with DB′ on disk what comes before a checkpoint begins is lost")
-            }
-            Self::InterruptedNotCopied => {
-                ("interrupted-not-copied", "with DB′ on disk an interrupted checkpoint is no more")
-            }
-            Self::IndexNotLogged => {
-                ("index-not-logged", "an index that is added is not in the log")
-            }
-            Self::IndexNotKept => {
-                ("index-not-kept", "commits do not keep an index their procedures do not know")
-            }
-            Self::ArchiveNotSynced => {
-                ("archive-not-synced", "a part of an archive gets its name before it is synced")
-            }
-            Self::ArchiveNotWaitedFor => {
-                ("archive-not-waited-for", "the log is given back before it is archived")
-            }
-            Self::ArchiveNotKept => {
-                ("archive-not-kept", "opening gives away what of the log is not archived")
-            }
-            Self::ArchiveUnchained => {
-                ("archive-unchained", "a part is restored that does not follow the one before")
-            }
-            _ => ("", ""),
-        }
-    }
-
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         self.text().0
@@ -326,7 +171,7 @@ impl Plant {
 
     /// The plant of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| plant.name() == name)
+        Self::ALL.iter().copied().find(|plant| plant.name() == name)
     }
 }
 
@@ -445,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_plant_is_listed_once_and_found_by_its_name() {
-        for (position, plant) in Plant::ALL.into_iter().enumerate() {
+        for (position, plant) in Plant::ALL.iter().copied().enumerate() {
             assert_eq!(plant as usize, position);
             assert_eq!(Plant::named(plant.name()), Some(plant));
             assert!(!plant.breaks().is_empty());
