@@ -31,13 +31,14 @@ impl Average {
             return;
         }
         let ns = ns.min(HICCUP * self.ns);
-        self.bytes = mean(self.bytes, bytes);
-        self.ns = mean(self.ns, ns);
+        self.bytes = mean(self.bytes, bytes, MEMORY);
+        self.ns = mean(self.ns, ns, MEMORY);
     }
 }
 
-const fn mean(known: u64, new: u64) -> u64 {
-    (known * (MEMORY - 1) + new) / MEMORY
+/// A running mean, in which what is new weighs one in `memory`.
+pub(super) const fn mean(known: u64, new: u64, memory: u64) -> u64 {
+    (known * (memory - 1) + new) / memory
 }
 
 /// What is known of flushes.

@@ -14,14 +14,14 @@
 //! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it is
 //! worth it up to w = F a / (a + b), and only if that is enough: how long they took to come back
 //! lately says so, and is learned whether anybody waited for them or not. What a flush takes for its
-//! bytes, K of F, is not shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers come back is
-//! not asked, only how many calls have run since. A caller that leaves for good costs one or two
-//! waits of at most F: not coming back counts as having taken long, and who takes long is not waited
-//! for. A lone caller never waits: when its call arrives, all that were answered are back.
+//! bytes, K of F, is not shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers
+//! come back is not asked, only how many calls have run since. A caller that leaves for good costs one
+//! or two waits of at most F: not coming back counts as having taken long, and who takes long is not
+//! waited for. A lone caller never waits: when its call arrives, all that were answered are back.
 //!
 //! Not here: when a group is flushed otherwise (`logging.rs`). Times are of the pipeline's clock.
 
-use super::flush_time::FlushTime;
+use super::flush_time::{FlushTime, mean};
 
 /// The part of the answered calls that need not come back: one in so many, rounded down.
 const STRAGGLERS: u64 = 64;
@@ -112,9 +112,8 @@ impl Returns {
         let gone_ns = self.last.at_ns.saturating_sub(before.at_ns);
         // Who was not seen for long may have left for good: that is forgotten soon.
         let return_ns = before.return_ns.unwrap_or(gone_ns).min(2 * self.flush_time.ns());
-        self.return_ns = Some(
-            self.return_ns.map_or(return_ns, |known| (known * (MEMORY - 1) + return_ns) / MEMORY),
-        );
+        let known = self.return_ns.map_or(return_ns, |known| mean(known, return_ns, MEMORY));
+        self.return_ns = Some(known);
     }
 }
 
