@@ -121,25 +121,8 @@ impl Stage for Others {
 }
 
 fn open_with(disks: &Disks, how: How, faults: MemoryFaults) -> (Database, Processes) {
-    let doors: Vec<Arc<dyn Disk>> =
-        disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>).collect();
-    let image = ImageSettings { block_bytes: 4096, copy: how.copy, ..ImageSettings::default() };
-    let found = Image::find(doors.clone(), image).unwrap();
-    let mut loaded = found.load(0, 1, Limits::default(), &mut |_| {}).unwrap();
-    let options =
-        RecoverOptions { first: found.log_start(loaded.known()), ..RecoverOptions::default() };
-    let mut replayed = 0;
-    let mut replay = |group, records: &[u8]| {
-        replayed += records.len() as u64;
-        loaded.replay.apply_group(group, records)
-    };
-    let log = log_settings(how.log_bytes_max);
-    let writer = match recover(doors[0].clone(), log, options, &mut replay, &mut |_| {}) {
-        Err(LogFailure::NoLog) => LogWriter::create(doors[0].clone(), log).unwrap(),
-        recovered => recovered.unwrap().writer,
-    };
-    let rebuilt = vec![loaded.replay.finish().unwrap()];
-    let bank = Bank::new(Rows::from_replay(Limits::default(), rebuilt).unwrap());
+    let Recovered { settings: image, loaded, writer, replayed, .. } = recovered(disks, how);
+    let bank = bank_of(loaded.replay);
     let (clock, processes) = (Arc::new(TickingClock::default()), Processes::default());
     let token = Arc::new(());
     let others = Others { processes: processes.clone(), token: Arc::downgrade(&token) };

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use tombolo_storage::disk::{Disk, Fault, MemDisk, Operation};
 use tombolo_storage::memory::image::{
-    CheckpointPart, Checkpoints, Image, ImageSettings, MirroredPart, SecondCopy,
+    CheckpointPart, Checkpoints, Image, ImageSettings, LoadedPart, MirroredPart, SecondCopy,
 };
+use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::schema::TableDef;
@@ -215,7 +216,17 @@ struct Database {
 /// The log and the image's catalogue on the first disk, its rings on both.
 type Disks = [MemDisk; 2];
 
-fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
+/// The image on some disks, what it and the log hold, the log, and how many bytes of records were
+/// replayed.
+struct Recovered {
+    settings: ImageSettings,
+    image: Image,
+    loaded: LoadedPart,
+    writer: LogWriter,
+    replayed: u64,
+}
+
+fn recovered(disks: &Disks, how: How) -> Recovered {
     let doors: Vec<Arc<dyn Disk>> =
         disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>).collect();
     let settings = ImageSettings { block_bytes: 4096, copy: how.copy, ..ImageSettings::default() };
@@ -233,12 +244,21 @@ fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
         Err(LogFailure::NoLog) => LogWriter::create(doors[0].clone(), log).unwrap(),
         recovered => recovered.unwrap().writer,
     };
+    Recovered { settings, image, loaded, writer, replayed }
+}
+
+fn bank_of(replay: ReplayPart) -> Bank {
+    Bank::new(Rows::from_replay(Limits::default(), vec![replay.finish().unwrap()]).unwrap())
+}
+
+fn opened(disks: &Disks, how: How) -> (Bank, LogWriter, Checkpointing, u64) {
+    let Recovered { image, mut loaded, writer, replayed, .. } = recovered(disks, how);
     let mirrored = vec![loaded.mirror().unwrap()];
-    let store = Rows::from_replay(Limits::default(), vec![loaded.replay.finish().unwrap()]);
+    let bank = bank_of(loaded.replay);
     let checkpoints = Checkpoints::start(image, &mirrored, writer.salt(), writer.epoch()).unwrap();
     let part = |part| CheckpointPart::new(part, &checkpoints, writer.position());
     let parts = MirroredPart::divide(mirrored, how.parts).into_iter().map(part).collect();
-    (Bank::new(store.unwrap()), writer, Checkpointing { checkpoints, parts }, replayed)
+    (bank, writer, Checkpointing { checkpoints, parts }, replayed)
 }
 
 impl Database {
