@@ -1,14 +1,12 @@
 //! Debit-credit on LMDB (docs/compare.md).
 //!
 //! # Rows
-//! One tree for all tables: `values::key` as a native integer, which LMDB compares as one. A commit
-//! copies the path to each page that it changes: three trees have three roots, and one more above
-//! them.
+//! A tree per table, its keys native integers, which LMDB compares as such.
 //!
 //! # Durability
 //! `group`: LMDB's default: a transaction's pages are written and synced, then the page that leads to
 //! them, which is two syncs. Without the second (`MDB_NOMETASYNC`) the last transaction may be lost.
-//! `none`: `MDB_NOSYNC` on a writable map; a database that has no file there is not.
+//! `none`: `MDB_NOSYNC` on a writable map, the least that a database with a file can do.
 //!
 //! # Unsafe
 //! Opening maps a file: who changes it from elsewhere changes memory that this program trusts. It
@@ -21,7 +19,7 @@ use heed::{
 };
 
 use super::embedded::{Embedded, OneThread};
-use super::rows::{Balances, Row};
+use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
 use super::{Opening, made};
 use crate::failure::Failure;
@@ -39,7 +37,8 @@ type Tree = Database<'static, Bytes, Bytes, IntegerComparator>;
 /// An LMDB environment.
 pub(super) struct Lmdb {
     environment: Env,
-    tree: Tree,
+    /// In the order of the tables.
+    trees: [Tree; 3],
     version: String,
 }
 
@@ -61,6 +60,7 @@ impl Lmdb {
         let map_bytes = MAP_BYTES_MIN + opening.rows.count() * MAP_BYTES_PER_ROW;
         // In whole pages, of whatever size.
         options.map_size(map_bytes.next_multiple_of(MAP_BYTES_MIN));
+        options.max_dbs(TABLES.len() as u32);
         let flags = if opening.plan.is_durable() {
             EnvFlags::empty()
         } else {
@@ -72,9 +72,9 @@ impl Lmdb {
         // its bytes to read only.
         let environment = unsafe { options.flags(flags).open(directory) };
         let environment = environment.map_err(failed)?;
-        let tree = create(&environment).map_err(failed)?;
+        let trees = create(&environment).map_err(failed)?;
         let heed::LmdbVersion { major, minor, patch, .. } = heed::lmdb_version();
-        let lmdb = Self { environment, tree, version: format!("{major}.{minor}.{patch}") };
+        let lmdb = Self { environment, trees, version: format!("{major}.{minor}.{patch}") };
         lmdb.load(opening, progress).map_err(failed)?;
         Ok(OneThread::new(lmdb, opening))
     }
@@ -83,11 +83,11 @@ impl Lmdb {
         let mut transaction = self.environment.write_txn()?;
         let of = opening.rows.count() as f64;
         let mut done = 0;
-        for (table, rows) in opening.rows.0.iter().enumerate() {
+        for (tree, rows) in self.trees.iter().zip(&opening.rows.0) {
             for part in rows.chunks(ROWS) {
                 for row @ Row { id, .. } in part {
-                    let (key, row) = (key(table, *id as u32), values::value(row));
-                    self.tree.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &row)?;
+                    let (key, row) = ((*id as u32).to_ne_bytes(), values::value(row));
+                    tree.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &row)?;
                 }
                 done += part.len();
                 progress(done as f64 / of);
@@ -101,18 +101,18 @@ impl Lmdb {
         let mut transaction = self.environment.write_txn()?;
         let mut committed = 0;
         'calls: for input in calls {
-            let ids = values::ids(input);
+            let keys = values::ids(input).map(u32::to_ne_bytes);
             let mut rows = [[0; values::ROW_BYTES]; 3];
-            for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
-                let found = self.tree.get(&transaction, &key(table, id))?;
+            for ((row, tree), key) in rows.iter_mut().zip(&self.trees).zip(&keys) {
+                let found = tree.get(&transaction, key)?;
                 let Some(found) = found.and_then(|bytes| Value::try_from(bytes).ok()) else {
                     continue 'calls;
                 };
                 *row = found;
             }
             let Some(rows) = values::moved(&rows, input) else { continue };
-            for (table, (row, id)) in rows.iter().zip(ids).enumerate() {
-                self.tree.put(&mut transaction, &key(table, id), row)?;
+            for ((row, tree), key) in rows.iter().zip(&self.trees).zip(&keys) {
+                tree.put(&mut transaction, key, row)?;
             }
             committed += 1;
         }
@@ -121,20 +121,20 @@ impl Lmdb {
     }
 }
 
-/// The one tree, in the place of LMDB's tree of trees.
-fn create(environment: &Env) -> Result<Tree, Error> {
+fn create(environment: &Env) -> Result<[Tree; 3], Error> {
     let transaction = environment.write_txn()?;
     let created =
         environment.create_databases_and_commit(transaction, |databases, transaction| {
             let options = databases.database_options().types::<Bytes, Bytes>();
-            let tree = options.key_comparator::<IntegerComparator>().create(transaction)?;
-            Ok::<_, Error>(CommitOrAbort::<_, ()>::Commit(tree))
+            let mut create = |table| {
+                let mut options = options.key_comparator::<IntegerComparator>();
+                options.name(table).create(transaction)
+            };
+            let [branch, teller, account] = TABLES;
+            let trees = [create(branch)?, create(teller)?, create(account)?];
+            Ok::<_, Error>(CommitOrAbort::<_, ()>::Commit(trees))
         })?;
     Ok(created.unwrap_commit())
-}
-
-fn key(table: usize, id: u32) -> [u8; 8] {
-    values::key(table, id).to_ne_bytes()
 }
 
 impl Embedded for Lmdb {
@@ -157,11 +157,13 @@ impl Embedded for Lmdb {
     fn balances(&mut self) -> Result<Balances, Failure> {
         let transaction = self.environment.read_txn().map_err(failed)?;
         let mut balances = Balances::default();
-        for row in self.tree.iter(&transaction).map_err(failed)? {
-            let (key, bytes) = row.map_err(failed)?;
-            let key = key.try_into().map(u64::from_ne_bytes);
-            let taken = key.ok().and_then(|key| values::collect(&mut balances, key, bytes));
-            taken.ok_or_else(|| Failure::check("lmdb lost a row or part of one"))?;
+        for (table, tree) in self.trees.iter().enumerate() {
+            for row in tree.iter(&transaction).map_err(failed)? {
+                let (key, bytes) = row.map_err(failed)?;
+                let id = key.try_into().map(u32::from_ne_bytes);
+                let taken = id.ok().and_then(|id| values::collect(&mut balances, table, id, bytes));
+                taken.ok_or_else(|| Failure::check("lmdb lost a row or part of one"))?;
+            }
         }
         Ok(balances)
     }

@@ -1,8 +1,8 @@
 //! Debit-credit on RocksDB, the library of Debian (docs/compare.md).
 //!
 //! # Rows
-//! One column family for all tables: `values::key` with its first byte first, so that bytes compare
-//! like numbers.
+//! One column family for all tables. A key is table and id, its first byte first, so that bytes
+//! compare like numbers.
 //!
 //! # Transactions
 //! A write batch is RocksDB's atomic write. What a batch has so far is looked up in it first; one
@@ -62,7 +62,6 @@ impl RocksDb {
         options.optimize_for_point_lookup(CACHE_MB);
         options.set_compression_type(DBCompressionType::None);
         options.set_write_buffer_size(WRITE_BUFFER_BYTES);
-        options.set_recycle_log_file_num(1);
         let database = DB::open(&options, directory).map_err(failed)?;
         let version = version(directory)?;
         let mut options = WriteOptions::default();
@@ -73,23 +72,21 @@ impl RocksDb {
         Ok(OneThread::new(rocksdb, opening))
     }
 
-    /// The largest table first: its log, no longer needed then, is written over by later ones, whose
-    /// syncs need not make a file longer.
     fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let of = opening.rows.count() as f64;
         let mut done = 0;
-        for (table, rows) in opening.rows.0.iter().enumerate().rev() {
+        for (table, rows) in opening.rows.0.iter().enumerate() {
             for part in rows.chunks(ROWS) {
                 let mut batch = WriteBatch::default();
                 for row @ Row { id, .. } in part {
-                    batch.put(values::key(table, *id as u32).to_be_bytes(), values::value(row));
+                    batch.put(key(table, *id as u32).to_be_bytes(), values::value(row));
                 }
                 self.database.write_opt(batch, &self.options)?;
                 done += part.len();
                 progress(done as f64 / of);
             }
-            self.database.flush()?;
         }
+        self.database.flush()?;
         self.database.compact_range(None::<&[u8]>, None::<&[u8]>);
         // Everything is in the cache before anything is measured.
         self.database.iterator(IteratorMode::Start).try_for_each(|row| row.map(drop))
@@ -117,7 +114,7 @@ impl RocksDb {
         let ids = values::ids(input);
         let mut rows = [[0; values::ROW_BYTES]; 3];
         for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
-            let key = values::key(table, id);
+            let key = key(table, id);
             if let Some(written) = self.written.get(&key) {
                 *row = *written;
                 continue;
@@ -130,10 +127,15 @@ impl RocksDb {
         }
         let Some(rows) = values::moved(&rows, input) else { return Ok(false) };
         for (table, (row, id)) in rows.into_iter().zip(ids).enumerate() {
-            self.written.insert(values::key(table, id), row);
+            self.written.insert(key(table, id), row);
         }
         Ok(true)
     }
+}
+
+/// Table by table, by id.
+fn key(table: usize, id: u32) -> u64 {
+    (table as u64) << 32 | u64::from(id)
 }
 
 /// The library's version, which only its files tell.
@@ -174,7 +176,10 @@ impl Embedded for RocksDb {
         for row in self.database.iterator(IteratorMode::Start) {
             let (key, bytes) = row.map_err(failed)?;
             let key = <[u8; 8]>::try_from(&*key).map(u64::from_be_bytes);
-            let taken = key.ok().and_then(|key| values::collect(&mut balances, key, &bytes));
+            let taken = key.ok().and_then(|key| {
+                let (table, id) = ((key >> 32) as usize, key as u32);
+                values::collect(&mut balances, table, id, &bytes)
+            });
             taken.ok_or_else(|| Failure::check("rocksdb lost a row or part of one"))?;
         }
         Ok(balances)

@@ -1,7 +1,7 @@
 //! Rows as values of fixed width, for engines that keep bytes under keys: balance, code, blanks.
 //!
-//! What a call does with them is here too: such engines only look up and store. Not here: keys in
-//! bytes, transactions, engines.
+//! What a call does with them is here too: such engines only look up and store. Not here: keys,
+//! transactions, engines.
 
 use super::rows::{Balances, FILLER_BYTES, Row};
 use crate::workload::debit_credit::input::Input;
@@ -51,17 +51,11 @@ pub(super) fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
     }))
 }
 
-/// The key of a row where all tables are in one tree: table by table, by id.
+/// Appends a row's balance, if the row is the next of its table and all that a row is.
 #[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
-pub(super) fn key(table: usize, id: u32) -> u64 {
-    (table as u64) << 32 | u64::from(id)
-}
-
-/// Appends the balance of the row under `key`, if it is the next of its table and all that a row is.
-#[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
-pub(super) fn collect(balances: &mut Balances, key: u64, bytes: &[u8]) -> Option<()> {
-    let table = balances.get_mut((key >> 32) as usize)?;
-    if (key as u32) as usize != table.len() + 1 {
+pub(super) fn collect(balances: &mut Balances, table: usize, id: u32, bytes: &[u8]) -> Option<()> {
+    let table = balances.get_mut(table)?;
+    if id as usize != table.len() + 1 {
         return None;
     }
     table.push(balance(bytes.try_into().ok()?));
@@ -77,17 +71,13 @@ mod tests {
         let rows = [5, 7].map(|balance| value(&Row { id: 1, code: 9, balance }));
         let mut balances = Balances::default();
         for (table, id, bytes) in [(0, 1, rows[0]), (2, 1, rows[1]), (2, 2, rows[0])] {
-            assert_eq!(collect(&mut balances, key(table, id), &bytes), Some(()));
+            assert_eq!(collect(&mut balances, table, id, &bytes), Some(()));
         }
         assert_eq!(balances, [vec![5], vec![], vec![7, 5]]);
-        let refused: [(u64, &[u8]); 4] = [
-            (key(2, 4), &rows[0]),
-            (key(2, 2), &rows[0]),
-            (key(3, 1), &rows[0]),
-            (key(2, 3), &rows[0][1..]),
-        ];
-        for (key, bytes) in refused {
-            assert_eq!(collect(&mut balances, key, bytes), None, "{key:x}");
+        let refused: [(usize, u32, &[u8]); 4] =
+            [(2, 4, &rows[0]), (2, 2, &rows[0]), (3, 1, &rows[0]), (2, 3, &rows[0][1..])];
+        for (table, id, bytes) in refused {
+            assert_eq!(collect(&mut balances, table, id, bytes), None, "{table} {id}");
         }
     }
 }
