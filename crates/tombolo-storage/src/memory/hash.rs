@@ -155,6 +155,28 @@ impl HashTable {
         self.overflow.reserve(count(more / 50))
     }
 
+    /// Makes an empty table as large as it is to be with so many entries, so that no bucket is split
+    /// on the way there.
+    ///
+    /// # Errors
+    /// No memory; the table is smaller then, and whole.
+    ///
+    /// # Panics
+    /// When there is an entry.
+    pub fn grow_to(&mut self, entries: usize) -> Result<(), RegionError> {
+        assert!(self.is_empty(), "entries lie where a smaller table has them");
+        self.reserve(entries)?;
+        let buckets = (entries * 3).div_ceil(ENTRIES_PER_THREE_BUCKETS);
+        while (self.buckets as usize) < buckets {
+            let id = self.home.allocate()?;
+            assert_eq!(id, self.buckets, "home buckets are allocated in turn");
+            *self.home.get_mut(id) = EMPTY;
+            self.buckets += 1;
+            self.mask = self.buckets.next_power_of_two() - 1;
+        }
+        Ok(())
+    }
+
     /// The bucket that `key` belongs to.
     #[inline(always)]
     fn place(&self, key: u64) -> u32 {
@@ -491,6 +513,27 @@ mod tests {
             }
             table.check().unwrap();
             assert!(table.is_empty() && table.overflow.len() == 0);
+        }
+    }
+
+    /// A table that was made for its entries is the one that grew to them.
+    #[test]
+    fn a_table_may_be_made_as_large_as_it_will_be() {
+        for entries in [0, 1, 3, 4, 100, 3_333, 10_000] {
+            let (mut grown, mut made) = (table(), table());
+            made.grow_to(entries as usize).unwrap();
+            for n in 0..entries {
+                let key = u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                grown.insert(key, n).unwrap();
+                made.insert(key, n).unwrap();
+                assert_eq!(made.insert(key, n), Err(InsertError::Duplicate(n)));
+            }
+            made.check().unwrap();
+            assert_eq!(made.buckets, grown.buckets, "{entries} entries");
+            let sorted = |table: &HashTable| table.entries().collect::<BTreeSet<_>>();
+            assert_eq!(sorted(&made), sorted(&grown));
+            made.insert(1, 1).unwrap();
+            made.check().unwrap();
         }
     }
 

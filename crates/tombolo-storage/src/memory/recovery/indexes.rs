@@ -151,7 +151,7 @@ fn insert_unordered(index: &mut RowIndex, mut entries: Vec<(u64, u32)>) -> Resul
             }
         }
         Entries::PackedHash(hash) => {
-            hash.reserve(entries.len()).map_err(super::no_memory)?;
+            hash.grow_to(entries.len()).map_err(super::no_memory)?;
             for (at, &(key, slot)) in entries.iter().enumerate() {
                 if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
                     hash.prefetch(later);
@@ -220,8 +220,11 @@ fn build_bytes(
             }
         }
         Entries::BytesHash(hash) => {
-            hash.reserve(entries.len()).map_err(super::no_memory)?;
-            for (key, slot) in entries {
+            hash.grow_to(entries.len()).map_err(super::no_memory)?;
+            for (at, &(key, slot)) in entries.iter().enumerate() {
+                if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
+                    hash.prefetch(hash_bytes(later));
+                }
                 hash.insert_pair(hash_bytes(key), slot).map_err(refused)?;
             }
         }
