@@ -6,11 +6,12 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Account, AccountKey, Ask, Bank as _, CLIENTS, Increment, answer, start};
 use tombolo_engine::pipeline::{Batch, Call, Durability, Executor, Refusal, Reply, Spread};
 use tombolo_engine::procedure::Procedure;
-use tombolo_engine::threads::on_each;
+use tombolo_engine::threads::{on_each, pause};
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -165,6 +166,38 @@ fn tables_made_before_the_pipeline_are_logged_by_it() {
     let writer = LogWriter::create(Arc::new(disk.clone()), settings()).unwrap();
     drop(start(Bank::new(store), writer, Spread::Two).close());
     assert!(Bank::recovered(&disk).0.balances().is_empty());
+}
+
+/// The disk has no room for another segment, and what is left of the one in use is too little: who
+/// calls is told, and not left to wait for a group that cannot be written.
+#[test]
+fn tables_without_room_in_the_log_let_nothing_run() {
+    let disk = MemDisk::new();
+    let settings = LogSettings { segment_bytes: 16 << 10, segments_ahead: 4, ..settings() };
+    let writer = LogWriter::create(Arc::new(disk.clone()), settings).unwrap();
+    disk.set_capacity_bytes(Some(16 << 10));
+    let mut store = Accounts::new(Limits::default());
+    store.create_table(TableDef::of::<Account>().with::<AccountKey>()).unwrap();
+    let pipeline = start(Bank::new(store), writer, Spread::Two);
+    let mut caller = pipeline.caller(1);
+    for ask in [Ask::Read(1), Ask::Add(1), Ask::Read(1)] {
+        assert!(caller.try_submit(ask, 0, Durability::Group).is_ok());
+        let mut replies = Vec::new();
+        while replies.is_empty() {
+            assert_eq!(pipeline.statistics().stalls, 0, "a group waits for room");
+            pause(Duration::from_micros(100));
+            caller.take(&mut replies);
+        }
+        assert_eq!(replies, [(0, Reply::Refused(Refusal::LogFull))]);
+    }
+    disk.set_capacity_bytes(None);
+    let begun = (0..10_000).find_map(|_| match caller.call(Ask::Add(1), Durability::Group) {
+        Reply::Durable(Ok(next)) => Some(next),
+        _ => None,
+    });
+    assert_eq!(begun, Some(1));
+    assert!(pipeline.close().poison.is_none());
+    assert_eq!(Bank::recovered(&disk).0.balances(), [(1, 1)].into());
 }
 
 #[test]

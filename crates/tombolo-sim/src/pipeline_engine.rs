@@ -181,6 +181,9 @@ where
     ran: BTreeMap<u64, Ran>,
     /// What was submitted and not answered, by tag.
     open: BTreeMap<u64, Open>,
+    /// Whether it begins with tables, before which nothing runs: without room for them reads are
+    /// refused, too.
+    makes_tables: bool,
     submitted: u64,
     long_works: u64,
     adding: Adding,
@@ -235,6 +238,7 @@ where
     fn begin(engine: PipelineEngine<R>, world: &mut World) -> Result<Self, Violation> {
         let PipelineEngine { log, mut store } = engine;
         let mut recording = R::default();
+        let makes_tables = store.schema().tables.len() < TABLES;
         while store.schema().tables.len() < TABLES {
             let table = definition(store.schema().tables.len());
             store.create_table(table).map_err(|error| {
@@ -280,6 +284,7 @@ where
             journal,
             ran: BTreeMap::new(),
             open: BTreeMap::new(),
+            makes_tables,
             submitted: 0,
             long_works: 0,
             adding: Adding::Resting,
@@ -501,7 +506,9 @@ where
                         Ok(())
                     }
                     _ if ran.is_some() => wrong("it was refused, but ran"),
-                    Refusal::LogFull if open.only_reads => wrong("it needs no room"),
+                    Refusal::LogFull if open.only_reads && !self.makes_tables => {
+                        wrong("it needs no room")
+                    }
                     Refusal::LogFull => self.judge_full(world),
                     _ => wrong("a refusal without cause"),
                 };

@@ -10,6 +10,9 @@
 //! tells of them earlier: a reply waits for the log position that existed when its transaction ran,
 //! whether it wrote or only read (TPK-E3).
 //!
+//! What the store has logged before there was a pipeline, its tables, takes room like any batch and
+//! goes first. While there is none nothing runs, reads neither: no answer could leave before it.
+//!
 //! Between two batches one slice of long work runs, if there is any (`long.rs`).
 //!
 //! Not here: what a transaction does (`executor.rs`), when the log is flushed (`logging.rs`).
@@ -73,6 +76,23 @@ impl<A, B: Records> ToLog<A, B> {
         Self { queue, buffers, group_bytes_max, cost, position, charged, held }
     }
 
+    /// How long the records of one batch may be, with room up to this sum of charges.
+    fn fitting(&self, room_until: u64) -> u64 {
+        if plant::is(Plant::ReservationSkipped) {
+            return u64::MAX;
+        }
+        self.cost.fitting(room_until.saturating_sub(self.charged)).min(self.group_bytes_max)
+    }
+
+    /// Why what may log so many bytes does not run, for want of room.
+    fn refusal(&self, log_bytes: u64) -> Refusal {
+        let log_bytes_max = self.group_bytes_max;
+        match log_bytes > log_bytes_max {
+            true => Refusal::TooLarge { log_bytes, log_bytes_max },
+            false => Refusal::LogFull,
+        }
+    }
+
     /// Hands on what is held; says whether nothing is left.
     fn hand_on(&mut self) -> bool {
         let Some(batch) = self.held.take() else { return true };
@@ -106,8 +126,8 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     /// What was drained, and how much of it has run.
     calls: Vec<Call<E::Request>>,
     done: usize,
-    /// Whether what was logged before the first call has been handed on.
-    has_begun: bool,
+    /// What was logged before there was a pipeline, until it is handed on.
+    beginning: Option<E::Records>,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
     /// Where the executor goes in the end.
@@ -130,9 +150,14 @@ pub(super) struct Parts<E: Executor> {
 
 impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     pub(super) fn new(parts: Parts<E>) -> Self {
-        let Parts { executor, input, log, outbox, shared, cut, long, watch, clock, retired } =
+        let Parts { mut executor, input, log, outbox, shared, cut, long, watch, clock, retired } =
             parts;
         assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
+        let beginning = log.as_ref().map(|log| {
+            let mut records = log.buffers.take();
+            executor.take_log(&mut records);
+            records
+        });
         Self {
             executor,
             input,
@@ -146,7 +171,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             clock,
             calls: Vec::new(),
             done: 0,
-            has_begun: false,
+            beginning,
             is_fed: false,
             retired,
         }
@@ -157,8 +182,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         let end = self.calls.len().min(self.done + self.cut.batch_transactions_max);
         let mut early = self.outbox.parcels.take();
         early.reserve(end - self.done);
-        let early = if self.shared.poison().is_some() {
-            self.refuse_poisoned(end, early)
+        let early = if let Some(refusal) = self.refusal() {
+            self.refuse_all(end, early, &refusal)
         } else if LOGGED {
             self.run_logged(end, early, now_ns)
         } else {
@@ -210,14 +235,9 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         now_ns: u64,
     ) -> Parcel<E::Answer> {
         let Some(log) = &self.log else { unreachable!("a logged pipeline has a log") };
-        let records = log.buffers.take();
+        let mut records = log.buffers.take();
         let room_until = self.shared.room_until();
-        let room = log.cost.fitting(room_until.saturating_sub(log.charged));
-        let room = room.min(log.group_bytes_max);
-        let room = match plant::is(Plant::ReservationSkipped) {
-            true => u64::MAX,
-            false => room,
-        };
+        let room = log.fitting(room_until);
         let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
             true => log.position, // all that logged nothing in its batch
             false => self.shared.durable(),
@@ -231,13 +251,15 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             if fits > self.done {
                 reserved += bytes;
                 self.run(fits, &mut replies);
-            } else if reserved > 0 || self.waits_for_room(room_until) {
+            } else if reserved > 0 || self.waits_for_room(self.log_bytes_of_next(), room_until) {
                 break; // the next batch begins here, with what is really left
             } else {
                 self.refuse_unlogged(&mut replies);
             }
         }
         self.count(&replies);
+        self.executor.take_log(&mut records);
+        debug_assert!(records.bytes().len() as u64 <= reserved, "more was logged than was said");
         self.hold_for_log(records, &mut replies, now_ns);
         replies.early
     }
@@ -260,12 +282,16 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         (end, bytes_max - left)
     }
 
-    /// Whether the next call, for which there is no room in the log, waits for some to be made.
-    /// `room_until` is what was found of it.
+    /// The most bytes the next call may log.
+    fn log_bytes_of_next(&self) -> u64 {
+        self.executor.log_bytes_max(&self.calls[self.done].request)
+    }
+
+    /// Whether what may log so many bytes, for which there is no room in the log, waits for some to be
+    /// made. `room_until` is what was found of it.
     #[cold]
-    fn waits_for_room(&mut self, room_until: u64) -> bool {
+    fn waits_for_room(&mut self, log_bytes: u64, room_until: u64) -> bool {
         let Some(log) = &self.log else { return false };
-        let log_bytes = self.executor.log_bytes_max(&self.calls[self.done].request);
         if log_bytes > log.group_bytes_max || self.shared.room_is_all(log.charged) {
             return false;
         }
@@ -279,29 +305,16 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     /// Refuses the next call, for which there is no room in the log.
     #[cold]
     fn refuse_unlogged(&mut self, replies: &mut Replies<E::Answer>) {
-        let call = &self.calls[self.done];
-        let log_bytes = self.executor.log_bytes_max(&call.request);
-        let log_bytes_max = self.log.as_ref().map_or(0, |log| log.group_bytes_max);
-        let refusal = match log_bytes > log_bytes_max {
-            true => Refusal::TooLarge { log_bytes, log_bytes_max },
-            false => Refusal::LogFull,
-        };
-        replies.early.push(call.reply(Reply::Refused(refusal)));
+        let Some(log) = &self.log else { unreachable!("a logged pipeline has a log") };
+        let refusal = log.refusal(self.log_bytes_of_next());
+        replies.early.push(self.calls[self.done].reply(Reply::Refused(refusal)));
         add(&self.shared.counters.refused, 1);
         self.done += 1;
-        if let Some(log) = &self.log {
-            log.queue.wake(); // so that the logging stage looks for room
-        }
+        log.queue.wake(); // so that the logging stage looks for room
     }
 
     /// Puts what was logged, and what waits for it, where the logging stage will get it.
-    fn hold_for_log(
-        &mut self,
-        mut records: E::Records,
-        replies: &mut Replies<E::Answer>,
-        now_ns: u64,
-    ) {
-        self.executor.take_log(&mut records);
+    fn hold_for_log(&mut self, records: E::Records, replies: &mut Replies<E::Answer>, now_ns: u64) {
         let Some(log) = &mut self.log else { unreachable!("a logged pipeline has a log") };
         let answers = std::mem::take(&mut replies.waiting);
         let record_bytes = records.bytes().len() as u64;
@@ -325,12 +338,24 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         });
     }
 
+    /// Why nothing runs, if so.
+    fn refusal(&self) -> Option<Refusal> {
+        if let Some(reason) = self.shared.poison() {
+            return Some(Refusal::Poisoned(reason.clone()));
+        }
+        let (log, beginning) = (self.log.as_ref()?, self.beginning.as_ref()?);
+        Some(log.refusal(beginning.bytes().len() as u64))
+    }
+
     #[cold]
-    fn refuse_poisoned(&mut self, end: usize, mut early: Parcel<E::Answer>) -> Parcel<E::Answer> {
-        let Some(reason) = self.shared.poison() else { return early };
+    fn refuse_all(
+        &mut self,
+        end: usize,
+        mut early: Parcel<E::Answer>,
+        refusal: &Refusal,
+    ) -> Parcel<E::Answer> {
         let refused = self.calls[self.done..end].iter();
-        let refusal = || Reply::Refused(Refusal::Poisoned(reason.clone()));
-        early.extend(refused.map(|call| call.reply(refusal())));
+        early.extend(refused.map(|call| call.reply(Reply::Refused(refusal.clone()))));
         add(&self.shared.counters.refused, (end - self.done) as u64);
         self.done = end;
         early
@@ -343,8 +368,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
 
     /// Takes in long work that has arrived, between two transactions.
     fn begin_long(&mut self, now_ns: u64) {
-        let position = self.position();
-        self.long.begin(&mut self.executor, position, &mut self.finished);
+        let (position, refusal) = (self.position(), self.refusal());
+        self.long.begin(&mut self.executor, position, refusal.as_ref(), &mut self.finished);
         self.answer_long(now_ns);
     }
 
@@ -436,13 +461,35 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         Step::Ended
     }
 
-    /// Hands on what the store has logged before there was a pipeline: its tables.
-    fn begin(&mut self, now_ns: u64) {
-        self.has_begun = true;
-        if let Some(log) = &self.log {
-            let records = log.buffers.take();
-            let mut none = Replies::logged(0, 0, Vec::new());
-            self.hold_for_log(records, &mut none, now_ns);
+    /// Hands on what was logged before there was a pipeline, if there is room for it; says whether
+    /// that is done. After poison it is: nothing comes of it.
+    fn begin(&mut self, now_ns: u64) -> bool {
+        let (Some(log), Some(beginning)) = (&self.log, &self.beginning) else { return true };
+        let fits = beginning.bytes().len() as u64 <= log.fitting(self.shared.room_until());
+        if !fits && self.shared.poison().is_none() {
+            log.queue.wake(); // so that the logging stage looks for room
+            return false;
+        }
+        if let Some(records) = self.beginning.take() {
+            self.hold_for_log(records, &mut Replies::logged(0, 0, Vec::new()), now_ns);
+        }
+        true
+    }
+
+    /// Whether everything waits because room for the beginning is being made.
+    #[cold]
+    fn waits_to_begin(&mut self) -> bool {
+        let Some(beginning) = &self.beginning else { return false };
+        let log_bytes = beginning.bytes().len() as u64;
+        let room_until = self.shared.room_until();
+        self.waits_for_room(log_bytes, room_until)
+    }
+
+    /// There is nothing to do before the logging stage has room, unless it has found some by now.
+    fn idle(&mut self) -> Step {
+        match std::mem::take(&mut self.is_fed) {
+            true => Step::Progress,
+            false => Step::IdleUntil(None),
         }
     }
 
@@ -502,11 +549,12 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
     }
 
     fn step(&mut self, now_ns: u64) -> Step {
-        if !self.has_begun {
-            self.begin(now_ns);
-        }
+        let has_begun = self.begin(now_ns);
         if !self.hand_on() {
             return Step::IdleUntil(None);
+        }
+        if !has_begun && self.waits_to_begin() {
+            return self.idle();
         }
         self.begin_long(now_ns);
         if self.done == self.calls.len() {
@@ -524,8 +572,7 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
         self.hand_on();
         match has_run || has_sliced {
             true => Step::Progress,
-            false if std::mem::take(&mut self.is_fed) => Step::Progress,
-            false => Step::IdleUntil(None), // until the logging stage has room
+            false => self.idle(),
         }
     }
 

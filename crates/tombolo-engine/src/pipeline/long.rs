@@ -16,9 +16,9 @@
 //! up to the position of that moment (TPK-E3), whatever was logged since.
 //!
 //! Not here: what is read (the work), how rows stay as they were (the store's snapshots). Contract:
-//! a work changes nothing; it takes no longer per row than its size explains. Invariants: a work
-//! that began is ended once, also when it fails, panics, is cancelled or the pipeline is poisoned;
-//! a work that was taken in is answered once.
+//! a work changes nothing, so it logs nothing and needs no room in the log; it takes no longer per row
+//! than its size explains. Invariants: a work that began is ended once, also when it fails, panics, is
+//! cancelled or the pipeline is poisoned; a work that was taken in is answered once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -242,12 +242,13 @@ impl<E: Executor> LongWorks<E> {
         self.is_open
     }
 
-    /// Begins what has arrived; what failed at once is put into `finished`. `position` is the log's
-    /// position now.
+    /// Begins what has arrived, unless nothing runs for this reason; what failed at once is put into
+    /// `finished`. `position` is the log's position now.
     pub(super) fn begin(
         &mut self,
         executor: &mut E,
         position: u64,
+        refusal: Option<&Refusal>,
         finished: &mut Vec<Finished<E::Answer>>,
     ) {
         // No more at once than a snapshot each is worth.
@@ -257,8 +258,8 @@ impl<E: Executor> LongWorks<E> {
         self.is_open = self.queue.drain(&mut self.arrived);
         for mut call in self.arrived.drain(..) {
             let work = &mut call.work;
-            let begun = match self.shared.poison() {
-                Some(reason) => Err(Err(Refusal::Poisoned(reason.clone()))),
+            let begun = match refusal {
+                Some(refusal) => Err(Err(refusal.clone())),
                 None => match catch_unwind(AssertUnwindSafe(|| work.begin(executor))) {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(stop)) => Err(Ok(Failure::Stopped(stop))),

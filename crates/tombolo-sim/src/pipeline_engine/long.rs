@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   resting ──submit──► building ──all rows are in──► built ──a call──► finishing ──► resting
-//!                                                       ▲                  │ no room in the log
-//!                                                       └──────────────────┘
+//!      ▲                  │ nothing runs                ▲                  │ no room in the log
+//!      └──────────────────┘                             └──────────────────┘
 //! ```
 //!
 //! As the library does it: long work begins the index and puts rows in, a call like any other makes it
@@ -185,6 +185,7 @@ where
     /// A call of this tag was answered.
     pub(super) fn note_index(&mut self, tag: u64, is_log_full: bool) {
         self.adding = match self.adding {
+            Adding::Building(own) if own == tag && is_log_full => Adding::Resting,
             Adding::Building(own) if own == tag => Adding::Built,
             Adding::Finishing(own) if own == tag && is_log_full => Adding::Built,
             Adding::Finishing(own) if own == tag => Adding::Resting,

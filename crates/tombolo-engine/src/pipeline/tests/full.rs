@@ -296,3 +296,66 @@ fn a_failure_to_make_room_reaches_those_that_wait_for_it() {
     let poisoned = Reply::Refused(Refusal::Poisoned("the disk is gone".into()));
     assert_eq!(world.replies(), [(1, poisoned)]);
 }
+
+/// A world whose store has logged something before there was a pipeline, with this room in its log.
+fn begun(room: u64, more_to_come: bool) -> World {
+    let mut accounts = Accounts::default();
+    assert_eq!(accounts.run(&Ask::Add(9, 1)), Ok(1));
+    let log = HandLog::new();
+    log.with(|medium| {
+        (medium.room, medium.more_to_come, medium.is_made) = (room, more_to_come, more_to_come);
+    });
+    World::of(accounts, log, options(), |builder| builder)
+}
+
+/// What was logged before would have to be durable before any answer: without room nothing runs, and
+/// nothing waits for it.
+#[test]
+fn nothing_runs_before_there_is_room_for_what_was_logged_before() {
+    let mut world = begun(room(1) - 1, false);
+    let sum = |world: &mut World, tag| {
+        let intake = world.pipeline().long();
+        let work = long::sum("a", None, &Default::default());
+        intake.submit_by(&mut world.caller, work, tag, Group).unwrap();
+    };
+    world.submit(1, Ask::Read(9), Group);
+    world.settle();
+    sum(&mut world, 2);
+    world.settle();
+    world.submit(3, Ask::Add(9, 1), Durability::Async);
+    world.settle();
+    assert_eq!(world.replies(), [(1, FULL), (2, FULL), (3, FULL)]);
+    let statistics = world.pipeline().statistics();
+    assert_eq!((statistics.stalls, statistics.executed, statistics.groups), (0, 0, 0));
+    // With room it is the log's first group, whatever comes first.
+    world.log.with(|medium| medium.room = room(2));
+    world.step(Logging);
+    sum(&mut world, 4);
+    world.submit(5, Ask::Add(9, 1), Group);
+    world.settle();
+    let mut replies = world.replies();
+    replies.sort_by_key(|reply| reply.0);
+    assert_eq!(replies, [durable(4, 1), durable(5, 2)]);
+    assert_eq!(replayed(&world.log.durable()[..16]), [(9, 1)].into());
+    assert_eq!(replayed(&world.log.durable()), [(9, 2)].into());
+}
+
+#[test]
+fn what_was_logged_before_waits_for_room_that_is_being_made() {
+    let mut world = begun(room(0), true);
+    world.submit(1, Ask::Read(9), Group);
+    world.settle();
+    assert_eq!(world.replies(), []);
+    world.log.with(|medium| medium.making = room(1));
+    assert_eq!(world.step(StageKind::Room), Step::Progress);
+    world.step(Logging);
+    world.settle();
+    assert_eq!(world.replies(), [durable(1, 1)]);
+    assert_eq!(world.pipeline().statistics().stalls, 0);
+}
+
+#[test]
+fn a_pipeline_that_never_began_is_closed_in_good_order() {
+    let (closed, replies) = begun(room(0), false).close();
+    assert_eq!((closed.poison, replies), (None, vec![]));
+}

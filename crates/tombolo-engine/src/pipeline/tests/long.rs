@@ -4,10 +4,10 @@ use super::*;
 use Durability::{Async, Group, Sync};
 
 /// What happened to the works of a test, in order.
-type Diary = Arc<Mutex<Vec<String>>>;
+pub(super) type Diary = Arc<Mutex<Vec<String>>>;
 
 /// Sums balances as they were when it began, one account a row.
-struct Sum {
+pub(super) struct Sum {
     name: &'static str,
     then: Vec<u64>,
     at: usize,
@@ -53,7 +53,7 @@ impl LongWork<Accounts> for Sum {
     }
 }
 
-fn sum(name: &'static str, breaks: Option<&'static str>, diary: &Diary) -> Box<Sum> {
+pub(super) fn sum(name: &'static str, breaks: Option<&'static str>, diary: &Diary) -> Box<Sum> {
     let diary = diary.clone();
     Box::new(Sum { name, then: Vec::new(), at: 0, sum: 0, breaks, diary })
 }

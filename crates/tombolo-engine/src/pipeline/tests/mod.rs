@@ -281,8 +281,17 @@ impl World {
     }
 
     fn with(options: Options, more: impl FnOnce(Builder<Accounts>) -> Builder<Accounts>) -> Self {
-        let (clock, log) = (Arc::new(HandClock::default()), HandLog::new());
-        let builder = Builder::new(Accounts::default(), options).log(Box::new(log.clone()));
+        Self::of(Accounts::default(), HandLog::new(), options, more)
+    }
+
+    fn of(
+        accounts: Accounts,
+        log: HandLog,
+        options: Options,
+        more: impl FnOnce(Builder<Accounts>) -> Builder<Accounts>,
+    ) -> Self {
+        let clock = Arc::new(HandClock::default());
+        let builder = Builder::new(accounts, options).log(Box::new(log.clone()));
         let (pipeline, stages) = more(builder).assemble(clock.clone());
         let caller = pipeline.caller(100_000);
         Self { pipeline: Some(pipeline), stages, clock, log, caller }
