@@ -292,8 +292,13 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     #[cold]
     fn waits_for_room(&mut self, log_bytes: u64, room_until: u64) -> bool {
         let Some(log) = &self.log else { return false };
-        if log_bytes > log.group_bytes_max || self.shared.room_is_all(log.charged) {
+        if log_bytes > log.group_bytes_max {
             return false;
+        }
+        if self.shared.room_is_all(log.charged) {
+            // Of a room that may be newer, and larger, than what was found.
+            self.is_fed = self.shared.room_until() > room_until;
+            return self.is_fed;
         }
         self.shared.set_starving();
         // The last look: who made room before it was asked does not wake this stage.

@@ -73,9 +73,10 @@ impl<A> Shared<A> {
     /// `accounted` is the charge up to which `room` says what is really left: behind it lies what
     /// was promised and not written yet, of which most comes back.
     pub(super) fn set_room(&self, room: Room, charged: u64, accounted: u64) {
+        // First: who finds that it is all finds how much it is.
+        self.room_until.store(charged.saturating_add(room.bytes), Ordering::SeqCst);
         self.room_is_all.store(room.is_all, Ordering::SeqCst);
         self.room_accounted.store(accounted, Ordering::SeqCst);
-        self.room_until.store(charged.saturating_add(room.bytes), Ordering::SeqCst);
     }
 
     /// Whether there is no use in waiting for more room, when this much was charged.

@@ -359,3 +359,62 @@ fn a_pipeline_that_never_began_is_closed_in_good_order() {
     let (closed, replies) = begun(room(0), false).close();
     assert_eq!((closed.poison, replies), (None, vec![]));
 }
+
+/// What happens while a batch is fitted into the room there was.
+type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// Accounts; something happens when a call is first asked what it may log.
+struct Interrupted(Accounts, Meanwhile);
+
+impl Executor for Interrupted {
+    type Request = Ask;
+    type Answer = u64;
+    type Records = Notes;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Ask, u64>) {
+        self.0.execute(batch);
+    }
+
+    fn log_bytes_max(&self, ask: &Ask) -> u64 {
+        if let Some(happens) = self.1.lock().unwrap().take() {
+            happens();
+        }
+        self.0.log_bytes_max(ask)
+    }
+
+    fn take_log(&mut self, into: &mut Notes) {
+        self.0.take_log(into);
+    }
+}
+
+/// The room that was found was too little, and what is said of it then is said of more.
+#[test]
+fn room_that_is_made_in_the_same_moment_is_found() {
+    let (log, meanwhile) = (HandLog::new(), Meanwhile::default());
+    log.with(|medium| (medium.room, medium.more_to_come) = (room(0), true));
+    let executor = Interrupted(Accounts::default(), meanwhile.clone());
+    let builder = Builder::new(executor, options()).log(Box::new(log.clone()));
+    let (pipeline, mut stages) = builder.assemble(Arc::new(HandClock::default()));
+    let mut take = |kind| {
+        let at = stages.iter().position(|stage| stage.kind() == kind).unwrap();
+        Arc::new(Mutex::new(stages.remove(at)))
+    };
+    let (execution, logging) = (take(Execution), take(Logging));
+    let own = logging.clone();
+    *meanwhile.lock().unwrap() = Some(Box::new(move || {
+        log.with(|medium| (medium.room, medium.more_to_come) = (room(1), false));
+        own.lock().unwrap().step(0);
+    }));
+    let mut caller = pipeline.caller(1);
+    caller.try_submit(Ask::Add(7, 1), 1, Group).unwrap();
+    for _ in 0..2 {
+        assert_eq!(execution.lock().unwrap().step(0), Step::Progress);
+    }
+    logging.lock().unwrap().step(0);
+    for stage in &mut stages {
+        stage.step(0);
+    }
+    let mut replies = Vec::new();
+    caller.take(&mut replies);
+    assert_eq!(replies, [durable(1, 1)]);
+}
