@@ -233,9 +233,9 @@ fn open_log(
 /// What a refusal says, and where the damage is if it says that.
 pub(crate) fn log_refused(failure: &LogFailure) -> Refused {
     let place = match failure {
-        LogFailure::Damaged { file, offset, .. } | LogFailure::Replay { file, offset, .. } => {
-            Some((file.clone(), *offset))
-        }
+        LogFailure::Damaged { file, offset, .. }
+        | LogFailure::Irreparable { file, offset, .. }
+        | LogFailure::Replay { file, offset, .. } => Some((file.clone(), *offset)),
         // An image needs it.
         LogFailure::NoLog => Some((".".to_owned(), 0)),
         _ => None,

@@ -31,6 +31,8 @@ const LOG: &str = "log";
 const IMAGE: &str = "image";
 /// What helps where something is wrong.
 const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --accept-loss";
+/// What helps where no loss that could be accepted does.
+const COPY: &str = "restore a copy of the whole directory";
 
 /// Whether `directory` holds a value log.
 pub(super) fn is_logged(directory: &Path) -> bool {
@@ -56,7 +58,9 @@ pub(super) fn check(
             Some(finding) => {
                 let checks = vec![(finding.check.clone(), false)];
                 let verification = Verification { checks, damage: vec![finding] };
-                return Ok(Checked::new(verification, None, tamper, REMEDY));
+                let is_mended = matches!(failure, OpenFailure::Log(LogFailure::Damaged { .. }));
+                let remedy = if is_mended { REMEDY } else { COPY };
+                return Ok(Checked::new(verification, None, tamper, remedy));
             }
             None => return Err(refused(directory, &failure)),
         },
@@ -109,9 +113,10 @@ fn verify(store: &mut Logged) -> Result<Verification, Failure> {
 /// The damage that a failure is, if it is any.
 fn finding(failure: &OpenFailure) -> Option<Finding> {
     let (check, what, place) = match failure {
-        OpenFailure::Log(LogFailure::Damaged { file, offset, group, what }) => {
-            (LOG, format!("group {group}: {what}"), Some((file, offset)))
-        }
+        OpenFailure::Log(
+            LogFailure::Damaged { file, offset, group, what }
+            | LogFailure::Irreparable { file, offset, group, what },
+        ) => (LOG, format!("group {group}: {what}"), Some((file, offset))),
         OpenFailure::Log(LogFailure::Replay { file, offset, group, what }) => {
             (LOG, format!("group {group} cannot be replayed: {what}"), Some((file, offset)))
         }

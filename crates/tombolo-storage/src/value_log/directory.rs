@@ -71,14 +71,14 @@ impl Directory {
         if let Some(strangers) = segments.windows(2).find(is_stranger) {
             let what = format!("it and {} are of different databases", strangers[0].name());
             let file = strangers[1].name().to_owned();
-            return Err(LogFailure::Damaged { file, offset: SALT as u64, group: 0, what });
+            return Err(LogFailure::Irreparable { file, offset: SALT as u64, group: 0, what });
         }
         if let Some(twins) =
             segments.windows(2).find(|pair| pair[0].header.sequence == pair[1].header.sequence)
         {
             let what = format!("{} has the same sequence number", twins[0].name());
             let file = twins[1].name().to_owned();
-            return Err(LogFailure::Damaged { file, offset: 16, group: 0, what });
+            return Err(LogFailure::Irreparable { file, offset: 16, group: 0, what });
         }
         Ok(read)
     }

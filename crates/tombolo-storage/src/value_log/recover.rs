@@ -120,7 +120,7 @@ pub struct Recovered {
 /// `replay`.
 ///
 /// # Errors
-/// `NoLog`, `InUse`, `OtherVersion`, `Damaged`, `Replay`, `Disk`; `Full` when there is no room for the
+/// `NoLog`, `InUse`, `OtherVersion`, `Damaged`, `Irreparable`, `Replay`, `Disk`; `Full` when there is no room for the
 /// group that begins the new epoch. The directory is as it was then.
 pub fn recover(
     disk: Arc<dyn Disk>,

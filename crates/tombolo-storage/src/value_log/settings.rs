@@ -189,6 +189,18 @@ pub enum LogFailure {
         /// What is wrong.
         what: String,
     },
+    /// Its files are not of one log, or it lacks what an image needs of it, or nothing of it can be
+    /// read: no loss that could be accepted mends that.
+    Irreparable {
+        /// The file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// The group that is needed or missing; 0 where it is not about one.
+        group: GroupNumber,
+        /// What is wrong.
+        what: String,
+    },
     /// Intact groups hold what cannot be replayed.
     Replay {
         /// The file.
@@ -205,6 +217,16 @@ pub enum LogFailure {
 }
 
 impl LogFailure {
+    /// This damage where accepting its loss does not mend it.
+    pub(super) fn irreparable(self) -> Self {
+        match self {
+            Self::Damaged { file, offset, group, what } => {
+                Self::Irreparable { file, offset, group, what }
+            }
+            other => other,
+        }
+    }
+
     /// Whether the writer goes on once the cause is gone.
     pub const fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
@@ -255,6 +277,11 @@ impl fmt::Display for LogFailure {
                 f,
                 "the log is damaged in {file} at offset {offset}, group {group}: {what}; restore a \
                  copy, or accept the loss of this group and all later ones"
+            ),
+            Self::Irreparable { file, offset, group, what } => write!(
+                f,
+                "the log cannot be brought to order: {file} at offset {offset}, group {group}: {what}; \
+                 restore a copy of the whole directory (to accept a loss would not help)"
             ),
             Self::Replay { file, offset, group, what } => write!(
                 f,

@@ -87,14 +87,14 @@ impl LogStart {
     pub(super) fn is_gone(&self, oldest: GroupNumber, file: String) -> LogFailure {
         let group = self.group;
         let what = format!("the log begins at group {oldest}, the image needs group {group}");
-        LogFailure::Damaged { file, offset: FIRST_GROUP_OFFSET, group, what }
+        LogFailure::Irreparable { file, offset: FIRST_GROUP_OFFSET, group, what }
     }
 
     /// That a segment, `file`, is of a log with another salt.
     pub(super) fn other_database(&self, file: &str) -> LogFailure {
         let what = "it is of another database than the image: image and log do not belong together";
         let (file, group) = (file.to_owned(), self.group);
-        LogFailure::Damaged { file, offset: SALT as u64, group, what: what.to_owned() }
+        LogFailure::Irreparable { file, offset: SALT as u64, group, what: what.to_owned() }
     }
 
     /// That the first group, with this checksum, is not the one the image was made behind.
@@ -104,6 +104,6 @@ impl LogStart {
             "its checksum is {found:08x}, but the image was made behind a group with {known:08x}: \
              image and log do not belong together"
         );
-        LogFailure::Damaged { file: file.to_owned(), offset, group: self.group, what }
+        LogFailure::Irreparable { file: file.to_owned(), offset, group: self.group, what }
     }
 }

@@ -87,7 +87,7 @@ pub fn survey(
 /// The same from a group on, where an image leaves off, for whoever has the lock already.
 ///
 /// # Errors
-/// As [`survey`], but `InUse`; `Damaged` when the log does not go on where the image leaves off.
+/// As [`survey`], but `InUse`; `Irreparable` when the log does not go on where the image leaves off.
 pub fn survey_locked(
     _: &DirectoryLock,
     disk: &dyn Disk,

@@ -327,7 +327,9 @@ impl<'a> Walk<'a> {
             let what = format!("no segment is left, but {}", start.need());
             let late =
                 is_late.then_some(LogFailure::Damaged { file, offset: 0, group: missing, what });
-            return damage.or(late).map_or(Ok(None), Err);
+            return damage
+                .or(late)
+                .map_or(Ok(None), |nothing_left| Err(nothing_left.irreparable()));
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
         let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
@@ -346,10 +348,11 @@ impl<'a> Walk<'a> {
             let file = self.segments[segment].name().to_owned();
             LogFailure::Damaged { file, offset: at, group: number, what }
         });
-        if let Some(here) = &here
-            && (!self.options.accept_loss || is_late)
-        {
-            return Err(here.clone());
+        match &here {
+            // What would be lost with it is needed.
+            Some(here) if is_late => return Err(here.clone().irreparable()),
+            Some(here) if !self.options.accept_loss => return Err(here.clone()),
+            _ => {}
         }
         let damage = here.or(damage);
         if torn_bytes == 0 && damage.is_none() {

@@ -209,6 +209,7 @@ fn a_directory_with_an_image_is_recovered_inspected_and_checked() {
     let recovered = object(&call("recover", &directory));
     assert!(recovered["image_bytes"].as_f64().unwrap() > 5e7, "{recovered}");
     assert_eq!(object(&call("check", &directory))["state_hash"], ran["state_hash"]);
+    a_loss_that_would_not_help_is_not_offered(&directory);
     // The log before the image is gone, so it is needed. Of two places of a ring one is not spare.
     assert_eq!(stock["spare_blocks"], 1);
     for place in 0..2 {
@@ -220,4 +221,32 @@ fn a_directory_with_an_image_is_recovered_inspected_and_checked() {
     assert_eq!((refused.status, refused.stdout.as_str()), (3, ""), "{refused:?}");
     assert!(refused.stderr.contains("image-") && refused.stderr.contains("at offset"));
     assert!(files(&directory) == spoilt, "nothing was changed");
+}
+
+/// The log of a directory with an image loses all its groups: the image holds changes of newer ones.
+fn a_loss_that_would_not_help_is_not_offered(directory: &Path) {
+    let rewrite = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).expect("a test's files can be read and written");
+    };
+    let whole = files(directory);
+    let is_log = |path: &Path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"log-"))
+    };
+    for (path, bytes) in whole.iter().filter(|(path, _)| is_log(path)) {
+        rewrite(path, &[&bytes[..8192], &vec![0; bytes.len() - 8192]].concat());
+    }
+    let spoilt = files(directory);
+    for words in ["recover", "recover --accept-loss"] {
+        let refused = call(words, directory);
+        assert_eq!((refused.status, refused.stderr.lines().count()), (3, 1), "{refused:?}");
+        for part in ["log-", "at offset", "the image holds changes", "would not help"] {
+            assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+        }
+        assert!(!refused.stderr.contains("accept the loss"), "{refused:?}");
+    }
+    let checked = call("check", directory);
+    assert_eq!((checked.status, &object(&checked)["checks"]["log"]), (1, &false.into()));
+    assert!(!checked.stderr.contains("--accept-loss"), "{checked:?}");
+    assert!(files(directory) == spoilt, "nothing was changed");
+    whole.iter().for_each(|(path, bytes)| rewrite(path, bytes));
 }

@@ -231,7 +231,11 @@ fn a_segment_of_another_database_is_refused() {
     overwrite(&disk, "log-000002", 0, &read(&foreign, "log-000002"));
     let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     let expected = "it and log-000001 are of different databases";
-    assert!(matches!(&refused, LogFailure::Damaged { what, .. } if what == expected), "{refused}");
+    let what = |failure: &LogFailure| match failure {
+        LogFailure::Irreparable { what, .. } => what.clone(),
+        other => panic!("{other}"),
+    };
+    assert_eq!(what(&refused), expected);
 }
 
 #[test]
@@ -274,9 +278,33 @@ fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
     let needed =
         |first| recover_with(&disk, RecoverOptions { first, accept_loss: false, keep: None });
     let refused = needed(2.into()).unwrap_err();
-    assert!(matches!(refused, LogFailure::Damaged { group: 1, .. }), "{refused}");
+    assert!(matches!(refused, LogFailure::Irreparable { group: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("group 2 is the first that is needed"), "{refused}");
     assert_eq!(needed(1.into()).unwrap().0.writer.newest(), 1);
+}
+
+/// Damage is refused with the offer to accept the loss, unless that would not help: where what would be
+/// lost is needed, or nothing is left.
+#[test]
+fn a_loss_is_offered_only_where_it_helps() {
+    let disk = log();
+    overwrite(&disk, "log-000001", FIRST + 512 + 100, &[0]);
+    for (first, accept_loss, is_offered) in
+        [(1, false, true), (2, false, true), (3, false, false), (3, true, false), (9, true, false)]
+    {
+        let options = RecoverOptions { first: first.into(), accept_loss, keep: None };
+        let refused = recover_with(&copy(&disk), options).err().unwrap();
+        assert_eq!(matches!(refused, LogFailure::Damaged { .. }), is_offered, "{first}: {refused}");
+        assert_eq!(refused.to_string().contains("or accept the loss"), is_offered, "{refused}");
+    }
+    // Both copies of the only segment's header.
+    [17, 4096 + 17].into_iter().for_each(|at| overwrite(&disk, "log-000001", at, &[9]));
+    let refused = |accept_loss| {
+        let options = RecoverOptions { accept_loss, ..RecoverOptions::default() };
+        recover_with(&disk, options).err().unwrap()
+    };
+    assert!(matches!(refused(false), LogFailure::Damaged { .. }));
+    assert!(matches!(refused(true), LogFailure::Irreparable { .. }));
 }
 
 #[test]

@@ -151,6 +151,7 @@ fn released_segments_are_used_again() {
     let options = RecoverOptions { first: 1_000.into(), accept_loss: true, keep: None };
     let late = recover_with(&disk, options).unwrap_err();
     assert!(late.to_string().contains("group 1000 is the first"), "{late}");
+    assert!(matches!(late, LogFailure::Irreparable { .. }), "{late}");
 }
 
 /// What the operating system's files are asked for is what they do.
