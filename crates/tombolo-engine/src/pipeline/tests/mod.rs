@@ -1,5 +1,6 @@
 //! The stages step by step, on a clock, a log and a store that the tests hold in their hands.
 
+mod archive;
 mod checkpoint;
 mod durability;
 mod flow;
