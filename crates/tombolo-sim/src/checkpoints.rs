@@ -43,7 +43,7 @@ pub enum CopyPlace {
 
 impl CopyPlace {
     /// Where it lies in a life that begins with an image that is complete as of this group.
-    fn at(self, group: GroupNumber) -> SecondCopy {
+    pub(crate) fn at(self, group: GroupNumber) -> SecondCopy {
         match self {
             Self::Disk(changes_bytes_max) => SecondCopy::Disk { changes_bytes_max },
             Self::Either(changes_bytes_max) if group.is_multiple_of(2) => {

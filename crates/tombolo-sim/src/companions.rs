@@ -16,6 +16,7 @@ use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::ImageSettings;
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering};
+use tombolo_storage::value_log::GroupNumber;
 
 use crate::fault::one_in;
 use crate::recording::LIMITS;
@@ -60,15 +61,22 @@ impl Companions {
         Self(Arc::new(Shared { slots: Mutex::default(), rng, kills, link, is_closed, is_quiet }))
     }
 
-    /// For a pipeline whose checkpoints they write, with a log of this salt and epoch.
-    pub(crate) fn apart(&self, world: &World, (salt, epoch): (u64, u32)) -> CheckpointsApart {
+    /// For a pipeline whose checkpoints they write, with a log of this salt and epoch that ends with this
+    /// group.
+    pub(crate) fn apart(
+        &self,
+        world: &World,
+        (salt, epoch): (u64, u32),
+        group: GroupNumber,
+    ) -> CheckpointsApart {
         let (block_bytes, spare_blocks) = world.swarm.block;
+        let copy = world.swarm.second_copy.at(group);
         let directory = |number| Arc::new(world.disk.directory(number)) as Arc<dyn Disk>;
         let disks = (0..world.swarm.directories).map(directory).collect();
         let clock = world.clock.clone();
         CheckpointsApart {
             start: Box::new(Starter { of: self.clone(), disks, clock }),
-            image: ImageSettings { block_bytes, spare_blocks, ..ImageSettings::default() },
+            image: ImageSettings { block_bytes, spare_blocks, copy, ..ImageSettings::default() },
             limits: LIMITS,
             parts: world.swarm.checkpoint_parts,
             salt,

@@ -254,7 +254,7 @@ where
         let own = Arc::clone(&journal);
         let executor = SimExecutor { store, handles, recording, journal: own, built: None };
         let OpenLog { writer, checkpointing, archiver, behind_bytes } = log;
-        let of_log = (writer.salt(), writer.epoch());
+        let (of_log, group) = ((writer.salt(), writer.epoch()), writer.newest());
         let groups = Box::new(ValueLogGroups::new(writer));
         let mut builder = Builder::new(executor, options(&world.swarm)).log(groups);
         if let Some(checkpointing) = checkpointing {
@@ -266,7 +266,7 @@ where
         }
         let companions = world.swarm.writes_apart().then(|| Companions::new(world));
         if let Some(companions) = &companions {
-            builder = builder.checkpoints_apart(companions.apart(world, of_log));
+            builder = builder.checkpoints_apart(companions.apart(world, of_log, group));
         }
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Asked| Ok(()));
