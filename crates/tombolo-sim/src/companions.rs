@@ -1,10 +1,10 @@
-//! Checkpoint processes of a simulated database: stepped beside its stages, killed at any moment, spoken
-//! to over a link that delays, cuts into pieces and ends.
+//! Checkpoint processes of a simulated database: stepped beside its stages, killed or stopped at any moment,
+//! spoken to over a link that delays, cuts into pieces and ends.
 //!
 //! What runs is the production process (`CheckpointProcess`) on the world's disk; a kill drops it
-//! between two of its steps. Not here: the database's side (a stage like any other). Invariant: at
-//! the end of a life the processes go on for a few steps at most, as they do when only the database's
-//! process ends.
+//! between two of its steps, and one that hangs makes none any more. Not here: the database's side (a
+//! stage like any other). Invariant: at the end of a life the processes go on for a few steps at most, as
+//! they do when only the database's process ends.
 
 use std::sync::Arc;
 
@@ -26,10 +26,15 @@ use crate::world::World;
 /// Steps that processes make, at most, when the database's process has ended.
 const STEPS_BEYOND: u64 = 30;
 
+/// Processes that are struck and hang, where the others are killed: one in so many.
+const HANGS: u32 = 4;
+
 /// A process, until it has ended or was killed.
 struct Running {
     process: CheckpointProcess,
     has_ended: bool,
+    /// It is there and does nothing any more.
+    hangs: bool,
     /// Those of its stages that have not.
     stages: Vec<Box<dyn Stage>>,
 }
@@ -40,7 +45,7 @@ type Slot = Arc<Mutex<Option<Running>>>;
 struct Shared {
     slots: Mutex<Vec<Slot>>,
     rng: Mutex<Rng>,
-    /// Kills: one in so many steps; 0 for none.
+    /// Kills and hangs: one in so many steps; 0 for none.
     kills: u32,
     link: MemoryFaults,
     /// Whether nobody starts any more.
@@ -117,14 +122,19 @@ impl Companions {
         let mut until_ns: Option<u64> = None;
         for slot in slots {
             let mut running = slot.lock();
-            let Some(process) = &mut *running else { continue };
-            let (first, is_killed) = {
+            let Some(process) = running.as_mut().filter(|process| !process.hangs) else { continue };
+            let (first, is_struck, hangs) = {
                 let mut rng = self.0.rng.lock();
                 let is_quiet = self.0.is_quiet.load(Ordering::Relaxed);
-                (rng.next_u64() as usize, !is_quiet && one_in(&mut rng, self.0.kills))
+                let first = rng.next_u64() as usize;
+                let is_struck = !is_quiet && one_in(&mut rng, self.0.kills);
+                (first, is_struck, is_struck && one_in(&mut rng, HANGS))
             };
-            if is_killed {
-                *running = None;
+            if is_struck {
+                process.hangs = hangs;
+                if !hangs {
+                    *running = None;
+                }
                 return Step::Progress;
             }
             match process.step(first, now_ns) {
@@ -209,7 +219,7 @@ impl StartCompanion for Starter {
         drop(rng);
         let clock = Arc::new(self.clock.clone());
         let process = CheckpointProcess::new(Box::new(other), self.disks.clone(), clock);
-        let running = Running { process, has_ended: false, stages: Vec::new() };
+        let running = Running { process, has_ended: false, hangs: false, stages: Vec::new() };
         let slot: Slot = Arc::new(Mutex::new(Some(running)));
         slots.lock().push(Arc::clone(&slot));
         Ok(Companion { link: Box::new(own), process: Box::new(Killed(slot)) })

@@ -15,12 +15,14 @@
 //! It may end at any moment, and so may the database's process. Then the other one notices that the
 //! link has ended. The process ends too; the database goes on, its log grows, and it starts another
 //! process after a while, which loads the image as it lies there, reads the log behind it, and goes on
-//! with the checkpoint that was interrupted, as a restart of the database would.
+//! with the checkpoint that was interrupted, as a restart of the database would. A process that does not
+//! answer for long is ended, and then it is the same.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `protocol.rs` | what is said |
 //! | `near.rs`, `told.rs` | the stage in the database's process; its course, which is told |
+//! | `signs.rs` | whether the other process still answers |
 //! | `far.rs`, `open.rs` | the other process; image and log as it finds them |
 //! | `threads.rs` | that process on threads |
 //!
@@ -32,6 +34,7 @@ mod far;
 mod near;
 mod open;
 mod protocol;
+mod signs;
 mod threads;
 mod told;
 

@@ -7,7 +7,7 @@
 //!     ▲                     │                    │                       │   Close sent,
 //!     │   after a while     │                    │ held: waits           │   it says so
 //!     └─────────────────────┴────────────────────┴───────────────────────┘
-//!              it has ended, the link has, or it cannot
+//!       it has ended, the link has, it does not answer, or it cannot
 //! ```
 //!
 //! Before *talking* nothing is kept but where the log ends: what the process is not sent it reads.
@@ -29,6 +29,7 @@ use super::super::super::{Stage, StageKind, Step};
 use super::super::arrivals::Arrivals;
 use super::super::course::Course;
 use super::protocol::{FromProcess, NO_MESSAGE, Report, ToProcess, VERSION, Welcome, records_head};
+use super::signs::Signs;
 use crate::link::{Link, LinkEnd, MESSAGE_BYTES_MAX};
 use crate::processes::{Companion, Process, StartCompanion};
 
@@ -81,6 +82,7 @@ struct Talk {
     is_welcome: bool,
     told: Told,
     heard: Report,
+    signs: Signs,
     /// It has ended by itself by then.
     ends_until_ns: Option<u64>,
 }
@@ -92,6 +94,8 @@ struct Told {
     is_short: bool,
     /// Which hold, 0 for none.
     hold: u64,
+    /// Which look.
+    look: u64,
     is_closed: bool,
 }
 
@@ -168,13 +172,14 @@ impl<A, B: Records> Near<A, B> {
             is_welcome: false,
             told: Told::default(),
             heard: Report { connection: self.connections, ..Report::default() },
+            signs: Signs::new(now_ns),
             ends_until_ns: None,
         });
         Ok(Step::Progress)
     }
 
     /// Hears what the process says; whether it said anything.
-    fn listen(&mut self, talk: &mut Talk) -> Result<bool, String> {
+    fn listen(&mut self, talk: &mut Talk, now_ns: u64) -> Result<bool, String> {
         let mut has_heard = false;
         loop {
             let said = match talk.link.receive() {
@@ -186,14 +191,21 @@ impl<A, B: Records> Near<A, B> {
             };
             has_heard = true;
             match said {
-                FromProcess::Hello { version: VERSION } => talk.is_greeted = true,
+                FromProcess::Hello { version: VERSION } => {
+                    talk.is_greeted = true;
+                    talk.signs.greeted();
+                }
                 FromProcess::Hello { .. } => {
                     return Err("the program was replaced by another version while this process \
                                 runs: restart it"
                         .to_owned());
                 }
                 FromProcess::Refused(why) => return Err(why),
-                FromProcess::Report(report) => self.hear(talk, report)?,
+                FromProcess::Opening => talk.signs.opens(now_ns),
+                FromProcess::Report(report) => {
+                    talk.signs.reported(report.seen, now_ns);
+                    self.hear(talk, report)?;
+                }
             }
         }
     }
@@ -219,7 +231,7 @@ impl<A, B: Records> Near<A, B> {
     }
 
     /// Says what is to be said; whether the link took all of it.
-    fn tell(&mut self, talk: &mut Talk) -> Result<bool, LinkEnd> {
+    fn tell(&mut self, talk: &mut Talk, now_ns: u64) -> Result<bool, LinkEnd> {
         if !talk.is_welcome {
             self.discard();
             let Some(position) = self.parts.position.filter(|_| talk.is_greeted) else {
@@ -232,7 +244,17 @@ impl<A, B: Records> Near<A, B> {
             let connection = talk.heard.connection;
             let welcome = Welcome { connection, position, ..self.parts.welcome };
             talk.is_welcome = talk.say(&ToProcess::Welcome(welcome))?;
+            if talk.is_welcome {
+                talk.signs.opens(now_ns);
+            }
             return Ok(talk.is_welcome);
+        }
+        let look = talk.signs.look(now_ns);
+        if look != talk.told.look {
+            if !talk.say(&ToProcess::Look(look))? {
+                return Ok(false);
+            }
+            talk.told.look = look;
         }
         let (is_short, is_held) = (self.parts.course.log_is_short(), self.parts.course.is_held());
         if is_short != talk.told.is_short {
@@ -292,15 +314,19 @@ impl<A, B: Records> Near<A, B> {
 
     /// Listens and tells.
     fn converse(&mut self, mut talk: Talk, now_ns: u64) -> Result<Step, String> {
-        let has_heard = self.listen(&mut talk)?;
+        let has_heard = self.listen(&mut talk, now_ns)?;
+        if let Some(silent_s) = talk.signs.silent_s(now_ns) {
+            talk.process.kill();
+            return Err(format!("it has not answered for {silent_s} s, so it was ended"));
+        }
         if talk.heard.is_over && talk.told.is_closed {
             return Ok(self.see_off(talk, now_ns));
         }
         let had_news = !self.parts.arrivals.is_caught_up();
-        let is_through = match self.tell(&mut talk) {
+        let is_through = match self.tell(&mut talk, now_ns) {
             Ok(is_through) => is_through,
             // It may have said why before it ended.
-            Err(end) => match self.listen(&mut talk) {
+            Err(end) => match self.listen(&mut talk, now_ns) {
                 Ok(_) if talk.heard.is_over && talk.told.is_closed => true,
                 Ok(_) => return Err(talk.ended(&end)),
                 Err(why) => return Err(why),
@@ -311,9 +337,11 @@ impl<A, B: Records> Near<A, B> {
             || talk.told.is_closed
             || talk.told.hold != talk.heard.held
             || talk.told.asked > self.parts.course.answered();
+        let is_late = talk.signs.is_late(now_ns);
         self.talk = Some(talk);
         Ok(match (is_through, waits) {
             _ if has_heard || had_news && self.parts.arrivals.is_caught_up() => Step::Progress,
+            _ if is_late => Step::IdleUntil(Some(now_ns + REST_NS)),
             (false, _) => Step::IdleUntil(Some(now_ns + STUCK_NS)),
             (true, true) => Step::IdleUntil(Some(now_ns + BUSY_NS)),
             (true, false) => Step::IdleUntil(Some(now_ns + REST_NS)),

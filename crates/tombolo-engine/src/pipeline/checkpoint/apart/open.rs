@@ -63,16 +63,24 @@ pub(super) fn reader(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> LogReader {
     LogReader::new(Arc::clone(&disks[0]), LogSettings { salt, direct, ..LogSettings::default() })
 }
 
-/// Opens the image, with DB′ as of the position that the welcome says.
+/// Opens the image, with DB′ as of the position that the welcome says; `goes_on` is called whenever a
+/// piece of it was read.
 ///
 /// # Errors
 /// What does not fit, cannot be read, or has no memory.
-pub(super) fn open(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> Result<Opened, OpenFailure> {
+pub(super) fn open(
+    disks: &[Arc<dyn Disk>],
+    welcome: &Welcome,
+    goes_on: &mut dyn FnMut(),
+) -> Result<Opened, OpenFailure> {
     let image = Image::find(disks.to_vec(), welcome.image)?;
-    let mut loaded = image.load(0, 1, welcome.limits, &mut |_| {})?;
+    let mut loaded = image.load(0, 1, welcome.limits, &mut |_| goes_on())?;
     let mut behind_bytes = 0;
-    let position =
-        replay(&image, &mut loaded, &mut reader(disks, welcome), welcome, &mut behind_bytes)?;
+    let mut log = reader(disks, welcome);
+    let position = replay(&image, &mut loaded, &mut log, welcome, &mut |bytes| {
+        behind_bytes += bytes as u64;
+        goes_on();
+    })?;
     if position.group < loaded.known() {
         return Err(OpenFailure::Misfit(format!(
             "the image holds changes of group {} of the log, which is durable up to group {}: image \
@@ -82,6 +90,7 @@ pub(super) fn open(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> Result<Opened,
         )));
     }
     let mirrored = vec![loaded.mirror()?];
+    goes_on();
     drop(loaded);
     let checkpoints = Checkpoints::start(image, &mirrored, welcome.salt, welcome.epoch)?;
     let parts = usize::try_from(welcome.parts).unwrap_or(1);
@@ -89,13 +98,13 @@ pub(super) fn open(disks: &[Arc<dyn Disk>], welcome: &Welcome) -> Result<Opened,
     Ok(Opened { checkpointing, behind_bytes, position })
 }
 
-/// Replays the log behind the image; how far it goes.
+/// Replays the log behind the image; how far it goes. Tells of the bytes of each group's records.
 fn replay(
     image: &Image,
     loaded: &mut LoadedPart,
     log: &mut LogReader,
     welcome: &Welcome,
-    behind_bytes: &mut u64,
+    told: &mut dyn FnMut(usize),
 ) -> Result<LogPosition, OpenFailure> {
     let (mut at, to) = (image.position(), welcome.position);
     if plant::is(Plant::ApartLogNotRead) && at.group > 0 {
@@ -106,7 +115,7 @@ fn replay(
     log.again(at);
     while at.group < to.group {
         at = log.read(at, to.group, READ_BYTES, &mut |position: LogPosition, records| {
-            *behind_bytes += records.len() as u64;
+            told(records.len());
             let applied = loaded.replay.apply_group(position.group, records);
             applied.map_err(|what| {
                 let group = position.group;

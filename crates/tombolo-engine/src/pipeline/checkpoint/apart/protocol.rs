@@ -5,7 +5,8 @@
 //!        │ ◄──────────── Hello: version ─────────────────── │   has taken the image's lock
 //!        │ ── Welcome: settings, where the log ends ──────► │   loads the image, reads the log
 //!        │ ── Records, Position: what is durable since ───► │   installs; past a bound reads the log
-//!        │ ── Demand, IsShort, Hold, Close ───────────────► │
+//!        │ ◄──────────── Opening ────────────────────────── │   now and then, until that is done
+//!        │ ── Demand, IsShort, Hold, Look, Close ─────────► │
 //!        │ ◄──────────── Report: all of its state ───────── │   whenever that has changed
 //!        │ ◄──────────── Refused: why it cannot ─────────── │
 //! ```
@@ -22,7 +23,7 @@ use tombolo_storage::value_log::{GroupNumber, LogPosition};
 use super::super::CheckpointPolicy;
 
 /// The version of everything here.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 
 /// What a process is told when it has said hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +59,8 @@ pub(super) enum ToProcess<'a> {
     IsShort(bool),
     /// No checkpoint may begin, for the so-manieth time; 0: one may.
     Hold(u64),
+    /// A report is wanted that has this number.
+    Look(u64),
     /// Nothing more comes.
     Close,
 }
@@ -79,6 +82,8 @@ pub(super) struct Report {
     pub(super) held: u64,
     /// Nothing more is written: it was told to close, or has failed.
     pub(super) is_over: bool,
+    /// The last look it was told of.
+    pub(super) seen: u64,
     /// Since it was started.
     pub(super) counted: Counted,
 }
@@ -100,7 +105,11 @@ pub(super) struct Counted {
 /// What a process says that writes checkpoints.
 #[derive(Debug, PartialEq)]
 pub(super) enum FromProcess {
-    Hello { version: u64 },
+    Hello {
+        version: u64,
+    },
+    /// It reads the image, or the log behind it.
+    Opening,
     Report(Report),
     Refused(String),
 }
@@ -181,6 +190,8 @@ const CLOSE: u8 = 7;
 const HELLO: u8 = 8;
 const REPORT: u8 = 9;
 const REFUSED: u8 = 10;
+const LOOK: u8 = 11;
+const OPENING: u8 = 12;
 
 /// What comes before the bytes of records that end at a position.
 pub(super) fn records_head(position: LogPosition) -> Vec<u8> {
@@ -200,6 +211,7 @@ impl ToProcess<'_> {
             Self::Demand(asked) => Out::of(DEMAND).number(*asked),
             Self::IsShort(is_short) => Out::of(IS_SHORT).yes(*is_short),
             Self::Hold(hold) => Out::of(HOLD).number(*hold),
+            Self::Look(look) => Out::of(LOOK).number(*look),
             Self::Close => Out::of(CLOSE),
         };
         out.0
@@ -215,6 +227,7 @@ impl ToProcess<'_> {
             DEMAND => ToProcess::Demand(from.number()?),
             IS_SHORT => ToProcess::IsShort(from.yes()?),
             HOLD => ToProcess::Hold(from.number()?),
+            LOOK => ToProcess::Look(from.number()?),
             CLOSE => ToProcess::Close,
             _ => return None,
         };
@@ -288,6 +301,7 @@ impl FromProcess {
     pub(super) fn encode(&self) -> Vec<u8> {
         let out = match self {
             Self::Hello { version } => Out::of(HELLO).number(*version),
+            Self::Opening => Out::of(OPENING),
             Self::Report(report) => report.encode(),
             Self::Refused(why) => Out::of(REFUSED).text(why),
         };
@@ -299,6 +313,7 @@ impl FromProcess {
         let mut from = In(bytes);
         let message = match kind {
             HELLO => Self::Hello { version: from.number()? },
+            OPENING => Self::Opening,
             REPORT => Self::Report(Report::decode(&mut from)?),
             REFUSED => Self::Refused(from.text()?),
             _ => return None,
@@ -328,7 +343,8 @@ impl Report {
             .text(&self.failure)
             .yes(self.is_writing)
             .number(self.held)
-            .yes(self.is_over);
+            .yes(self.is_over)
+            .number(self.seen);
         [count, bytes, wall_ns, put_off, read_back_bytes, busy_ns, cpu_ns, copy_bytes]
             .into_iter()
             .fold(out, Out::number)
@@ -345,6 +361,7 @@ impl Report {
             is_writing: from.yes()?,
             held: from.number()?,
             is_over: from.yes()?,
+            seen: from.number()?,
             counted: Counted {
                 count: from.number()?,
                 bytes: from.number()?,
@@ -402,6 +419,7 @@ mod tests {
             is_writing: true,
             held: 8,
             is_over: true,
+            seen: 9,
             counted: Counted { count: 1, bytes: 2, wall_ns: 3, put_off: 4, ..Counted::default() },
         }
     }
@@ -416,6 +434,7 @@ mod tests {
             ToProcess::Demand(4),
             ToProcess::IsShort(true),
             ToProcess::Hold(8),
+            ToProcess::Look(9),
             ToProcess::Close,
         ];
         for message in said {
@@ -430,6 +449,7 @@ mod tests {
         }
         let heard = [
             FromProcess::Hello { version: VERSION },
+            FromProcess::Opening,
             FromProcess::Report(report()),
             FromProcess::Refused("no memory".into()),
         ];

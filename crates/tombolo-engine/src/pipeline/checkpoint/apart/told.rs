@@ -129,8 +129,8 @@ impl Course {
         self.wake_stages();
     }
 
-    /// In the process: all there is to say but its processor time, which is the caller's to add.
-    pub(super) fn report(&self, connection: u64, hold: u64, busy_ns: u64) -> Report {
+    /// In the process: all there is to say but for the time it took, which is the caller's to add.
+    pub(super) fn report(&self, connection: u64, hold: u64, seen: u64) -> Report {
         let inner = self.inner.lock();
         let held = if inner.is_at_rest() { hold } else { 0 };
         let is_over = inner.places.iter().all(|place| matches!(place, Place::Over));
@@ -150,15 +150,15 @@ impl Course {
             is_writing: self.is_writing(),
             held,
             is_over,
+            seen,
             counted: Counted {
                 count: get(&counts.count),
                 bytes: get(&counts.bytes),
                 wall_ns: get(&counts.wall_ns),
                 put_off: get(&counts.put_off),
                 read_back_bytes: get(&counts.read_back_bytes),
-                busy_ns,
-                cpu_ns: 0,
                 copy_bytes: self.counts.copy_bytes(),
+                ..Counted::default()
             },
         }
     }

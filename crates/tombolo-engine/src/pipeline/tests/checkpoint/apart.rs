@@ -12,11 +12,16 @@ use crate::processes::{Companion, Process, StartCompanion};
 struct Running {
     process: CheckpointProcess,
     stages: Vec<Box<dyn Stage>>,
+    /// It is there and does nothing any more.
+    hangs: bool,
 }
 
 impl Running {
     /// Steps everything once; whether anything made progress, and whether it has ended.
     fn step(&mut self, now_ns: u64) -> (bool, bool) {
+        if self.hangs {
+            return (false, false);
+        }
         let step = self.process.step(now_ns);
         self.stages.extend(self.process.take_stages().into_iter().map(|(stage, _)| stage));
         let mut has_worked = step == Step::Progress;
@@ -83,7 +88,8 @@ impl StartCompanion for Starter {
         let disks = self.disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>);
         let clock = self.clock.clone();
         let process = CheckpointProcess::new(Box::new(other), disks.collect(), clock);
-        let slot = Arc::new(Mutex::new(Some(Running { process, stages: Vec::new() })));
+        let slot =
+            Arc::new(Mutex::new(Some(Running { process, stages: Vec::new(), hangs: false })));
         self.processes.0.lock().unwrap().push(Arc::clone(&slot));
         Ok(Companion { link: Box::new(own), process: Box::new(Killed(slot)) })
     }
@@ -346,8 +352,10 @@ fn what_the_link_has_no_room_for_is_read_from_the_log() {
         database.step(3, |_| true);
     }
     let asked = database.pipeline().checkpoint();
-    for _ in 0..2_000 {
-        database.later();
+    for _ in 0..20_000 {
+        // Not long enough for a process that answers slowly to be given up.
+        database.clock.0.fetch_add(3_000_000, Ordering::Relaxed);
+        database.step(100, |_| true);
     }
     assert_eq!(asked.poll(), Some(Ok(())));
     assert!(database.statistics().read_back_bytes > 0, "{:?}", database.statistics());
@@ -434,6 +442,43 @@ fn a_full_disk_is_told_and_tried_again() {
     let asked = database.pipeline().checkpoint();
     database.later();
     assert_eq!(asked.poll(), Some(Ok(())));
+}
+
+/// Wherever it was when it stopped: nobody waits for it for ever.
+#[test]
+fn a_process_that_hangs_is_ended_and_another_one_started() {
+    for steps in 1..40 {
+        let disks = Disks::default();
+        let (mut database, processes) = open(&disks, HOW);
+        database.pay(50);
+        let asked = database.pipeline().checkpoint();
+        database.step(steps, |_| true);
+        let hangs = |running: &mut Running| running.hangs = true;
+        let is_there = locked(&processes.newest()).as_mut().map(hangs).is_some();
+        assert!(is_there, "after {steps} steps");
+        let was_met = asked.poll().is_some();
+        let (mut why, mut waited_ns) = (None, 0_u64);
+        while why.is_none() {
+            database.clock.0.fetch_add(100_000_000, Ordering::Relaxed);
+            waited_ns += 100_000_000;
+            database.step(10, |_| true);
+            why = database.pipeline().checkpoint_failure();
+            assert!(waited_ns < 700_000_000_000, "after {steps} steps");
+        }
+        let why = why.unwrap();
+        assert!(why.contains("has not answered for"), "{why}");
+        assert!(waited_ns >= 30_000_000_000, "after {steps} steps");
+        database.pay(5);
+        let again = database.pipeline().checkpoint();
+        database.later();
+        assert_eq!((asked.poll(), again.poll()), (Some(Ok(())), Some(Ok(()))), "{was_met}");
+        assert_eq!((processes.count(), database.statistics().processes), (2, 2));
+        assert_eq!(database.pipeline().checkpoint_failure(), None);
+        let paid = database.paid.clone();
+        let closed = database.close();
+        drop((closed.executor, closed.log));
+        assert!(verify(&disks, HOW, &paid) <= 200, "a group at most");
+    }
 }
 
 /// The process takes its lock before it says anything, so whoever opens the directory next finds it.
