@@ -13,9 +13,10 @@
 //! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
 //! counts like any other answer.
 //!
-//! Not here: long work (`long.rs`), numbers (`options.rs`), the stages (engine `pipeline/`), which of them is stepped
-//! (`stages.rs`), what is in the log (`recording.rs`).
+//! Not here: what runs requests (`executor.rs`), long work (`long.rs`), numbers (`options.rs`), the stages
+//! (engine `pipeline/`), which of them is stepped (`stages.rs`), what is in the log (`recording.rs`).
 
+mod executor;
 mod long;
 mod options;
 mod outcomes;
@@ -25,12 +26,9 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Archiving, Batch, Builder, Caller, CheckpointHandle, Durability, Executor, NotSubmitted,
-    Pipeline, Refusal, Reply, Step as StageStep, ValueLogGroups,
+    Archiving, Builder, Caller, CheckpointHandle, Durability, NotSubmitted, Pipeline, Refusal,
+    Reply, Step as StageStep, ValueLogGroups,
 };
-use tombolo_engine::transaction::Stop;
-use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::online::IndexBuild;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::GroupNumber;
@@ -43,14 +41,15 @@ use crate::companions::Companions;
 use crate::fault::{FaultCounts, one_in};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
-use crate::recording::{OpenLog, Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::recording::{OpenLog, Recording, StoreOf};
 use crate::stages::{Happened, Journal, Others, Stages};
 use crate::swarm::Swarm;
 use crate::trace::number_of;
 use crate::workload::model::{Outcome, State, TABLES};
 use crate::workload::request::Request;
-use crate::workload::store::{Handles, contents, definition, outcome};
+use crate::workload::store::{Handles, contents, definition};
 use crate::world::{Engine, Refused, World, sound};
+pub(crate) use executor::SimExecutor;
 use long::{Adding, Asked};
 use options::options;
 use outcomes::{has_ended_early, told};
@@ -59,60 +58,6 @@ use outcomes::{has_ended_early, told};
 pub struct PipelineEngine<R: Recording> {
     log: OpenLog,
     store: StoreOf<R>,
-}
-
-/// Runs requests on a store.
-pub(crate) struct SimExecutor<R: Recording> {
-    pub(crate) store: MemoryStore<R::Profile>,
-    pub(crate) handles: Handles,
-    recording: R,
-    pub(crate) journal: Arc<Mutex<Journal>>,
-    /// An index that all rows are in and that is none yet.
-    built: Option<IndexBuild>,
-}
-
-impl<R: Recording> Executor for SimExecutor<R>
-where
-    StoreOf<R>: Send,
-{
-    type Request = Asked;
-    type Answer = u64;
-    type Records = R::Buffer;
-
-    fn execute(&mut self, batch: &mut Batch<'_, Asked, u64>) {
-        self.journal.lock().settle();
-        while let Some(asked) = batch.request() {
-            let ended = match asked.clone() {
-                Asked::Run(request) => self.run(request),
-                Asked::FinishIndex(tag) => self.finish_index(tag),
-            };
-            batch.answer(ended, self.recording.bytes(&self.store));
-        }
-    }
-
-    fn log_bytes_max(&self, asked: &Asked) -> u64 {
-        match asked {
-            Asked::Run(request) if request.work.only_reads() => 0,
-            _ => TRANSACTION_BYTES_MAX,
-        }
-    }
-
-    fn take_log(&mut self, into: &mut R::Buffer) {
-        self.recording.take(&mut self.store, into);
-    }
-}
-
-impl<R: Recording> SimExecutor<R> {
-    fn run(&mut self, request: Request) -> Result<u64, Stop> {
-        self.journal.lock().running = Some(request.clone());
-        let ended = self.handles.run(&mut self.store, &request);
-        let mut journal = self.journal.lock();
-        journal.running = None;
-        journal.ran(request.clone(), outcome(&ended).map_err(|error| error.to_string()));
-        drop(journal);
-        self.recording.ran(&Step::Request(request));
-        ended
-    }
 }
 
 impl<R: Recording> Engine for PipelineEngine<R>

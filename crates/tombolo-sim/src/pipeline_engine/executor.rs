@@ -1,0 +1,72 @@
+//! The executor of a simulated database: runs requests on a store, and notes in the journal what ran.
+//!
+//! Not here: the history that judges it (`history.rs`), long work (`long.rs`).
+
+use std::sync::Arc;
+
+use tombolo_engine::pipeline::{Batch, Executor};
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::online::IndexBuild;
+use tombolo_storage::sync::Mutex;
+
+use super::long::Asked;
+use crate::history::Step;
+use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::stages::Journal;
+use crate::workload::request::Request;
+use crate::workload::store::{Handles, outcome};
+
+/// Runs requests on a store.
+pub(crate) struct SimExecutor<R: Recording> {
+    pub(crate) store: MemoryStore<R::Profile>,
+    pub(crate) handles: Handles,
+    pub(super) recording: R,
+    pub(crate) journal: Arc<Mutex<Journal>>,
+    /// An index that all rows are in and that is none yet.
+    pub(super) built: Option<IndexBuild>,
+}
+
+impl<R: Recording> Executor for SimExecutor<R>
+where
+    StoreOf<R>: Send,
+{
+    type Request = Asked;
+    type Answer = u64;
+    type Records = R::Buffer;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Asked, u64>) {
+        self.journal.lock().settle();
+        while let Some(asked) = batch.request() {
+            let ended = match asked.clone() {
+                Asked::Run(request) => self.run(request),
+                Asked::FinishIndex(tag) => self.finish_index(tag),
+            };
+            batch.answer(ended, self.recording.bytes(&self.store));
+        }
+    }
+
+    fn log_bytes_max(&self, asked: &Asked) -> u64 {
+        match asked {
+            Asked::Run(request) if request.work.only_reads() => 0,
+            _ => TRANSACTION_BYTES_MAX,
+        }
+    }
+
+    fn take_log(&mut self, into: &mut R::Buffer) {
+        self.recording.take(&mut self.store, into);
+    }
+}
+
+impl<R: Recording> SimExecutor<R> {
+    fn run(&mut self, request: Request) -> Result<u64, Stop> {
+        self.journal.lock().running = Some(request.clone());
+        let ended = self.handles.run(&mut self.store, &request);
+        let mut journal = self.journal.lock();
+        journal.running = None;
+        journal.ran(request.clone(), outcome(&ended).map_err(|error| error.to_string()));
+        drop(journal);
+        self.recording.ran(&Step::Request(request));
+        ended
+    }
+}
