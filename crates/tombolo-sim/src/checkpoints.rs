@@ -35,7 +35,7 @@ use crate::world::{Refused, World};
 pub enum CopyPlace {
     /// In memory.
     Memory,
-    /// On disk only, with room for so many bytes of changes.
+    /// On disk only; each part gathers so many bytes of changes for a checkpoint.
     Disk(u64),
     /// In some lives in memory, in others on disk only.
     Either(u64),
@@ -43,14 +43,14 @@ pub enum CopyPlace {
 
 impl CopyPlace {
     /// Where it lies in a life that begins with an image that is complete as of this group.
-    pub(crate) fn at(self, group: GroupNumber) -> SecondCopy {
-        match self {
-            Self::Disk(changes_bytes_max) => SecondCopy::Disk { changes_bytes_max },
-            Self::Either(changes_bytes_max) if group.is_multiple_of(2) => {
-                SecondCopy::Disk { changes_bytes_max }
-            }
-            Self::Memory | Self::Either(_) => SecondCopy::Memory,
-        }
+    pub(crate) fn at(self, group: GroupNumber, parts: usize) -> SecondCopy {
+        let gathered = match self {
+            Self::Disk(bytes) => bytes,
+            Self::Either(bytes) if group.is_multiple_of(2) => bytes,
+            Self::Memory | Self::Either(_) => return SecondCopy::Memory,
+        };
+        // As much again is what a checkpoint is written from.
+        SecondCopy::Disk { changes_bytes_max: gathered.saturating_mul(2 * parts as u64) }
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn open_doors(
     let find = |settings| Image::find(doors.to_vec(), settings).map_err(|why| refused(&why));
     let found = find(settings)?;
     // The same for one image, so that a rehearsal is what it rehearses.
-    let copy = swarm.second_copy.at(found.position().group);
+    let copy = swarm.second_copy.at(found.position().group, swarm.checkpoint_parts);
     let image = find(ImageSettings { copy, ..settings })?;
     let parts = swarm.replay_parts;
     let load = |part| image.load(part, parts, LIMITS, &mut |_| {});

@@ -75,7 +75,7 @@ impl Companions {
         group: GroupNumber,
     ) -> CheckpointsApart {
         let (block_bytes, spare_blocks) = world.swarm.block;
-        let copy = world.swarm.second_copy.at(group);
+        let copy = world.swarm.second_copy.at(group, world.swarm.checkpoint_parts);
         let directory = |number| Arc::new(world.disk.directory(number)) as Arc<dyn Disk>;
         let disks = (0..world.swarm.directories).map(directory).collect();
         let clock = world.clock.clone();
