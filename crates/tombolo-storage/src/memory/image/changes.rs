@@ -244,7 +244,7 @@ mod tests {
     fn what_is_let_go_changes_nothing() {
         let mut random = Random::new(7);
         let mut below = |n: u64| random.below(n) as usize;
-        for _ in 0..200 {
+        for _ in 0..30 {
             let (mut whole, mut squeezed) = (Changes::default(), Changes::default());
             for step in 0..120_u8 {
                 let (table, row) = (below(2) as u32, below(4) as u32);

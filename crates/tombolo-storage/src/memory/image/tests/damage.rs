@@ -208,7 +208,7 @@ fn image_and_log_of_two_databases_are_refused() {
         disk.open(&name, Open::New).unwrap().write_at(&content, 0).unwrap();
     }
     match open(&disk).err() {
-        Some(Failure::Log(LogFailure::Damaged { what, .. })) => {
+        Some(Failure::Log(LogFailure::Irreparable { what, .. })) => {
             assert!(what.contains("do not belong together"), "{what}");
         }
         other => panic!("{other:?}"),
@@ -236,7 +236,7 @@ fn a_log_that_ends_before_what_the_image_holds_is_refused() {
         write(&disk, &name, 0, &content);
     }
     match open(&disk).err() {
-        Some(Failure::Log(LogFailure::Damaged { what, .. })) => {
+        Some(Failure::Log(LogFailure::Irreparable { what, .. })) => {
             assert!(what.contains("the image"), "{what}");
         }
         other => panic!("{other:?}"),
