@@ -157,6 +157,10 @@ const SILENCE_NS_MAX: u64 = 4_000_000_000;
 /// those that come before the room stage has tried again.
 const REFUSED_WITH_ROOM_MAX: u64 = 100;
 
+/// Steps in which a pipeline ends that was shut: another process may be slow, and an archive that looks
+/// every nanosecond lets little time pass with each.
+const END_STEPS_MAX: usize = 400_000;
+
 /// What the tags of long reads end with; no client has that number.
 const LONG_READ: u64 = 0xff;
 
@@ -505,8 +509,7 @@ where
             companions.quiet();
         }
         self.wake();
-        let steps_max = if self.companions.is_some() { 400_000 } else { 10_000 };
-        for _ in 0..steps_max {
+        for _ in 0..END_STEPS_MAX {
             if self.stages.lock().has_ended() {
                 break;
             }
