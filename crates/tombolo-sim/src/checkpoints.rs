@@ -110,12 +110,11 @@ pub(crate) fn open_doors(
     let mut loaded = loaded.map_err(|why| refused(&why))?;
     let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
     let options = RecoverOptions { first: image.log_start(known), accept_loss, keep };
-    let mut behind_bytes = 0;
+    let (log, mut behind_bytes) = (log_settings(swarm), 0);
     let mut replay = |group, records: &[u8]| {
-        behind_bytes += records.len() as u64;
+        behind_bytes += log.group_bytes(records.len() as u64);
         loaded.iter_mut().try_for_each(|part| part.replay.apply_group(group, records))
     };
-    let log = log_settings(swarm);
     let recovered = recover(Arc::clone(&door), log, options, &mut replay, &mut |_| {});
     let opened = match recovered {
         Err(LogFailure::NoLog) if image.position().group == 0 => LogWriter::create(door, log),

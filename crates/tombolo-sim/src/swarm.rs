@@ -142,7 +142,7 @@ impl Swarm {
             salt: rng.next_u64(),
             long_reads: pick(rng, &[0, 0, 5, 20]),
             has_checkpoints: one_in(rng, 2),
-            checkpoint_log_bytes: pick(rng, &[1, 1_000, 4_000, 16_000, 40_000]),
+            checkpoint_log_bytes: pick(rng, &[1, 2_000, 8_000, 32_000, 80_000]),
             checkpoint_queue_bytes: pick(rng, &[1, 2_000, 1 << 20]),
             checkpoint_percent: pick(rng, &[10, 50, 100]),
             checkpoint_at_close: one_in(rng, 2),

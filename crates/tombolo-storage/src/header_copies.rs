@@ -18,7 +18,8 @@
 //! Not here: which copy is written when, and what a damaged one means: each kind of file has its own
 //! rule. Invariant: [`Layout::encode`] and [`Layout::decode`] agree on every byte.
 
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
 
 /// Copies lie in blocks of their own: what tears one leaves the other alone.
 pub(crate) const COPY_BYTES: usize = 4096;
@@ -63,6 +64,28 @@ pub(crate) fn long(copy: &[u8], at: usize) -> u64 {
 /// Reads the short number at `at`.
 pub(crate) fn short(copy: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| copy[at + i]))
+}
+
+/// What whoever opens a file of a version that is not `read` is told. An opened database is written in
+/// the newest version from then on, so any program that reads both is a way from an older one.
+pub(crate) fn other_version(
+    f: &mut fmt::Formatter<'_>,
+    file: &str,
+    found: u32,
+    read: RangeInclusive<u32>,
+) -> fmt::Result {
+    let (oldest, newest) = (read.start(), read.end());
+    let what_to_do = match found > *newest {
+        true => "a newer program wrote it: open it with that one",
+        false => {
+            "an older program wrote it: open and close it with one that reads both, or write its rows \
+             out with that program and insert them into a new database"
+        }
+    };
+    write!(
+        f,
+        "{file} has format version {found}, this program reads versions {oldest} to {newest}; {what_to_do}"
+    )
 }
 
 impl Layout {

@@ -6,8 +6,9 @@
 //! null. The layout is a function of the column list alone, so a schema declared in Rust and the
 //! same schema described at run time agree byte for byte. Variable-length columns hold a handle
 //! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
-//! table with rows lie behind all these, each nullable one with a byte for its presence bit: so the
-//! others stay where they are, and a row that was made without them is one with zeros behind it.
+//! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
+//! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
+//! with zeros behind it.
 
 use std::marker::PhantomData;
 
@@ -49,44 +50,63 @@ const fn presence_bytes(columns: &[ColumnDef]) -> usize {
     nullable.div_ceil(8)
 }
 
-/// Bytes that a column takes; one that was added has its presence bit in a byte of its own.
-const fn column_bytes(column: &ColumnDef) -> usize {
-    column.sql.width() + (column.added && column.nullable) as usize
+/// What the handles of added columns are aligned to: as long as they are, and a part of every length a
+/// slot has.
+const HANDLE_ALIGNMENT: usize = 8;
+
+/// Offset of a column that was added if a row ends at `end` without it: behind the byte of its presence
+/// bit. A handle is aligned, so that no end of a slot, as it was before rows got longer, goes through it
+/// (`memory/columns.rs`).
+const fn added_offset(column: &ColumnDef, end: usize) -> usize {
+    let offset = end + column.nullable as usize;
+    if column.sql.is_variable() { offset.next_multiple_of(HANDLE_ALIGNMENT) } else { offset }
+}
+
+/// Where a row ends without those columns from the position `added_end` on that were added.
+const fn end_before(columns: &[ColumnDef], added_end: usize) -> usize {
+    let (mut end, mut i) = (presence_bytes(columns), 0);
+    while i < columns.len() {
+        if !columns[i].added {
+            end += columns[i].sql.width();
+        }
+        i += 1;
+    }
+    i = 0;
+    while i < added_end {
+        if columns[i].added {
+            end = added_offset(&columns[i], end) + columns[i].sql.width();
+        }
+        i += 1;
+    }
+    end
 }
 
 /// Bytes of the fixed part of a row with these columns.
 pub const fn row_size(columns: &[ColumnDef]) -> usize {
-    let (mut size, mut i) = (presence_bytes(columns), 0);
-    while i < columns.len() {
-        size += column_bytes(&columns[i]);
-        i += 1;
-    }
-    size
+    end_before(columns, columns.len())
 }
 
 /// Offset of the column at `position`: hot columns first, then the others, then those that were
 /// added, each group in schema order. So a column that is added moves no other.
 pub const fn column_offset(columns: &[ColumnDef], position: usize) -> usize {
-    let (mut offset, mut i) = (presence_bytes(columns), 0);
     let own = &columns[position];
+    if own.added {
+        return added_offset(own, end_before(columns, position));
+    }
+    let (mut offset, mut i) = (presence_bytes(columns), 0);
     while i < columns.len() {
         let column = &columns[i];
-        let before = match (column.added, own.added) {
-            (false, true) => true,
-            (true, false) => false,
-            (true, true) => i < position,
-            (false, false) => match (column.hot, own.hot) {
-                (true, false) => true,
-                (false, true) => false,
-                _ => i < position,
-            },
+        let before = match (column.hot, own.hot) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => i < position,
         };
-        if before {
-            offset += column_bytes(column);
+        if before && !column.added {
+            offset += column.sql.width();
         }
         i += 1;
     }
-    offset + (own.added && own.nullable) as usize
+    offset
 }
 
 /// Number of the presence bit of the (nullable) column at `position`.
@@ -430,17 +450,19 @@ mod tests {
             ColumnDef::of::<Nullable<Boolean>>("p"),
         ] {
             let (before, size) = (places(&columns), row_size(&columns));
-            let own = more.sql.width() + usize::from(more.nullable);
+            let (width, sql) = (more.sql.width(), more.sql);
             columns.push(more.added());
             let after = places(&columns);
             assert_eq!(after[..before.len()], before);
-            assert_eq!(row_size(&columns), size + own);
             let (offset, bit) = after[before.len()];
             let is_null = columns[before.len()].nullable;
-            assert_eq!(
-                (offset, is_null && bit == size * 8),
-                (size + usize::from(is_null), is_null)
-            );
+            let expected = match size + usize::from(is_null) {
+                end if sql.is_variable() => end.next_multiple_of(8),
+                end => end,
+            };
+            assert_eq!((offset, row_size(&columns)), (expected, expected + width));
+            // The byte in front of it is its own, whatever lies before that.
+            assert!(!is_null || bit == (offset - 1) * 8 && offset > size);
         }
     }
 

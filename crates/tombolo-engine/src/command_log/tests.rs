@@ -406,7 +406,7 @@ fn a_log_of_values_is_refused() {
     let disk = disk();
     let settings = LogSettings { kind: LogKind::Value, ..SETTINGS };
     drop(LogWriter::create(Arc::clone(&disk), settings).unwrap());
-    assert!(refusal(&disk, &transfers()).contains("log = value"));
+    assert!(refusal(&disk, &transfers()).contains("is of a value log: open the database without"));
 }
 
 #[test]

@@ -90,8 +90,8 @@ impl<E: Executor> Builder<E> {
         self
     }
 
-    /// With checkpoints of the log's database; `behind_bytes` of records were replayed behind the
-    /// image. Without a log nothing happens.
+    /// With checkpoints of the log's database; `behind_bytes` of its files were replayed
+    /// behind the image ([`crate::recovery::Recovery::behind_bytes`]). Without a log nothing happens.
     #[must_use]
     pub fn checkpoints(mut self, checkpointing: Checkpointing, behind_bytes: u64) -> Self {
         self.checkpoints = Some(Images::Here(Box::new(checkpointing), behind_bytes));

@@ -148,6 +148,9 @@ pub trait GroupLog: Send {
     /// Gives back the room of what is older than this group: a checkpoint holds it. Does not wait.
     fn release_before(&mut self, _: GroupNumber) {}
 
+    /// Takes away what is not needed of its files, behind all writing. Waits for the disk.
+    fn trim(&mut self) {}
+
     /// Keeps what is not older than this group, whoever releases it: it is to be archived. Does not wait.
     fn keep_from(&mut self, _: GroupNumber) {}
 

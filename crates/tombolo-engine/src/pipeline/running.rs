@@ -167,9 +167,15 @@ impl<E: Executor> Pipeline<E> {
     /// or [`super::Builder::assemble`], they must have ended before.
     pub fn close(mut self) -> Closed<E> {
         self.finish();
+        let mut log = self.wires.retired_log.lock().take();
+        if let (Some(log), Some(course), None) = (&mut log, self.course(), self.poison()) {
+            // The last checkpoint was written when the logging stage had ended.
+            log.release_before(course.needed_from());
+            log.trim();
+        }
         Closed {
             executor: self.wires.retired_executor.lock().take(),
-            log: self.wires.retired_log.lock().take(),
+            log,
             poison: self.poison(),
             checkpoint_failure: self.checkpoint_failure(),
             statistics: self.statistics(),

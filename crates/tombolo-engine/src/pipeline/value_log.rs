@@ -112,6 +112,11 @@ impl GroupLog for ValueLogGroups {
         self.writer.release_before(group);
     }
 
+    fn trim(&mut self) {
+        // What is left behind is used again.
+        _ = self.writer.trim();
+    }
+
     fn keep_from(&mut self, group: GroupNumber) {
         self.writer.keep_from(group);
     }

@@ -182,6 +182,12 @@ impl Recovery {
         self.cut.is_none()
     }
 
+    /// Bytes of log that the image does not hold, as the next checkpoint counts them; none when nothing
+    /// was replayed.
+    pub fn behind_bytes(&self) -> u64 {
+        if self.record_bytes == 0 { 0 } else { self.log_bytes }
+    }
+
     /// Processor time of what follows loading the image.
     pub fn replay_cpu_s(&self) -> f64 {
         self.cpu_s - self.image_cpu_s
@@ -199,7 +205,12 @@ pub struct Progress {
     pub log: value_log::Progress,
     /// Bytes of all segments of the log, before its turn too; the log may end long before.
     pub log_bytes_max: u64,
+    /// Time since it began, in nanoseconds.
+    pub elapsed_ns: u64,
 }
+
+/// Before that much time, what is left cannot be told from what was done.
+const TELLING_NS: u64 = 500_000_000;
 
 impl Progress {
     /// The part of all bytes that is read, from 0 to 1.
@@ -207,6 +218,14 @@ impl Progress {
         let read = self.image_bytes + self.log.bytes;
         let all = self.image_bytes_max + self.log_bytes_max;
         if all == 0 { 0.0 } else { (read as f64 / all as f64).min(1.0) }
+    }
+
+    /// An estimate of the time that is left, in nanoseconds: what the rest takes if it is read as fast as
+    /// what was. `None` before half a second, when nobody knows.
+    pub fn left_ns(&self) -> Option<u64> {
+        let part = self.part();
+        let is_known = self.elapsed_ns >= TELLING_NS && part > 0.0;
+        is_known.then(|| (self.elapsed_ns as f64 * (1.0 - part) / part) as u64)
     }
 }
 
@@ -294,7 +313,7 @@ fn open_through<P: MemoryProfile>(
     clock: &dyn Clock,
     told: &mut dyn FnMut(Progress),
 ) -> Result<Opened<P>, OpenFailure> {
-    let start = Moment::now(clock);
+    let (start, start_ns) = (Moment::now(clock), clock.now_ns());
     let disk = Arc::clone(&disks[0]);
     let image = Image::find(disks, options.image.unwrap_or_default())?;
     let mut now = Progress {
@@ -304,6 +323,7 @@ fn open_through<P: MemoryProfile>(
     };
     let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
         now.image_bytes += bytes;
+        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
         told(now);
     })?;
     let loaded = Moment::now(clock);
@@ -313,6 +333,7 @@ fn open_through<P: MemoryProfile>(
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
         now.log = log;
+        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
         told(now);
     });
     let value_log::Recovered { writer, groups, transactions, cut } = recovered?;
@@ -357,5 +378,24 @@ impl Moment {
     fn now(clock: &dyn Clock) -> Self {
         let (wall_s, cpu_s) = (clock.now_ns() as f64 / 1e9, clock.process_cpu().as_secs_f64());
         Self { wall_s, cpu_s }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_takes_as_long_as_what_was_read() {
+        let after = |image_bytes, elapsed_ns| Progress {
+            image_bytes,
+            image_bytes_max: 60,
+            log_bytes_max: 60,
+            elapsed_ns,
+            ..Progress::default()
+        };
+        assert_eq!(after(30, 1_000_000_000).left_ns(), Some(3_000_000_000));
+        assert_eq!(after(120, 1_000_000_000).left_ns(), Some(0));
+        assert_eq!((after(30, 1_000).left_ns(), after(0, 1_000_000_000).left_ns()), (None, None));
     }
 }

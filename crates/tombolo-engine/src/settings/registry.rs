@@ -276,7 +276,7 @@ pub static CHECKPOINT_LOG_BYTES: Setting = setting(
     "checkpoint_log_bytes",
     Kind::Bytes(GB >> 20, GB << 14),
     Default::Means("1 GB, or a quarter of log_bytes_max"),
-    "log records after which a checkpoint begins; what a restart replays",
+    "bytes of log files after which a checkpoint begins; a crash leaves some twice as much to be read",
 )
 .of("bytes");
 /// Threads that write checkpoints.

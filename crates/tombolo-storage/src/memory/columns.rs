@@ -151,6 +151,14 @@ impl Widening {
         }
     }
 
+    /// Zeros in what was added before, of a row that was copied and dies now: where it lay until now they
+    /// are written later, when its slot is given back.
+    fn forget_added(&mut self, rows: &Rows, slot: u32) {
+        if let Some(wider) = &mut self.rows {
+            wider.clear(slot, rows.base_bytes..rows.row_bytes);
+        }
+    }
+
     #[cold]
     fn refuse(&mut self, error: &RegionError) {
         let what = format!(
@@ -308,6 +316,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             };
             if table as usize == widening.table && row < widening.cursor {
                 widening.copy(rows, row, 1);
+                if matches!(change, Change::Deleted { .. }) {
+                    widening.forget_added(rows, row);
+                }
             }
         }
     }

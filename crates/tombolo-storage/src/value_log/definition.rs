@@ -8,8 +8,8 @@
 //! | indexes | 2 how many, then each as below |
 //!
 //! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
-//! nullable, 1 hot, 2 has a range, 3 was added); with a range 8 and 8 its ends. An index: name; 1 flags (bit 0
-//! unique, 1 hash); 2 how many columns, 2 each position.
+//! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned); with a range 8 and 8
+//! its ends. An index: name; 1 flags (bit 0 unique, 1 hash); 2 how many columns, 2 each position.
 //!
 //! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
 //! 10 bytes, 11 date, 12 timestamp, 13 uuid. All numbers are little-endian.
@@ -27,6 +27,9 @@ const NULLABLE: u8 = 1;
 const HOT: u8 = 2;
 const RANGE: u8 = 4;
 const ADDED: u8 = 8;
+/// Of every added column whose values lie outside the row, since these are aligned (`row.rs`): rows of
+/// before are laid out otherwise, and refused.
+const ALIGNED: u8 = 16;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
 
@@ -104,7 +107,8 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnDef) {
         flag(column.nullable, NULLABLE)
             | flag(column.hot, HOT)
             | flag(column.range.is_some(), RANGE)
-            | flag(column.added, ADDED),
+            | flag(column.added, ADDED)
+            | flag(column.added && column.sql.is_variable(), ALIGNED),
     );
     if let Some((low, high)) = column.range {
         out.extend_from_slice(&low.to_le_bytes());
@@ -210,9 +214,11 @@ impl Source<'_> {
             0 => None,
             _ => Some((i64::from_le_bytes(self.array()?), i64::from_le_bytes(self.array()?))),
         };
-        let is_known =
-            flags & !(NULLABLE | HOT | RANGE | ADDED) == 0 && type_numbers(sql) == numbers;
-        let [nullable, hot, added] = [NULLABLE, HOT, ADDED].map(|flag| flags & flag != 0);
+        let [nullable, hot, added, aligned] =
+            [NULLABLE, HOT, ADDED, ALIGNED].map(|flag| flags & flag != 0);
+        let is_known = flags & !(NULLABLE | HOT | RANGE | ADDED | ALIGNED) == 0
+            && aligned == (added && sql.is_variable())
+            && type_numbers(sql) == numbers;
         is_known.then_some(ColumnDef { name, sql, nullable, range, hot, added })
     }
 
@@ -252,7 +258,7 @@ mod tests {
             nullable: i % 2 == 0,
             range: (i == 2).then_some((i64::MIN, -1)),
             hot: i % 3 == 0,
-            added: i > 11,
+            added: i > 7,
         };
         let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
             name: name.into(),
@@ -295,6 +301,20 @@ mod tests {
             assert!((0..bytes.len()).all(|length| decode_column(&bytes[..length]).is_none()));
             assert_eq!(decode_column(&[&bytes[..], &[0]].concat()), None);
         }
+    }
+
+    /// Its rows are laid out otherwise.
+    #[test]
+    fn an_added_text_of_before_handles_were_aligned_is_refused() {
+        let text = &table().columns[8];
+        let mut bytes = encode_column(text);
+        let flags = bytes.len() - 1;
+        assert_eq!(bytes[flags], NULLABLE | ADDED | ALIGNED);
+        bytes[flags] &= !ALIGNED;
+        assert_eq!(decode_column(&bytes), None);
+        let mut bytes = encode_column(&ColumnDef { added: false, ..text.clone() });
+        bytes[flags] |= ALIGNED;
+        assert_eq!(decode_column(&bytes), None);
     }
 
     #[test]

@@ -51,6 +51,11 @@ impl LogReader {
         Self { disk, settings, way: None, again: None }
     }
 
+    /// What the log is written with.
+    pub fn settings(&self) -> LogSettings {
+        self.settings
+    }
+
     /// The next read from `position` gives that group once more, as a recovery from there does: for
     /// whoever goes on with an image that is complete as of it.
     pub fn again(&mut self, position: LogPosition) {

@@ -11,6 +11,7 @@ use super::group::{Group, HEADER_BYTES, is_intact};
 use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{BLOCK_BYTES_MAX, GroupNumber};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
+use crate::header_copies::{COPY_BYTES, VERSION, short};
 use crate::plant::{self, Plant};
 
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -104,6 +105,14 @@ impl SegmentReader {
     /// The file's name, for messages.
     pub(super) fn name(&self) -> &str {
         self.file.name()
+    }
+
+    /// The version of the format that its header says.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn version(&mut self) -> Result<u32, DiskError> {
+        Ok(short(self.bytes((self.copy * COPY_BYTES) as u64, COPY_BYTES)?, VERSION))
     }
 
     /// Whether no group can begin at `offset`.

@@ -186,6 +186,8 @@ impl Header {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) file: Box<dyn DiskFile>,
+    /// The number in its file's name, by which a disk knows it; the file's own name is for people.
+    pub(super) number: u64,
     pub(super) header: Header,
     /// The copy of the header that is written over last.
     copy: usize,
@@ -233,7 +235,7 @@ impl Segment {
         direct: bool,
     ) -> Result<Self, DiskError> {
         let file = open_blocks(disk, number, Open::Write, header, direct)?;
-        Ok(Self { file, header, copy, is_certain: false })
+        Ok(Self { file, number, header, copy, is_certain: false })
     }
 
     /// Makes a segment that is ready for groups.
@@ -252,7 +254,7 @@ impl Segment {
         let segment_bytes = settings.segment_bytes.next_multiple_of(block_bytes);
         let LogSettings { kind, salt, .. } = *settings;
         let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses: 1 };
-        let mut segment = Self { file, header, copy: 1, is_certain: false };
+        let mut segment = Self { file, number, header, copy: 1, is_certain: false };
         let made = segment.fill().and_then(|()| segment.write_header()).and_then(|()| {
             if plant::is(Plant::DroppedDirectoryFsync) { Ok(()) } else { disk.sync_dir() }
         });

@@ -4,11 +4,12 @@
 
 use std::fmt;
 
+use super::group::HEADER_BYTES;
 use super::segment::FIRST_GROUP_OFFSET;
 use crate::backup;
 use crate::disk::DiskError;
 use crate::error::Error;
-use crate::header_copies::COPY_BYTES;
+use crate::header_copies::{COPY_BYTES, other_version};
 
 /// The version of the format of segments, groups and records.
 pub const FORMAT_VERSION: u32 = 3;
@@ -86,6 +87,14 @@ impl Default for LogSettings {
 }
 
 impl LogSettings {
+    /// Bytes of a segment that a group with so many bytes of records takes; none without.
+    pub fn group_bytes(&self, record_bytes: u64) -> u64 {
+        match record_bytes {
+            0 => 0,
+            bytes => (HEADER_BYTES as u64 + bytes).next_multiple_of(self.block_bytes),
+        }
+    }
+
     /// Refuses numbers that make no log.
     pub(super) fn check(&self) -> Result<(), LogFailure> {
         let block = self.block_bytes;
@@ -262,17 +271,17 @@ impl fmt::Display for LogFailure {
                 "the database is in use: another process holds {file}; stop it, then try again"
             ),
             Self::Copy { file } => backup::is_no_database(file, f),
-            Self::OtherVersion { file, found } => write!(
+            Self::OtherVersion { file, found } => {
+                other_version(f, file, *found, FORMAT_VERSION_OLDEST..=FORMAT_VERSION)
+            }
+            Self::OtherKind { file, found: LogKind::Command } => write!(
                 f,
-                "{file} has format version {found}, this program reads versions \
-                 {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}: open it with the program that wrote it, \
-                 dump it and restore the dump"
+                "{file} is of a command log, which holds calls and no rows: only a program that has \
+                 their procedures can open it, with tombolo_engine::command_log"
             ),
-            Self::OtherKind { file, found } => write!(
-                f,
-                "{file} belongs to a {0} log: open the database with log = {0}",
-                found.name()
-            ),
+            Self::OtherKind { file, found: LogKind::Value } => {
+                write!(f, "{file} is of a value log: open the database without procedures")
+            }
             Self::Damaged { file, offset, group, what } => write!(
                 f,
                 "the log is damaged in {file} at offset {offset}, group {group}: {what}; restore a \

@@ -90,6 +90,13 @@ impl LogStart {
         LogFailure::Irreparable { file, offset: FIRST_GROUP_OFFSET, group, what }
     }
 
+    /// That the group that `file` begins with, and with it the way to the first that is needed, is damaged.
+    pub(super) fn is_damaged(&self, group: GroupNumber, file: String) -> LogFailure {
+        let what =
+            format!("it is damaged, and the image needs the log from group {} on", self.group);
+        LogFailure::Irreparable { file, offset: FIRST_GROUP_OFFSET, group, what }
+    }
+
     /// That a segment, `file`, is of a log with another salt.
     pub(super) fn other_database(&self, file: &str) -> LogFailure {
         let what = "it is of another database than the image: image and log do not belong together";

@@ -40,8 +40,10 @@ pub struct SegmentSurvey {
     pub file: String,
     /// What it is.
     pub state: SegmentState,
-    /// Its place in the segments' order, how often it got one, its length and that of its blocks;
-    /// 0 where its header cannot be read.
+    /// The version of the format that its header says; this and the numbers below are 0 where it cannot
+    /// be read.
+    pub format_version: u32,
+    /// Its place in the segments' order.
     pub sequence: u64,
     /// How often it was used.
     pub uses: u32,
@@ -56,11 +58,11 @@ pub struct SegmentSurvey {
 pub struct Survey {
     /// Its segments in their order, then files that are none.
     pub segments: Vec<SegmentSurvey>,
-    /// Groups of the log.
+    /// Groups of the log that are there.
     pub groups: u64,
-    /// Transactions in them.
+    /// Transactions in all groups up to the newest, those that are gone too.
     pub transactions: u64,
-    /// Bytes of groups, with headers and what fills blocks up.
+    /// Bytes of the groups that are there, with headers and what fills blocks up.
     pub bytes: u64,
     /// The newest group; 0 for none.
     pub last_group: GroupNumber,
@@ -68,6 +70,13 @@ pub struct Survey {
     pub epoch: u32,
     /// What recovery would cut off, or refuse.
     pub cut: Option<Cut>,
+}
+
+impl Survey {
+    /// The newest version of the format of any segment: what a program has to read.
+    pub fn format_version(&self) -> u32 {
+        self.segments.iter().map(|segment| segment.format_version).max().unwrap_or_default()
+    }
 }
 
 /// Reads the log of `disk`, giving all its transactions to `replay`.
@@ -107,7 +116,7 @@ pub fn survey_locked(
         false => walk.judge(damage)?,
     };
     walk.complete()?;
-    let mut found = used_and_spare(&walk);
+    let mut found = used_and_spare(&mut walk)?;
     for (numbers, state) in
         [(unfinished, SegmentState::Unfinished), (damaged, SegmentState::Damaged)]
     {
@@ -135,29 +144,34 @@ fn whole_log_lost(damage: LogFailure) -> Cut {
     Cut { file, offset, group: 1, torn_bytes, damage, lost_groups, lost_transactions }
 }
 
-fn used_and_spare(walk: &Walk<'_>) -> Vec<SegmentSurvey> {
-    let mut segments: Vec<SegmentSurvey> =
-        walk.segments.iter().map(|reader| survey_of(reader, SegmentState::Spare)).collect();
-    let mut first = 1;
+fn used_and_spare(walk: &mut Walk<'_>) -> Result<Vec<SegmentSurvey>, LogFailure> {
+    let spare = |reader| survey_of(reader, SegmentState::Spare);
+    let mut segments =
+        walk.segments.iter_mut().map(spare).collect::<Result<Vec<_>, LogFailure>>()?;
+    // The first that was read: older ones may be gone.
+    let mut first = walk.chain.number - walk.progress.groups;
     for passed in walk.passed.iter() {
         segments[passed.segment].state = SegmentState::Used { first, last: passed.last };
         first = passed.last + 1;
     }
-    segments
+    Ok(segments)
 }
 
-fn survey_of(reader: &SegmentReader, state: SegmentState) -> SegmentSurvey {
-    let header = reader.header;
-    SegmentSurvey {
+fn survey_of(reader: &mut SegmentReader, state: SegmentState) -> Result<SegmentSurvey, LogFailure> {
+    let (header, format_version) = (reader.header, reader.version()?);
+    reader.forget();
+    Ok(SegmentSurvey {
         file: reader.name().to_owned(),
         state,
+        format_version,
         sequence: header.sequence,
         uses: header.uses,
         segment_bytes: header.segment_bytes,
         block_bytes: header.block_bytes,
-    }
+    })
 }
 
 fn not_read(file: String, state: SegmentState) -> SegmentSurvey {
-    SegmentSurvey { file, state, sequence: 0, uses: 0, segment_bytes: 0, block_bytes: 0 }
+    let (format_version, sequence, uses, segment_bytes, block_bytes) = (0, 0, 0, 0, 0);
+    SegmentSurvey { file, state, format_version, sequence, uses, segment_bytes, block_bytes }
 }

@@ -185,10 +185,15 @@ impl<'a> Walk<'a> {
         if start.group <= 1 {
             return Ok(());
         }
-        let mut oldest = None;
+        let (mut oldest, mut remains) = (None, None);
         for (position, segment) in self.segments.iter_mut().enumerate().rev() {
             let first = segment.first_group()?.map(|placed| placed.group);
-            let Some(group) = first else { continue };
+            let Some(group) = first else {
+                // What is left of the newest that would do, if that is not intact.
+                let left = segment.begins_with()?.filter(|&number| number <= start.group);
+                remains = remains.or(left.map(|number| (number, segment.name().to_owned())));
+                continue;
+            };
             if group.number <= start.group && !group.continues {
                 self.segment = position;
                 self.chain = Chain { number: group.number, previous: None, epoch: group.epoch };
@@ -196,9 +201,11 @@ impl<'a> Walk<'a> {
             }
             oldest = Some((group.number, segment.name().to_owned()));
         }
-        match oldest {
-            Some((number, file)) if start.checksum.is_some() => Err(start.is_gone(number, file)),
-            _ => Ok(()),
+        match (remains, oldest) {
+            _ if start.checksum.is_none() => Ok(()),
+            (Some((number, file)), _) => Err(start.is_damaged(number, file)),
+            (None, Some((number, file))) => Err(start.is_gone(number, file)),
+            (None, None) => Ok(()),
         }
     }
 

@@ -21,7 +21,7 @@ use super::aligned::AlignedBuffer;
 use super::follow::LogReader;
 use super::group::{Group, HEADER_BYTES};
 use super::lock::DirectoryLock;
-use super::segment::{FIRST_GROUP_OFFSET, Segment, file_number};
+use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name, file_number};
 use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
 use super::start::LogPosition;
@@ -318,6 +318,31 @@ impl LogWriter {
     /// The last group of the segments that were left behind, all of it durable; 0 if there are none.
     pub fn left_behind(&self) -> GroupNumber {
         self.closed.last().map_or(0, |closed| closed.last.min(self.durable))
+    }
+
+    /// Takes the files away of segments that are not used again, for a log that is closed and kept: whoever
+    /// opens it looks through all of them. Says how many.
+    ///
+    /// # Errors
+    /// `Disk`: some are still there, which harms nobody.
+    pub fn trim(&mut self) -> Result<usize, LogFailure> {
+        // Sequence numbers behind the current segment's stay taken: the next process counts from them.
+        let is_old = {
+            let current = self.current.header.sequence;
+            move |segment: &mut Segment| segment.header.sequence < current
+        };
+        let old: Vec<Segment> = self.shared.pool(|pool| {
+            let old: Vec<Segment> = pool.spare.extract_if(.., is_old).collect();
+            pool.log_bytes -= old.iter().map(|old| old.header.segment_bytes).sum::<u64>();
+            old
+        });
+        for segment in &old {
+            self.shared.disk.remove(&file_name(segment.number))?;
+        }
+        if !old.is_empty() {
+            self.shared.disk.sync_dir()?;
+        }
+        Ok(old.len())
     }
 
     fn release(&mut self) -> usize {

@@ -9,7 +9,7 @@
 //!      └──────────── the log may go before this group ◄── all parts done ◄───┘
 //! ```
 //!
-//! A step installs what has arrived, a few megabytes of it, and then prepares one batch of blocks, so
+//! A step installs what has arrived, a megabyte of it, and then prepares one batch of blocks, so
 //! neither waits for long for the other. A second stage writes the batches (`writing.rs`): it waits for
 //! the disk, so each part of DB′ has two threads of its own; nothing on the path of a transaction waits
 //! for them. While the log is flushed, too, the device is left alone for a part of the time (setting
@@ -55,13 +55,14 @@ use super::{Stage, StageKind, Step};
 use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 
-/// Bytes of records installed in a step, if there are more.
-const INSTALL_BYTES: usize = 4 << 20;
+/// Bytes of records installed in a step, if there are more: as many as a block has, so that neither
+/// installing nor writing waits for long.
+const INSTALL_BYTES: usize = 1 << 20;
 
 /// When checkpoints are written, and what they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointPolicy {
-    /// Bytes of records after which the next one begins.
+    /// Bytes of the log's files after which the next one begins.
     pub log_bytes: u64,
     /// How much of the device's time blocks may take while groups are flushed, in percent.
     pub device_percent: u64,
@@ -194,7 +195,7 @@ pub(super) struct Shares<'a, A, B> {
 /// then those that write.
 pub(super) type Wired<B> = (ToCheckpoint<B>, Vec<Box<dyn Stage>>);
 
-/// The stages of a database's checkpoints; `behind_bytes` of records were logged behind the image.
+/// The stages of a database's checkpoints; `behind_bytes` of log are behind the image.
 pub(super) fn wire<A: Send + 'static, B: Records>(
     checkpointing: Checkpointing,
     behind_bytes: u64,
@@ -276,7 +277,8 @@ pub(super) struct Checkpoint<A, B> {
     shared: Arc<Shared<A>>,
     clock: Arc<dyn Clock>,
     policy: CheckpointPolicy,
-    /// Records installed, of all parts; those that a checkpoint holds; those that the next one does.
+    /// Bytes of the log's files, of all parts: of what is installed, of what a checkpoint holds, and of
+    /// what the next one does.
     installed_bytes: u64,
     covered_bytes: u64,
     handed_in_bytes: u64,
@@ -312,31 +314,38 @@ impl<A, B: Records> Checkpoint<A, B> {
             let position = installment.position;
             // The end of a log that is closed has none.
             let records = installment.records.iter().map(Records::bytes).chain([&[][..]]);
+            let before = bytes;
             for records in records {
                 let installed = self.part.install(position, records);
                 installed.map_err(|failure| failure.to_string())?;
                 bytes += records.len();
             }
+            let record_bytes = (bytes - before) as u64;
+            self.installed_bytes += self
+                .reader
+                .as_ref()
+                .map_or(record_bytes, |reader| reader.settings().group_bytes(record_bytes));
             self.arrivals.passed();
         }
         if let Some(to) = self.arrivals.to_read().filter(|_| self.part.has_room()) {
-            bytes += self.read_back(to)?;
+            self.read_back(to)?;
         }
-        self.installed_bytes += bytes as u64;
         if self.arrivals.is_caught_up() {
             self.asked_installed = self.arrivals.asked;
         }
         Ok(had_any)
     }
 
-    /// Installs what nobody has kept from the log's files, some of it; how many bytes.
-    fn read_back(&mut self, to: LogPosition) -> Result<usize, String> {
-        let Self { reader, part, .. } = self;
+    /// Installs what nobody has kept from the log's files, some of it.
+    fn read_back(&mut self, to: LogPosition) -> Result<(), String> {
+        let Self { reader, part, installed_bytes, .. } = self;
         let reader = reader.as_mut().ok_or("this log cannot be read back for a checkpoint")?;
-        let (from, mut bytes) = (part.position(), 0);
+        let (from, settings) = (part.position(), reader.settings());
+        let mut bytes = 0;
         let bytes_max = part.room().min(INSTALL_BYTES as u64) as usize;
         let mut install = |position, records: &[u8]| {
             bytes += records.len();
+            *installed_bytes += settings.group_bytes(records.len() as u64);
             part.install(position, records).map_err(Unread::Image)
         };
         let read = reader.read(from, to.group, bytes_max, &mut install);
@@ -348,7 +357,7 @@ impl<A, B: Records> Checkpoint<A, B> {
             self.arrivals.behind = None;
         }
         add(&self.course.counts.read_back_bytes, bytes as u64);
-        Ok(bytes)
+        Ok(())
     }
 
     fn view(&self, now_ns: u64) -> View {
@@ -394,18 +403,17 @@ impl<A, B: Records> Checkpoint<A, B> {
         })
     }
 
-    /// Prepares the next batch of blocks, and has it written, unless it is too early for that.
+    /// Notes what was written, prepares the next batch of blocks and has it written, unless it is too
+    /// early for that.
     fn write(&mut self, view: View) -> Result<Step, String> {
-        let written = self.take_back().and_then(|step| match step {
-            Some(step) => Ok(Some(step)),
-            None if view.now_ns < self.retry_at_ns && !view.is_last => {
-                Ok(Some(Step::IdleUntil(Some(self.retry_at_ns))))
-            }
-            None => self.part.prepare().map(|_| None),
+        let waits = view.now_ns < self.retry_at_ns && !view.is_last;
+        let prepared = self.take_back().and_then(|()| match waits {
+            true => Ok(false),
+            false => self.part.prepare(),
         });
-        match written {
-            Ok(Some(step)) => return Ok(step),
-            Ok(None) => {}
+        match prepared {
+            Ok(_) if waits => return Ok(Step::IdleUntil(Some(self.retry_at_ns))),
+            Ok(_) => {}
             Err(full) if full.is_full() => {
                 self.course.part_found_it_full(view, &full);
                 self.retry_at_ns = view.now_ns + RETRY_NS;
@@ -429,13 +437,13 @@ impl<A, B: Records> Checkpoint<A, B> {
     }
 
     /// Notes what was written, if anything was.
-    fn take_back(&mut self) -> Result<Option<Step>, ImageFailure> {
-        let Some((written, ns)) = self.exchange.take_back() else { return Ok(None) };
+    fn take_back(&mut self) -> Result<(), ImageFailure> {
+        let Some((written, ns)) = self.exchange.take_back() else { return Ok(()) };
         if let Wrote::Wrote { bytes, .. } = self.part.wrote(written)? {
             add(&self.course.counts.bytes, bytes);
             self.pause(ns);
         }
-        Ok(Some(Step::Progress))
+        Ok(())
     }
 
     /// After a batch that took so long: leaves the device to the log for a while, if that is flushed.

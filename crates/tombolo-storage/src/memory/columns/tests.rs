@@ -127,9 +127,8 @@ fn rows_get_longer_beside_transactions_that_know_nothing_of_it() {
     }
 }
 
-/// Rows made by who does not know the column have nothing in it, wherever a slot was before.
-#[test]
-fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
+/// A table that has one column more, with handles of before and of now.
+fn with_one_more() -> (Logged, DynamicTable, DynamicTable) {
     let mut store = Logged::new(Limits::default());
     let [_, plain, _] = tables();
     store.create_table(plain).unwrap();
@@ -138,19 +137,41 @@ fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
     assert_eq!(store.column_slice(&build, 1), Ok(Built::Done));
     drop(store.finish_column(build).unwrap());
     let new = DynamicTable::new(store.schema(), 0);
-    let commit = |store: &mut Logged, change: &mut dyn FnMut(&mut Logged)| {
-        store.begin().unwrap();
-        store.begin_writes();
-        change(store);
-        store.commit().unwrap();
-    };
+    (store, old, new)
+}
+
+/// A transaction.
+fn commit<T>(store: &mut Logged, change: impl FnOnce(&mut Logged) -> T) -> T {
+    store.begin().unwrap();
+    store.begin_writes();
+    let changed = change(store);
+    store.commit().unwrap();
+    changed
+}
+
+/// A row with something in a column that was added dies, copied already, while rows get longer once more.
+#[test]
+fn a_row_that_dies_while_rows_get_longer_leaves_nothing_in_its_slot() {
+    let (mut store, old, new) = with_one_more();
+    let given = [Value::Integer(1), Value::Integer(77)];
+    let row = commit(&mut store, |store| new.insert(store, &given).unwrap());
+    let build = store.begin_column("plain", column("wide", SqlType::Varchar(200), false)).unwrap();
+    assert_eq!(store.column_slice(&build, 100), Ok(Built::Done));
+    commit(&mut store, |store| new.delete(store, row).unwrap());
+    drop(store.finish_column(build).unwrap());
+    commit(&mut store, |store| old.insert(store, &[Value::Integer(2)]).unwrap());
+    let found = values(&mut store, 0, 1);
+    assert_eq!(found, [(row.location(), "Null".to_owned())]);
+}
+
+/// Rows made by who does not know the column have nothing in it, wherever a slot was before.
+#[test]
+fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
+    let (mut store, old, new) = with_one_more();
     for is_recovered in [false, true] {
-        let mut row = None;
-        commit(&mut store, &mut |store| {
-            row = Some(new.insert(store, &[Value::Integer(1), Value::Integer(77)]).unwrap());
-        });
-        let made = row.unwrap();
-        commit(&mut store, &mut |store| new.delete(store, made).unwrap());
+        let given = [Value::Integer(1), Value::Integer(77)];
+        let made = commit(&mut store, |store| new.insert(store, &given).unwrap());
+        commit(&mut store, |store| new.delete(store, made).unwrap());
         // One that is undone leaves nothing, either.
         store.begin().unwrap();
         store.begin_writes();
@@ -161,14 +182,12 @@ fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
             store.take_log(&mut log);
             store = replayed(log.as_slice(), 1);
         }
-        commit(&mut store, &mut |store| {
-            row = Some(old.insert(store, &[Value::Integer(2)]).unwrap());
-        });
-        let again = row.unwrap();
+        let given = [Value::Integer(2)];
+        let again = commit(&mut store, |store| old.insert(store, &given).unwrap());
         assert_eq!(again, made, "the slot is used again");
         let is_null = new.read(&store, again, |values| values[1] == Value::Null).unwrap();
         assert!(is_null, "recovered: {is_recovered}");
-        commit(&mut store, &mut |store| new.delete(store, again).unwrap());
+        commit(&mut store, |store| new.delete(store, again).unwrap());
     }
 }
 

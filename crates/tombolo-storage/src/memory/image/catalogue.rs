@@ -97,6 +97,8 @@ pub(super) struct Catalogue {
 pub(super) struct Found {
     /// The newest one that is intact, and its file.
     pub(super) catalogue: Option<(Catalogue, String)>,
+    /// The version of the format that it is written in; 0 for none.
+    pub(super) version: u32,
     /// Files that are not intact and newer than it.
     pub(super) passed_over: Vec<String>,
     /// The greatest number in any file's name.
@@ -139,6 +141,7 @@ impl Catalogue {
             match Self::decode(&bytes).filter(|catalogue| catalogue.sequence == number) {
                 Some(catalogue) => {
                     found.catalogue = Some((catalogue, file.name().to_owned()));
+                    found.version = version_of(&bytes).unwrap_or_default();
                     break;
                 }
                 None => found.passed_over.push(file.name().to_owned()),
@@ -274,9 +277,13 @@ fn is_read(version: u32) -> bool {
 
 /// The version of a catalogue that is of another one. Its checksum may well lie elsewhere.
 fn other_version(bytes: &[u8]) -> Option<u32> {
+    version_of(bytes).filter(|&version| !is_read(version) && version != 0)
+}
+
+/// The version that a catalogue says it has.
+fn version_of(bytes: &[u8]) -> Option<u32> {
     let version = bytes.get(VERSION..CHECKSUM).filter(|_| bytes.starts_with(&MAGIC))?;
-    let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
-    (!is_read(version) && version != 0).then_some(version)
+    Some(u32::from_le_bytes([version[0], version[1], version[2], version[3]]))
 }
 
 impl<'a> Source<'a> {
@@ -369,6 +376,11 @@ mod tests {
         (expected.complete.epoch, expected.writing.epoch) = (0, 0);
         assert_eq!(Catalogue::decode(&stated(1)), Some(expected));
         assert_eq!((Catalogue::decode(&stated(3)), other_version(&stated(3))), (None, Some(3)));
+        // Whoever looks is told what is there, not what would be written.
+        let disk = MemDisk::new();
+        assert_eq!(Catalogue::find(&disk).unwrap().version, 0);
+        disk.open(&file_name(6), Open::New).unwrap().write_at(&stated(1), 0).unwrap();
+        assert_eq!(Catalogue::find(&disk).unwrap().version, 1);
     }
 
     #[test]
@@ -394,7 +406,7 @@ mod tests {
         let torn = disk.open(&file_name(7), Open::New).unwrap();
         torn.write_at(&catalogue(7).encode()[..100], 0).unwrap();
         let found = Catalogue::find(&disk).unwrap();
-        assert_eq!(found.catalogue, Some((catalogue(6), file_name(6))));
+        assert_eq!((found.catalogue, found.version), (Some((catalogue(6), file_name(6))), 2));
         assert_eq!((found.passed_over, found.newest), (vec![file_name(7)], 7));
         catalogue(8).write(&disk, true).unwrap();
         assert_eq!(disk.list().unwrap(), [file_name(8)]);

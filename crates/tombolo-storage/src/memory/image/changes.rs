@@ -1,12 +1,11 @@
-//! `Changes`: records of durable groups as they lie in the log, found by the row they are of (TPK-17).
+//! `Changes`: records of durable groups, found by the row they are of (TPK-17).
 //!
-//! Where DB′ lies on disk only, what changed since the last checkpoint is all of it that is in memory:
-//! the records, one behind the other, and for each of them eight bytes that say row and place. Sorted
-//! by these, the records of a block's rows are together, each row's in the order of the log. Where rows
-//! change often, [`Changes::squeeze`] lets go of what a later record writes over.
+//! Where DB′ lies on disk only, what changed since the last checkpoint is all of it that is in memory: a
+//! table's records, one behind the other, and for each of them eight bytes that say row and place. Sorted
+//! by these, the records of a block's rows are together, each row's in the order of the log.
 //!
-//! Not here: what a record does to a row (`pass.rs`). Invariant: what is kept was decoded once, so it is
-//! a record.
+//! Not here: what a record does to a row (`pass.rs`), records as they come (`gathered.rs`). Invariants:
+//! what is kept was decoded once, so it is a record; [`Changes`] are sorted.
 
 use std::ops::Range;
 
@@ -19,11 +18,9 @@ const ROW_SHIFT: u32 = 32;
 const GROWTH: usize = 8;
 
 /// See the module's head.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Changes {
-    records: Vec<u8>,
-    /// By table: row and place of each record.
-    places: Vec<Vec<u64>>,
+    tables: Vec<TableChanges>,
 }
 
 /// A record, the row it is of and where it is kept.
@@ -35,113 +32,117 @@ pub(super) struct Change<'a> {
 }
 
 impl Changes {
+    /// Takes over what was logged later, by table.
+    ///
+    /// # Errors
+    /// More than can be kept, in words.
+    pub(super) fn append(&mut self, later: Vec<TableChanges>) -> Result<(), String> {
+        let tables = self.tables.len().max(later.len());
+        self.tables.resize_with(tables, TableChanges::default);
+        for (own, later) in self.tables.iter_mut().zip(later) {
+            own.append(later)?;
+            own.places.sort_unstable();
+        }
+        Ok(())
+    }
+
+    /// Those of a table's rows, by row and in the order of the log.
+    pub(super) fn of(&self, table: usize, rows: Range<u64>) -> impl Iterator<Item = Change<'_>> {
+        let places = self.tables.get(table).map_or(&[][..], |own| &own.places);
+        let before = |row: u64| places.partition_point(|&place| place >> ROW_SHIFT < row);
+        let own = before(rows.start)..before(rows.end);
+        own.map(move |number| {
+            let (row, place) = self.tables[table].row_and_place(number);
+            Change { row, place, record: self.at(table, place) }
+        })
+    }
+
+    /// The record of a table that is kept there.
+    pub(super) fn at(&self, table: usize, place: u32) -> Record<'_> {
+        self.tables[table].at(place)
+    }
+
+    /// Memory it takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tables.iter().map(TableChanges::memory_bytes).sum()
+    }
+}
+
+/// Records of one table's rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableChanges {
+    records: Vec<u8>,
+    /// Row and place of each record.
+    places: Vec<u64>,
+}
+
+impl TableChanges {
     /// Keeps a record of a row.
     ///
     /// # Errors
     /// More than can be kept, in words.
-    pub(super) fn push(&mut self, table: usize, row: u32, record: &[u8]) -> Result<(), String> {
+    pub(super) fn push(&mut self, row: u32, record: &[u8]) -> Result<(), String> {
         let place = self.place_for(record.len())?;
         reserve(&mut self.records, record.len());
         self.records.extend_from_slice(record);
-        if self.places.len() <= table {
-            self.places.resize_with(table + 1, Vec::new);
-        }
-        let places = &mut self.places[table];
-        reserve(places, 1);
-        places.push(u64::from(row) << ROW_SHIFT | u64::from(place));
+        reserve(&mut self.places, 1);
+        self.places.push(u64::from(row) << ROW_SHIFT | u64::from(place));
         Ok(())
     }
 
-    /// Takes over what was kept later.
-    ///
-    /// # Errors
-    /// As [`Changes::push`].
-    pub(super) fn append(&mut self, later: Self) -> Result<(), String> {
+    fn append(&mut self, later: Self) -> Result<(), String> {
+        if self.places.is_empty() {
+            *self = later;
+            return Ok(());
+        }
         let first = u64::from(self.place_for(later.records.len())?);
         reserve(&mut self.records, later.records.len());
         self.records.extend_from_slice(&later.records);
-        let tables = self.places.len().max(later.places.len());
-        self.places.resize_with(tables, Vec::new);
-        for (own, later) in self.places.iter_mut().zip(later.places) {
-            own.extend(later.into_iter().map(|place| place + first));
-        }
+        reserve(&mut self.places, later.places.len());
+        self.places.extend(later.places.into_iter().map(|place| place + first));
         Ok(())
     }
 
     fn place_for(&self, bytes: usize) -> Result<u32, String> {
         let end = u32::try_from(self.records.len() + bytes);
         end.map(|_| self.records.len() as u32).map_err(|_| {
-            "more than 4 GB of log are behind the image: open the database once with \
+            "more than 4 GB of log are behind a table's image: open the database once with \
              checkpoint_copy = memory"
                 .to_owned()
         })
     }
 
-    /// Puts the records of each row together.
-    pub(super) fn sort(&mut self) {
-        self.places.iter_mut().for_each(|places| places.sort_unstable());
-    }
-
-    /// Lets go of records that later ones of their rows make good for: bytes and values that are written
-    /// over, and all that a row was before it was inserted or deleted. Takes as much memory again as is
-    /// left, until it is over.
-    pub(super) fn squeeze(&mut self) {
-        self.sort();
-        let mut left = Self::default();
-        let mut row = Vec::new();
-        for (table, places) in self.places.iter().enumerate() {
-            for places in places.chunk_by(|a, b| a >> ROW_SHIFT == b >> ROW_SHIFT) {
-                row.clear();
-                row.extend(places.iter().map(|&place| (place as u32, true)));
-                self.drop_written_over(&mut row);
-                for &(place, _) in row.iter().filter(|(_, is_kept)| *is_kept) {
-                    let bytes = self.bytes_at(place);
-                    left.push(table, (places[0] >> ROW_SHIFT) as u32, bytes)
-                        .expect("less than there was");
-                }
+    /// Keeps those records of which `counts` says so, given their numbers; they are in the order of the
+    /// log, so each ends where the next one begins.
+    pub(super) fn retain(&mut self, counts: impl Fn(usize) -> bool) {
+        let (mut kept, mut to) = (0, 0);
+        for number in 0..self.places.len() {
+            let from = self.row_and_place(number).1 as usize;
+            // What was moved lies before this one.
+            let next = number + 1;
+            let end = match next < self.places.len() {
+                true => self.row_and_place(next).1 as usize,
+                false => self.records.len(),
+            };
+            if counts(number) {
+                self.records.copy_within(from..end, to);
+                self.places[kept] = self.places[number] >> ROW_SHIFT << ROW_SHIFT | to as u64;
+                (kept, to) = (kept + 1, to + (end - from));
             }
         }
-        *self = left;
+        self.places.truncate(kept);
+        self.records.truncate(to);
     }
 
-    /// Of a row's records, in the order of the log, those that are kept.
-    fn drop_written_over(&self, row: &mut [(u32, bool)]) {
-        // What later records wrote: the row from here to there, and values by their columns' offsets.
-        let (mut written, mut values) = (0..0, Vec::new());
-        let mut is_over = false;
-        for (place, is_kept) in row.iter_mut().rev() {
-            match self.at(*place) {
-                Record::Updated { offset, bytes, .. } => {
-                    let own = offset..offset + bytes.len();
-                    let is_inside = written.start <= own.start && own.end <= written.end;
-                    *is_kept = !(is_over || is_inside);
-                    // One range is remembered, the longest: what is outside of it is kept.
-                    if own.len() > written.len() {
-                        written = own;
-                    }
-                }
-                Record::ValueSet { offset, .. } => {
-                    *is_kept = !(is_over || values.contains(&offset));
-                    values.push(offset);
-                }
-                // These are kept: they say whether the row lives.
-                Record::Inserted { .. } | Record::Deleted { .. } => is_over = true,
-                Record::TableCreated { .. }
-                | Record::IndexCreated { .. }
-                | Record::ColumnAdded { .. } => {}
-            }
-        }
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
     }
 
-    /// Those of a table's rows, by row and in the order of the log, once they are sorted.
-    pub(super) fn of(&self, table: usize, rows: Range<u64>) -> impl Iterator<Item = Change<'_>> {
-        let places = self.places.get(table).map_or(&[][..], |places| places);
-        let before = |row: u64| places.partition_point(|&place| place >> ROW_SHIFT < row);
-        let own = &places[before(rows.start)..before(rows.end)];
-        own.iter().map(|&place| {
-            let (row, place) = ((place >> ROW_SHIFT) as u32, place as u32);
-            Change { row, place, record: self.at(place) }
-        })
+    /// Of which row a record is, and where it is kept.
+    pub(super) fn row_and_place(&self, number: usize) -> (u32, u32) {
+        let place = self.places[number];
+        ((place >> ROW_SHIFT) as u32, place as u32)
     }
 
     /// The record that is kept there.
@@ -150,137 +151,19 @@ impl Changes {
         record.and_then(Result::ok).expect("a record that was kept")
     }
 
-    fn bytes_at(&self, place: u32) -> &[u8] {
-        let from = &self.records[place as usize..];
-        let mut records = Records::new(from, place as usize);
-        records.next();
-        &from[..from.len() - records.rest().len()]
-    }
-
     /// Memory it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let places: usize = self.places.iter().map(Vec::capacity).sum();
-        (self.records.capacity() + places * size_of::<u64>()) as u64
+        (self.records.capacity() + self.places.capacity() * size_of::<u64>()) as u64
     }
 
     /// What is kept, in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        let places: usize = self.places.iter().map(Vec::len).sum();
-        (self.records.len() + places * size_of::<u64>()) as u64
+        (self.records.len() + self.places.len() * size_of::<u64>()) as u64
     }
 }
 
 fn reserve<T>(vector: &mut Vec<T>, more: usize) {
     if vector.capacity() - vector.len() < more {
         vector.reserve_exact(more.max(vector.len() / GROWTH).max(64));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::memory::test_random::Random;
-    use crate::value_log::record::RecordWriter;
-    use crate::value_log::{LogBuffer, Transactions};
-
-    const ROW_BYTES: usize = 24;
-
-    /// What records make of one row: whether it lives, its bytes, its values.
-    #[derive(Clone, Debug, Default, PartialEq)]
-    struct Row {
-        lives: bool,
-        bytes: [u8; ROW_BYTES],
-        values: BTreeMap<usize, Vec<u8>>,
-    }
-
-    /// All rows after all records, done one by one.
-    fn done(changes: &Changes) -> BTreeMap<(usize, u32), Row> {
-        let mut rows: BTreeMap<(usize, u32), Row> = BTreeMap::new();
-        for table in 0..2 {
-            for Change { row, record, .. } in changes.of(table, 0..u64::from(u32::MAX)) {
-                let own = rows.entry((table, row)).or_default();
-                match record {
-                    Record::Updated { offset, bytes, .. } => {
-                        own.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
-                    }
-                    Record::Inserted { fixed, .. } => {
-                        *own = Row { lives: true, ..Row::default() };
-                        own.bytes.copy_from_slice(fixed);
-                    }
-                    Record::Deleted { .. } => *own = Row::default(),
-                    Record::ValueSet { offset, value, .. } => {
-                        own.values.insert(offset, value.to_vec());
-                    }
-                    _ => unreachable!("none of a row"),
-                }
-            }
-        }
-        rows
-    }
-
-    fn push(changes: &mut Changes, write: impl FnOnce(&mut RecordWriter)) {
-        let (mut writer, mut log) = (RecordWriter::default(), LogBuffer::default());
-        write(&mut writer);
-        writer.commit();
-        writer.take(&mut log);
-        for records in Transactions::new(log.as_slice()) {
-            let mut records = records.expect("a transaction");
-            let bytes = records.rest();
-            let (table, row) = match records.next().expect("a record").expect("a sound one") {
-                Record::Updated { table, row, .. }
-                | Record::Inserted { table, row, .. }
-                | Record::Deleted { table, row }
-                | Record::ValueSet { table, row, .. } => (table, row),
-                _ => unreachable!("none of a row"),
-            };
-            changes.push(table as usize, row, bytes).expect("there is room");
-        }
-    }
-
-    /// Rows end the same whether or not, and whenever, what was written over was let go.
-    #[test]
-    fn what_is_let_go_changes_nothing() {
-        let mut random = Random::new(7);
-        let mut below = |n: u64| random.below(n) as usize;
-        for _ in 0..30 {
-            let (mut whole, mut squeezed) = (Changes::default(), Changes::default());
-            for step in 0..120_u8 {
-                let (table, row) = (below(2) as u32, below(4) as u32);
-                let (kind, offset) = (below(10), below(ROW_BYTES as u64));
-                let length = 1 + below((ROW_BYTES - offset) as u64);
-                let write = |writer: &mut RecordWriter| match kind {
-                    0 => writer.inserted(table, row, &[step; ROW_BYTES]),
-                    1 => writer.deleted(table, row),
-                    2 | 3 => writer.value_set(table, row, offset % 3 * 8, &vec![step; length]),
-                    _ => writer.updated(table, row, offset, &[step; ROW_BYTES][..length]),
-                };
-                push(&mut whole, write);
-                push(&mut squeezed, write);
-                if below(30) == 0 {
-                    squeezed.squeeze();
-                }
-            }
-            squeezed.squeeze();
-            whole.sort();
-            assert_eq!(done(&squeezed), done(&whole));
-            assert!(squeezed.bytes() < whole.bytes());
-        }
-    }
-
-    /// A row that changes often in the same place is there once.
-    #[test]
-    fn a_row_that_changes_often_is_there_once() {
-        let mut changes = Changes::default();
-        let balance = |changes: &mut Changes, to: u8| {
-            push(changes, |writer| writer.updated(0, 3, 8, &[to; 8]));
-        };
-        balance(&mut changes, 0);
-        let one = changes.bytes();
-        (1..100).for_each(|to| balance(&mut changes, to));
-        changes.squeeze();
-        assert_eq!(changes.bytes(), one);
-        assert_eq!(done(&changes)[&(0, 3)].bytes[8..16], [99; 8]);
     }
 }

@@ -63,6 +63,7 @@ mod changes;
 mod checkpoints;
 mod copy;
 mod directories;
+mod gathered;
 mod load;
 mod on_disk;
 mod part;

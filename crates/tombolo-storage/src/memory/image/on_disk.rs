@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The image on disk *is* DB′. What is in memory: the records of what was installed since the last
-//! checkpoint's position (`changes.rs`), a bit for each slot of a value, and the blocks at hand. A
+//! checkpoint's position (`gathered.rs`), a bit for each slot of a value, and the blocks at hand. A
 //! checkpoint reads each block's last copy, does to it what the records say (`pass.rs`) and writes it to
 //! the ring's next place: rings, headers, order, syncs and catalogue are those of a DB′ in memory, so
 //! that recovery does not know the difference, and a directory may be opened with either.
@@ -28,15 +28,14 @@
 //! *Bound.* Half of it is for a pass and half for what is gathered meanwhile. [`DiskCopy::room`] says how
 //! much more may be installed; when nothing, the next checkpoint is due, and what follows is read from
 //! the log when it has begun. Records that later ones write over are let go whenever what is gathered
-//! has doubled (`Changes::squeeze`), so a row that changes often is there once; that takes half as much
-//! again while it lasts.
+//! has doubled (`gathered.rs`), so a row that changes often is there once.
 //!
 //! Not here: order and safety of writes (`ring.rs`), when to write. Invariant: the copy of checkpoint i
 //! that a block is read from is written over by a later batch of i + 1 only (`ring.rs`).
 
 use super::super::recovery::{Outline, definitions, is_own};
 use super::block::OpenBlock;
-use super::changes::Changes;
+use super::gathered::Gathered;
 use super::part::Needs;
 use super::pass::Pass;
 use super::ring::Ring;
@@ -66,7 +65,7 @@ pub(super) struct DiskCopy {
     shapes: Vec<RowShape>,
     /// What the image holds, by table; `None` for other parts'.
     outlines: Vec<Option<Outline>>,
-    gathered: Changes,
+    gathered: Gathered,
     /// Bytes of them at which what was written over is let go.
     squeeze_at: u64,
     /// What is to be the next checkpoint.
@@ -95,7 +94,7 @@ impl DiskCopy {
             schema,
             shapes,
             outlines,
-            gathered: Changes::default(),
+            gathered: Gathered::default(),
             squeeze_at: 0,
             handed_in: None,
             pass: None,
@@ -238,13 +237,10 @@ impl DiskCopy {
     /// Records of rows that cannot be, in words.
     pub(super) fn hand_in(&mut self, position: LogPosition) -> Result<Needs, String> {
         self.finish();
-        let mut changes = std::mem::take(&mut self.gathered);
         self.squeeze_at = self.gathered_max() / SQUEEZES;
         // What was handed in before was not begun.
-        if let Some(pass) = self.handed_in.take() {
-            let later = std::mem::replace(&mut changes, pass.end().1);
-            changes.append(later)?;
-        }
+        let before = self.handed_in.take().map(|pass| pass.end().1);
+        let changes = std::mem::take(&mut self.gathered).into_changes(before)?;
         let pass = Pass::new(position, &self.schema, &self.outlines, changes)?;
         let needs = Needs { position, schema: self.schema.clone(), slabs: pass.slabs() };
         self.handed_in = Some(pass);
@@ -259,7 +255,7 @@ impl DiskCopy {
         assert!(self.handed_in.is_some(), "a checkpoint was handed in");
         (self.pass, self.next) = (self.handed_in.take(), (0, 0));
         if plant::is(Plant::GatheredLost) {
-            self.gathered = Changes::default();
+            self.gathered = Gathered::default();
         }
     }
 

@@ -1,7 +1,7 @@
 //! `Pass`: what one checkpoint does to the blocks of the one before it, where DB′ lies on disk only.
 //!
 //! ```text
-//!   Pass::new     changes, sorted by row ─► which values they put down ─► a slot for each of these
+//!   Pass::new     changes, by row ─► which values they put down ─► a slot for each of these
 //!   Pass::fill    a block of rows: its rows' records, then the handles of their new values; every
 //!                 live row's handles claim their slots ─► a block of values: new ones; the claimed live
 //! ```
@@ -71,8 +71,6 @@ struct TablePass {
     puts: Vec<Vec<(u32, u32)>>,
     /// Which rows live, as far as the first piece's blocks were filled.
     live: Vec<u64>,
-    /// The beginning of a handle that ends in the next piece, by row; its offset.
-    carried: Option<(usize, Vec<u64>)>,
     /// Scratch: the values of the row at hand, by offset, with the places of their records.
     values: Vec<(usize, u32)>,
 }
@@ -87,9 +85,8 @@ impl Pass {
         position: LogPosition,
         schema: &Schema,
         before: &[Option<Outline>],
-        mut changes: Changes,
+        changes: Changes,
     ) -> Result<Self, String> {
-        changes.sort();
         let mut tables = Vec::new();
         for (table, (def, before)) in schema.tables.iter().zip(before).enumerate() {
             let Some(before) = before else {
@@ -165,8 +162,8 @@ impl TablePass {
         let after = Outline { rows: before.rows, ..Outline::default() };
         let open = before.values.iter().map(|class| class.claimed.clone()).collect();
         let (handles, puts) = (Vec::new(), vec![Vec::new(); CLASSES]);
-        let (live, carried, values) = (Vec::new(), None, Vec::new());
-        Self { table, shape, after, open, handles, puts, live, carried, values }
+        let (live, values) = (Vec::new(), Vec::new());
+        Self { table, shape, after, open, handles, puts, live, values }
     }
 
     /// Finds the values that rows have at the end and did not have before, and a slot for each.
@@ -183,11 +180,12 @@ impl TablePass {
                         self.values.retain(|value| value.0 != offset);
                         self.values.push((offset, change.place));
                     }
-                    Record::Inserted { .. } | Record::Deleted { .. } => self.values.clear(),
+                    Record::Inserted { .. } | Record::Deleted { .. } => {
+                        // Who was deleted was inserted, perhaps by a record that was let go.
+                        self.after.rows = self.after.rows.max(row + 1);
+                        self.values.clear();
+                    }
                     _ => {}
-                }
-                if let Record::Inserted { .. } = change.record {
-                    self.after.rows = self.after.rows.max(row + 1);
                 }
             }
             if fate == Fate::Stays && row >= before.rows {
@@ -195,7 +193,9 @@ impl TablePass {
             }
             self.values.sort_unstable();
             for &(offset, place) in if fate == Fate::Goes { &[][..] } else { &self.values } {
-                let Record::ValueSet { value, .. } = changes.at(place) else { continue };
+                let Record::ValueSet { value, .. } = changes.at(self.table, place) else {
+                    continue;
+                };
                 let mut handle = Handle::EMPTY;
                 if !value.is_empty() {
                     let class = class_of(value.len());
@@ -308,7 +308,8 @@ impl TablePass {
         overlay(slot, start, from, &bytes[from - offset..]);
     }
 
-    /// Lets the live rows of a block claim the slots of those values whose handles end in this piece.
+    /// Lets the live rows of a block claim the slots of those values whose handles lie in this piece; none
+    /// is divided between two (`row.rs`).
     fn claim(
         &mut self,
         piece: usize,
@@ -316,48 +317,19 @@ impl TablePass {
         rows: std::ops::Range<u32>,
     ) -> Result<(), String> {
         let (start, width) = self.shape.piece(piece).expect("a piece of the rows");
-        let end = start + width;
         for at in 0..self.shape.variable_offsets.len() {
             let offset = self.shape.variable_offsets[at];
-            let ends_at = offset + HANDLE_BYTES;
-            if offset >= end || ends_at <= start {
-                continue;
-            }
-            let (from, to) = (offset.max(start), ends_at.min(end));
+            let own = offset.checked_sub(start).filter(|from| from + HANDLE_BYTES <= width);
+            let Some(from) = own else { continue };
             for row in rows.clone() {
-                if !block.is_live(row - rows.start) {
-                    continue;
-                }
-                let mut bits = [0; HANDLE_BYTES];
-                if offset < start {
-                    bits = self.carried(offset, row).to_le_bytes();
-                }
-                let slot = block.slot(row - rows.start);
-                bits[from - offset..to - offset].copy_from_slice(&slot[from - start..to - start]);
-                let bits = u64::from_le_bytes(bits);
-                match ends_at > end {
-                    true => self.carry(offset, row, bits),
-                    false => self.claim_one(row, offset, Handle::from_bits(bits))?,
+                if block.is_live(row - rows.start) {
+                    let bits = block.slot(row - rows.start)[from..].first_chunk();
+                    let bits = u64::from_le_bytes(*bits.expect("a handle is whole"));
+                    self.claim_one(row, offset, Handle::from_bits(bits))?;
                 }
             }
         }
         Ok(())
-    }
-
-    fn carried(&self, offset: usize, row: u32) -> u64 {
-        let carried = self.carried.as_ref().filter(|carried| carried.0 == offset);
-        carried.and_then(|carried| carried.1.get(row as usize)).copied().unwrap_or_default()
-    }
-
-    /// Keeps the beginning of a handle. Only one can end behind the end of a piece.
-    fn carry(&mut self, offset: usize, row: u32, bits: u64) {
-        if self.carried.as_ref().is_none_or(|carried| carried.0 != offset) {
-            self.carried = Some((offset, Vec::new()));
-        }
-        if let Some((_, carried)) = &mut self.carried {
-            carried.resize(carried.len().max(row as usize + 1), 0);
-            carried[row as usize] = bits;
-        }
     }
 
     fn claim_one(&mut self, row: u32, offset: usize, handle: Handle) -> Result<(), String> {
@@ -390,7 +362,7 @@ impl TablePass {
         let own = &puts[puts.partition_point(|put| put.0 < first)..];
         let end = first + block.slots();
         for &(slot, place) in own.iter().take_while(|put| put.0 < end) {
-            if let Record::ValueSet { value, .. } = changes.at(place) {
+            if let Record::ValueSet { value, .. } = changes.at(self.table, place) {
                 block.slot(slot - first)[..value.len()].copy_from_slice(value);
             }
         }
@@ -398,8 +370,7 @@ impl TablePass {
 
     fn memory_bytes(&self) -> u64 {
         let words = |of: &[Vec<u64>]| of.iter().map(Vec::capacity).sum::<usize>();
-        let carried = self.carried.as_ref().map_or(0, |carried| carried.1.capacity());
-        let bits = words(&self.open) + self.live.capacity() + carried;
+        let bits = words(&self.open) + self.live.capacity();
         let puts: usize = self.puts.iter().map(Vec::capacity).sum();
         let handles = self.handles.capacity() * size_of::<NewHandle>();
         (bits * size_of::<u64>() + puts * size_of::<(u32, u32)>() + handles) as u64

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::ring::UNIT_BYTES;
 use crate::disk::DiskError;
+use crate::header_copies::other_version;
 
 /// The version of the format of catalogue and blocks.
 pub const FORMAT_VERSION: u32 = 2;
@@ -154,12 +155,9 @@ impl fmt::Display for ImageFailure {
                 "the image is damaged in {file} at offset {offset}: {what}; restore a copy of the \
                  database"
             ),
-            Self::OtherVersion { file, found } => write!(
-                f,
-                "{file} has format version {found}, this program reads versions \
-                 {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}: open it with the program that wrote it, \
-                 dump it and restore the dump"
-            ),
+            Self::OtherVersion { file, found } => {
+                other_version(f, file, *found, FORMAT_VERSION_OLDEST..=FORMAT_VERSION)
+            }
             Self::Directories { needed, given } => write!(
                 f,
                 "the image lies in {needed} directories, {given} were given: give all of them, in \

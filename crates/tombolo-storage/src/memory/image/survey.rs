@@ -13,6 +13,8 @@ use crate::value_log::{GroupNumber, LogPosition, definition};
 pub struct ImageSurvey {
     /// The catalogue's file.
     pub file: String,
+    /// The version of the format it is written in.
+    pub format_version: u32,
     /// How many catalogues there were so far.
     pub sequence: u64,
     /// The last complete checkpoint; 0 for none.
@@ -78,6 +80,7 @@ impl Image {
         let tables = catalogue.tables.iter().map(name);
         let mut survey = ImageSurvey {
             file: file.to_owned(),
+            format_version: self.found.version,
             sequence: catalogue.sequence,
             complete: catalogue.complete.number,
             position: catalogue.complete.position,

@@ -14,7 +14,8 @@ pub(in crate::memory) fn create_table(
     schema: &mut Schema,
     bytes: &[u8],
 ) -> Result<Option<usize>, String> {
-    let table = definition::decode(bytes).ok_or("a table's definition cannot be read")?;
+    let table = definition::decode(bytes)
+        .ok_or("a table's definition cannot be read: it is damaged, or of another build")?;
     if let Some(position) = schema.table(&table.name)
         && schema.tables[position].extends(&table)
     {
@@ -52,7 +53,8 @@ pub(in crate::memory) fn add_column(
     table: usize,
     bytes: &[u8],
 ) -> Result<bool, String> {
-    let column = definition::decode_column(bytes).ok_or("a column's definition cannot be read")?;
+    let column = definition::decode_column(bytes)
+        .ok_or("a column's definition cannot be read: it is damaged, or of another build")?;
     let Some(known) = schema.tables.get(table) else {
         return Err(format!("a column of table {table}, which was not created yet"));
     };

@@ -225,7 +225,16 @@ fn build_bytes(
                 if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
                     hash.prefetch(hash_bytes(later));
                 }
-                hash.insert_pair(hash_bytes(key), slot).map_err(refused)?;
+                let hashed = hash_bytes(key);
+                // Keys are not in the table, and the entries lie in the order of their slots.
+                let is_same = |other: &u32| {
+                    let found = entries.binary_search_by_key(other, |&(_, slot)| slot);
+                    found.is_ok_and(|at| entries[at].0 == key)
+                };
+                if let Some(other) = hash.candidates(hashed).find(is_same) {
+                    return Err(refused(InsertError::Duplicate(other)));
+                }
+                hash.insert_pair(hashed, slot).map_err(refused)?;
             }
         }
         _ => unreachable!("an index keeps its form"),

@@ -311,6 +311,38 @@ fn small_updates_log_little() {
     assert_eq!(store.log_bytes() - before, 4 + 3 * 16);
 }
 
+/// Rows of two histories, for instance: no form of index takes them for one's.
+#[test]
+fn two_rows_with_one_key_are_refused_by_every_unique_index() {
+    for sql in [SqlType::Integer, SqlType::Varchar(9), SqlType::Uuid] {
+        for kind in [IndexKind::Tree, IndexKind::Hash] {
+            let mut store = Logged::new(Limits::default());
+            let by_key = IndexDef { name: "by_key".into(), columns: vec![0], unique: true, kind };
+            let columns = vec![column("key", sql, None)];
+            let table = TableDef { name: "t".into(), columns, indexes: vec![by_key] };
+            let bytes = table.row_size();
+            store.create_table(table).unwrap();
+            let mut buffer = LogBuffer::new();
+            store.take_log(&mut buffer);
+            let of_rows = |second: u8| {
+                let mut writer = crate::value_log::record::RecordWriter::default();
+                let mut row = vec![1; bytes];
+                writer.inserted(0, 3, &row);
+                row[bytes - 1] = second;
+                row[0] = if bytes == 10 { second } else { 1 }; // a length
+                writer.inserted(0, 7, &row);
+                writer.commit();
+                let mut more = LogBuffer::new();
+                writer.take(&mut more);
+                replay(&[buffer.as_slice(), more.as_slice()].concat(), 1).map(drop)
+            };
+            let refused = of_rows(1).unwrap_err();
+            assert!(refused.contains("has the key"), "{sql:?} {kind:?}: {refused}");
+            assert_eq!(of_rows(2), Ok(()), "{sql:?} {kind:?}");
+        }
+    }
+}
+
 #[test]
 fn records_that_fit_no_table_are_refused() {
     let mut store = logged();

@@ -41,6 +41,47 @@ pub(super) fn log() -> MemDisk {
     disk
 }
 
+/// Where the segments before it are gone, nothing leads past damage to the first group that is needed.
+#[test]
+fn a_log_that_begins_with_damage_is_refused_with_its_place() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    let first = loop {
+        let number = writer.append_group(&[&[7; 1_500]], 1, None).unwrap();
+        writer.sync().unwrap();
+        if writer.left_behind() == number - 1 && writer.left_behind() > 1 {
+            break writer.position();
+        }
+    };
+    for _ in 0..6 {
+        writer.append_group(&[&[8; 1_500]], 1, None).unwrap();
+    }
+    writer.seal().unwrap();
+    writer.release_before(first.group);
+    assert!(writer.trim().unwrap() > 0);
+    drop(writer);
+    let mut names = disk.list().unwrap();
+    names.retain(|name| name.starts_with("log-"));
+    let start = LogStart {
+        group: first.group,
+        checksum: Some(first.checksum),
+        ..LogStart::from(first.group)
+    };
+    let options = |accept_loss| RecoverOptions { first: start, accept_loss, keep: None };
+    assert!(recover_with(&copy(&disk), options(false)).is_ok());
+    let file = &names[0];
+    overwrite(&disk, file, FIRST + 300, &[0]);
+    for accept_loss in [false, true] {
+        let refused = recover_with(&copy(&disk), options(accept_loss)).unwrap_err();
+        let said = refused.to_string();
+        let place = format!("{file} at offset {FIRST}, group {}: it is damaged", first.group);
+        assert!(
+            matches!(refused, LogFailure::Irreparable { .. }) && said.contains(&place),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn every_spoilt_byte_is_cut_or_refused() {
     let disk = log();
@@ -315,6 +356,13 @@ fn another_version_is_refused_by_name() {
     }
     let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     assert_eq!(refused, LogFailure::OtherVersion { file: "log-000001".to_owned(), found: 9 });
+    let told = refused.to_string();
+    assert!(told.contains("reads versions 2 to 3; a newer program wrote it"), "{told}");
+    for copy in [0, 4096] {
+        overwrite(&disk, "log-000001", copy + 8, &[1]);
+    }
+    let told = recover_with(&disk, RecoverOptions::default()).unwrap_err().to_string();
+    assert!(told.contains("version 1, this") && told.contains("one that reads both"), "{told}");
 }
 
 #[test]
@@ -343,7 +391,11 @@ fn a_log_of_the_other_kind_is_refused() {
         let refused = open(opened).unwrap_err();
         let file = "log-000001".to_owned();
         assert_eq!(refused, LogFailure::OtherKind { file, found: made });
-        assert!(refused.to_string().ends_with(&format!("log = {}", made.name())));
+        let how = match made {
+            LogKind::Value => "without procedures",
+            LogKind::Command => "only a program that has their procedures",
+        };
+        assert!(refused.to_string().contains(how), "{refused}");
         // Nothing was changed by that.
         assert_eq!(open(made).unwrap().writer.epoch(), 2);
     }

@@ -47,6 +47,9 @@ fn work(writer: &mut LogWriter, known: &mut Known, random: &mut Random) -> Resul
                 let first = known.written[known.durable.saturating_sub(1 + keep)].0;
                 known.first = known.first.max(first);
                 writer.release_before(known.first);
+                if random.below(2) == 0 {
+                    writer.trim()?;
+                }
             }
             _ => {}
         }

@@ -67,6 +67,34 @@ fn a_limit_refuses_until_segments_are_released() {
 }
 
 #[test]
+fn what_is_trimmed_makes_room_and_is_not_missed() {
+    let disk = MemDisk::new();
+    let settings = LogSettings { log_bytes_max: 3 * SETTINGS.segment_bytes, ..SETTINGS };
+    let mut writer = LogWriter::create(Arc::new(disk.clone()), settings).unwrap();
+    while writer.append_group(&[&[1; 3_000]], 1, None).is_ok() {}
+    writer.sync().unwrap();
+    assert_eq!(writer.trim().unwrap(), 0, "all of it is needed");
+    let newest = writer.durable();
+    writer.release_before(newest);
+    assert_eq!(writer.trim().unwrap(), 2);
+    let segments = disk.list().unwrap().into_iter().filter(|name| name.starts_with("log-"));
+    assert_eq!(segments.count(), 1);
+    while writer.append_group(&[&[2; 3_000]], 1, None).is_ok() {}
+    writer.sync().unwrap();
+    let last = writer.durable();
+    assert!(last >= newest + 2, "two segments were made again");
+    drop(writer);
+    let options = RecoverOptions { first: newest.into(), ..RecoverOptions::default() };
+    let mut found = Vec::new();
+    let mut replay = |number, _: &[u8]| {
+        found.push(number);
+        Ok(())
+    };
+    recover(Arc::new(disk), settings, options, &mut replay, &mut |_| {}).unwrap();
+    assert_eq!(found, Vec::from_iter(newest..=last));
+}
+
+#[test]
 fn what_is_reserved_is_there() {
     let disk = MemDisk::new();
     let mut writer = create(&disk);

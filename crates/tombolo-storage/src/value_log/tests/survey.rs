@@ -33,6 +33,36 @@ fn a_survey_finds_what_recovery_finds_and_changes_nothing() {
     assert_eq!(recovered(&disk).1, groups);
 }
 
+/// Where an image leaves off, older segments are gone or used again.
+#[test]
+fn segments_are_told_with_the_groups_they_hold_from_anywhere_on() {
+    let disk = MemDisk::new();
+    let (mut writer, mut random) = (create(&disk), Random::new(1));
+    for _ in 0..60 {
+        writer.append_group(&[&records(&mut random, 400)], 1, None).unwrap();
+    }
+    writer.sync().unwrap();
+    let newest = writer.newest();
+    drop(writer);
+    let used = |survey: &Survey| {
+        let states = survey.segments.iter().map(|segment| segment.state);
+        let used = states.filter_map(|state| match state {
+            SegmentState::Used { first, last } => Some((first, last)),
+            _ => None,
+        });
+        used.collect::<Vec<_>>()
+    };
+    let (whole, _) = surveyed(&disk);
+    let all = used(&whole);
+    assert!(all.len() > 2 && all[0].0 == 1 && all[all.len() - 1].1 == newest, "{all:?}");
+    assert!(all.windows(2).all(|two| two[0].1 + 1 == two[1].0), "{all:?}");
+    disk.remove(&whole.segments[0].file).unwrap();
+    let lock = DirectoryLock::take_to_look(&disk).unwrap();
+    let from = LogStart::from(all[1].0 + 1);
+    let behind = survey_locked(&lock, &disk, from, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap();
+    assert_eq!(used(&behind), all[1..]);
+}
+
 #[test]
 fn damage_is_told_with_what_it_takes_away() {
     let disk = log();

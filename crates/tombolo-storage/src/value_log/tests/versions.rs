@@ -58,7 +58,11 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
             writer.sync().unwrap();
         }
         drop(writer);
+        let version =
+            || survey(&disk, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap().format_version();
+        assert_eq!(version(), 3);
         turn_back(&disk);
+        assert_eq!(version(), 2, "what is there is told");
         let (recovered, found) = recovered(&disk);
         assert!(found == written && recovered.cut.is_none(), "{groups} groups");
         let mut writer = recovered.writer;

@@ -176,10 +176,16 @@ fn the_systems_disk_holds_a_log() {
         Ok(())
     };
     let options = RecoverOptions::default();
-    let again = recover(disk, SETTINGS, options, &mut replay, &mut |_| calls += 1).unwrap();
-    assert_eq!((groups, again.transactions, again.cut), (20, 20, None));
+    let again = recover(Arc::clone(&disk), SETTINGS, options, &mut replay, &mut |_| calls += 1);
+    let Recovered { mut writer, transactions, cut, .. } = again.unwrap();
+    assert_eq!((groups, transactions, cut), (20, 20, None));
     assert!(calls > 0);
-    drop(again.writer);
+    // Files say where they are, and are removed by their names.
+    let files = || disk.list().unwrap().len();
+    let (before, released) = (files(), writer.release_before(writer.durable()));
+    assert!(released > 0);
+    assert_eq!((writer.trim().unwrap(), files()), (released, before - released));
+    drop(writer);
     _ = std::fs::remove_dir_all(&path);
 }
 

@@ -86,6 +86,40 @@ fn a_log_with_a_limit_goes_on_for_ever() {
     }
 }
 
+/// A caller alone: each group takes a block, however little is in it.
+#[test]
+fn a_checkpoint_is_due_by_what_the_log_takes() {
+    for (parts, copy) in WAYS {
+        let policy = CheckpointPolicy { log_bytes: 2 * SEGMENT_BYTES, ..POLICY };
+        let disks = Disks::default();
+        let mut database = Database::open(&disks, How { parts, copy, policy, ..HOW });
+        for _ in 0..150 {
+            database.pay(1);
+            database.step(1_000, |_| true);
+        }
+        assert_eq!(database.statistics().count, 2, "150 blocks of 512 bytes, and headers");
+    }
+}
+
+/// Whoever opens a database looks through all files of its log.
+#[test]
+fn a_database_that_was_closed_keeps_no_log_that_nobody_needs() {
+    let disks = Disks::default();
+    let mut database = Database::open(&disks, HOW);
+    for _ in 0..40 {
+        database.pay(25);
+    }
+    let segments = || {
+        let names = disks[0].list().unwrap();
+        names.iter().filter(|name| name.starts_with("log-")).count()
+    };
+    let before = segments();
+    let paid = database.paid.clone();
+    assert!(database.close().poison.is_none());
+    assert!(before > 4 && segments() <= 2, "{} of {before} segments", segments());
+    assert_eq!(verify(&disks, HOW, &paid), 0);
+}
+
 /// The setting would never begin one, and then the log would be full.
 #[test]
 fn a_log_that_runs_short_of_room_is_made_shorter() {

@@ -7,6 +7,7 @@ mod backup;
 mod courses;
 mod damage;
 mod model;
+mod pieces;
 mod survey;
 
 use std::collections::{BTreeMap, VecDeque};
