@@ -23,17 +23,12 @@ pub(super) trait Embedded {
     /// Its version.
     fn version(&self) -> &str;
 
-    /// Executes `inputs`, `together` at a time as one transaction; tells `answered` after each how many
-    /// of how many calls committed.
+    /// What executes calls as one transaction, durably if anything is, and answers how many of them
+    /// commit; whatever it needs for each of them is made once, here.
     ///
     /// # Errors
     /// What the engine failed with.
-    fn execute(
-        &mut self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Failure>;
+    fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure>;
 
     /// All balances.
     ///
@@ -69,15 +64,15 @@ impl<E: Embedded> Engine for OneThread<E> {
     fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure> {
         let Self { engine, clock, calls } = self;
         let watch = Watch::start(clock);
-        let (mut committed, mut aborted, mut made_ns) = (0, 0, clock.now_ns());
-        engine.execute(inputs, *calls, &mut |of_them, calls| {
+        let (mut committed, mut made_ns) = (0, clock.now_ns());
+        let mut transact = engine.transactions()?;
+        for together in inputs.chunks(*calls) {
+            committed += transact(together)?;
             let now_ns = clock.now_ns();
-            (0..calls).for_each(|_| latencies.record(now_ns - made_ns));
+            together.iter().for_each(|_| latencies.record(now_ns - made_ns));
             made_ns = now_ns;
-            committed += of_them;
-            aborted += calls as u64 - of_them;
-        })?;
-        Ok(watch.stop(committed, aborted))
+        }
+        Ok(watch.stop(committed, inputs.len() as u64 - committed))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

@@ -25,8 +25,6 @@ use super::{Opening, made};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 
-/// Rows between two looks at the progress.
-const ROWS: usize = 10_000;
 /// Room in the map for each row: five times what it takes. What is not used takes none.
 const MAP_BYTES_PER_ROW: usize = 1 << 10;
 /// Room in the map for a small database, whose commits copy as many pages; and what the map grows by.
@@ -81,17 +79,13 @@ impl Lmdb {
 
     fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let mut transaction = self.environment.write_txn()?;
-        let of = opening.rows.count() as f64;
-        let mut done = 0;
-        for (tree, rows) in self.trees.iter().zip(&opening.rows.0) {
-            for part in rows.chunks(ROWS) {
-                for row @ Row { id, .. } in part {
+        for (table, tree) in self.trees.iter().enumerate() {
+            opening.rows.load_table(table, progress, |part| {
+                part.iter().try_for_each(|row @ Row { id, .. }| {
                     let (key, row) = ((*id as u32).to_ne_bytes(), values::value(row));
-                    tree.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &row)?;
-                }
-                done += part.len();
-                progress(done as f64 / of);
-            }
+                    tree.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &row)
+                })
+            })?;
         }
         transaction.commit()
     }
@@ -142,16 +136,8 @@ impl Embedded for Lmdb {
         &self.version
     }
 
-    fn execute(
-        &mut self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Failure> {
-        for calls in inputs.chunks(together) {
-            answered(self.transact(calls).map_err(failed)?, calls.len());
-        }
-        Ok(())
+    fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {
+        Ok(|calls: &[Input]| self.transact(calls).map_err(failed))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

@@ -11,7 +11,7 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use super::embedded::{Embedded, OneThread};
-use super::rows::{Balances, Row, TABLES};
+use super::rows::{Balances, TABLES};
 use super::values::{self, Value};
 use super::{Opening, made};
 use crate::failure::Failure;
@@ -21,8 +21,6 @@ use crate::workload::debit_credit::input::Input;
 const VERSION: &str = "4.5";
 /// All rows in memory.
 const CACHE_BYTES: usize = 4 << 30;
-/// Rows between two looks at the progress.
-const ROWS: usize = 10_000;
 
 type Rows<'t> = Table<'t, u32, &'static Value>;
 
@@ -64,17 +62,14 @@ impl Redb {
 
     fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
         let transaction = self.database.begin_write().map_err(failed)?;
-        let of = opening.rows.count() as f64;
-        let mut done = 0;
-        for (table, rows) in TABLES.iter().zip(&opening.rows.0) {
+        for (number, table) in TABLES.iter().enumerate() {
             let mut table = transaction.open_table(definition(table)).map_err(failed)?;
-            for part in rows.chunks(ROWS) {
-                for row @ Row { id, .. } in part {
-                    table.insert(*id as u32, &values::value(row)).map_err(failed)?;
-                }
-                done += part.len();
-                progress(done as f64 / of);
-            }
+            opening.rows.load_table(number, progress, |part| {
+                part.iter().try_for_each(|row| {
+                    let inserted = table.insert(row.id as u32, &values::value(row));
+                    inserted.map(drop).map_err(failed)
+                })
+            })?;
         }
         transaction.commit().map_err(failed)
     }
@@ -117,16 +112,8 @@ impl Embedded for Redb {
         VERSION
     }
 
-    fn execute(
-        &mut self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Failure> {
-        for calls in inputs.chunks(together) {
-            answered(self.transact(calls)?, calls.len());
-        }
-        Ok(())
+    fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {
+        Ok(|calls: &[Input]| self.transact(calls))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

@@ -280,25 +280,27 @@ impl Connection {
     }
 
     fn load(&mut self, rows: &Rows, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
-        let (of, blanks) = (rows.count() as f64, " ".repeat(FILLER_BYTES));
-        let mut done = 0;
-        for (key, rows) in BALANCE_KEYS.iter().zip(&rows.0) {
-            for part in rows.chunks(ROWS) {
-                let mut arguments = vec!["MSET".to_owned()];
-                for Row { id, code, balance } in part {
-                    arguments.extend([format!("{key}:{id}"), balance.to_string()]);
-                    if *key == "a" {
-                        let rest = format!("{code:0CODE_DIGITS$}{blanks}");
-                        arguments.extend([format!("c:{id}"), rest]);
-                    }
-                }
-                let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
-                self.text(&arguments)?;
-                done += part.len();
-                progress(done as f64 / of);
-            }
+        for (table, key) in BALANCE_KEYS.iter().enumerate() {
+            rows.load_table(table, progress, |part| {
+                part.chunks(ROWS).try_for_each(|rows| self.set(key, rows))
+            })?;
         }
         Ok(())
+    }
+
+    /// Sets the balances of `rows` under `key`, and what else an account has.
+    fn set(&mut self, key: &str, rows: &[Row]) -> Result<(), Failure> {
+        let blanks = " ".repeat(FILLER_BYTES);
+        let mut arguments = vec!["MSET".to_owned()];
+        for Row { id, code, balance } in rows {
+            arguments.extend([format!("{key}:{id}"), balance.to_string()]);
+            if key == "a" {
+                let rest = format!("{code:0CODE_DIGITS$}{blanks}");
+                arguments.extend([format!("c:{id}"), rest]);
+            }
+        }
+        let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
+        self.text(&arguments).map(drop)
     }
 
     /// The balances under `key` with ids up to `count`.

@@ -25,7 +25,7 @@ use rocksdb::{
 };
 
 use super::embedded::{Embedded, OneThread};
-use super::rows::{Balances, Row};
+use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
 use super::{Opening, made};
 use crate::failure::Failure;
@@ -35,8 +35,6 @@ use crate::workload::debit_credit::input::Input;
 const CACHE_MB: u64 = 4 << 10;
 /// What is changed in a comparison of the usual size is not moved into files meanwhile.
 const WRITE_BUFFER_BYTES: usize = 256 << 20;
-/// Rows that are loaded by one batch.
-const ROWS: usize = 10_000;
 
 /// A RocksDB database.
 pub(super) struct RocksDb {
@@ -73,18 +71,14 @@ impl RocksDb {
     }
 
     fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
-        let of = opening.rows.count() as f64;
-        let mut done = 0;
-        for (table, rows) in opening.rows.0.iter().enumerate() {
-            for part in rows.chunks(ROWS) {
+        for table in 0..TABLES.len() {
+            opening.rows.load_table(table, progress, |part| {
                 let mut batch = WriteBatch::default();
                 for row @ Row { id, .. } in part {
                     batch.put(key(table, *id as u32).to_be_bytes(), values::value(row));
                 }
-                self.database.write_opt(batch, &self.options)?;
-                done += part.len();
-                progress(done as f64 / of);
-            }
+                self.database.write_opt(batch, &self.options)
+            })?;
         }
         self.database.flush()?;
         self.database.compact_range(None::<&[u8]>, None::<&[u8]>);
@@ -186,16 +180,8 @@ impl Embedded for RocksDb {
         &self.version
     }
 
-    fn execute(
-        &mut self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Failure> {
-        for calls in inputs.chunks(together) {
-            answered(self.transact(calls)?, calls.len());
-        }
-        Ok(())
+    fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {
+        Ok(|calls: &[Input]| self.transact(calls))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

@@ -19,6 +19,10 @@ use crate::workload::debit_credit::schema::{Account, Branch, Holder, Teller};
 #[cfg(feature = "peers")]
 pub(super) const FILLER_BYTES: usize = 108;
 
+/// Rows between two looks at the progress of loading.
+#[cfg(feature = "peers")]
+const PART_ROWS: usize = 10_000;
+
 /// A branch, a teller or an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -77,6 +81,27 @@ impl Rows {
     #[cfg(feature = "peers")]
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
+    }
+
+    /// Gives the rows of the table at this position to `put`, a part at a time, and tells `progress`
+    /// after each what part of all tables is loaded when they are in their order.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    #[cfg(feature = "peers")]
+    pub(super) fn load_table<E>(
+        &self,
+        table: usize,
+        progress: &mut dyn FnMut(f64),
+        mut put: impl FnMut(&[Row]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut done: usize = self.0[..table].iter().map(Vec::len).sum();
+        for part in self.0[table].chunks(PART_ROWS) {
+            put(part)?;
+            done += part.len();
+            progress(done as f64 / self.count() as f64);
+        }
+        Ok(())
     }
 
     /// Their balances.

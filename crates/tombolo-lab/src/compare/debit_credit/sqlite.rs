@@ -27,8 +27,6 @@ const IN_MEMORY: &str = "PRAGMA page_size = 8192;
 /// What a transaction decides by.
 const READ: &str = "SELECT a.code, a.balance, t.balance, b.balance
      FROM account a, teller t, branch b WHERE a.id = ?1 AND t.id = ?2 AND b.id = ?3";
-/// Rows between two looks at the progress.
-const ROWS: usize = 10_000;
 
 /// A SQLite database.
 pub(super) struct Sqlite {
@@ -72,45 +70,22 @@ impl Sqlite {
         let Self { connection } = self;
         connection.execute_batch(settings)?;
         connection.execute_batch("BEGIN")?;
-        let of = opening.rows.count() as f64;
-        let mut done = 0;
-        for (table, rows) in TABLES.iter().zip(&opening.rows.0) {
+        for (number, table) in TABLES.iter().enumerate() {
             connection.execute_batch(&format!(
                 "CREATE TABLE {table} (id INTEGER PRIMARY KEY, balance, code, filler)"
             ))?;
             let insert = format!("INSERT INTO {table} VALUES (?1, ?2, ?3, ?4)");
             let mut insert = connection.prepare(&insert)?;
             let blanks = " ".repeat(FILLER_BYTES);
-            for part in rows.chunks(ROWS) {
-                for Row { id, code, balance } in part {
-                    insert.execute((id, balance, code, &blanks))?;
-                }
-                done += part.len();
-                progress(done as f64 / of);
-            }
+            opening.rows.load_table(number, progress, |part| {
+                part.iter().try_for_each(|Row { id, code, balance }| {
+                    insert.execute((id, balance, code, &blanks)).map(drop)
+                })
+            })?;
         }
         connection.execute_batch("COMMIT")?;
         // Nothing of the load is left in the log.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
-    }
-
-    fn execute(
-        &self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Error> {
-        let mut statements = Statements::prepare(&self.connection)?;
-        for calls in inputs.chunks(together) {
-            statements.begin.raw_execute()?;
-            let mut committed = 0;
-            for input in calls {
-                committed += u64::from(statements.call(input)?);
-            }
-            statements.commit.raw_execute()?;
-            answered(committed, calls.len());
-        }
-        Ok(())
     }
 }
 
@@ -135,6 +110,17 @@ impl<'c> Statements<'c> {
             read: connection.prepare(READ)?,
             write: [write(branch)?, write(teller)?, write(account)?],
         })
+    }
+
+    /// The calls of one transaction; how many commit.
+    fn transact(&mut self, calls: &[Input]) -> Result<u64, Error> {
+        self.begin.raw_execute()?;
+        let mut committed = 0;
+        for input in calls {
+            committed += u64::from(self.call(input)?);
+        }
+        self.commit.raw_execute()?;
+        Ok(committed)
     }
 
     /// One call; whether it commits.
@@ -164,13 +150,9 @@ impl Embedded for Sqlite {
         rusqlite::version()
     }
 
-    fn execute(
-        &mut self,
-        inputs: &[Input],
-        together: usize,
-        answered: &mut dyn FnMut(u64, usize),
-    ) -> Result<(), Failure> {
-        Self::execute(self, inputs, together, answered).map_err(failed)
+    fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {
+        let mut statements = Statements::prepare(&self.connection).map_err(failed)?;
+        Ok(move |calls: &[Input]| statements.transact(calls).map_err(failed))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

@@ -48,8 +48,6 @@ const CLUSTER: &str = "cluster";
 const ROW_BYTES: usize = 512;
 /// How full a table's pages are at first, in percent, in the order of the tables.
 const FILL: [u32; 3] = [10, 10, 80];
-/// Rows that are sent at a time.
-const ROWS: usize = 10_000;
 
 /// A PostgreSQL server with its callers.
 pub(super) struct Postgres {
@@ -187,21 +185,17 @@ fn load(
     rows: &Rows,
     progress: &mut dyn FnMut(f64),
 ) -> Result<(), Failure> {
-    let of = rows.count() as f64;
-    let mut done = 0;
-    for ((table, fill), rows) in TABLES.iter().zip(FILL).zip(&rows.0) {
+    for (number, (table, fill)) in TABLES.iter().zip(FILL).enumerate() {
         connection.query("BEGIN")?;
         connection.query(&format!(
             "CREATE TABLE {table} (id int4 NOT NULL, code int8 NOT NULL, balance int8 NOT NULL, \
              filler char({FILLER_BYTES}) NOT NULL DEFAULT '') WITH (fillfactor = {fill})"
         ))?;
         connection.begin_copy(&format!("COPY {table} (id, code, balance) FROM STDIN"))?;
-        for part in rows.chunks(ROWS) {
+        rows.load_table(number, progress, |part| {
             let line = |Row { id, code, balance }: &Row| format!("{id}\t{code}\t{balance}\n");
-            connection.copy(&part.iter().map(line).collect::<String>())?;
-            done += part.len();
-            progress(done as f64 / of);
-        }
+            connection.copy(&part.iter().map(line).collect::<String>())
+        })?;
         connection.end_copy()?;
         connection.query(&format!("ALTER TABLE {table} ADD PRIMARY KEY (id)"))?;
         connection.query("COMMIT")?;
