@@ -102,22 +102,32 @@ impl Rows for Watched<'_> {
     }
 }
 
-/// Verifies the database in `directory`, having broken the condition `tamper` in the loaded copy
-/// first, if one is named. The rows as they were before go to `dump`.
+/// Verifies the database in `directories`, its own and those its image lies in besides, having broken the
+/// condition `tamper` in the loaded copy first, if one is named. The rows as they were before go to `dump`.
 ///
 /// # Errors
 /// When there is no database, it cannot be read as one, or the condition cannot be broken.
+///
+/// # Panics
+/// When no directory is given.
 pub fn check(
-    directory: &Path,
+    directories: &[impl AsRef<Path>],
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
+    let directory = directories[0].as_ref();
+    if logged::is_logged(directory) {
+        return logged::check(directories, tamper, dump, progress);
+    }
+    if directories.len() > 1 {
+        return Err(Failure::usage(format!(
+            "directory {} holds no database with a checkpoint image: leave --checkpoint-directory out",
+            directory.display()
+        )));
+    }
     if saved::is_saved(directory) {
         return saved::check(directory, tamper, dump, progress);
-    }
-    if logged::is_logged(directory) {
-        return logged::check(directory, tamper, dump, progress);
     }
     if directory.join(debit_credit_file()).exists() {
         return check_dump(directory, debit_credit(), tamper, dump, progress);

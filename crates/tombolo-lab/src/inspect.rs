@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_engine::recovery::OpenFailure;
-use tombolo_storage::disk::{Disk, OsDisk};
-use tombolo_storage::memory::image::ImageSurvey;
+use tombolo_storage::disk::Disk;
+use tombolo_storage::memory::image::{ImageFailure, ImageSurvey};
 use tombolo_storage::value_log::{
     self, GroupNumber, LogFailure, Record, Refused, Replay, Survey, Transactions, definition,
 };
 
-use crate::durable::find;
+use crate::durable;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -104,21 +104,27 @@ impl Replay for Counts {
     }
 }
 
-/// Looks into `directory`.
+/// Looks into a database's `directories`: its own, then those its image lies in besides.
 ///
 /// # Errors
 /// Usage when no log lies there; environment when it is in use, of another version, holds what is no
 /// record, or cannot be read. Damage is part of what is found.
-pub fn inspect(directory: &Path, progress: &mut dyn Progress) -> Result<Inspection, Failure> {
-    let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+///
+/// # Panics
+/// When no directory is given.
+pub fn inspect(
+    directories: &[impl AsRef<Path>],
+    progress: &mut dyn Progress,
+) -> Result<Inspection, Failure> {
+    let disks = durable::disks(directories)?;
     progress.begin("reading image and log");
-    let found = look(Arc::new(disk), progress);
+    let found = look(&disks, progress);
     progress.end();
-    found.map_err(|failure| refused(directory, &failure))
+    found.map_err(|failure| refused(directories[0].as_ref(), &failure))
 }
 
-fn look(disk: Arc<dyn Disk>, progress: &mut dyn Progress) -> Result<Inspection, OpenFailure> {
-    let (lock, image, mut now) = find(&disk)?;
+fn look(disks: &[Arc<dyn Disk>], progress: &mut dyn Progress) -> Result<Inspection, OpenFailure> {
+    let (lock, image, mut now) = durable::find(disks)?;
     let survey = image.survey(&mut |bytes| {
         now.image_bytes += bytes;
         progress.part(now.part(), "");
@@ -129,7 +135,7 @@ fn look(disk: Arc<dyn Disk>, progress: &mut dyn Progress) -> Result<Inspection, 
         known = survey.known;
     }
     let first = image.log_start(known);
-    let log = value_log::survey_locked(&lock, &*disk, first, &mut counts, &mut |log| {
+    let log = value_log::survey_locked(&lock, &*disks[0], first, &mut counts, &mut |log| {
         now.log = log;
         progress.part(now.part(), "");
     })?;
@@ -145,6 +151,11 @@ pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
             "directory {path} holds no database of profile memory: give the one that run --data \
              made"
         )),
+        OpenFailure::Image(ImageFailure::Directories { .. } | ImageFailure::Misplaced { .. }) => {
+            Failure::usage(format!(
+                "{failure} (recover, check and inspect: --checkpoint-directory DIR for each but the first)"
+            ))
+        }
         failure => Failure::environment(failure.to_string()),
     }
 }

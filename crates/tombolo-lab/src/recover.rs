@@ -12,19 +12,22 @@ use crate::durable::{self, OpenOptions, Recovery};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Recovers the database in `directory`.
+/// Recovers the database in `directories`: its own, then those its image lies in besides.
 ///
 /// # Errors
 /// Usage when no database with a log lies there; environment when it is in use, of another version,
 /// full, damaged and the loss is not accepted, or cannot be read. Nothing was changed then.
+///
+/// # Panics
+/// When no directory is given.
 pub fn recover(
-    directory: &Path,
+    directories: &[impl AsRef<Path>],
     accept_loss: bool,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Recovery, Failure> {
     let options = OpenOptions { accept_loss, ..options() };
-    let mut opened = durable::open_directory(directory, &options, clock, progress)?;
+    let mut opened = durable::open_directories(directories, &options, clock, progress)?;
     opened.writer.seal().map_err(|failure| Failure::environment(failure.to_string()))?;
     Ok(opened.recovery)
 }

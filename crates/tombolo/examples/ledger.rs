@@ -16,23 +16,21 @@ fn main() -> Result<(), Error> {
     let directory = std::env::args().nth(1).unwrap_or("ledger".to_owned());
     let db = Database::builder().define::<Account>().open(directory)?;
     let (accounts, by_id) = (db.table()?, db.index::<AccountKey>()?);
-    let transfer =
-        db.register_closure("transfer", move |tx, &(from, to, cents): &(i32, i32, i64)| {
-            for (id, change) in [(from, -cents), (to, cents)] {
-                let row = match tx.lookup(&by_id, id)? {
-                    Some(row) => row,
-                    None => tx.insert_row(&accounts, &Account { id, cents: 0 })?,
-                };
-                let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
-                if left < 0 && id != 0 {
-                    return Err(Stop::Abort("not enough money")); // and nothing was changed
-                }
-                tx.set(&accounts, row, Account::CENTS, left)?;
+    let pay = db.register_closure("pay", move |tx, &(from, to, cents): &(i32, i32, i64)| {
+        for (id, change) in [(from, -cents), (to, cents)] {
+            let row = match tx.lookup(&by_id, id)? {
+                Some(row) => row,
+                None => tx.insert_row(&accounts, &Account { id, cents: 0 })?,
+            };
+            let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
+            if left < 0 && id != 0 {
+                return Err(Stop::Abort("not enough money")); // and nothing was changed
             }
-            Ok(())
-        });
-    transfer.call((0, 1, 10_000))?; // when this returns it is on disk
-    println!("account 1 pays account 2: {:?}", transfer.call((1, 2, 7_000)));
-    println!("and once more: {:?}", transfer.call((1, 2, 7_000)));
+            tx.set(&accounts, row, Account::CENTS, left)?;
+        }
+        Ok(())
+    });
+    pay.call((0, 1, 10_000))?; // when this returns it is on disk
+    println!("1 pays 2: {:?}, and again: {:?}", pay.call((1, 2, 7_000)), pay.call((1, 2, 7_000)));
     db.close()
 }

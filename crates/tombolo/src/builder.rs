@@ -28,7 +28,7 @@ use crate::database::{Database, Parts};
 use crate::derived::TableRow;
 use crate::error::Error;
 use crate::evolve::refuse_own_names;
-use crate::open::{self, Opened, Recovery};
+use crate::open::{self, OnOpening, Opened, Opening, Recovery};
 use crate::tx::Tables;
 
 /// The settings that mean something to a database in a program, by name.
@@ -112,6 +112,8 @@ pub struct Builder {
     /// Where the log is archived, and the longest time that takes to begin.
     log_archive: Option<PathBuf>,
     log_archive_time_max: Duration,
+    /// Who hears how far opening is.
+    on_opening: Option<OnOpening>,
     /// The first mistake in what was set.
     mistake: Option<Error>,
 }
@@ -125,6 +127,7 @@ impl Builder {
             checkpoint_directories: Vec::new(),
             log_archive: None,
             log_archive_time_max: archive::TIME_MAX,
+            on_opening: None,
             mistake: None,
         }
     }
@@ -254,6 +257,23 @@ impl Builder {
         self
     }
 
+    /// Calls `told` while a directory is opened, now and then and on the thread that opens it, with how far
+    /// that is and how long the rest will take: for whoever waits for a large database.
+    ///
+    /// ```
+    /// # use tombolo::Database;
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let directory = place.path().join("shop");
+    /// let db = Database::builder()
+    ///     .on_opening(|now| eprint!("\r{:.0} %, {:?} left", 100.0 * now.part(), now.left))
+    ///     .open(&directory)?;
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn on_opening(mut self, told: impl Fn(Opening) + Send + Sync + 'static) -> Self {
+        self.on_opening = Some(OnOpening(Arc::new(told)));
+        self
+    }
+
     /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
     /// default that follows from the machine's cores. One more makes room in the log ahead.
     pub fn threads(self, threads: usize) -> Self {
@@ -291,7 +311,7 @@ impl Builder {
             keep: archive.as_ref().and_then(LogArchive::keep),
         };
         let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } =
-            open::open(&directories, &how, &self.all_tables()?)?;
+            open::open(&directories, &how, &self.all_tables()?, self.on_opening.as_ref())?;
         let time_max = self.log_archive_time_max;
         let archiving = archive.map(|archive| archive::attach(archive, &writer, time_max));
         let archiving = archiving.transpose()?;

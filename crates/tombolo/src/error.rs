@@ -184,11 +184,6 @@ impl Error {
             LogFailure::InUse { file } => Self::InUse { file: file.clone() },
             LogFailure::Full(_) => Self::LogFull,
             LogFailure::Settings(what) => Self::Setting((*what).to_owned()),
-            LogFailure::OtherKind { file, found } => Self::Directory(format!(
-                "{file} belongs to a {} log, of which a program cannot open databases: use the \
-                 tombolo command",
-                found.name()
-            )),
             LogFailure::Damaged { .. } => {
                 Self::Directory(format!("{failure} (tombolo recover --accept-loss)"))
             }

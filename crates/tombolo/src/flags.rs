@@ -85,8 +85,9 @@ fn read_environment(settings: &mut Settings) -> Result<(), Failure> {
 
 fn read_file(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
     let usage = |what: &str| Failure::usage(format!("--config {}: {what}", path.display()));
-    let text = fs::read_to_string(path)
-        .map_err(|error| usage(&format!("{error}: give a TOML file of settings")))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        usage(&format!("{error}: give a TOML file of settings (or A, B or C, to run debit-credit)"))
+    })?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         usage(&format!("line {line}: {}", error.message()))

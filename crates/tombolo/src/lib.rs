@@ -10,8 +10,8 @@
 #![doc = include_str!("../examples/ledger.rs")]
 //! ```
 //!
-//! A program that embeds the database depends on it without the command:
-//! `tombolo = { version = "0.1", default-features = false }`.
+//! A program that embeds the database depends on it without the command, by the path of a checkout, since
+//! it is on no registry yet: `tombolo = { path = "…/crates/tombolo", default-features = false }`.
 //!
 //! # Finding your way
 //!
@@ -20,6 +20,7 @@
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
 //! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
+//! | show how long opening takes | [`Builder::on_opening`] |
 //! | keep a copy | [`Database::backup`], [`Database::restore`] |
 //! | go back to any moment | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
@@ -77,7 +78,7 @@ pub use database::Database;
 pub use definition::Difference;
 pub use derived::TableRow;
 pub use error::Error;
-pub use open::{Recovery, TornTail};
+pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
 pub use statistics::Statistics;
 pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};

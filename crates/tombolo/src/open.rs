@@ -10,8 +10,10 @@
 //! Invariant: what is opened is locked, so that one database at a time has it; a directory that is
 //! refused for its definitions is left with the same rows.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::clock::{Clock, SystemClock};
@@ -25,6 +27,49 @@ use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
 use crate::calls::Logged;
 use crate::definition::difference;
 use crate::error::Error;
+
+/// How far opening a directory is; see [`Builder::on_opening`](crate::Builder::on_opening).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opening {
+    /// Bytes of image and log that were read.
+    pub bytes: u64,
+    /// Bytes of their files; the log may end before its files do.
+    pub bytes_max: u64,
+    /// Time since it began.
+    pub elapsed: Duration,
+    /// An estimate of the time that is left; none in the first half second.
+    pub left: Option<Duration>,
+}
+
+impl Opening {
+    /// The part of all bytes that was read, from 0 to 1.
+    pub fn part(&self) -> f64 {
+        self.bytes as f64 / self.bytes_max.max(1) as f64
+    }
+}
+
+impl From<recovery::Progress> for Opening {
+    fn from(now: recovery::Progress) -> Self {
+        let bytes_max = now.image_bytes_max + now.log_bytes_max;
+        Self {
+            bytes: (now.image_bytes + now.log.bytes).min(bytes_max),
+            bytes_max,
+            elapsed: Duration::from_nanos(now.elapsed_ns),
+            left: now.left_ns().map(Duration::from_nanos),
+        }
+    }
+}
+
+/// Who hears of it.
+#[derive(Clone)]
+pub(crate) struct OnOpening(pub(crate) Arc<dyn Fn(Opening) + Send + Sync>);
+
+impl fmt::Debug for OnOpening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnOpening")
+    }
+}
 
 /// What came back when a directory was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +116,7 @@ pub(crate) fn open(
     directories: &[PathBuf],
     options: &OpenOptions,
     tables: &[TableDef],
+    told: Option<&OnOpening>,
 ) -> Result<Opened, Error> {
     refuse_twins(directories)?;
     let disks = directories.iter().map(|directory| {
@@ -79,7 +125,7 @@ pub(crate) fn open(
     });
     let disks = disks.collect::<Result<Vec<_>, Error>>()?;
     let mut opened = match value_log::holds_log(&*disks[0])? {
-        true => recover(&disks, options)?,
+        true => recover(&disks, options, told)?,
         false => {
             for (directory, disk) in directories.iter().zip(&disks) {
                 refuse_strangers(directory, &**disk)?;
@@ -135,12 +181,20 @@ fn create(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Erro
     Ok(Opened { store, writer, checkpointing, disks, behind_bytes: 0, recovery: None })
 }
 
-fn recover(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Error> {
-    let opened = recovery::open(disks, options, &SystemClock::new(), &mut |_| {});
+fn recover(
+    disks: &[Arc<dyn Disk>],
+    options: &OpenOptions,
+    told: Option<&OnOpening>,
+) -> Result<Opened, Error> {
+    let opened = recovery::open(disks, options, &SystemClock::new(), &mut |now| {
+        if let Some(OnOpening(told)) = told {
+            told(now.into());
+        }
+    });
     let recovery::Opened { store, writer, checkpointing, recovery } =
         opened.map_err(|failure| Error::opening(&failure))?;
     let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };
-    let behind_bytes = recovery.record_bytes;
+    let behind_bytes = recovery.behind_bytes();
     let recovery = Recovery {
         image_bytes: recovery.image_bytes,
         transactions: recovery.transactions,

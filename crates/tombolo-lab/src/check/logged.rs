@@ -5,7 +5,6 @@
 //! here: how image and log are read (storage `memory/image/load.rs`, `value_log/survey.rs`).
 
 use std::path::Path;
-use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::recovery::OpenFailure;
@@ -39,19 +38,18 @@ pub(super) fn is_logged(directory: &Path) -> bool {
     OsDisk::open(directory).is_ok_and(|disk| value_log::holds_log(&disk).unwrap_or(false))
 }
 
-/// Verifies the database in `directory`.
+/// Verifies the database in `directories`.
 ///
 /// # Errors
 /// When it is in use, of another version, or cannot be read; damage is part of what is found.
 pub(super) fn check(
-    directory: &Path,
+    directories: &[impl AsRef<Path>],
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
-    let (disk, clock) = (Arc::new(disk), SystemClock::new());
-    let found = durable::survey(disk, &recover::options(), &clock, progress);
+    let disks = durable::disks(directories)?;
+    let found = durable::survey(&disks, &recover::options(), &SystemClock::new(), progress);
     let Surveyed { mut store, log, image_bytes } = match found {
         Ok(found) => found,
         Err(failure) => match finding(&failure) {
@@ -62,7 +60,7 @@ pub(super) fn check(
                 let remedy = if is_mended { REMEDY } else { COPY };
                 return Ok(Checked::new(verification, None, tamper, remedy));
             }
-            None => return Err(refused(directory, &failure)),
+            None => return Err(refused(directories[0].as_ref(), &failure)),
         },
     };
     progress.begin("verifying");

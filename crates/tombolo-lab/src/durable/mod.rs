@@ -28,7 +28,8 @@ pub(crate) use load::load;
 pub(crate) use raw_flush::measure as measure_raw_flush;
 pub(crate) use sequences::Sequences;
 
-pub use open::{Logged, Opened, open, open_directory};
+pub(crate) use open::disks;
+pub use open::{Logged, Opened, open, open_directories};
 pub use raw_flush::RawFlush;
 pub(crate) use survey::find;
 pub use survey::{Surveyed, notice, survey};

@@ -25,46 +25,65 @@ pub type Logged = MemoryStore<MemoryLogged>;
 /// A durable database that was opened.
 pub type Opened = recovery::Opened<MemoryLogged>;
 
-/// Opens the database on `disk`.
+/// Opens the database on `disks`, in the order they were given when it was made.
 ///
 /// # Errors
 /// As [`recovery::open`].
 pub fn open(
-    disk: Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Opened, OpenFailure> {
     progress.begin("recovering");
-    let opened = recovery::open(&[disk], options, clock, &mut |now| tell(now, progress));
+    let opened = recovery::open(disks, options, clock, &mut |now| tell(now, progress));
     progress.end();
     opened
 }
 
-/// Tells a person how far recovery is.
+/// Tells a person how far recovery is, and how long the rest will take.
 pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
-    let detail = match now.log.groups {
+    let mut detail = match now.log.groups {
         0 => format!("{} of the image", report::size(now.image_bytes)),
         _ => format!("{} transactions", report::quantity(now.log.transactions as f64)),
     };
+    if let Some(left_ns) = now.left_ns() {
+        detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
+    }
     progress.part(now.part(), &detail);
 }
 
-/// Opens the database in `directory`.
+/// The directories of a database as disks: its own, then those its image lies in besides.
+///
+/// # Errors
+/// Usage, when one is not there.
+pub(crate) fn disks(directories: &[impl AsRef<Path>]) -> Result<Vec<Arc<dyn Disk>>, Failure> {
+    let disks = directories.iter().map(|directory| {
+        let disk = OsDisk::open(directory.as_ref());
+        let disk = disk.map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Arc::new(disk) as Arc<dyn Disk>)
+    });
+    disks.collect()
+}
+
+/// Opens the database in `directories`: its own, then those its image lies in besides.
 ///
 /// # Errors
 /// Usage when no database with a log lies there; environment when it is in use, of another version,
 /// damaged, or cannot be read.
-pub fn open_directory(
-    directory: &Path,
+///
+/// # Panics
+/// When no directory is given.
+pub fn open_directories(
+    directories: &[impl AsRef<Path>],
     options: &OpenOptions,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Opened, Failure> {
-    let disk = OsDisk::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
-    open(Arc::new(disk), options, clock, progress).map_err(|failure| match failure {
+    let disks = disks(directories)?;
+    open(&disks, options, clock, progress).map_err(|failure| match failure {
         OpenFailure::Log(LogFailure::Settings(what))
         | OpenFailure::Image(ImageFailure::Settings(what)) => Failure::usage(what),
-        failure => refused(directory, &failure),
+        failure => refused(directories[0].as_ref(), &failure),
     })
 }

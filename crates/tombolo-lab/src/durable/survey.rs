@@ -25,36 +25,39 @@ pub struct Surveyed {
     pub image_bytes: u64,
 }
 
-/// Reads the database on `disk`.
+/// Reads the database on `disks`, in the order they were given when it was made.
 ///
 /// # Errors
 /// As [`value_log::survey`], [`Image::find`] and [`Image::load`].
 pub fn survey(
-    disk: Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Surveyed, OpenFailure> {
     progress.begin("reading image and log");
-    let surveyed = survey_quietly(disk, options, clock, &mut |now| tell(now, progress));
+    let surveyed = survey_quietly(disks, options, clock, &mut |now| tell(now, progress));
     progress.end();
     surveyed
 }
 
 fn survey_quietly(
-    disk: Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
     told: &mut dyn FnMut(recovery::Progress),
 ) -> Result<Surveyed, OpenFailure> {
-    let (lock, image, mut now) = find(&disk)?;
+    let start_ns = clock.now_ns();
+    let (lock, image, mut now) = find(disks)?;
     let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
         now.image_bytes += bytes;
+        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
         told(now);
     })?;
     let first = replayer.log_start();
-    let log = value_log::survey_locked(&lock, &*disk, first, &mut replayer, &mut |log| {
+    let log = value_log::survey_locked(&lock, &*disks[0], first, &mut replayer, &mut |log| {
         now.log = log;
+        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
         told(now);
     });
     let log = log?;
@@ -62,15 +65,15 @@ fn survey_quietly(
     Ok(Surveyed { store, log, image_bytes: now.image_bytes })
 }
 
-/// What lies on `disk`, to be looked at under the lock; nothing is read yet.
+/// What lies on `disks`, to be looked at under the lock; nothing is read yet.
 pub(crate) fn find(
-    disk: &Arc<dyn Disk>,
+    disks: &[Arc<dyn Disk>],
 ) -> Result<(DirectoryLock, Image, recovery::Progress), OpenFailure> {
-    let lock = DirectoryLock::take_to_look(&**disk)?;
-    let image = Image::find(vec![Arc::clone(disk)], ImageSettings::default())?;
+    let lock = DirectoryLock::take_to_look(&*disks[0])?;
+    let image = Image::find(disks.to_vec(), ImageSettings::default())?;
     let now = recovery::Progress {
         image_bytes_max: image.image_bytes(),
-        log_bytes_max: value_log::log_bytes(&**disk)?,
+        log_bytes_max: value_log::log_bytes(&*disks[0])?,
         ..recovery::Progress::default()
     };
     Ok((lock, image, now))

@@ -1,11 +1,14 @@
 //! What was logged comes back, whoever replays it; what cannot come back is refused by name.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use tombolo_engine::clock::SystemClock;
+use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::recovery::OpenFailure;
-use tombolo_storage::disk::MemDisk;
+use tombolo_storage::disk::{Disk, MemDisk};
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Store, resolve_index, resolve_table};
 use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
@@ -19,9 +22,10 @@ use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::LogPosition;
 
 use super::*;
-use crate::dump::state_hash;
+use crate::dump::{StateHash, state_hash};
 use crate::failure::Blame;
 use crate::inspect::inspect;
+use crate::progress::Progress;
 
 tombolo_storage::table! {
     /// Numbers.
@@ -92,15 +96,65 @@ fn a_database_comes_back_whoever_replays_it() {
     drop(writer);
     for (epoch, threads) in (2..).zip([1, 2, 3]) {
         let clock = SystemClock::new();
-        let opened = open(Arc::new(disk.clone()), &options(threads), &clock, &mut ()).unwrap();
+        let opened = open(&[Arc::new(disk.clone())], &options(threads), &clock, &mut ()).unwrap();
         let Opened { mut store, writer, recovery, .. } = opened;
         assert_eq!(state_hash(&mut store).unwrap(), hash, "{threads} threads");
         assert!(store.check().is_empty());
         assert_eq!((recovery.epoch, recovery.transactions), (epoch, 40_502));
         assert!(recovery.is_clean() && recovery.record_bytes > 40_500 * 30, "{recovery:?}");
         assert_eq!(recovery.last_group + 1, writer.newest());
-        let again = open(Arc::new(disk.clone()), &options(threads), &clock, &mut ());
+        let again = open(&[Arc::new(disk.clone())], &options(threads), &clock, &mut ());
         assert!(matches!(again, Err(OpenFailure::Log(LogFailure::InUse { .. }))), "{again:?}");
+    }
+}
+
+/// A clock on which every look takes a second.
+#[derive(Default)]
+struct SlowClock(AtomicU64);
+
+impl Clock for SlowClock {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(1_000_000_000, Ordering::Relaxed)
+    }
+    fn unix_us(&self) -> u64 {
+        0
+    }
+    fn process_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn thread_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What was told.
+#[derive(Default)]
+struct Told(Vec<(f64, String)>);
+
+impl Progress for Told {
+    fn begin(&mut self, _: &str) {}
+    fn part(&mut self, part: f64, detail: &str) {
+        self.0.push((part, detail.to_owned()));
+    }
+    fn end(&mut self) {}
+}
+
+#[test]
+fn who_waits_hears_how_far_it_is_and_how_long_it_takes() {
+    let disk = MemDisk::new();
+    let doors: [Arc<dyn Disk>; 1] = [Arc::new(disk.clone())];
+    let Created { mut store, mut writer, .. } = create(&doors, &options(1)).unwrap();
+    fill(&mut store, &mut writer, 40_500);
+    drop(writer);
+    let mut looked = Told::default();
+    survey(&doors, &options(1), &SlowClock::default(), &mut looked).unwrap();
+    let mut opened = Told::default();
+    open(&doors, &options(1), &SlowClock::default(), &mut opened).unwrap();
+    for Told(told) in [looked, opened] {
+        assert!(told.is_sorted_by(|(before, _), (after, _)| before <= after), "{told:?}");
+        let (part, detail) = told.last().unwrap();
+        assert!(*part > 0.0 && detail.contains(" transactions, about "), "{told:?}");
+        assert!(detail.ends_with(" s left"), "{told:?}");
     }
 }
 
@@ -109,7 +163,7 @@ fn directories_without_a_database_are_refused_and_left_alone() {
     let scratch = tempfile::tempdir().unwrap();
     let clock = SystemClock::new();
     let refused =
-        |path: &std::path::Path| open_directory(path, &options(1), &clock, &mut ()).unwrap_err();
+        |path: &Path| open_directories(&[path], &options(1), &clock, &mut ()).unwrap_err();
     let error = refused(scratch.path());
     assert_eq!(error.blame(), Blame::Usage);
     assert!(error.to_string().contains("holds no database of profile memory"), "{error}");
@@ -130,7 +184,7 @@ fn damage_is_refused_with_its_place() {
     fs::write(&file, bytes).unwrap();
     for threads in [1, 2] {
         let opened =
-            open_directory(scratch.path(), &options(threads), &SystemClock::new(), &mut ());
+            open_directories(&[scratch.path()], &options(threads), &SystemClock::new(), &mut ());
         let error = opened.unwrap_err();
         assert_eq!(error.blame(), Blame::Environment);
         let text = error.to_string();
@@ -156,13 +210,11 @@ fn checkpoint(checkpointing: &mut Checkpointing, records: &LogBuffer, position: 
     checkpoints.complete(&done).unwrap();
 }
 
-#[test]
-fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
-    let scratch = tempfile::tempdir().unwrap();
-    let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
+/// Makes a database of 9,000 rows in `directories`, with an image of them; the rows' hash.
+fn with_image(directories: &[&Path]) -> StateHash {
     let image = Some(ImageSettings { block_bytes: 64 << 10, ..ImageSettings::default() });
     let with = OpenOptions { image, ..options(2) };
-    let created: Created<MemoryLogged> = create(&[disk], &with).unwrap();
+    let created: Created<MemoryLogged> = create(&disks(directories).unwrap(), &with).unwrap();
     let Created { mut store, mut writer, checkpointing } = created;
     let mut checkpointing = checkpointing.unwrap();
     store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
@@ -182,10 +234,42 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
     writer.append_group(&[records.as_slice()], records.transactions(), None).unwrap();
     writer.sync().unwrap();
     checkpoint(&mut checkpointing, &records, writer.position());
-    let hash = state_hash(&mut store).unwrap();
-    drop((writer, checkpointing));
+    state_hash(&mut store).unwrap()
+}
 
-    let found = inspect(scratch.path(), &mut ()).unwrap();
+#[test]
+fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [own, second] = ["own", "second"].map(|name| scratch.path().join(name));
+    let both = [own.as_path(), &second];
+    both.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let hash = with_image(&both);
+    let survey = inspect(&both, &mut ()).unwrap().image.unwrap();
+    assert_eq!((survey.directories, survey.damage.len()), (2, 0));
+    let checked = crate::check::check(&both, None, None, &mut ()).unwrap();
+    assert_eq!((checked.state_hash, checked.failure().is_none()), (Some(hash), true));
+    let clock = SystemClock::new();
+    let recovered = crate::recover::recover(&both, false, &clock, &mut ()).unwrap();
+    assert!(recovered.image_bytes > 9_000 * 16);
+    let told = [
+        inspect(&[&own], &mut ()).unwrap_err(),
+        crate::check::check(&[&own], None, None, &mut ()).unwrap_err(),
+        crate::recover::recover(&[&own], true, &clock, &mut ()).unwrap_err(),
+    ];
+    for refused in told {
+        let text = refused.to_string();
+        assert!(text.contains("--checkpoint-directory DIR for each"), "{text}");
+        assert_eq!(refused.blame(), Blame::Usage, "{text}");
+    }
+    let dump = crate::check::check(&[scratch.path(), &second], None, None, &mut ()).unwrap_err();
+    assert!(dump.to_string().contains("leave --checkpoint-directory out"), "{dump}");
+}
+
+#[test]
+fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let hash = with_image(&[scratch.path()]);
+    let found = inspect(&[scratch.path()], &mut ()).unwrap();
     let survey = found.image.unwrap();
     // Group 1 is the empty one that begins the epoch.
     assert_eq!((survey.complete, survey.position.group), (1, 2));
@@ -193,20 +277,20 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
     // The table is in the image and in the group that ties the log to it.
     assert_eq!(found.tables.iter().map(|table| &*table.table).collect::<Vec<_>>(), ["number"]);
     let clock = SystemClock::new();
-    let recovered = open_directory(scratch.path(), &options(2), &clock, &mut ()).unwrap();
+    let recovered = open_directories(&[scratch.path()], &options(2), &clock, &mut ()).unwrap();
     assert_eq!(state_hash(&mut { recovered.store }).unwrap(), hash);
     assert!(recovered.recovery.image_bytes > 9_000 * 16);
     drop(recovered.writer);
 
     let file = scratch.path().join(&survey.rings[0].file);
     fs::write(&file, vec![0; fs::metadata(&file).unwrap().len() as usize]).unwrap();
-    let damaged = inspect(scratch.path(), &mut ()).unwrap().image.unwrap().damage;
+    let damaged = inspect(&[scratch.path()], &mut ()).unwrap().image.unwrap().damage;
     assert_eq!(damaged.len(), 1);
-    let refused = open_directory(scratch.path(), &options(2), &clock, &mut ()).unwrap_err();
+    let refused = open_directories(&[scratch.path()], &options(2), &clock, &mut ()).unwrap_err();
     assert_eq!(refused.blame(), Blame::Environment);
     let text = refused.to_string();
     assert!(text.contains(&survey.rings[0].file) && text.contains("at offset"), "{text}");
-    let checked = crate::check::check(scratch.path(), None, None, &mut ()).unwrap();
+    let checked = crate::check::check(&[scratch.path()], None, None, &mut ()).unwrap();
     let found = &checked.verification.damage[0];
     assert_eq!((&*found.check, found.file.is_some()), ("image", true));
 }

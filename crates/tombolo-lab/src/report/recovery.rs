@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tombolo_storage::memory::image::{self, ImageFailure, ImageSurvey, RingSurvey};
-use tombolo_storage::value_log::{FORMAT_VERSION, SegmentState, SegmentSurvey};
+use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
+use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
 use super::check::DamageResult;
 use super::terminal::Style;
@@ -91,6 +91,8 @@ pub struct SegmentResult {
     pub file: String,
     /// `used`, `spare`, `unfinished` or `damaged`.
     pub state: &'static str,
+    /// The version of its format.
+    pub format_version: u32,
     /// Its place in the segments' order.
     pub sequence: u64,
     /// How often it was used.
@@ -114,10 +116,21 @@ impl From<&SegmentSurvey> for SegmentResult {
             SegmentState::Damaged => ("damaged", None),
         };
         let file = segment.file.rsplit('/').next().unwrap_or(&segment.file).to_owned();
-        let SegmentSurvey { sequence, uses, segment_bytes, block_bytes, .. } = *segment;
+        let SegmentSurvey { format_version, sequence, uses, segment_bytes, block_bytes, .. } =
+            *segment;
         let (first_group, last_group) =
             (groups.map(|(first, _)| first), groups.map(|(_, last)| last));
-        Self { file, state, sequence, uses, segment_bytes, block_bytes, first_group, last_group }
+        Self {
+            file,
+            state,
+            format_version,
+            sequence,
+            uses,
+            segment_bytes,
+            block_bytes,
+            first_group,
+            last_group,
+        }
     }
 }
 
@@ -208,7 +221,7 @@ impl From<&ImageSurvey> for ImageResult {
         };
         Self {
             file: image.file.rsplit('/').next().unwrap_or(&image.file).to_owned(),
-            format_version: image::FORMAT_VERSION,
+            format_version: image.format_version,
             complete: image.complete,
             group: image.position.group,
             writing: image.writing,
@@ -307,7 +320,7 @@ impl InspectResult {
         Self {
             header,
             directory,
-            format_version: FORMAT_VERSION,
+            format_version: log.format_version(),
             epoch: log.epoch,
             groups: log.groups,
             last_group: log.last_group,
@@ -328,8 +341,8 @@ impl InspectResult {
         let mut lines = vec![
             style.strong(&self.directory),
             format!(
-                "  value log of format {}, opened {} times: {} groups, {} transactions, {} ({} of \
-                 records)",
+                "  value log of format {}, opened {} times: {} groups, the last ends with transaction {}, \
+                 {} ({} of records)",
                 self.format_version,
                 self.epoch,
                 separated(self.groups),

@@ -90,7 +90,7 @@ impl OnDisk {
         recovery: &Recovery,
     ) -> Result<Self, Failure> {
         let apart = apart(plan, &writer, directory)?;
-        let (behind_bytes, is_in_log_only) = (recovery.record_bytes, recovery.image_bytes == 0);
+        let (behind_bytes, is_in_log_only) = (recovery.behind_bytes(), recovery.image_bytes == 0);
         Ok(Self { writer, checkpointing, apart, behind_bytes, is_in_log_only })
     }
 

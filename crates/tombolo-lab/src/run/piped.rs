@@ -152,7 +152,7 @@ fn load_logged<W: Workload>(
     let disk_before = host::disk_bytes();
     let options = on_disk::open_options(plan);
     if plan.resume {
-        let opened = durable::open_directory(&place.path, &options, clock, progress)?;
+        let opened = durable::open_directories(&[&place.path], &options, clock, progress)?;
         let load_s = (opened.recovery.wall_s, opened.recovery.cpu_s);
         let durable::Opened { mut store, writer, checkpointing, recovery } = opened;
         let disk = Some(OnDisk::opened(plan, &place.path, writer, checkpointing, &recovery)?);

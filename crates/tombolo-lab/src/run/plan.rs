@@ -452,7 +452,8 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
     }
     if command_log::log_kind(settings) == LogKind::Command {
         return Err(Failure::usage(
-            "a run writes a log of values so far: leave --log command out (the library has it)",
+            "a run writes a log of values: leave --log command out (a program of your own can have one, with \
+             tombolo_engine::command_log)",
         ));
     }
     let islands = settings.count(&settings::ISLANDS);

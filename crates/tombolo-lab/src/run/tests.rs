@@ -200,7 +200,7 @@ fn files_are_kept_where_it_was_said() {
     assert_eq!(outcome.failure(), None);
     assert!(outcome.log.flushes > 0 && outcome.flushes.len() >= outcome.log.flushes);
     assert_eq!(outcome.place.as_ref().map(|place| &place.path), Some(&data));
-    let checked = check::check(&data, None, None, &mut ()).unwrap();
+    let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
     let given = [("profile", "conventional"), durability, data_flag];
@@ -255,7 +255,7 @@ fn what_was_loaded_is_in_an_image_and_what_followed_in_checkpoints() {
     assert!(!found.in_checkpoint.is_empty());
     let answers: u64 = outcome.latencies.iter().map(Latencies::len).sum();
     assert!(found.in_checkpoint.len() <= answers, "{answers}");
-    let checked = check::check(&data, None, None, &mut ()).unwrap();
+    let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
 

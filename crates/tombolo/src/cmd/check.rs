@@ -10,7 +10,7 @@ use tombolo_lab::host::Host;
 use tombolo_lab::report::check::CheckResult;
 use tombolo_lab::report::{Header, terminal};
 
-use super::BUILD;
+use super::{BUILD, Striped};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
@@ -37,6 +37,8 @@ Examples:
 pub(super) struct Arguments {
     /// The directory with TABLE.copy files, or with a database's own
     directory: PathBuf,
+    #[command(flatten)]
+    striped: Striped,
     /// Break this condition (c01 to c12) in a copy first: exactly that check must fail
     #[arg(long, value_name = "CHECK")]
     tamper: Option<String>,
@@ -52,7 +54,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let tamper = arguments.tamper.as_deref();
     let dump = arguments.dump.clone().map(|path| DumpDirectory::create(path, "--dump"));
     let dump = dump.transpose()?;
-    let checked = check::check(&arguments.directory, tamper, dump.as_ref(), &mut Bar::default())?;
+    let directories = arguments.striped.behind(&arguments.directory);
+    let checked = check::check(&directories, tamper, dump.as_ref(), &mut Bar::default())?;
     if let Some(notice) = &checked.notice {
         output::complain(&format!("notice: {notice}"));
     }

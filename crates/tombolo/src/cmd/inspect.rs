@@ -8,8 +8,8 @@ use tombolo_lab::inspect;
 use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::InspectResult;
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::{BUILD, Striped};
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -29,12 +29,15 @@ pub(super) struct Arguments {
     /// The database's directory
     directory: PathBuf,
     #[command(flatten)]
+    striped: Striped,
+    #[command(flatten)]
     flags: Flags<NoSettings>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let found = inspect::inspect(&arguments.directory, &mut Bar::default())?;
+    let directories = arguments.striped.behind(&arguments.directory);
+    let found = inspect::inspect(&directories, &mut Bar::default())?;
     let header = Header::new("inspect", BUILD, &settings, &Host::read());
     let directory = arguments.directory.display().to_string();
     let result = InspectResult::new(header, directory, &found);

@@ -16,6 +16,8 @@ mod report;
 mod run;
 mod settings;
 
+use std::path::{Path, PathBuf};
+
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::report::Build;
@@ -76,6 +78,23 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
+/// Where an image lies besides its database's own directory.
+#[derive(Debug, clap::Args)]
+struct Striped {
+    /// Another directory that the checkpoint image lies in; repeat it, in the order the database was
+    /// made with (the library's checkpoint_directories)
+    #[arg(long = "checkpoint-directory", value_name = "DIR")]
+    directories: Vec<PathBuf>,
+}
+
+impl Striped {
+    /// The database's `own` directory and these.
+    fn behind<'d>(&'d self, own: &'d Path) -> Vec<&'d Path> {
+        let further = self.directories.iter().map(PathBuf::as_path);
+        [own].into_iter().chain(further).collect()
+    }
+}
+
 /// The workload called `name`.
 fn workload(name: &str) -> Result<PlannedWorkload, Failure> {
     PlannedWorkload::find(name).ok_or_else(|| {
@@ -89,7 +108,7 @@ fn verify_tpcc(name: &str) -> Result<(), Failure> {
     match workload(name)? {
         PlannedWorkload::Tpcc => Ok(()),
         PlannedWorkload::DebitCredit => {
-            Err(Failure::usage(format!("{name} can only be run so far: use tpcc")))
+            Err(Failure::usage(format!("{name} is not taken apart so far: use tpcc")))
         }
     }
 }

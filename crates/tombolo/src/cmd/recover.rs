@@ -10,8 +10,8 @@ use tombolo_lab::recover;
 use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::RecoverResult;
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::{BUILD, Striped};
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::{self, Output};
@@ -30,6 +30,8 @@ Examples:
 pub(super) struct Arguments {
     /// The database's directory
     directory: PathBuf,
+    #[command(flatten)]
+    striped: Striped,
     /// Cut the log where it is damaged: everything from there on is lost, acknowledged or not
     #[arg(long)]
     accept_loss: bool,
@@ -39,9 +41,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let Arguments { directory, accept_loss, flags } = arguments;
-    let clock = SystemClock::new();
-    let recovery = recover::recover(directory, *accept_loss, &clock, &mut Bar::default())?;
+    let Arguments { directory, striped, accept_loss, flags } = arguments;
+    let (directories, clock) = (striped.behind(directory), SystemClock::new());
+    let recovery = recover::recover(&directories, *accept_loss, &clock, &mut Bar::default())?;
     if let Some(cut) = &recovery.cut {
         output::complain(&format!("notice: {}", notice(cut, true)));
     }

@@ -131,6 +131,10 @@ fn directories_that_cannot_be_used() {
     let resumed = format!("run tpcc --resume --data {}", scratch.path().display());
     refused(&resumed, 2, "holds no database of profile memory");
     refused(&format!("check {}", scratch.path().display()), 2, "run --dump wrote");
+    for command in ["recover", "inspect"] {
+        refused(&format!("{command} src --checkpoint-directory no-such"), 2, "no-such");
+    }
+    refused("check src --checkpoint-directory src", 2, "leave --checkpoint-directory out");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Directories: made, opened again, in use, of another definition, of something else.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tombolo::{CallOptions, Database, Error, IndexKind, TableDef, Value, types};
 
@@ -118,6 +118,26 @@ fn values_of_any_length_and_nulls_come_back() {
         found.unwrap(),
         [names[0].clone(), Some("given".to_owned()), None, names[3].clone()]
     );
+}
+
+#[test]
+fn who_waits_for_a_directory_hears_how_far_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let listening = || {
+        let heard = heard.clone();
+        builder().on_opening(move |now| heard.lock().unwrap().push(now))
+    };
+    let db = listening().set("checkpoint_at_close", "no").open(place.path()).unwrap();
+    let add = adding(&db);
+    (0..500).for_each(|id| assert_eq!(add.call(id), Ok(1)));
+    assert!(heard.lock().unwrap().is_empty(), "nothing is read of a new one");
+    drop(db);
+    drop(listening().open(place.path()).unwrap());
+    let heard = heard.lock().unwrap();
+    assert!(heard.is_sorted_by(|a, b| a.part() <= b.part() && a.elapsed <= b.elapsed), "{heard:?}");
+    let last = heard.last().unwrap();
+    assert!(last.bytes > 500 * 8 && last.part() <= 1.0, "{last:?}");
 }
 
 #[test]

@@ -11,10 +11,8 @@ fn the_readme_shows_the_example() {
 }
 
 #[test]
-fn a_ledger_is_written_in_thirty_lines() {
-    let (_, own) = LEDGER.split_once("#[derive(Table)]").unwrap();
-    let lines = own.lines().filter(|line| !line.trim().is_empty()).count();
-    assert!(lines <= 30, "{lines} lines"); // with the table and its key
-    let (_, main) = LEDGER.split_once("fn main").unwrap();
-    assert!(main.lines().count() <= 28, "{} lines of main", main.lines().count());
+fn a_ledger_is_written_in_under_thirty_lines() {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    let lines = LEDGER.lines().filter(is_code).count();
+    assert!(lines < 30, "{lines} lines"); // with all it imports, and the table and its key
 }

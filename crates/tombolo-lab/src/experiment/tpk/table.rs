@@ -387,13 +387,23 @@ pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize)
     );
     if table == Table::Table1 {
         let at = |of: Configuration| find(found, &plan.point(of, of.printed().group, false));
-        for (over, of) in [(A, B), (B, C)] {
-            if let (Some(slower), Some(faster)) = (at(over), at(of)) {
-                notes.push(direction((over, slower), (of, faster), cores));
-            }
+        notes.extend(directions(at, cores));
+        for group in GROUPS {
+            let at = |of| find(found, &plan.point(of, group, true));
+            let told = |direction| format!("Scaled up, groups of {group}: {direction}");
+            notes.extend(directions(at, cores).map(told));
         }
     }
     notes
+}
+
+/// What B makes of A, and C of B, where both were run.
+fn directions<'f>(
+    at: impl Fn(Configuration) -> Option<&'f Measured>,
+    cores: usize,
+) -> impl Iterator<Item = String> {
+    let told = move |(over, of)| Some(direction((over, at(over)?), (of, at(of)?), cores));
+    [(A, B), (B, C)].into_iter().filter_map(told)
 }
 
 /// Whether the second is faster than the first, and why, or why not.

@@ -106,6 +106,19 @@ fn every_figure_of_the_paper_has_a_row_with_or_without_ours() {
     let said = notes(Table::Table1, &plan, &found, 2);
     assert!(said.iter().any(|note| note.starts_with("B is 2.00 times as fast as A")), "{said:?}");
     assert!(said.iter().any(|note| note.starts_with("C is 2.00 times as fast as B")), "{said:?}");
+    assert!(said.iter().all(|note| !note.starts_with("Scaled up")), "{said:?}");
+    let scaled = |configuration| Point {
+        scale: Scale { branches: 1_500, ..at(configuration, 200).scale },
+        transactions: 500_000,
+        terminal: Duration::ZERO,
+        ..at(configuration, 200)
+    };
+    let larger =
+        vec![(scaled(A), found_by(500, 900, 9)), (scaled(B), found_by(1_000, 2_000, 4_000))];
+    let said = notes(Table::Table1, &plan, &larger, 2);
+    let why =
+        "Scaled up, groups of 200: This machine does not show the paper's direction (B / A 0.50)";
+    assert!(said.iter().any(|note| note.starts_with(why)), "{said:?}");
     let parts = rows(Table::Breakdown, &plan, &found, 2);
     let parts: Vec<_> = parts.iter().map(|row| (row.name.as_str(), row.paper, row.ours)).collect();
     assert_eq!(parts[..2], [("total", Some(39.0), Some(0.5)), ("input", Some(38.5), Some(0.45))]);
