@@ -34,7 +34,7 @@ pub(super) enum Action {
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 13] = [
+pub(super) static STEPS: [Step; 14] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
     first("python", "verify_dump.py finds what it must find", Action::Call(python)),
@@ -46,6 +46,11 @@ pub(super) static STEPS: [Step; 13] = [
         test,
     ),
     of_crates("doctest", "the examples in the documentation run", doctest),
+    of_crates(
+        "examples",
+        "the library's examples find what they wrote, built as embedded",
+        examples,
+    ),
     of_crates("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
     of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
     of_command("release", "the command builds as shipped", release),
@@ -118,6 +123,10 @@ fn test(root: &Path) -> Option<Invocation> {
 
 fn doctest(_: &Path) -> Option<Invocation> {
     Some(Invocation::cargo(&format!("{WITH_COMMAND} --doc")))
+}
+
+fn examples(root: &Path) -> Option<Invocation> {
+    own(root, "tombolo", "examples")
 }
 
 /// The command as it is shipped, in all profiles.

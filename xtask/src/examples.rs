@@ -1,0 +1,140 @@
+//! `cargo xtask examples`: the library's examples, built as a program that embeds it builds it, without the command,
+//! and run in a directory of their own, again and again: what one run answered is there in the next.
+//!
+//! Not here: whether README shows them (a test of the library), what else the library does.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::invocation::Invocation;
+use crate::{Failure, target_folder};
+
+/// The package without the command, as README tells a program to depend on it.
+const EMBEDDED: &str = "build --quiet -p tombolo --no-default-features --examples";
+
+/// An example, and what is wrong with what its runs said, one behind the other in one directory.
+type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
+
+static EXAMPLES: [Example; 3] =
+    [("ledger", 3, ledger), ("order_desk", 2, order_desk), ("rate_limiter", 2, rate_limiter)];
+
+/// Builds and runs all of them.
+pub(crate) fn run(root: &Path) -> Result<(), Failure> {
+    let build = Invocation::cargo(EMBEDDED);
+    match build.run(root) {
+        Ok(outcome) if outcome.success => {}
+        Ok(_) => {
+            return Err(Failure::check(format!(
+                "the examples do not build; run it alone: {build}"
+            )));
+        }
+        Err(message) => return Err(Failure::machine(message)),
+    }
+    let place = target_folder(root).join("tmp").join("examples");
+    let cleared = match std::fs::remove_dir_all(&place) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => std::fs::create_dir_all(&place),
+    };
+    cleared.map_err(|error| Failure::machine(format!("{}: {error}", place.display())))?;
+    for (name, runs, judge) in &EXAMPLES {
+        let program = target_folder(root).join("debug").join("examples").join(name);
+        let directory = place.join(name);
+        let said =
+            (0..*runs).map(|_| said_by(&program, &directory)).collect::<Result<Vec<_>, _>>()?;
+        judge(&said).map_err(|what| {
+            Failure::check(format!("example {name}: {what}; it said: {}", said.join(" | ")))
+        })?;
+    }
+    println!("examples: {} ran, and found again what they had written", EXAMPLES.len());
+    Ok(())
+}
+
+/// What a program says that ends well.
+fn said_by(program: &Path, directory: &Path) -> Result<String, Failure> {
+    let ended = Command::new(program).arg(directory).output();
+    let ended =
+        ended.map_err(|error| Failure::machine(format!("{}: {error}", program.display())))?;
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    match ended.status.success() {
+        true => Ok(said),
+        false => Err(Failure::check(format!(
+            "{} failed: {said}{}",
+            program.display(),
+            String::from_utf8_lossy(&ended.stderr)
+        ))),
+    }
+}
+
+/// 100.00 come in with each run and 70.00 go twice if they are there: at the third run they are.
+fn ledger(said: &[String]) -> Result<(), String> {
+    for (said, again) in said.iter().zip(["Err(Aborted(\"not enough money\"))", "Err(", "Ok(())"]) {
+        if !said.contains(&format!("1 pays 2: Ok(()), and again: {again}")) {
+            return Err(format!("the second payment was not {again}"));
+        }
+    }
+    Ok(())
+}
+
+/// Orders are worth what their lines are, and who comes later finds emptier shelves.
+fn order_desk(said: &[String]) -> Result<(), String> {
+    let confirmed: Vec<u64> = said
+        .iter()
+        .map(|said| {
+            number_before(said, " orders confirmed").ok_or("it did not say how many orders")
+        })
+        .collect::<Result<_, _>>()?;
+    if confirmed[0] == 0 || confirmed[1] >= confirmed[0] {
+        return Err("the second run should confirm fewer orders than the first".to_owned());
+    }
+    let sums = [" cents confirmed", " by its lines"].map(|behind| number_before(&said[0], behind));
+    match sums {
+        [Some(confirmed), Some(by_lines)] if confirmed == by_lines => Ok(()),
+        _ => Err("an order is not worth what its lines are".to_owned()),
+    }
+}
+
+/// A full bucket lets ten through; more only as fast as tokens flow.
+fn rate_limiter(said: &[String]) -> Result<(), String> {
+    match number_before(&said[0], " of 25 requests") {
+        Some(admitted) if admitted >= 10 => Ok(()),
+        _ => Err("a full bucket should let ten through".to_owned()),
+    }
+}
+
+/// The number that stands before `behind`.
+fn number_before(said: &str, behind: &str) -> Option<u64> {
+    let (before, _) = said.split_once(behind)?;
+    before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ledger, number_before, order_desk, rate_limiter};
+
+    fn said(runs: &[&str]) -> Vec<String> {
+        runs.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn numbers_stand_before_words() {
+        assert_eq!(number_before("order 7: 1200 cents confirmed", " cents"), Some(1_200));
+        assert_eq!(number_before("no cents", " cents"), None);
+        assert_eq!(number_before("7 orders", " cents"), None);
+    }
+
+    #[test]
+    fn what_an_example_forgets_is_noticed() {
+        let poor = "1 pays 2: Ok(()), and again: Err(Aborted(\"not enough money\"))\n";
+        let rich = "1 pays 2: Ok(()), and again: Ok(())\n";
+        assert!(ledger(&said(&[poor, poor, rich])).is_ok());
+        assert!(ledger(&said(&[poor, poor, poor])).is_err());
+        let first =
+            "120 orders confirmed, 60 refused\norder 9: 500 cents confirmed, 500 by its lines";
+        let later = "4 orders confirmed, 176 refused";
+        assert!(order_desk(&said(&[first, later])).is_ok());
+        assert!(order_desk(&said(&[first, first])).is_err());
+        assert!(order_desk(&said(&[&first.replace("500 by", "400 by"), later])).is_err());
+        assert!(rate_limiter(&said(&["anna: 10 of 25 requests at once passed"])).is_ok());
+        assert!(rate_limiter(&said(&["anna: 3 of 25 requests at once passed"])).is_err());
+    }
+}
