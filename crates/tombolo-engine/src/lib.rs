@@ -45,6 +45,7 @@ pub mod processes;
 mod read_ahead;
 #[cfg(not(loom))]
 pub mod recovery;
+pub mod requests;
 pub mod rng;
 pub mod settings;
 pub mod threads;

@@ -1,188 +1,25 @@
-//! Calls that carry a request id: what became of them is known after any end of the process, and no
-//! id runs twice.
+//! Calls that carry a request id, on their way: the id travels in an envelope around the call's own.
 //!
-//! ```text
-//!   Identified ──► id known? ── yes ──► answered as it ended first, nothing runs
-//!                     │ no
-//!                  a row for the id, as the preface of the transaction that runs now
-//!                     ├─ commits: row and effect are one transaction of the log
-//!                     └─ aborts:  both are undone; the id's row says so in a transaction of its own
-//! ```
-//!
-//! Rows lie in a table of the database's own ([`Request`]), so that log, image, recovery and the
-//! memory budget treat them as any others. They are numbered in the order they were made; a new one
-//! deletes the oldest once there are as many as are remembered. Both ends are found through an index,
-//! so nothing has to be rebuilt when a directory is opened.
-//!
-//! Not here: answers, which are of any type and are not kept. Invariants: an id is committed exactly
-//! if what its call wrote is there; a call that did not run leaves no trace, and its id may be used
-//! again; a call without an id comes through none of this.
+//! Not here: how an id runs at most once, and what is remembered of it (engine `requests.rs`). Invariant:
+//! a call without an id comes through none of this.
 
 use std::any::Any;
-use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
+use tombolo_engine::requests::Once;
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::error::{Result, SchemaError};
-use tombolo_storage::key::Range;
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::row::RowId;
-use tombolo_storage::schema::{Schema, TableDef};
-use tombolo_storage::store::{Index, Order, Phase, Store, Table, resolve_index, resolve_table};
 
 use super::envelope::{Envelope, How, Otherwise};
 use super::runner::{Logged, Product, Volatile};
 use crate::tx::Tables;
 
+pub use tombolo_engine::requests::Outcome;
+pub(crate) use tombolo_engine::requests::{REQUEST_LOG_BYTES_MAX, Requests, request_table};
+
 /// What the names of the database's own tables and indexes begin with.
 pub(crate) const OWN_PREFIX: &str = "tombolo_";
-
-tombolo_storage::table! {
-    /// Calls that ran with a request id.
-    struct Request = "tombolo_request" { ID: Uuid; NUMBER: BigInt; OUTCOME: SmallInt; }
-}
-tombolo_storage::index! {
-    /// By id.
-    struct ById = "tombolo_request_by_id" on Request (ID: Uuid) unique Hash;
-}
-tombolo_storage::index! {
-    /// In the order they ran.
-    struct ByNumber = "tombolo_request_by_number" on Request (NUMBER: BigInt) unique Tree;
-}
-
-const COMMITTED: i16 = 1;
-const ABORTED: i16 = 2;
-
-/// Bytes that remembering a call adds to the log, at most: a row made, and [`FORGOTTEN_MAX`]
-/// deleted.
-pub(crate) const REQUEST_LOG_BYTES_MAX: u64 = 128;
-
-/// Rows deleted for a new one, at most: two, where fewer are remembered than once were.
-const FORGOTTEN_MAX: u64 = 2;
-
-/// What became of a call with a request id; see [`Database::outcome`](crate::Database::outcome).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It committed: all it did is there.
-    Committed,
-    /// It ran and ended without effect: by its own decision, refused by the store, or by a panic.
-    Aborted,
-    /// No call with this id has run that is remembered: it may not have arrived, or still wait, or
-    /// as many others as are remembered came after it.
-    Unknown,
-}
-
-/// The definition of the table that ids are remembered in.
-pub(crate) fn request_table() -> TableDef {
-    TableDef::of::<Request>().with::<ById>().with::<ByNumber>()
-}
-
-/// Where ids are remembered, and how many.
-pub(crate) struct Requests {
-    table: Table<Request>,
-    by_id: Index<ById>,
-    by_number: Index<ByNumber>,
-    ids_max: u64,
-}
-
-impl Requests {
-    /// # Errors
-    /// When the schema lacks the table or has it otherwise.
-    pub(crate) fn new(schema: &Schema, ids_max: u64) -> Result<Self, SchemaError> {
-        Ok(Self {
-            table: resolve_table(schema)?,
-            by_id: resolve_index(schema)?,
-            by_number: resolve_index(schema)?,
-            ids_max,
-        })
-    }
-
-    /// What became of the call with `id`, as the open transaction sees it.
-    pub(crate) fn outcome<S: Store>(&self, store: &mut S, id: u128) -> Result<Outcome> {
-        let Some(row) = store.lookup(&self.by_id, id.to_be_bytes())? else {
-            return Ok(Outcome::Unknown);
-        };
-        Ok(match store.pin(&self.table, row)?.get(Request::OUTCOME) {
-            COMMITTED => Outcome::Committed,
-            _ => Outcome::Aborted,
-        })
-    }
-
-    /// Opens the transaction of a call with `id`, whose preface says that it committed; or answers
-    /// what became of it before.
-    fn begin<P: MemoryProfile>(
-        &self,
-        store: &mut MemoryStore<P>,
-        id: u128,
-    ) -> Result<Option<Outcome>> {
-        store.begin()?;
-        let known = match self.outcome(store, id) {
-            Ok(Outcome::Unknown) => {
-                store.begin_writes();
-                self.remember(store, id, COMMITTED).map(|()| None)
-            }
-            known => known.map(Some),
-        };
-        match known {
-            Ok(None) => store.preface(),
-            _ => store.abort()?,
-        }
-        known
-    }
-
-    /// Remembers that the call with `id` had no effect. Where there is no memory for that, it is not
-    /// remembered.
-    fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, id: u128) {
-        if store.begin().is_err() {
-            return; // poisoned, as its own answer says
-        }
-        store.begin_writes();
-        let remembered = self.remember(store, id, ABORTED).and_then(|()| store.commit());
-        if remembered.is_err() && store.phase() != Phase::Idle {
-            let _ = store.abort(); // a store that cannot undo says so from now on
-        }
-    }
-
-    /// Makes the row of an id and deletes the oldest, as part of the open transaction.
-    fn remember<S: Store>(&self, store: &mut S, id: u128, outcome: i16) -> Result<()> {
-        let number = match self.edge(store, Order::Backward)? {
-            Some((_, newest)) => newest + 1,
-            None => 0,
-        };
-        for _ in 0..FORGOTTEN_MAX {
-            let Some((row, oldest)) = self.edge(store, Order::Forward)? else { break };
-            if number.abs_diff(oldest) < self.ids_max {
-                break;
-            }
-            let id = store.pin(&self.table, row)?.get(Request::ID);
-            store.remove(&self.by_id, id, row)?;
-            store.remove(&self.by_number, oldest, row)?;
-            store.delete(&self.table, row)?;
-        }
-        let id = id.to_be_bytes();
-        let row = store.create(&self.table, |row| {
-            row.set(Request::ID, id);
-            row.set(Request::NUMBER, number);
-            row.set(Request::OUTCOME, outcome);
-        })?;
-        store.insert(&self.by_id, id, row)?;
-        store.insert(&self.by_number, number, row)
-    }
-
-    /// The row remembered last, or first, with its number.
-    fn edge<S: Store>(&self, store: &mut S, order: Order) -> Result<Option<(RowId, i64)>> {
-        let mut edge = None;
-        store.scan(&self.by_number, Range::all(), order, |row| {
-            edge = Some(row);
-            ControlFlow::Break(())
-        })?;
-        let Some(row) = edge else { return Ok(None) };
-        Ok(Some((row, store.pin(&self.table, row)?.get(Request::NUMBER))))
-    }
-}
 
 /// The envelope around that of a call with a request id.
 pub(crate) struct Identified {
@@ -197,28 +34,17 @@ impl Identified {
 
     fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &mut Tables) -> How {
         let Self { id, inner } = self;
-        let instead = match tables.requests().begin(store, *id) {
-            Ok(None) => None,
-            Ok(Some(outcome)) => Some((Otherwise::Repeated(outcome), How::Repeated)),
-            Err(error) => Some((Otherwise::Stopped(Stop::Error(error)), How::Aborted)),
+        let requests = tables.requests().clone(); // handles, no memory
+        let run = |store: &mut MemoryStore<P>| P::run(&mut **inner, store, tables);
+        let (otherwise, how) = match requests
+            .run_once(store, *id, run, |how| *how == How::Committed)
+        {
+            Once::Ran(how) => return how,
+            Once::Panicked(panic) => (Otherwise::Panicked(panic_message(&*panic)), How::Panicked),
+            Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
+            Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
         };
-        if let Some((otherwise, how)) = instead {
-            inner.end_otherwise(otherwise);
-            return how;
-        }
-        // The transaction's own guard undoes what a panic interrupts; what is caught here has to be
-        // remembered before its answer, so it becomes one.
-        let ran = catch_unwind(AssertUnwindSafe(|| P::run(&mut **inner, store, tables)));
-        if store.phase() != Phase::Idle {
-            let _ = store.fail(); // nobody went on with the preface
-        }
-        let how = ran.unwrap_or_else(|panic| {
-            inner.end_otherwise(Otherwise::Panicked(panic_message(&*panic)));
-            How::Panicked
-        });
-        if how != How::Committed {
-            tables.requests().aborted(store, *id);
-        }
+        inner.end_otherwise(otherwise);
         how
     }
 }

@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::recovery::ReplayPart;
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
 use tombolo_storage::value_log::{LogBuffer, Transactions};
 
 use super::super::envelope::Lone;
@@ -175,12 +178,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
     impl crate::calls::envelope::Body for Idle {
         type Input = ();
         type Answer = ();
-        fn run<P: Product>(
-            &self,
-            _: &mut MemoryStore<P>,
-            _: &Tables,
-            (): &(),
-        ) -> std::result::Result<(), Stop> {
+        fn run<P: Product>(&self, _: &mut MemoryStore<P>, _: &Tables, (): &()) -> Result<(), Stop> {
             Err(Stop::Abort("before it began"))
         }
     }
