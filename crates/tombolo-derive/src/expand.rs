@@ -83,7 +83,8 @@ fn definition(column: &Column) -> TokenStream {
     let range = column.range.iter().map(|(low, high)| quote!(.within(#low, #high)));
     let hot = column.hot.then(|| quote!(.hot()));
     let added = column.added.then(|| quote!(.added()));
-    quote!(::tombolo::ColumnDef::of::<#sql>(#name) #(#range)* #hot #added)
+    let default = column.default.iter().map(|default| quote!(.or(#default)));
+    quote!(::tombolo::ColumnDef::of::<#sql>(#name) #(#range)* #hot #added #(#default)*)
 }
 
 fn index_type(table: &Table, index: &Index) -> TokenStream {

@@ -41,7 +41,8 @@ use proc_macro::TokenStream;
 ///   (bytes), and `Option` of them. `sql = …` names one of `tombolo::types` instead: `Decimal<P, S>`,
 ///   `Date`, `Timestamp`, `Char<N>`, `Varchar<N>`.
 /// * `#[column(added)]` is a column that later versions of a program have, behind all others
-///   (`Database::add_column`).
+///   (`Database::add_column`); `#[column(added, default = 5)]` says what it is in rows that were made
+///   without it, in whole numbers.
 /// * `#[key]` on several fields makes one key of them, in their order.
 /// * `#[index(Type(fields), …)]` is a tree that holds a key as often as it occurs; `unique` and `hash`
 ///   say otherwise, `name = "…"` names it.

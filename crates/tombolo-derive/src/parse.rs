@@ -36,6 +36,8 @@ pub(crate) struct Column {
     pub(crate) range: Option<(TokenStream, TokenStream)>,
     pub(crate) hot: bool,
     pub(crate) added: bool,
+    /// What it is in rows that were made without it.
+    pub(crate) default: Option<TokenStream>,
     is_key: bool,
 }
 
@@ -181,6 +183,7 @@ impl Column {
         }
         let is = |attribute: &&Attribute, name| attribute.path().is_ident(name);
         let (mut sql, mut range, mut hot, mut added) = (None, None, false, false);
+        let mut default: Option<(TokenStream, Ident)> = None;
         for attribute in field.attrs.iter().filter(|attribute| is(attribute, "column")) {
             attribute.parse_args_with(|input: ParseStream<'_>| {
                 while !input.is_empty() {
@@ -198,9 +201,13 @@ impl Column {
                         }
                         "hot" => hot = true,
                         "added" => added = true,
+                        "default" => {
+                            input.parse::<Token![=]>()?;
+                            default = Some((number(input)?, option));
+                        }
                         _ => {
-                            let what = "a column has no option but `sql = …`, `range = …`, `hot` \
-                                        and `added`";
+                            let what = "a column has no option but `sql = …`, `range = …`, `hot`, \
+                                        `added` and `default = …`";
                             return Err(Error::new(option.span(), what));
                         }
                     }
@@ -211,6 +218,11 @@ impl Column {
                 Ok(())
             })?;
         }
+        if let Some((_, option)) = default.as_ref().filter(|_| !added) {
+            let what = "a default is of a column that was added: `added, default = …`";
+            return Err(Error::new(option.span(), what));
+        }
+        let default = default.map(|(default, _)| default);
         let sql = match sql {
             Some(sql) => sql.into_token_stream(),
             None => column_type(&field.ty)?,
@@ -218,7 +230,7 @@ impl Column {
         let docs = field.attrs.iter().filter(|attribute| is(attribute, "doc")).cloned().collect();
         let is_key = field.attrs.iter().any(|attribute| attribute.path().is_ident("key"));
         let (vis, field, shape) = (field.vis.clone(), field.ty.clone(), shape(&sql));
-        Ok(Self { ident, vis, docs, field, sql, shape, range, hot, added, is_key })
+        Ok(Self { ident, vis, docs, field, sql, shape, range, hot, added, default, is_key })
     }
 }
 

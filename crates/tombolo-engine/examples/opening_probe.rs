@@ -34,6 +34,7 @@ fn table(name: &'static str) -> TableDef {
         range,
         hot: false,
         added: false,
+        default: None,
     };
     let columns = vec![
         column("n", SqlType::BigInt, Some((0, 1 << 40))),

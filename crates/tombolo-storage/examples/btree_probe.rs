@@ -133,6 +133,7 @@ fn keys<P: PageAccess>(access: &P, keys: &str, what: &str) -> Probe {
             range: None,
             hot: false,
             added: false,
+            default: None,
         })
     };
     let three = KeyShape::new(&[SqlType::Integer; 3].map(part), true);

@@ -42,6 +42,7 @@ fn table() -> TableDef {
         range: None,
         hot: false,
         added: false,
+        default: None,
     };
     let columns = vec![column("n", SqlType::BigInt), column("filler", SqlType::Char(118))];
     TableDef { name: "rows".into(), columns, indexes: Vec::new() }

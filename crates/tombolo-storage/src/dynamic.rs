@@ -311,10 +311,10 @@ impl DynamicTable {
         for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
             if column.nullable {
                 let bit = presence_bit(&self.columns, position);
-                let present = (*value != Value::Null) as u8;
-                bytes[bit / 8] = (bytes[bit / 8] & !(1 << (bit % 8))) | (present << (bit % 8));
+                let mark = ((*value == Value::Null) == column.marks_null()) as u8;
+                bytes[bit / 8] = (bytes[bit / 8] & !(1 << (bit % 8))) | (mark << (bit % 8));
             }
-            write_value(bytes, column_offset(&self.columns, position), column.sql, value);
+            write_value(bytes, column_offset(&self.columns, position), column, value);
         }
     }
 
@@ -385,8 +385,8 @@ fn admits(column: &ColumnDef, value: &Value<'_>) -> Admission {
 }
 
 /// Writes an admitted value; null leaves zeros.
-fn write_value(bytes: &mut [u8], offset: usize, sql: SqlType, value: &Value<'_>) {
-    let width = sql.width();
+fn write_value(bytes: &mut [u8], offset: usize, column: &ColumnDef, value: &Value<'_>) {
+    let (sql, width, default) = (column.sql, column.sql.width(), column.default_bits());
     match *value {
         Value::Text(text) if matches!(sql, SqlType::Char(_)) => {
             bytes[offset..offset + width].fill(b' ');
@@ -400,11 +400,14 @@ fn write_value(bytes: &mut [u8], offset: usize, sql: SqlType, value: &Value<'_>)
         Value::Bytes(_) => {} // outside the row
         Value::Uuid(uuid) => bytes[offset..offset + width].copy_from_slice(&uuid),
         Value::Double(value) => write_units(bytes, offset, width, value.to_bits() as i128),
-        Value::Decimal { units, .. } => write_units(bytes, offset, width, units),
+        Value::Decimal { units, .. } => {
+            write_units(bytes, offset, width, units ^ i128::from(default));
+        }
         Value::Null if sql.is_variable() => {} // the handle goes with the value it names
         Value::Null => bytes[offset..offset + width].fill(0),
         Value::Boolean(_) | Value::Integer(_) | Value::Date(_) | Value::Timestamp(_) => {
-            write_units(bytes, offset, width, value.integer().unwrap_or_default() as i128);
+            let units = value.integer().unwrap_or_default() ^ default;
+            write_units(bytes, offset, width, i128::from(units));
         }
     }
 }

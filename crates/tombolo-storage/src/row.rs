@@ -8,7 +8,8 @@
 //! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
 //! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
 //! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
-//! with zeros behind it.
+//! with zeros behind it. Where such a row is to have a default, stored values differ from what they
+//! stand for in the default's bits, and a presence bit that is set says null: so zeros are the default.
 
 use std::marker::PhantomData;
 
@@ -128,6 +129,10 @@ pub struct Column<R, T> {
     position: u16,
     offset: u32,
     presence: u32,
+    /// [`ColumnDef::marks_null`].
+    marks_null: bool,
+    /// [`ColumnDef::default_bits`].
+    default_bits: i64,
     marker: PhantomData<fn() -> (R, T)>,
 }
 
@@ -148,6 +153,8 @@ impl<R, T: ColumnType> Column<R, T> {
             position: position as u16,
             offset: column_offset(columns, position) as u32,
             presence: presence_bit(columns, position) as u32,
+            marks_null: columns[position].marks_null(),
+            default_bits: columns[position].default_bits(),
             marker: PhantomData,
         }
     }
@@ -172,19 +179,28 @@ impl<R, T> Column<R, T> {
             position: self.position,
             offset: self.offset,
             presence: self.presence,
+            marks_null: self.marks_null,
+            default_bits: self.default_bits,
             marker: PhantomData,
         }
     }
 
+    /// The bits in which a stored value differs from what it stands for; 0 but where there is a default.
+    #[inline(always)]
+    pub(crate) const fn default_bits(self) -> i64 {
+        self.default_bits
+    }
+
     #[inline(always)]
     pub(crate) fn is_present(self, row: &[u8]) -> bool {
-        row[self.presence as usize / 8] & (1 << (self.presence % 8)) != 0
+        let is_set = row[self.presence as usize / 8] & (1 << (self.presence % 8)) != 0;
+        is_set != self.marks_null
     }
 
     #[inline(always)]
     pub(crate) fn set_present(self, row: &mut [u8], present: bool) {
         let (byte, bit) = (self.presence as usize / 8, self.presence % 8);
-        row[byte] = (row[byte] & !(1 << bit)) | ((present as u8) << bit);
+        row[byte] = (row[byte] & !(1 << bit)) | (((present != self.marks_null) as u8) << bit);
     }
 }
 
@@ -417,6 +433,50 @@ mod tests {
         }
         assert!(owners.iter().all(|&owners| owners == 1), "{owners:?}");
         assert_eq!((hot_end, cold_start), (2 + 4 + 8 + 8 + 8, hot_end));
+    }
+
+    crate::table! {
+        /// What zeros stand for, by type.
+        struct Defaults = "defaults" {
+            ID: Integer;
+            COUNT: Integer => or(-5);
+            RATE: Nullable<Decimal<5, 2>> => or(100);
+            SOLD: Boolean => or(1);
+            NEXT: Nullable<Boolean> => or(0);
+            SINCE: Date => or(1);
+        }
+    }
+
+    #[test]
+    fn zeros_stand_for_defaults_and_everything_else_for_itself() {
+        let mut bytes = vec![0; Defaults::SIZE];
+        let mut row = RowMut::new(&mut bytes, Fields::<Defaults>::whole(Defaults::SIZE));
+        let all = |row: &RowMut<'_, Defaults>| {
+            (
+                row.get(Defaults::COUNT),
+                row.get(Defaults::RATE),
+                row.get(Defaults::SOLD),
+                row.get(Defaults::NEXT),
+                row.get(Defaults::SINCE),
+            )
+        };
+        assert_eq!(all(&row), (-5, Some(100), true, Some(false), 1));
+        for given in
+            [(0, None, false, None, 0), (i32::MAX, Some(-99_999), true, Some(true), i32::MIN)]
+        {
+            row.set(Defaults::COUNT, given.0);
+            row.set(Defaults::RATE, given.1);
+            row.set(Defaults::SOLD, given.2);
+            row.set(Defaults::NEXT, given.3);
+            row.set(Defaults::SINCE, given.4);
+            assert_eq!((row.get(Defaults::ID), all(&row)), (0, given));
+            let columns = Defaults::COLUMNS;
+            let read = |position| crate::value::read_value(&row, columns, position);
+            let date = crate::value::Value::Date(given.4);
+            assert_eq!((read(1).integer(), read(5)), (Some(i64::from(given.0)), date));
+            assert_eq!(read(2).integer(), given.1);
+            assert_eq!(read(4).integer(), given.3.map(i64::from));
+        }
     }
 
     #[test]

@@ -29,8 +29,11 @@ pub struct ColumnDef {
     /// Whether it is laid out in front, with the other columns that transactions touch.
     pub hot: bool,
     /// Whether it was added to a table that had rows: it lies behind all columns before it, so that
-    /// they stay where they are, and is null or zero in rows that were made without it.
+    /// they stay where they are, and is null or its default in rows that were made without it.
     pub added: bool,
+    /// What it is in rows that were made without it, in whole numbers of its unit: for columns that were
+    /// added, of whole-number types. Without one it is null if it may be, else zero.
+    pub default: Option<i64>,
 }
 
 impl ColumnDef {
@@ -43,6 +46,7 @@ impl ColumnDef {
             range: None,
             hot: false,
             added: false,
+            default: None,
         }
     }
 
@@ -58,22 +62,51 @@ impl ColumnDef {
         self
     }
 
-    /// The same column, added to a table that had rows without it. It comes behind all others, and
-    /// may be null or has the default zero: 0, `false`, the empty text, the first day of 1970.
+    /// The same column, added to a table that had rows without it. It comes behind all others. In these
+    /// rows it is null if it may be, else zero: 0, `false`, the empty text, the first day of 2000.
     pub const fn added(mut self) -> Self {
         self.added = true;
         self
     }
 
+    /// The same column, added to a table that had rows without it, in which it is `default`: a whole number
+    /// of its unit (of a decimal's last digit, of days or microseconds since 2000; 1 for `true`).
+    pub const fn or(mut self, default: i64) -> Self {
+        self.default = Some(default);
+        self.added()
+    }
+
+    /// The bits in which stored values differ from what they stand for. So zeros, which is what there is in
+    /// rows that were made without the column, are its default.
+    pub(crate) const fn default_bits(&self) -> i64 {
+        match self.default {
+            Some(default) => default,
+            None => 0,
+        }
+    }
+
+    /// Whether its presence bit is set where it is null: then zeros are not null, but its default.
+    pub(crate) const fn marks_null(&self) -> bool {
+        self.nullable && self.default.is_some()
+    }
+
     /// Why rows that were made without it cannot have it, if so.
-    fn refuses_zero(&self) -> Option<&'static str> {
+    fn refuses_rows(&self) -> Option<&'static str> {
+        if let Some(default) = self.default {
+            let (least, most) = match self.range.or(self.sql.integer_range()) {
+                Some(range) if self.added => range,
+                _ => return Some("a default is of an added column that holds whole numbers"),
+            };
+            let is_held = least <= default && default <= most;
+            return if is_held { None } else { Some("a column's range holds its default") };
+        }
         if self.nullable {
             return None;
         }
         match self.sql {
             SqlType::Char(_) => Some("a char that was added may be null: it has no default"),
             _ if self.range.is_some_and(|(low, high)| low > 0 || high < 0) => {
-                Some("a column that was added may be null, or its range holds its default, 0")
+                Some("a column that was added may be null, or has a default, or its range holds 0")
             }
             _ => None,
         }
@@ -190,8 +223,8 @@ impl TableDef {
             if self.column(&column.name) != Some(position) {
                 return refuse("two columns have the same name");
             }
-            if column.added
-                && let Some(what) = column.refuses_zero()
+            if (column.added || column.default.is_some())
+                && let Some(what) = column.refuses_rows()
             {
                 return refuse(what);
             }
@@ -389,7 +422,8 @@ pub const fn ascii_lower<const N: usize>(name: &str) -> [u8; N] {
     lower
 }
 
-/// Declares a table: a type with one constant per column.
+/// Declares a table: a type with one constant per column. Behind its type and range a column may say that
+/// it is `=> hot`, that it was `=> added`, or that it was, with a default: `=> or(5)`.
 ///
 /// ```
 /// tombolo_storage::table! {
@@ -410,7 +444,8 @@ pub const fn ascii_lower<const N: usize>(name: &str) -> [u8; N] {
 #[macro_export]
 macro_rules! table {
     ($(#[$doc:meta])* $vis:vis struct $table:ident = $name:literal {
-        $($(#[$column_doc:meta])* $column:ident : $type:ty $([$low:literal ..= $high:literal])? $(=> $hot:ident)?;)+
+        $($(#[$column_doc:meta])*
+        $column:ident : $type:ty $([$low:literal ..= $high:literal])? $(=> $kind:ident $(($default:literal))?)?;)+
     }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -447,7 +482,7 @@ macro_rules! table {
                         Ok(name) => name,
                         Err(_) => panic!("column names are ASCII"),
                     };
-                    $crate::schema::ColumnDef::of::<$type>(NAME)$(.within($low, $high))?$(.$hot())?
+                    $crate::schema::ColumnDef::of::<$type>(NAME)$(.within($low, $high))?$(.$kind($($default)?))?
                 }),+];
             }
         };
@@ -516,6 +551,7 @@ mod tests {
             range: None,
             hot: false,
             added: false,
+            default: None,
         };
         let columns = columns.iter().map(column).collect();
         TableDef { name: name.into(), columns, indexes: Vec::new() }
@@ -563,6 +599,15 @@ mod tests {
             def.columns[0].range = Some(range);
             refused(&def, "range does not fit");
         }
+        let mut def = one(SqlType::Integer);
+        def.columns[0].default = Some(1);
+        refused(&def, "a default is of an added column");
+        def.columns.push(ColumnDef { name: "b".into(), ..def.columns[0].clone() }.or(1 << 31));
+        def.columns[0].default = None;
+        refused(&def, "range holds its default");
+        def.columns[1].default = Some(1 << 30);
+        assert_eq!(def.validate(), Ok(()));
+
         for columns in [&[][..], &[1], &[0, 7]] {
             let mut def = one(SqlType::Integer);
             def.indexes.push(index("i", columns, true, IndexKind::Tree));

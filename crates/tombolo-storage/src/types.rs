@@ -140,6 +140,7 @@ fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     out
 }
 
+/// A type of whole numbers, or of what is stored as one.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $rust:ty, $sql:expr) => {
         $(#[$doc])*
@@ -150,13 +151,14 @@ macro_rules! number {
             type Value<'a> = $rust;
             #[inline(always)]
             fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> $rust {
-                <$rust>::from_le_bytes(array(row.fixed(), column.offset()))
+                let stored = <$rust>::from_le_bytes(array(row.fixed(), column.offset()));
+                stored ^ column.default_bits() as $rust
             }
         }
         impl InlineType for $name {
             #[inline(always)]
             fn write<R>(row: &mut [u8], column: Column<R, Self>, value: $rust) {
-                let bytes = value.to_le_bytes();
+                let bytes = (value ^ column.default_bits() as $rust).to_le_bytes();
                 row[column.offset()..column.offset() + bytes.len()].copy_from_slice(&bytes);
             }
         }
@@ -169,12 +171,28 @@ number!(/// `integer`.
     Integer, i32, SqlType::Integer);
 number!(/// `bigint`.
     BigInt, i64, SqlType::BigInt);
-number!(/// `double precision`.
-    Double, f64, SqlType::Double);
 number!(/// `date`, in days since 2000-01-01.
     Date, i32, SqlType::Date);
 number!(/// `timestamp`, in microseconds since 2000-01-01 00:00:00.
     Timestamp, i64, SqlType::Timestamp);
+
+/// `double precision`.
+#[derive(Clone, Copy, Debug)]
+pub struct Double;
+impl ColumnType for Double {
+    const SQL: SqlType = SqlType::Double;
+    type Value<'a> = f64;
+    #[inline(always)]
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> f64 {
+        f64::from_le_bytes(array(row.fixed(), column.offset()))
+    }
+}
+impl InlineType for Double {
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: f64) {
+        row[column.offset()..column.offset() + 8].copy_from_slice(&value.to_le_bytes());
+    }
+}
 
 /// `boolean`.
 #[derive(Clone, Copy, Debug)]
@@ -184,13 +202,13 @@ impl ColumnType for Boolean {
     type Value<'a> = bool;
     #[inline(always)]
     fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> bool {
-        row.fixed()[column.offset()] != 0
+        (row.fixed()[column.offset()] != 0) != (column.default_bits() != 0)
     }
 }
 impl InlineType for Boolean {
     #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: bool) {
-        row[column.offset()] = value as u8;
+        row[column.offset()] = value as u8 ^ column.default_bits() as u8;
     }
 }
 
@@ -226,14 +244,15 @@ impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {
     type Value<'a> = i64;
     #[inline(always)]
     fn read<R, X: RowBytes>(row: &X, column: Column<R, Self>) -> i64 {
-        read_units(row.fixed(), column.offset(), decimal_width(P)) as i64
+        read_units(row.fixed(), column.offset(), decimal_width(P)) as i64 ^ column.default_bits()
     }
 }
 impl<const P: u8, const S: u8> InlineType for Decimal<P, S> {
     #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: i64) {
         assert!(value.unsigned_abs() < 10u64.pow(P as u32), "decimal out of range");
-        write_units(row, column.offset(), decimal_width(P), value as i128);
+        let stored = value ^ column.default_bits();
+        write_units(row, column.offset(), decimal_width(P), stored as i128);
     }
 }
 

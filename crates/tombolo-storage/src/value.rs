@@ -51,23 +51,23 @@ pub fn read_value<'a, P: RowBytes>(
     let (bytes, offset) = (row.fixed(), column_offset(columns, position));
     if column.nullable {
         let bit = presence_bit(columns, position);
-        if bytes[bit / 8] & (1 << (bit % 8)) == 0 {
+        if (bytes[bit / 8] & (1 << (bit % 8)) == 0) != column.marks_null() {
             return Value::Null;
         }
     }
-    let integer = || read_units(bytes, offset, column.sql.width()) as i64;
+    let units =
+        || read_units(bytes, offset, column.sql.width()) ^ i128::from(column.default_bits());
+    let integer = || units() as i64;
     let handle = || row.variable(integer() as u64);
     let text = |bytes| match std::str::from_utf8(bytes) {
         Ok(text) => Value::Text(text),
         Err(_) => Value::Bytes(bytes),
     };
     match column.sql {
-        SqlType::Boolean => Value::Boolean(bytes[offset] != 0),
+        SqlType::Boolean => Value::Boolean(units() != 0),
         SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => Value::Integer(integer()),
         SqlType::Double => Value::Double(f64::from_bits(integer() as u64)),
-        SqlType::Decimal { scale, .. } => {
-            Value::Decimal { units: read_units(bytes, offset, column.sql.width()), scale }
-        }
+        SqlType::Decimal { scale, .. } => Value::Decimal { units: units(), scale },
         SqlType::Char(n) => text(&bytes[offset..offset + n as usize]),
         SqlType::Varchar(n) => text(read_varchar(bytes, offset, n)),
         SqlType::Text => text(handle()),

@@ -258,6 +258,7 @@ fn a_key_that_no_row_can_have_is_refused_by_its_column() {
         range,
         hot: false,
         added: false,
+        default: None,
     };
     let index = |name: &'static str, columns: &[usize], unique| IndexDef {
         name: name.into(),

@@ -96,6 +96,9 @@ fn column_text(column: &ColumnDef) -> String {
     if column.hot {
         text.push_str(" (hot)");
     }
+    if let Some(default) = column.default {
+        text.push_str(&format!(" default {default}"));
+    }
     if column.added {
         text.push_str(" (added)");
     }
@@ -195,7 +198,14 @@ mod tests {
         let told = told(|t| t.columns.push(added.clone()));
         assert!(told.contains("limit bigint (added); open the directory without"), "{told}");
         let mut more = table();
-        more.columns.push(added);
+        more.columns.push(added.or(7));
+        let of_other = difference(&more, &{
+            let mut other = more.clone();
+            other.columns[3].default = Some(8);
+            other
+        });
+        let told = of_other.unwrap().to_string();
+        assert!(told.contains("has bigint default 7 (added), the program has bigint default 8"));
         assert_eq!(difference(&more, &table()), None);
         // What one of them lacks is no difference.
         let mut fewer = table();

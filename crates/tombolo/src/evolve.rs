@@ -356,12 +356,13 @@ impl Database {
     }
 
     /// Adds a column to a table while the database runs, behind all others, and sleeps until that is
-    /// durable. It may be null, or has zero as its default: 0, `false`, the empty text, the first day of
-    /// 1970; so it is in all rows that are there. Transactions go on meanwhile: where rows need longer
-    /// slots they are copied a few at a time, between them, and lie in memory twice until all are.
+    /// durable. In all rows that are there it is the default it declares (whole numbers only: `=> or(5)`);
+    /// without one it is null if it may be, else zero: 0, `false`, the empty text, the first day of 2000.
+    /// Transactions go on meanwhile: where rows need longer slots they are copied a few at a time, between
+    /// them, and lie in memory twice until all are.
     ///
     /// Handles, closures and procedures of before go on as they are; in rows that they make the column
-    /// is null or its default. A program that uses it declares it as *added*, at the end of its table:
+    /// is the same. A program that uses it declares it as *added*, at the end of its table:
     ///
     /// ```
     /// use tombolo::{Database, TableDef};
@@ -373,8 +374,8 @@ impl Database {
     ///     }
     /// }
     /// tombolo::table! {
-    ///     /// Customers, who may have a limit since the second version.
-    ///     pub struct Customer = "customer" { ID: Integer; NAME: Text; CREDIT: Nullable<BigInt> => added; }
+    ///     /// Customers, who have a limit since the second version: 500 unless somebody says otherwise.
+    ///     pub struct Customer = "customer" { ID: Integer; NAME: Text; CREDIT: BigInt => or(500); }
     /// }
     ///
     /// let db = Database::builder().table(TableDef::of::<before::Customer>()).in_memory()?;
@@ -383,11 +384,11 @@ impl Database {
     ///
     /// let customers = db.add_column::<Customer>("credit")?;
     /// let credit = db.transaction(move |tx| {
-    ///     assert_eq!(tx.get(&customers, row)?.get(Customer::CREDIT), None);
-    ///     tx.set(&customers, row, Customer::CREDIT, Some(500))?;
+    ///     assert_eq!(tx.get(&customers, row)?.get(Customer::CREDIT), 500);
+    ///     tx.set(&customers, row, Customer::CREDIT, 900)?;
     ///     Ok(tx.get(&customers, row)?.get(Customer::CREDIT))
     /// })?;
-    /// assert_eq!(credit, Some(500));
+    /// assert_eq!(credit, 900);
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     ///
@@ -404,7 +405,7 @@ impl Database {
         let schema = self.schema();
         let Some(stored) = schema.table(R::NAME) else { return refuse("no such table") };
         if !R::COLUMNS[position].added {
-            return refuse("a column that is added is declared so: `=> added`");
+            return refuse("a column that is added is declared so: `=> added` or `=> or(5)`");
         }
         if schema.tables[stored].columns[..] != R::COLUMNS[..position] {
             return refuse("the table's other columns are not those declared in front of it");

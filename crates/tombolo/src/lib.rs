@@ -48,7 +48,7 @@
 //!
 //! # What is not there yet
 //!
-//! Columns that are added with a default other than zero, dropped or changed. Reads that take long
+//! Columns that are added with a text as their default, dropped or changed. Reads that take long
 //! beside transactions: a closure that scans a large table holds all others up. SQL and a server.
 
 mod archive;

@@ -26,11 +26,15 @@ fn fields_and_attributes_become_columns_and_indexes() {
             #[key] r#type: i16,
             code: [u8; 16],
             picture: Vec<u8>,
+            #[column(added, default = -7)] limit: Option<i64>,
         }
         "#,
     )
     .unwrap();
     assert_eq!(table.name, "bank_account");
+    let last = table.columns.last().unwrap();
+    let default = last.default.as_ref().map(ToString::to_string);
+    assert_eq!((last.added, default.as_deref()), (true, Some("- 7")));
     let told: Vec<_> = table
         .columns
         .iter()
@@ -47,6 +51,7 @@ fn fields_and_attributes_become_columns_and_indexes() {
         column("type", "SmallInt"),
         column("code", "Uuid"),
         column("picture", "Bytes"),
+        column("limit", "Nullable<BigInt>"),
     ];
     expected[0].2 = Some("- 5..=99".to_owned());
     expected[2].3 = true;

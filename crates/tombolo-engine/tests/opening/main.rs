@@ -44,6 +44,7 @@ fn table(name: &'static str) -> TableDef {
         range: None,
         hot: false,
         added: false,
+        default: None,
     };
     let index = IndexDef {
         name: format!("{name}_pk").into(),

@@ -23,7 +23,15 @@ impl Rows for Lines {
 }
 
 fn column(name: &'static str, sql: SqlType, nullable: bool) -> ColumnDef {
-    ColumnDef { name: Cow::Borrowed(name), sql, nullable, range: None, hot: false, added: false }
+    ColumnDef {
+        name: Cow::Borrowed(name),
+        sql,
+        nullable,
+        range: None,
+        hot: false,
+        added: false,
+        default: None,
+    }
 }
 
 fn store() -> MemoryStore<Memory> {

@@ -150,6 +150,7 @@ fn any_column(random: &mut Random) -> ColumnDef {
         range,
         hot: false,
         added: false,
+        default: None,
     }
 }
 
@@ -326,6 +327,7 @@ fn the_length_of_a_typed_key_is_known() {
         range: None,
         hot: false,
         added: false,
+        default: None,
     };
     assert_eq!(key_length(&[KeyPart::of(&column)], &[2, 0, 0, 0, 0]), None);
 }

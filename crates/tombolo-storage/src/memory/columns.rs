@@ -13,8 +13,8 @@
 //! the slabs change places, between two transactions.
 //!
 //! Handles that were made before know a shorter row, and are good: what they read and write lies where
-//! it lay, and in a row they make the column is null or zero. *Invariant*: behind what was not added,
-//! slots that are not live hold zeros, in a table with such columns.
+//! it lay, and in a row they make the column is its default (`row.rs`). *Invariant*: behind what was not
+//! added, slots that are not live hold zeros, in a table with such columns.
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
 //! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine

@@ -8,8 +8,9 @@
 //! | indexes | 2 how many, then each as below |
 //!
 //! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
-//! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned); with a range 8 and 8
-//! its ends. An index: name; 1 flags (bit 0 unique, 1 hash); 2 how many columns, 2 each position.
+//! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned, 5 has a default);
+//! with a range 8 and 8 its ends; with a default 8. An index: name; 1 flags (bit 0 unique, 1 hash); 2 how
+//! many columns, 2 each position.
 //!
 //! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
 //! 10 bytes, 11 date, 12 timestamp, 13 uuid. All numbers are little-endian.
@@ -30,6 +31,8 @@ const ADDED: u8 = 8;
 /// Of every added column whose values lie outside the row, since these are aligned (`row.rs`): rows of
 /// before are laid out otherwise, and refused.
 const ALIGNED: u8 = 16;
+/// Rows that were made without the column have it, and values are stored as they differ from it.
+const DEFAULT: u8 = 32;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
 
@@ -108,11 +111,15 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnDef) {
             | flag(column.hot, HOT)
             | flag(column.range.is_some(), RANGE)
             | flag(column.added, ADDED)
-            | flag(column.added && column.sql.is_variable(), ALIGNED),
+            | flag(column.added && column.sql.is_variable(), ALIGNED)
+            | flag(column.default.is_some(), DEFAULT),
     );
     if let Some((low, high)) = column.range {
         out.extend_from_slice(&low.to_le_bytes());
         out.extend_from_slice(&high.to_le_bytes());
+    }
+    if let Some(default) = column.default {
+        out.extend_from_slice(&default.to_le_bytes());
     }
 }
 
@@ -214,12 +221,16 @@ impl Source<'_> {
             0 => None,
             _ => Some((i64::from_le_bytes(self.array()?), i64::from_le_bytes(self.array()?))),
         };
+        let default = match flags & DEFAULT {
+            0 => None,
+            _ => Some(i64::from_le_bytes(self.array()?)),
+        };
         let [nullable, hot, added, aligned] =
             [NULLABLE, HOT, ADDED, ALIGNED].map(|flag| flags & flag != 0);
-        let is_known = flags & !(NULLABLE | HOT | RANGE | ADDED | ALIGNED) == 0
+        let is_known = flags & !(NULLABLE | HOT | RANGE | ADDED | ALIGNED | DEFAULT) == 0
             && aligned == (added && sql.is_variable())
             && type_numbers(sql) == numbers;
-        is_known.then_some(ColumnDef { name, sql, nullable, range, hot, added })
+        is_known.then_some(ColumnDef { name, sql, nullable, range, hot, added, default })
     }
 
     fn index(&mut self) -> Option<IndexDef> {
@@ -259,6 +270,7 @@ mod tests {
             range: (i == 2).then_some((i64::MIN, -1)),
             hot: i % 3 == 0,
             added: i > 7,
+            default: (i > 9 && i < 12).then_some(i64::MAX - i as i64),
         };
         let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
             name: name.into(),
@@ -325,7 +337,8 @@ mod tests {
             nullable: true,
             range: Some((-1, 2)),
             hot: false,
-            added: false,
+            added: true,
+            default: Some(1),
         };
         let index =
             IndexDef { name: "i".into(), columns: vec![0], unique: true, kind: IndexKind::Hash };
@@ -335,9 +348,10 @@ mod tests {
             b"t",
             &[1, 0, 1, 0],
             b"a",
-            &[6, 4, 0, 1, 0, NULLABLE | RANGE],
+            &[6, 4, 0, 1, 0, NULLABLE | RANGE | ADDED | DEFAULT],
             &[255; 8],
             &[2, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0],
             &[1, 0, 1, 0],
             b"i",
             &[UNIQUE | HASH, 1, 0, 0, 0],

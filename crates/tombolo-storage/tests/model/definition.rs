@@ -1,5 +1,5 @@
 //! Schemas drawn at random: every column type, nullable or not, with declared ranges or without,
-//! hot or not; every kind of index.
+//! hot or not, added with a default or not; every kind of index.
 
 use tombolo_storage::key::{KeyPart, packed_bits};
 use tombolo_storage::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
@@ -38,6 +38,9 @@ impl Form {
 pub(crate) fn table(random: &mut Random, name: &str) -> TableDef {
     let columns = (0..=random.below(10)).map(|i| column(random, format!("c{i}"))).collect();
     let mut table = TableDef { name: name.to_owned().into(), columns, indexes: Vec::new() };
+    if table.columns.len().is_multiple_of(2) {
+        give_defaults(&mut table.columns);
+    }
     for i in 0..random.below(6) {
         let columns = index_columns(random, &table);
         let kind = if random.percent(30) { IndexKind::Hash } else { IndexKind::Tree };
@@ -45,6 +48,15 @@ pub(crate) fn table(random: &mut Random, name: &str) -> TableDef {
         table.indexes.push(IndexDef { name: format!("{name}_i{i}").into(), columns, unique, kind });
     }
     table
+}
+
+/// Makes columns at the end added ones with a default, as far as they are of whole numbers.
+fn give_defaults(columns: &mut [ColumnDef]) {
+    for (number, column) in columns[1..].iter_mut().enumerate().rev() {
+        let Some((low, high)) = column.range.or(column.sql.integer_range()) else { return };
+        let default = [low, high, low.midpoint(high), 1.clamp(low, high)][number % 4];
+        *column = ColumnDef { hot: false, ..column.clone() }.or(default);
+    }
 }
 
 /// Up to six different columns; half of the time only such as pack.
@@ -74,6 +86,7 @@ fn column(random: &mut Random, name: String) -> ColumnDef {
         range: if random.percent(60) { range(random, sql) } else { None },
         hot: random.percent(30),
         added: false,
+        default: None,
     }
 }
 

@@ -284,7 +284,7 @@ mod wider {
             VALUE: BigInt => hot;
             NAME: Nullable<Text>;
             NOTE: Nullable<Text> => added;
-            LIMIT: BigInt => added;
+            LIMIT: BigInt => or(5);
             ADDRESS: Varchar<200> => added;
         }
     }
@@ -303,7 +303,7 @@ mod wide {
             VALUE: BigInt => hot;
             NAME: Nullable<Text>;
             NOTE: Nullable<Text> => added;
-            LIMIT: BigInt => added;
+            LIMIT: BigInt => or(5);
         }
     }
     tombolo::table! {
@@ -387,7 +387,7 @@ fn columns_are_added_beside_closures_and_procedures_that_do_not_know_them() {
         });
         let found = wide_rows(&db);
         let is_empty = |row: &(i32, i64, i64, String, Option<String>)| {
-            (row.2, row.3.as_str(), &row.4) == (0, "", &None)
+            (row.2, row.3.as_str(), &row.4) == (5, "", &None)
         };
         assert!(found.len() >= ROWS as usize + 400 && found.iter().all(is_empty));
         let sum: i64 = found.iter().filter(|row| row.0 < ROWS).map(|row| row.1).sum();
@@ -446,7 +446,7 @@ fn a_wider_definition_is_told_how_to_get_its_column() {
     db.add_column::<wide::Noted>("note").unwrap();
     let again = db.add_column::<wide::Noted>("note").unwrap_err();
     assert!(matches!(&again, Error::Schema(_)) && !again.is_retryable(), "{again}");
-    db.add_dynamic_column("counter", ColumnDef::of::<types::BigInt>("limit")).unwrap();
+    db.add_dynamic_column("counter", ColumnDef::of::<types::BigInt>("limit").or(5)).unwrap();
     assert_eq!(db.schema().tables[0].columns, wide::Counter::COLUMNS);
     drop(db);
     let db = plain.table(noted).open(place.path()).unwrap();

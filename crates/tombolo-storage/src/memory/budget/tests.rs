@@ -56,6 +56,7 @@ fn store() -> (MemoryStore<Memory>, DynamicTable) {
         range: None,
         hot: false,
         added: false,
+        default: None,
     };
     let index = |name: &'static str, columns: &[usize], unique, kind| IndexDef {
         name: name.into(),

@@ -59,8 +59,10 @@ struct PackedColumn {
     part: KeyPart,
     offset: usize,
     width: usize,
-    /// The bit that says whether it is not null, if it may be.
-    presence: Option<usize>,
+    /// The bit that says whether it is null, if it may be, and what the bit is then.
+    null: Option<(usize, bool)>,
+    /// The bits in which what is stored differs from the value.
+    default_bits: i64,
 }
 
 impl PackedColumn {
@@ -70,7 +72,10 @@ impl PackedColumn {
             part,
             offset: column_offset(&table.columns, position),
             width: column.sql.width(),
-            presence: column.nullable.then(|| presence_bit(&table.columns, position)),
+            null: column
+                .nullable
+                .then(|| (presence_bit(&table.columns, position), column.marks_null())),
+            default_bits: column.default_bits(),
         }
     }
 
@@ -96,10 +101,11 @@ impl PackedColumn {
     ) -> Result<(), u32> {
         for (key, &slot) in keys.iter_mut().zip(slots) {
             let row = rows.slot(slot);
-            let is_null = self.presence.is_some_and(|bit| row[bit / 8] & (1 << (bit % 8)) == 0);
+            let is_null =
+                self.null.is_some_and(|(bit, mark)| (row[bit / 8] & (1 << (bit % 8)) != 0) == mark);
             let mut bytes = [0; WIDTH];
             bytes.copy_from_slice(&row[self.offset..self.offset + WIDTH]);
-            let units = if is_null { None } else { Some(units_of(bytes)) };
+            let units = if is_null { None } else { Some(units_of(bytes) ^ self.default_bits) };
             *key = self.part.join(*key, units).ok_or(slot)?;
         }
         Ok(())

@@ -26,6 +26,7 @@ fn column(name: &'static str, sql: SqlType, range: Option<(i64, i64)>) -> Column
         range,
         hot: name == "state",
         added: false,
+        default: None,
     }
 }
 
@@ -151,7 +152,8 @@ pub(crate) fn change<P: MemoryProfile>(
         values.push(match column.sql {
             _ if column.nullable && random.below(3) == 0 => Value::Null,
             SqlType::Boolean => Value::Boolean(id % 2 == 0),
-            SqlType::BigInt => Value::Integer(id * 7),
+            SqlType::BigInt | SqlType::Integer => Value::Integer(id * 7),
+            SqlType::Decimal { scale, .. } => Value::Decimal { units: i128::from(id) - 99, scale },
             SqlType::Bytes => Value::Bytes(note.as_bytes()),
             _ => Value::Text(&name),
         });

@@ -13,7 +13,15 @@ use crate::value::{Value, read_value};
 use crate::value_log::LogBuffer;
 
 fn column(name: &'static str, sql: SqlType) -> ColumnDef {
-    ColumnDef { name: name.into(), sql, nullable: false, range: None, hot: false, added: false }
+    ColumnDef {
+        name: name.into(),
+        sql,
+        nullable: false,
+        range: None,
+        hot: false,
+        added: false,
+        default: None,
+    }
 }
 
 fn table(name: &'static str, has_text: bool) -> TableDef {

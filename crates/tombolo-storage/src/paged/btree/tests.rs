@@ -34,6 +34,7 @@ fn part(sql: SqlType, nullable: bool) -> KeyPart {
         range: None,
         hot: false,
         added: false,
+        default: None,
     })
 }
 

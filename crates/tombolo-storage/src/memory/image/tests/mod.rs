@@ -185,13 +185,15 @@ impl Database {
             return;
         }
         let types = [SqlType::Text, SqlType::BigInt, SqlType::Varchar(90), SqlType::Boolean];
+        let sql = types[random.below(4) as usize];
         let column = ColumnDef {
             name: format!("added_{number}").into(),
-            sql: types[random.below(4) as usize],
+            sql,
             nullable: random.below(2) == 0,
             range: None,
             hot: false,
             added: true,
+            default: sql.integer_range().map(|(_, most)| most).filter(|_| number % 2 == 0),
         };
         let build = self.store.begin_column(&name, column).unwrap();
         while self.store.column_slice(&build, 50).unwrap() != Built::Done {}

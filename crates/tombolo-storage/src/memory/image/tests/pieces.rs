@@ -21,7 +21,7 @@ const ROWS: u64 = 700;
 
 fn column(number: usize, sql: SqlType, nullable: bool) -> ColumnDef {
     let name = format!("added_{number}").into();
-    ColumnDef { name, sql, nullable, range: None, hot: false, added: true }
+    ColumnDef { name, sql, nullable, range: None, hot: false, added: true, default: None }
 }
 
 /// Adds a column to the table.

@@ -14,7 +14,7 @@ struct Case {
 }
 
 fn column(sql: SqlType, nullable: bool, range: Option<(i64, i64)>) -> ColumnDef {
-    ColumnDef { name: "c".into(), sql, nullable, range, hot: false, added: false }
+    ColumnDef { name: "c".into(), sql, nullable, range, hot: false, added: false, default: None }
 }
 
 fn case(
