@@ -7,12 +7,14 @@
 //! earlier recovery had shown. Where the medium broke a promise any prefix will do, but nothing
 //! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
 //! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made. And
-//! indexes may be there whose making was cut off the log: an image that a checkpoint had begun names
-//! them. They are derived from rows, so nothing is wrong with that.
+//! indexes and columns may be there whose making was cut off the log: an image that a checkpoint had
+//! begun names them. Indexes are derived from rows, and in a column that nobody wrote to is nothing, so
+//! nothing is wrong with that.
 //!
 //! Not here: crashes and recovery themselves (`world.rs`).
 
-use crate::workload::model::{Outcome, State};
+use crate::additions::Addition;
+use crate::workload::model::{Additions, Outcome, State};
 use crate::workload::request::Request;
 
 /// A rule that does not hold, and how.
@@ -85,8 +87,8 @@ impl Rule {
 pub enum Step {
     /// The next table was made.
     Table,
-    /// Indexes were added: from now on there are so many.
-    Indexes(usize),
+    /// Something was added beside transactions: from now on there is so much.
+    Added(Additions),
     /// A transaction ran.
     Request(Request),
 }
@@ -96,8 +98,8 @@ struct Entry {
     step: Step,
     /// The state's hash after it.
     hash: u64,
-    /// How many indexes were added up to and with it.
-    indexes: usize,
+    /// What was added up to and with it.
+    added: Additions,
     /// How many steps up to and with it changed something.
     writes: u64,
 }
@@ -146,8 +148,8 @@ impl History {
     fn push(&mut self, step: Step, wrote: bool) -> usize {
         let before = self.entries.last().map_or_else(|| self.state.hash(), |entry| entry.hash);
         let hash = if wrote { self.state.hash() } else { before };
-        let (indexes, writes) = (self.state.indexes, self.writes() + u64::from(wrote));
-        self.entries.push(Entry { step, hash, indexes, writes });
+        let (added, writes) = (self.state.added, self.writes() + u64::from(wrote));
+        self.entries.push(Entry { step, hash, added, writes });
         self.entries.len()
     }
 
@@ -157,10 +159,13 @@ impl History {
         self.push(Step::Table, true)
     }
 
-    /// The next index was added; the step's place in the order.
-    pub fn added_index(&mut self) -> usize {
-        self.state.indexes += 1;
-        self.push(Step::Indexes(self.state.indexes), true)
+    /// The next index or column was added; the step's place in the order.
+    pub(crate) fn added(&mut self, addition: Addition) -> usize {
+        match addition {
+            Addition::Index => self.state.added.indexes += 1,
+            Addition::Column => self.state.added.columns += 1,
+        }
+        self.push(Step::Added(self.state.added), true)
     }
 
     /// A transaction ran and came to `found`; its place in the order.
@@ -199,9 +204,9 @@ impl History {
             return Err(Violation::new(Rule::Prefix, self.describe(found)));
         };
         let mut state = self.state_after(place);
-        let has_other_indexes = broken_promises && state.indexes != found.indexes;
-        if has_other_indexes {
-            state.indexes = found.indexes;
+        let has_others = broken_promises && state.added != found.added;
+        if has_others {
+            state.added = found.added;
         }
         if let Some(difference) = found.difference(&state) {
             return Err(Violation::new(Rule::Prefix, format!("after step {place}: {difference}")));
@@ -220,8 +225,8 @@ impl History {
             self.entries.truncate(place);
         }
         self.state = state;
-        if has_other_indexes {
-            self.push(Step::Indexes(found.indexes), true);
+        if has_others {
+            self.push(Step::Added(found.added), true);
         }
         self.floor = self.writes();
         Ok(place)
@@ -230,9 +235,8 @@ impl History {
     /// The place at which so many changes had been made, if the state there was `found`.
     pub fn as_of(&self, found: &State, writes: u64) -> Option<usize> {
         let hash = found.hash();
-        let is_it = |entry: &Entry| {
-            (entry.hash, entry.indexes, entry.writes) == (hash, found.indexes, writes)
-        };
+        let is_it =
+            |entry: &Entry| (entry.hash, entry.added, entry.writes) == (hash, found.added, writes);
         let place = self.entries.iter().position(is_it).map(|position| position + 1);
         place.or((writes == 0 && hash == State::default().hash()).then_some(0))
     }
@@ -240,7 +244,7 @@ impl History {
     fn longest_prefix(&self, found: &State, broken_promises: bool) -> Option<usize> {
         let hash = found.hash();
         let place = self.entries.iter().rposition(|entry| {
-            entry.hash == hash && (broken_promises || entry.indexes == found.indexes)
+            entry.hash == hash && (broken_promises || entry.added == found.added)
         });
         let empty = (hash == State::default().hash()).then_some(0);
         place.map(|position| position + 1).or(empty)
@@ -261,7 +265,7 @@ impl History {
         for entry in &self.entries[..place] {
             match &entry.step {
                 Step::Table => state.create_table(),
-                Step::Indexes(count) => state.indexes = *count,
+                Step::Added(added) => state.added = *added,
                 Step::Request(request) => drop(state.apply(request)),
             }
         }
@@ -272,7 +276,7 @@ impl History {
     /// for.
     fn describe(&self, found: &State) -> String {
         let is_there = |entry: &Entry| match &entry.step {
-            Step::Table | Step::Indexes(_) => false,
+            Step::Table | Step::Added(_) => false,
             Step::Request(request) => found.clients.get(&request.client) == Some(&request.number),
         };
         let place = self.entries.iter().rposition(is_there).map_or(0, |position| position + 1);
@@ -367,11 +371,11 @@ mod tests {
     #[test]
     fn indexes_are_those_of_the_prefix_unless_a_promise_was_broken() {
         let (mut history, states) = history();
-        assert_eq!(history.added_index(), 15);
+        assert_eq!(history.added(Addition::Index), 15);
         let end = history.state().clone();
         assert_eq!(history.clone().recovered(&end, false), Ok(15));
         let mut early = states[10].clone();
-        early.indexes = 1;
+        early.added.indexes = 1;
         assert_eq!(history.clone().recovered(&early, false).unwrap_err().rule, Rule::Prefix);
         assert_eq!(history.recovered(&early, true), Ok(10));
         assert_eq!((history.len(), history.state()), (11, &early));

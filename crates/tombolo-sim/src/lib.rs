@@ -2,8 +2,9 @@
 //!
 //! One seed makes one world: a disk with faults (`faulty_disk`), a clock that is told the time
 //! (`clock`), settings of any size (`swarm`), clients (`workload`). In it an engine lives, crashes,
-//! recovers and lives on (`world`), and after every recovery an oracle (`history`) compares what
-//! came back with what was acknowledged. The same seed at the same commit is the same world to the
+//! recovers and lives on (`world`), indexes and columns are added beside its transactions
+//! (`additions`), and after every recovery an oracle (`history`) compares what came back with what was
+//! acknowledged. The same seed at the same commit is the same world to the
 //! last event (`trace`).
 //!
 //! `cargo xtask sim` runs thousands of seeds (`runner`); a seed that breaks a rule prints one line
@@ -15,6 +16,7 @@
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
 mod added_indexes;
+mod additions;
 mod archives;
 pub mod checkpoints;
 pub mod clock;

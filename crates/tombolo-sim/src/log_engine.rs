@@ -10,12 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tombolo_engine::pipeline::Records;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::online::{Built, IndexBuild};
+use tombolo_storage::memory::online::Built;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::value_log::{LogWriter, Reservation};
 
-use crate::added_indexes::{added, follow};
+use crate::added_indexes::follow;
+use crate::additions::{Begun, begin};
 use crate::checkpoints::ByHand;
 use crate::fault::one_in;
 use crate::faulty_disk::FaultyDisk;
@@ -74,8 +75,8 @@ pub trait Subject: Sized {
 pub struct LogEngine<S: Subject> {
     subject: S,
     store: MemoryStore<S::Profile>,
-    /// An index that is being added.
-    building: Option<IndexBuild>,
+    /// What is being added.
+    building: Option<Begun>,
 }
 
 /// How a life goes on.
@@ -121,13 +122,13 @@ impl<S: Subject> Engine for LogEngine<S> {
             open.ran = world.history.made_table();
         }
         follow(&mut self.store);
-        let handles = Handles::of(self.store.schema())
+        let mut handles = Handles::of(self.store.schema())
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let mut refusals = 0;
         while world.transactions < until && refusals < 100 {
             let next = if self.subject.has_room(&self.store) {
                 open.has_promise = true;
-                self.build(world, &mut open)?;
+                self.build(world, &mut handles, &mut open)?;
                 self.batch(world, &handles, &mut open)?
             } else if open.ran > open.appended && open.has_promise {
                 self.append(world, &mut open)?
@@ -158,26 +159,31 @@ impl<S: Subject> Engine for LogEngine<S> {
 }
 
 impl<S: Subject> LogEngine<S> {
-    /// Goes on with an index that is being added, or begins one.
-    fn build(&mut self, world: &mut World, open: &mut Open) -> Result<(), Violation> {
+    /// Goes on with what is being added, or begins that.
+    fn build(
+        &mut self,
+        world: &mut World,
+        handles: &mut Handles,
+        open: &mut Open,
+    ) -> Result<(), Violation> {
         let refused = |error: SchemaError| {
-            Violation::new(Rule::RightAnswer, format!("an index was refused: {error}"))
+            Violation::new(Rule::RightAnswer, format!("an addition was refused: {error}"))
         };
-        let Some(build) = self.building.take() else {
-            if world.adds_index() {
-                let (table, definition) = added(world.history.state().indexes);
-                let begun = self.store.begin_index(table, definition);
-                self.building = Some(begun.map_err(refused)?);
+        let Some(begun) = self.building.take() else {
+            if let Some(addition) = world.next_addition() {
+                self.building = Some(begin(&mut self.store, addition).map_err(refused)?);
             }
             return Ok(());
         };
         let rows_max = 1 + world.rng.below(20) as usize;
-        if self.store.build_slice(&build, rows_max).map_err(refused)? == Built::Done {
-            self.store.finish_index(build).map_err(refused)?;
-            open.ran = world.history.added_index();
-            self.subject.ran(&Step::Indexes(world.history.state().indexes));
+        if begun.slice(&mut self.store, rows_max).map_err(refused)? == Built::Done {
+            let addition = begun.addition();
+            begun.finish(&mut self.store).map_err(refused)?;
+            handles.follow(self.store.schema()).map_err(refused)?;
+            open.ran = world.history.added(addition);
+            self.subject.ran(&Step::Added(world.history.state().added));
         } else {
-            self.building = Some(build);
+            self.building = Some(begun);
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ where
 {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
         self.snapshot = Some(executor.store.open_snapshot()?);
+        executor.reads += 1;
         executor.journal.lock().opened_snapshot(self.tag);
         Ok(())
     }
@@ -63,6 +64,7 @@ where
     fn end(&mut self, executor: &mut SimExecutor<R>) {
         if let Some(snapshot) = self.snapshot.take() {
             executor.store.close_snapshot(snapshot);
+            executor.reads -= 1;
         }
     }
 }

@@ -201,7 +201,8 @@ where
             .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
         let journal = Arc::default();
         let own = Arc::clone(&journal);
-        let executor = SimExecutor { store, handles, recording, journal: own, built: None };
+        let executor =
+            SimExecutor { store, handles, recording, journal: own, built: None, reads: 0 };
         let OpenLog { writer, checkpointing, archiver, behind_bytes } = log;
         let (of_log, group) = ((writer.salt(), writer.epoch()), writer.newest());
         let groups = Box::new(ValueLogGroups::new(writer));
@@ -274,7 +275,7 @@ where
             }
             let may_submit = self.submitted < until && !self.is_poisoned;
             if may_submit {
-                self.add_index(world)?;
+                self.add(world)?;
             }
             if may_submit && one_in(&mut world.rng, 3) {
                 self.submit(world)?;
@@ -365,14 +366,19 @@ where
                     self.ran.insert(tag, Ran { place: world.history.len(), outcome });
                     continue;
                 }
-                Happened::BeganIndex(tag) => {
+                Happened::BeganAddition(tag) => {
                     let (place, outcome) = (world.history.len(), Outcome::Committed(0));
                     self.ran.insert(tag, Ran { place, outcome });
                     continue;
                 }
-                Happened::AddedIndex(tag, added) => {
+                Happened::Added(tag, addition, added) => {
                     added.map_err(|what| Violation::new(Rule::RightAnswer, what))?;
-                    let (place, outcome) = (world.history.added_index(), Outcome::Committed(0));
+                    let (place, outcome) = (world.history.added(addition), Outcome::Committed(0));
+                    self.ran.insert(tag, Ran { place, outcome });
+                    continue;
+                }
+                Happened::GaveUp(tag) => {
+                    let (place, outcome) = (world.history.len(), Outcome::Aborted);
                     self.ran.insert(tag, Ran { place, outcome });
                     continue;
                 }
@@ -444,7 +450,7 @@ where
         };
         let Some(open) = self.open.remove(&tag) else { return wrong("answered twice") };
         self.news_ns = world.clock.now_ns();
-        self.note_index(tag, matches!(reply, Reply::Refused(Refusal::LogFull)));
+        self.note_addition(tag, matches!(reply, Reply::Refused(Refusal::LogFull)));
         let ran = self.ran.get(&tag).copied();
         let (outcome, is_durable) = match reply {
             Reply::Refused(refusal) => {

@@ -10,6 +10,7 @@ use tombolo_engine::pipeline::{Stage, StageKind, Step as StageStep};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::sync::Mutex;
 
+use crate::additions::Addition;
 use crate::clock::{Meanwhile, SimClock};
 use crate::trace::{Trace, number_of};
 use crate::workload::model::Outcome;
@@ -23,10 +24,12 @@ pub(crate) enum Happened {
     Ran(Request, Result<Outcome, String>),
     /// It began a long read of this tag.
     OpenedSnapshot(u64),
-    /// It began an index for the call of this tag.
-    BeganIndex(u64),
-    /// It made it one of its table's for the call of this tag, or was refused.
-    AddedIndex(u64, Result<(), String>),
+    /// It began to add something for the call of this tag.
+    BeganAddition(u64),
+    /// It made it part of the schema for the call of this tag, or was refused.
+    Added(u64, Addition, Result<(), String>),
+    /// It gave it up in the call of this tag: a long read was open, which knows rows without it.
+    GaveUp(u64),
 }
 
 /// What the executor and the world share.
@@ -57,15 +60,20 @@ impl Journal {
         self.happened.push(Happened::OpenedSnapshot(tag));
     }
 
-    /// An index was begun for the call of this tag.
-    pub(crate) fn began_index(&mut self, tag: u64) {
+    /// An addition was begun for the call of this tag.
+    pub(crate) fn began_addition(&mut self, tag: u64) {
         self.settle();
-        self.happened.push(Happened::BeganIndex(tag));
+        self.happened.push(Happened::BeganAddition(tag));
     }
 
     /// It came to this in the call of this tag.
-    pub(crate) fn added_index(&mut self, tag: u64, added: Result<(), String>) {
-        self.happened.push(Happened::AddedIndex(tag, added));
+    pub(crate) fn added(&mut self, tag: u64, addition: Addition, added: Result<(), String>) {
+        self.happened.push(Happened::Added(tag, addition, added));
+    }
+
+    /// It was given up in the call of this tag.
+    pub(crate) fn gave_up(&mut self, tag: u64) {
+        self.happened.push(Happened::GaveUp(tag));
     }
 }
 

@@ -10,6 +10,9 @@ use crate::checkpoints::CopyPlace;
 use crate::fault::{Faults, Survival, one_in};
 use crate::workload::request::Kinds;
 
+/// Seeds with values in the log in which columns are added: one in this many.
+const COLUMNS: u32 = 6;
+
 /// How one seed's world is.
 #[derive(Clone, Debug)]
 pub struct Swarm {
@@ -112,7 +115,7 @@ fn maybe(rng: &mut Rng, often: u32, on: &[u32]) -> u32 {
 impl Swarm {
     /// The settings of one seed.
     pub fn draw(rng: &mut Rng) -> Self {
-        Self {
+        let mut swarm = Self {
             faults: draw_faults(rng),
             transactions: 200 + rng.below(60),
             life_transactions_max: pick(rng, &[60, 100, 200]),
@@ -136,7 +139,7 @@ impl Swarm {
             replay_parts: pick(rng, &[1, 2, 3]),
             has_pipeline: one_in(rng, 2),
             syncs: pick(rng, &[1, 2, 3, 8]),
-            kinds: Kinds { panics: one_in(rng, 4), long_texts: one_in(rng, 2) },
+            kinds: Kinds { panics: one_in(rng, 4), columns: false, long_texts: one_in(rng, 2) },
             mix_rehearsals: maybe(rng, 4, &[2, 4]),
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
@@ -155,7 +158,9 @@ impl Swarm {
             has_archive: one_in(rng, 2),
             archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, 3_600_000_000_000]),
             second_copy: draw_copy(rng),
-        }
+        };
+        swarm.kinds.columns = swarm.has_values && one_in(rng, COLUMNS);
+        swarm
     }
 
     /// Whether another process writes checkpoints.

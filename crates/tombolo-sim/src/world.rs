@@ -20,12 +20,14 @@ use tombolo_storage::store::Damage;
 use tombolo_storage::value_log::GroupNumber;
 
 use crate::added_indexes::ADDED_MAX;
+use crate::additions::Addition;
 use crate::clock::SimClock;
 use crate::fault::{FaultCounts, FaultKind, Faults, one_in};
 use crate::faulty_disk::FaultyDisk;
 use crate::history::{History, Rule, Violation};
 use crate::swarm::Swarm;
 use crate::trace::{Trace, number_of};
+use crate::workload::added_columns::COLUMNS_MAX;
 use crate::workload::model::State;
 use crate::workload::request::{Request, Work};
 use restores::Restores;
@@ -243,11 +245,15 @@ impl World {
         1 + if self.lives <= HARD_LIVES_MAX { drawn } else { left }
     }
 
-    /// Whether it is time to add an index, as far as the history knows.
-    pub(crate) fn adds_index(&mut self) -> bool {
-        let Swarm { adds_indexes, has_values, .. } = self.swarm;
-        let is_any_left = self.history.state().indexes < ADDED_MAX;
-        adds_indexes && has_values && is_any_left && one_in(&mut self.rng, 8)
+    /// What is to be added if it is time, as far as the history knows.
+    pub(crate) fn next_addition(&mut self) -> Option<Addition> {
+        let Swarm { adds_indexes, has_values, kinds, .. } = self.swarm;
+        let added = self.history.state().added;
+        if adds_indexes && has_values && added.indexes < ADDED_MAX && one_in(&mut self.rng, 8) {
+            return Some(Addition::Index);
+        }
+        let adds = kinds.columns && added.columns < COLUMNS_MAX && one_in(&mut self.rng, 8);
+        adds.then_some(Addition::Column)
     }
 
     /// Whether the medium broke a promise that no recovery has come to terms with.

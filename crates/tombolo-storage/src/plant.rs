@@ -131,6 +131,15 @@ plants! {
     IndexNotLogged: "index-not-logged", "an index that is added is not in the log";
     /// Added indexes: commits do not keep them.
     IndexNotKept: "index-not-kept", "commits do not keep an index their procedures do not know";
+    /// Added columns: the definition is not logged, and values are.
+    ColumnNotLogged: "column-not-logged", "a column that is added is not in the log";
+    /// Added columns: commits do not copy what they change while rows get longer.
+    ColumnNotKept: "column-not-kept", "commits do not copy the rows they change to the longer ones";
+    /// Added columns: what a row had in them stays in its slot when that is given back.
+    AddedNotCleared: "added-not-cleared", "a slot is given back with what was in added columns";
+    /// Added columns: of a row that dies while rows get longer, the copy stays.
+    AddedCopyNotCleared: "added-copy-not-cleared",
+        "what a row had in added columns stays where rows get longer";
     /// Archive: a part gets its name before it is synced.
     ArchiveNotSynced: "archive-not-synced",
         "a part of an archive gets its name before it is synced";

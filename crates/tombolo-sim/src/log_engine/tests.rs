@@ -131,7 +131,7 @@ impl Subject for Toy {
         let mut handles = None;
         for step in steps {
             match step {
-                Step::Indexes(_) => unreachable!("the toy's worlds add none"),
+                Step::Added(_) => unreachable!("the toy's worlds add none"),
                 Step::Table => {
                     store.create_table(definition(store.schema().tables.len())).unwrap();
                 }

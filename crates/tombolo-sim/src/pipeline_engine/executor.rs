@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{Batch, Executor};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::online::IndexBuild;
 use tombolo_storage::sync::Mutex;
 
 use super::long::Asked;
+use crate::additions::Begun;
 use crate::history::Step;
 use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
 use crate::stages::Journal;
@@ -23,8 +23,10 @@ pub(crate) struct SimExecutor<R: Recording> {
     pub(crate) handles: Handles,
     pub(super) recording: R,
     pub(crate) journal: Arc<Mutex<Journal>>,
-    /// An index that all rows are in and that is none yet.
-    pub(super) built: Option<IndexBuild>,
+    /// What all rows are in and is no part of the schema yet.
+    pub(super) built: Option<Begun>,
+    /// Long reads that are open.
+    pub(crate) reads: usize,
 }
 
 impl<R: Recording> Executor for SimExecutor<R>
@@ -40,7 +42,7 @@ where
         while let Some(asked) = batch.request() {
             let ended = match asked.clone() {
                 Asked::Run(request) => self.run(request),
-                Asked::FinishIndex(tag) => self.finish_index(tag),
+                Asked::FinishAddition(tag) => self.finish_addition(tag),
             };
             batch.answer(ended, self.recording.bytes(&self.store));
         }

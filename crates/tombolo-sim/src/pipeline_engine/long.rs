@@ -1,4 +1,4 @@
-//! What takes long beside requests: reads of all rows, and indexes that are added.
+//! What takes long beside requests: reads of all rows, and what is added.
 //!
 //! ```text
 //!   resting ──submit──► building ──all rows are in──► built ──a call──► finishing ──► resting
@@ -6,18 +6,19 @@
 //!      └──────────────────┘                             └──────────────────┘
 //! ```
 //!
-//! As the library does it: long work begins the index and puts rows in, a call like any other makes it
-//! one of its table's, in its place in the order. Not here: the read (`long_read.rs`), which indexes
-//! are added (`added_indexes.rs`), whether replies are right (`pipeline_engine.rs`).
+//! As the library does it: long work begins an index or a column and puts rows in, a call like any other
+//! makes it part of the schema, in its place in the order; a column is given up there if a long read is
+//! open. Not here: the read (`long_read.rs`), what is added (`additions.rs`), whether replies are right
+//! (`pipeline_engine.rs`).
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{Durability, LongWork, NotSubmitted, Refusal, Sliced};
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::memory::online::{Built, IndexBuild};
+use tombolo_storage::memory::online::Built;
 use tombolo_storage::store::Store;
 
 use super::{LONG_READ, Life, Open, SimExecutor, draw_durability};
-use crate::added_indexes::{added, count};
+use crate::additions::{Addition, Begun, begin, count};
 use crate::history::{Rule, Step, Violation};
 use crate::long_read::LongRead;
 use crate::recording::{Recording, StoreOf};
@@ -30,11 +31,11 @@ use crate::world::World;
 pub(crate) enum Asked {
     /// A transaction.
     Run(Request),
-    /// That the index that was built is one of its table's; by its call's tag.
-    FinishIndex(u64),
+    /// That what was built is part of the schema; by its call's tag.
+    FinishAddition(u64),
 }
 
-/// Where an index is that is being added; see the module's head. With the tag of its call.
+/// Where something is that is being added; see the module's head. With the tag of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adding {
     Resting,
@@ -43,25 +44,25 @@ pub(super) enum Adding {
     Finishing(u64),
 }
 
-/// Puts all rows into an index.
+/// Builds an addition, all rows of it.
 #[derive(Debug)]
-struct IndexWork {
+struct Building {
     tag: u64,
-    build: Option<IndexBuild>,
+    addition: Addition,
+    begun: Option<Begun>,
 }
 
-/// Rows of a slice at most, so that an index takes many.
+/// Rows of a slice at most, so that an addition takes many.
 const ROWS_MAX: usize = 5;
 
-impl<R: Recording> LongWork<SimExecutor<R>> for IndexWork
+impl<R: Recording> LongWork<SimExecutor<R>> for Building
 where
     StoreOf<R>: Send,
 {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
-        let (table, definition) = added(count(executor.store.schema()));
-        let begun = executor.store.begin_index(table, definition);
-        self.build = Some(begun.map_err(|_| Stop::Abort("an index was not begun"))?);
-        executor.journal.lock().began_index(self.tag);
+        let begun = begin(&mut executor.store, self.addition);
+        self.begun = Some(begun.map_err(|_| Stop::Abort("an addition was not begun"))?);
+        executor.journal.lock().began_addition(self.tag);
         Ok(())
     }
 
@@ -70,20 +71,20 @@ where
         executor: &mut SimExecutor<R>,
         rows_max: usize,
     ) -> Result<Sliced<u64>, Stop> {
-        let Some(build) = &self.build else { return Err(Stop::Abort("it never began")) };
-        match executor.store.build_slice(build, rows_max.min(ROWS_MAX)) {
+        let Some(begun) = &self.begun else { return Err(Stop::Abort("it never began")) };
+        match begun.slice(&mut executor.store, rows_max.min(ROWS_MAX)) {
             Ok(Built::More { rows }) => Ok(Sliced::More { rows }),
             Ok(Built::Done) => {
-                executor.built = self.build.take();
+                executor.built = self.begun.take();
                 Ok(Sliced::Done(0))
             }
-            Err(_) => Err(Stop::Abort("an index was refused")),
+            Err(_) => Err(Stop::Abort("an addition was refused")),
         }
     }
 
     fn end(&mut self, executor: &mut SimExecutor<R>) {
-        if let Some(build) = self.build.take() {
-            executor.store.drop_index(build);
+        if let Some(begun) = self.begun.take() {
+            begun.give_up(&mut executor.store);
         }
     }
 }
@@ -92,12 +93,18 @@ impl<R: Recording> SimExecutor<R>
 where
     StoreOf<R>: Send,
 {
-    /// Makes the index that was built one of its table's.
-    pub(super) fn finish_index(&mut self, tag: u64) -> Result<u64, Stop> {
-        let Some(build) = self.built.take() else { return Err(Stop::Abort("none was built")) };
-        let finished = self.store.finish_index(build);
-        self.recording.ran(&Step::Indexes(count(self.store.schema())));
-        self.journal.lock().added_index(tag, finished.map_err(|error| error.to_string()));
+    /// Makes what was built part of the schema.
+    pub(super) fn finish_addition(&mut self, tag: u64) -> Result<u64, Stop> {
+        let Some(begun) = self.built.take() else { return Err(Stop::Abort("none was built")) };
+        let addition = begun.addition();
+        let finished = begun.finish(&mut self.store);
+        if addition == Addition::Column && self.reads > 0 && finished.is_err() {
+            self.journal.lock().gave_up(tag);
+            return Err(Stop::Abort("a long read is open"));
+        }
+        let finished = finished.and_then(|()| self.handles.follow(self.store.schema()));
+        self.recording.ran(&Step::Added(count(self.store.schema())));
+        self.journal.lock().added(tag, addition, finished.map_err(|error| error.to_string()));
         Ok(0)
     }
 }
@@ -155,20 +162,21 @@ where
         Ok(false)
     }
 
-    /// Begins to add an index if it is time, and finishes one that is built.
-    pub(super) fn add_index(&mut self, world: &mut World) -> Result<(), Violation> {
+    /// Begins to add something if it is time, and finishes what is built.
+    pub(super) fn add(&mut self, world: &mut World) -> Result<(), Violation> {
         let client = world.rng.below(self.callers.len() as u64) as usize;
         match self.adding {
-            Adding::Resting if world.adds_index() => {
+            Adding::Resting => {
+                let Some(addition) = world.next_addition() else { return Ok(()) };
                 let tag = self.next_long_tag();
-                let work = Box::new(IndexWork { tag, build: None });
+                let work = Box::new(Building { tag, addition, begun: None });
                 if self.submit_work(world, client, tag, work)? {
                     self.adding = Adding::Building(tag);
                 }
             }
             Adding::Built if self.callers[client].in_flight() < world.swarm.open_requests_max => {
                 let tag = self.next_long_tag();
-                let asked = Asked::FinishIndex(tag);
+                let asked = Asked::FinishAddition(tag);
                 let durability = Durability::Group;
                 if self.callers[client].try_submit(asked, tag, durability).is_ok() {
                     self.news_ns = world.clock.now_ns();
@@ -183,7 +191,7 @@ where
     }
 
     /// A call of this tag was answered.
-    pub(super) fn note_index(&mut self, tag: u64, is_log_full: bool) {
+    pub(super) fn note_addition(&mut self, tag: u64, is_log_full: bool) {
         self.adding = match self.adding {
             Adding::Building(own) if own == tag && is_log_full => Adding::Resting,
             Adding::Building(own) if own == tag => Adding::Built,

@@ -20,9 +20,9 @@ const LENGTH_BYTES: usize = 2;
 /// Adds `step` to `out`.
 ///
 /// # Panics
-/// When it adds an index.
+/// When it adds something, or writes to what is added.
 pub fn encode(step: &Step, out: &mut Vec<u8>) {
-    assert!(!matches!(step, Step::Indexes(_)), "indexes are not added where commands are logged");
+    assert!(!matches!(step, Step::Added(_)), "nothing is added where commands are logged");
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
     if let Step::Request(Request { client, number, work }) = step {
@@ -66,6 +66,9 @@ fn numbers_of(work: &Work) -> (u8, Vec<i64>) {
         Work::Restock { group, items, account, to, body } => {
             let numbers = [i64::from(*group), i64::from(*items), i64::from(*account)];
             (7, [&numbers[..], &[i64::from(*to), text(body)]].concat())
+        }
+        Work::Rate { .. } | Work::Remark { .. } => {
+            panic!("columns are not added where commands are logged")
         }
         Work::ReadAccount { account } => (8, vec![i64::from(*account)]),
         Work::ReadGroup { group } => (9, vec![i64::from(*group)]),
@@ -132,7 +135,7 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let mut rng = Rng::from_seed(1);
         let draw = |number| {
-            let kinds = Kinds { panics: true, long_texts: number % 2 == 0 };
+            let kinds = Kinds { panics: true, columns: false, long_texts: number % 2 == 0 };
             let work = if number == 7 { Work::Open } else { Work::draw(&mut rng, kinds) };
             Step::Request(Request { client: number as i32 % 5, number, work })
         };

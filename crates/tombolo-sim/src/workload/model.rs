@@ -6,10 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Work};
+use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work};
 
 /// Tables of the workload.
 pub const TABLES: usize = 3;
+
+/// The columns that are added to items, in their order.
+pub const RATING: usize = 0;
+/// The second of them.
+pub const REMARK: usize = 1;
 
 /// An account's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +34,26 @@ pub struct ItemRow {
     pub name: u8,
     /// Its body.
     pub body: Vec<u8>,
+    /// What is in the columns that are added.
+    pub later: Later,
+}
+
+/// What of an item is in columns that are added: nothing, as long as they are not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Later {
+    /// Its rating.
+    pub rating: Option<i16>,
+    /// A remark.
+    pub remark: Vec<u8>,
+}
+
+/// How many of what is added beside transactions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// Indexes.
+    pub indexes: usize,
+    /// Columns.
+    pub columns: usize,
 }
 
 /// All rows.
@@ -36,8 +61,8 @@ pub struct ItemRow {
 pub struct State {
     /// How many of the tables there are.
     pub tables: usize,
-    /// How many indexes were added.
-    pub indexes: usize,
+    /// What was added.
+    pub added: Additions,
     /// Accounts by number.
     pub accounts: BTreeMap<i32, AccountRow>,
     /// Items by group and number.
@@ -80,8 +105,12 @@ pub fn account_number(id: i32, balance: i64, changes: i32, note: Option<&[u8]>) 
 }
 
 /// An item's row as a number.
-pub fn item_number(key: ItemKey, name: u8, body: &[u8]) -> u64 {
-    fold_bytes(fold(fold(fold(2, key.0 as u64), key.1 as u64), u64::from(name)), body)
+pub fn item_number(key: ItemKey, row: &ItemRow) -> u64 {
+    let hash = fold(fold(fold(2, key.0 as u64), key.1 as u64), u64::from(row.name));
+    let hash = fold_bytes(hash, &row.body);
+    let Later { rating, remark } = &row.later;
+    let hash = rating.map_or(hash, |rating| fold(fold(hash, 1), rating as u64));
+    if remark.is_empty() { hash } else { fold_bytes(fold(hash, 2), remark) }
 }
 
 /// A client's row as a number.
@@ -90,7 +119,8 @@ pub fn client_number(client: i32, number: i64) -> u64 {
 }
 
 impl State {
-    /// A number for all tables and rows, whatever their order; indexes are derived from them.
+    /// A number for all tables and rows, whatever their order; indexes are derived from them, and a
+    /// column that was added holds nothing at first.
     pub fn hash(&self) -> u64 {
         fold(self.rows_number(), self.tables as u64)
     }
@@ -98,7 +128,7 @@ impl State {
     /// What the rows' numbers come to.
     pub fn rows_number(&self) -> u64 {
         let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
-        let items = self.items.iter().map(|(key, row)| item_number(*key, row.name, &row.body));
+        let items = self.items.iter().map(|(key, row)| item_number(*key, row));
         let clients = self.clients.iter().map(|(client, number)| client_number(*client, *number));
         accounts.chain(items).chain(clients).fold(0, |all, row| all ^ row)
     }
@@ -120,16 +150,7 @@ impl State {
 
     fn work(&mut self, work: &Work) -> Outcome {
         match work {
-            Work::Open => {
-                if !self.accounts.is_empty() {
-                    return Outcome::Aborted;
-                }
-                for id in 0..ACCOUNTS {
-                    let row = AccountRow { balance: OPENING_BALANCE, changes: 0, note: None };
-                    self.accounts.insert(id, row);
-                }
-                Outcome::Committed(0)
-            }
+            Work::Open => self.open(),
             Work::Transfer { from, to, amount } => self.transfer(*from, *to, *amount),
             Work::Note { account, note } => {
                 let Some(row) = self.accounts.get_mut(account) else { return Outcome::Aborted };
@@ -141,7 +162,7 @@ impl State {
                 if self.items.contains_key(item) {
                     return Outcome::Aborted;
                 }
-                self.items.insert(*item, ItemRow { name: *name, body: body.to_vec() });
+                self.items.insert(*item, ItemRow::new(*name, body.to_vec()));
                 Outcome::Committed(0)
             }
             Work::Change { item, name, body } => {
@@ -154,22 +175,25 @@ impl State {
                 Outcome::Committed(before)
             }
             Work::Delete { item } => match self.items.remove(item) {
-                Some(row) => Outcome::Committed(item_number(*item, row.name, &row.body)),
+                Some(row) => Outcome::Committed(item_number(*item, &row)),
                 None => Outcome::Aborted,
             },
+            Work::Rate { item, rating } => {
+                let Some(later) = self.later(*item, RATING) else { return Outcome::Aborted };
+                let before = std::mem::replace(&mut later.rating, *rating);
+                Outcome::Committed(before.unwrap_or_default() as u64)
+            }
+            Work::Remark { item, remark } => {
+                let Some(later) = self.later(*item, REMARK) else { return Outcome::Aborted };
+                let before = std::mem::replace(&mut later.remark, remark.to_vec());
+                Outcome::Committed(before.len() as u64)
+            }
             Work::Restock { group, items, account, to, body } => {
-                let Outcome::Committed(left) = self.transfer(*account, *to, i64::from(*items))
-                else {
-                    return Outcome::Aborted;
-                };
-                for number in 0..ITEMS_PER_GROUP {
-                    self.items.remove(&(*group, number));
+                let outcome = self.transfer(*account, *to, i64::from(*items));
+                if outcome != Outcome::Aborted {
+                    self.restock(*group, *items, *body);
                 }
-                for number in 0..*items {
-                    let row = ItemRow { name: number as u8, body: body.to_vec() };
-                    self.items.insert((*group, number), row);
-                }
-                Outcome::Committed(left)
+                outcome
             }
             Work::ReadAccount { account } => match self.accounts.get(account) {
                 Some(row) => Outcome::Committed(row.number(*account)),
@@ -177,8 +201,7 @@ impl State {
             },
             Work::ReadGroup { group } => {
                 let rows = self.items.range((*group, 0)..(*group + 1, 0));
-                let number =
-                    |(key, row): (&ItemKey, &ItemRow)| item_number(*key, row.name, &row.body);
+                let number = |(key, row): (&ItemKey, &ItemRow)| item_number(*key, row);
                 Outcome::Committed(rows.map(number).fold(0, fold))
             }
             Work::Audit => {
@@ -188,6 +211,33 @@ impl State {
             Work::Fail { panics: true, .. } => Outcome::Panicked,
             Work::Fail { panics: false, .. } => Outcome::Aborted,
         }
+    }
+
+    fn open(&mut self) -> Outcome {
+        if !self.accounts.is_empty() {
+            return Outcome::Aborted;
+        }
+        for id in 0..ACCOUNTS {
+            let row = AccountRow { balance: OPENING_BALANCE, changes: 0, note: None };
+            self.accounts.insert(id, row);
+        }
+        Outcome::Committed(0)
+    }
+
+    fn restock(&mut self, group: i16, items: i32, body: Text) {
+        for number in 0..ITEMS_PER_GROUP {
+            self.items.remove(&(group, number));
+        }
+        for number in 0..items {
+            let row = ItemRow::new(number as u8, body.to_vec());
+            self.items.insert((group, number), row);
+        }
+    }
+
+    /// What is in an item's added columns, if the item is there and the column at `position` of them.
+    fn later(&mut self, item: ItemKey, position: usize) -> Option<&mut Later> {
+        let is_there = self.added.columns > position;
+        self.items.get_mut(&item).filter(|_| is_there).map(|row| &mut row.later)
     }
 
     fn transfer(&mut self, from: i32, to: i32, amount: i64) -> Outcome {
@@ -213,12 +263,19 @@ impl State {
         if self.tables != other.tables {
             return Some(format!("{} tables instead of {}", self.tables, other.tables));
         }
-        if self.indexes != other.indexes {
-            return Some(format!("{} indexes added instead of {}", self.indexes, other.indexes));
+        if self.added != other.added {
+            return Some(format!("{:?} instead of {:?}", self.added, other.added));
         }
         first_difference("client", &self.clients, &other.clients)
             .or_else(|| first_difference("account", &self.accounts, &other.accounts))
             .or_else(|| first_difference("item", &self.items, &other.items))
+    }
+}
+
+impl ItemRow {
+    /// Of an item that is made.
+    pub fn new(name: u8, body: Vec<u8>) -> Self {
+        Self { name, body, later: Later::default() }
     }
 }
 

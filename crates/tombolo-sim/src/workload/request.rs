@@ -97,6 +97,20 @@ pub enum Work {
         /// Its key.
         item: ItemKey,
     },
+    /// Sets or clears an item's rating; aborts if the item is not there, or the column.
+    Rate {
+        /// Its key.
+        item: ItemKey,
+        /// The rating; `None` clears it.
+        rating: Option<i16>,
+    },
+    /// Sets or clears the remark on an item; aborts if the item is not there, or the column.
+    Remark {
+        /// Its key.
+        item: ItemKey,
+        /// The remark; of no length where it is cleared.
+        remark: Text,
+    },
     /// Replaces a whole group by some items and lets an account pay one for each: many rows in two
     /// tables.
     Restock {
@@ -139,6 +153,8 @@ pub enum Work {
 pub struct Kinds {
     /// Procedures that panic.
     pub panics: bool,
+    /// Writes to columns that are added.
+    pub columns: bool,
     /// Texts that are mostly long, so that a table's values take many blocks of an image.
     pub long_texts: bool,
 }
@@ -167,6 +183,9 @@ impl Work {
         let group = rng.below(GROUPS as u64) as i16;
         let item = (group, rng.below(ITEMS_PER_GROUP as u64) as i32);
         let name = rng.below(12) as u8;
+        if kinds.columns && rng.below(5) == 0 {
+            return Self::draw_later(rng, item, kinds);
+        }
         match rng.below(32) {
             0..=7 => Self::Transfer { from: account, to: other, amount: rng.between(1, 400) },
             8..=10 => {
@@ -190,6 +209,16 @@ impl Work {
             28 => Self::Audit,
             29..=30 => Self::Fail { account, item, panics: false },
             _ => Self::Fail { account, item, panics: kinds.panics },
+        }
+    }
+
+    /// Draws a write to a column that is added.
+    fn draw_later(rng: &mut Rng, item: ItemKey, kinds: Kinds) -> Self {
+        match rng.below(8) {
+            0..=3 => {
+                Self::Rate { item, rating: (rng.below(4) > 0).then(|| rng.between(-9, 9) as i16) }
+            }
+            _ => Self::Remark { item, remark: Text::draw(rng, kinds.long_texts) },
         }
     }
 }

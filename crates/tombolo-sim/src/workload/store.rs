@@ -12,12 +12,13 @@ use tombolo_storage::key::Range;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::snapshot::{Slice, Snapshot, SnapshotCursor};
 use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::row::{Fields, Row, RowBytes, RowId};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
 
-use crate::added_indexes;
+use crate::additions;
 
+use super::added_columns::{AddedColumns, later};
 use super::model::{
     AccountRow, ItemRow, Outcome, State, TABLES, account_number, client_number, fold, item_number,
 };
@@ -88,15 +89,22 @@ pub struct Handles {
     item: Table<Item>,
     item_key: Index<ItemKeyIndex>,
     item_name: Index<ItemName>,
+    added: AddedColumns,
 }
 
 fn name_of(name: u8) -> Vec<u8> {
     format!("name-{name}").into_bytes()
 }
 
-fn name_in(text: &[u8]) -> u8 {
+pub(super) fn name_in(text: &[u8]) -> u8 {
     let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("name-"));
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
+}
+
+/// An item without what was added, and its key.
+pub(super) fn item_in<P: RowBytes>(row: &Row<Item, P>) -> (ItemKey, ItemRow) {
+    let (name, body) = (name_in(row.get(Item::NAME)), row.get(Item::BODY).to_vec());
+    ((row.get(Item::GROUP), row.get(Item::ID)), ItemRow::new(name, body))
 }
 
 /// What the workload's own panics say.
@@ -132,7 +140,17 @@ impl Handles {
             item: resolve_table(schema)?,
             item_key: resolve_index(schema)?,
             item_name: resolve_index(schema)?,
+            added: AddedColumns::of(schema)?,
         })
+    }
+
+    /// A column was added: what knows it gets a handle. All others stay as they are.
+    ///
+    /// # Errors
+    /// When the column is another one.
+    pub fn follow(&mut self, schema: &Schema) -> Result<(), SchemaError> {
+        self.added = AddedColumns::of(schema)?;
+        Ok(())
     }
 
     /// Runs `request` as one transaction; what it committed as a number.
@@ -183,6 +201,14 @@ impl Handles {
             }
             Work::Change { item, name, body } => self.change(tx, *item, *name, *body),
             Work::Delete { item } => self.delete(tx, *item),
+            Work::Rate { item, rating } => match tx.lookup(&self.item_key, *item)? {
+                Some(row) => self.added.rate(tx, row, *rating),
+                None => Ok(None),
+            },
+            Work::Remark { item, remark } => match tx.lookup(&self.item_key, *item)? {
+                Some(row) => self.added.remark(tx, row, *remark),
+                None => Ok(None),
+            },
             Work::Restock { group, items, account, to, body } => {
                 let Some(left) = self.transfer(tx, *account, *to, i64::from(*items))? else {
                     return Ok(None);
@@ -203,18 +229,7 @@ impl Handles {
                 Ok(Some(account_number(*account, balance, changes, row.get(Account::NOTE))))
             }
             Work::ReadGroup { group } => self.read_group(tx, *group).map(Some),
-            Work::Audit => {
-                let mut rows = Vec::new();
-                tx.rows(&self.account, |row| {
-                    rows.push(row);
-                    ControlFlow::Continue(())
-                })?;
-                let mut sum = 0;
-                for row in rows {
-                    sum += tx.pin(&self.account, row)?.get(Account::BALANCE);
-                }
-                Ok(Some(sum as u64))
-            }
+            Work::Audit => self.audit(tx).map(Some),
             Work::Fail { account, item, panics } => {
                 self.note(tx, *account, Some(Text { bytes: 90, fill: 1 }))?;
                 if self.delete(tx, *item)?.is_none() {
@@ -224,6 +239,19 @@ impl Handles {
                 Ok(None)
             }
         }
+    }
+
+    fn audit<S: Store>(&self, tx: &mut Transaction<'_, S>) -> Ended<u64> {
+        let mut rows = Vec::new();
+        tx.rows(&self.account, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        let mut sum = 0;
+        for row in rows {
+            sum += tx.pin(&self.account, row)?.get(Account::BALANCE);
+        }
+        Ok(sum as u64)
     }
 
     /// Adds the numbers of the next rows of the table at `position`, as they were when the snapshot
@@ -249,10 +277,7 @@ impl Handles {
             1 => store.read_slice(snapshot, &self.client, cursor, rows_max, |_, row| {
                 *number ^= client_number(row.get(Client::ID), row.get(Client::LAST));
             }),
-            _ => store.read_slice(snapshot, &self.item, cursor, rows_max, |_, row| {
-                let key = (row.get(Item::GROUP), row.get(Item::ID));
-                *number ^= item_number(key, name_in(row.get(Item::NAME)), row.get(Item::BODY));
-            }),
+            _ => self.added.read_slice(store, snapshot, &self.item, cursor, rows_max, number),
         }
     }
 
@@ -322,11 +347,16 @@ impl Handles {
         body: &[u8],
     ) -> Ended<()> {
         let name = name_of(name);
-        let row = tx.create(&self.item, |row| {
-            row.set(Item::GROUP, item.0);
-            row.set(Item::ID, item.1);
-            row.set(Item::NAME, name.as_slice());
-        })?;
+        // Some rows are made by who knows all columns, the others without those that were added.
+        let made = if item.1 % 2 == 0 { self.added.create(tx, item, &name)? } else { None };
+        let row = match made {
+            Some(row) => row,
+            None => tx.create(&self.item, |row| {
+                row.set(Item::GROUP, item.0);
+                row.set(Item::ID, item.1);
+                row.set(Item::NAME, name.as_slice());
+            })?,
+        };
         tx.set_variable(&self.item, row, Item::BODY.offset(), body)?;
         tx.insert(&self.item_key, item, row)?;
         Ok(tx.insert(&self.item_name, name.as_slice(), row)?)
@@ -355,9 +385,10 @@ impl Handles {
     fn delete<S: Store>(&self, tx: &mut Transaction<'_, S>, item: ItemKey) -> Ended<Option<u64>> {
         let Some(id) = tx.lookup(&self.item_key, item)? else { return Ok(None) };
         let row = tx.pin(&self.item, id)?;
-        let name = row.get(Item::NAME).to_vec();
-        let number = item_number(item, name_in(&name), row.get(Item::BODY));
+        let (name, body) = (row.get(Item::NAME).to_vec(), row.get(Item::BODY).to_vec());
         drop(row);
+        let later = later!(self.added, tx, id)?;
+        let number = item_number(item, &ItemRow { name: name_in(&name), body, later });
         tx.remove(&self.item_key, item, id)?;
         tx.remove(&self.item_name, name.as_slice(), id)?;
         tx.delete(&self.item, id)?;
@@ -371,11 +402,12 @@ impl Handles {
             ControlFlow::Continue(())
         })?;
         let mut number = 0;
-        for row in rows {
-            let row = tx.pin(&self.item, row)?;
-            let key = (row.get(Item::GROUP), row.get(Item::ID));
-            let item = item_number(key, name_in(row.get(Item::NAME)), row.get(Item::BODY));
-            number = fold(number, item);
+        for id in rows {
+            let row = tx.pin(&self.item, id)?;
+            let (key, mut item) = item_in(&row);
+            drop(row);
+            item.later = later!(self.added, tx, id)?;
+            number = fold(number, item_number(key, &item));
         }
         Ok(number)
     }
@@ -398,8 +430,8 @@ pub fn outcome(ended: &Ended<u64>) -> Result<Outcome, Error> {
 /// # Errors
 /// What a resolved handle or a pinned row failed with, in words.
 pub fn contents<S: Store>(store: &mut S) -> Result<State, String> {
-    let (tables, indexes) = (store.schema().tables.len(), added_indexes::count(store.schema()));
-    let mut state = State { tables, indexes, ..State::default() };
+    let (tables, added) = (store.schema().tables.len(), additions::count(store.schema()));
+    let mut state = State { tables, added, ..State::default() };
     if state.tables > 0 {
         let table: Table<Account> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
         for id in row_ids(store, &table)? {
@@ -421,11 +453,13 @@ pub fn contents<S: Store>(store: &mut S) -> Result<State, String> {
     }
     if state.tables > 2 {
         let table: Table<Item> = resolve_table(store.schema()).map_err(|e| e.to_string())?;
+        let columns = AddedColumns::of(store.schema()).map_err(|e| e.to_string())?;
         for id in row_ids(store, &table)? {
             let row = store.pin(&table, id).map_err(|e| e.to_string())?;
-            let (name, body) = (name_in(row.get(Item::NAME)), row.get(Item::BODY).to_vec());
-            let key = (row.get(Item::GROUP), row.get(Item::ID));
-            unique(state.items.insert(key, ItemRow { name, body }))?;
+            let (key, mut item) = item_in(&row);
+            drop(row);
+            item.later = later!(columns, store, id).map_err(|e| e.to_string())?;
+            unique(state.items.insert(key, item))?;
         }
     }
     Ok(state)

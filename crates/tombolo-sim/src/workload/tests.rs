@@ -3,11 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tombolo_engine::rng::Rng;
+use tombolo_storage::memory::online::Built;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
 use tombolo_storage::store::Store;
 
-use super::model::{Outcome, State, TABLES};
+use crate::additions::{Addition, begin};
+
+use super::model::{Later, Outcome, State, TABLES};
 use super::request::{Kinds, Request, Text, Work};
 use super::store::{Handles, contents, definition, hide_planned_panics, outcome};
 
@@ -30,11 +33,19 @@ fn opened() -> (MemoryStore<Memory>, Handles, State) {
 #[test]
 fn the_store_does_what_the_model_does() {
     hide_planned_panics();
-    let (mut store, handles, mut state) = opened();
+    let (mut store, mut handles, mut state) = opened();
     let mut rng = Rng::from_seed(1);
     let mut ends = [0; 3];
+    let mut later = 0;
     for number in 2..3_000 {
-        let kinds = Kinds { panics: true, long_texts: number % 2 == 0 };
+        if number == 500 || number == 1_000 {
+            let begun = begin(&mut store, Addition::Column).unwrap();
+            while begun.slice(&mut store, 5).unwrap() != Built::Done {}
+            begun.finish(&mut store).unwrap();
+            handles.follow(store.schema()).unwrap();
+            state.added.columns += 1;
+        }
+        let kinds = Kinds { panics: true, columns: true, long_texts: number % 2 == 0 };
         let work = Work::draw(&mut rng, kinds);
         let request = Request { client: rng.below(5) as i32, number, work };
         let before = (state.hash(), state.clone());
@@ -50,11 +61,13 @@ fn the_store_does_what_the_model_does() {
             Outcome::Panicked => 2,
         }] += 1;
         if number % 100 == 0 {
+            later += state.items.values().filter(|row| row.later != Later::default()).count();
             assert_eq!(contents(&mut store).unwrap(), state);
             assert_eq!(store.check(), []);
         }
     }
     assert!(ends[0] > 1_500 && ends[1] > 300 && ends[2] > 20, "{ends:?}");
+    assert!(later > 100, "{later} items with something in added columns");
 }
 
 #[test]

@@ -27,6 +27,7 @@ use super::slab::Slab;
 use super::store::{MemoryStore, Rows, State, slot_bytes};
 use super::undo::{Change, Undo};
 use crate::error::SchemaError;
+use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::row::{column_offset, row_size};
 use crate::schema::{ColumnDef, TableDef};
@@ -128,7 +129,7 @@ impl Rows {
     /// Zeros in what was added, of a slot that is not live any more.
     #[inline]
     pub(super) fn forget_added(&mut self, slot: u32) {
-        if self.row_bytes > self.base_bytes {
+        if self.row_bytes > self.base_bytes && !plant::is(Plant::AddedNotCleared) {
             self.slab.clear(slot, self.base_bytes..self.row_bytes);
         }
     }
@@ -154,7 +155,9 @@ impl Widening {
     /// Zeros in what was added before, of a row that was copied and dies now: where it lay until now they
     /// are written later, when its slot is given back.
     fn forget_added(&mut self, rows: &Rows, slot: u32) {
-        if let Some(wider) = &mut self.rows {
+        if let Some(wider) = &mut self.rows
+            && !plant::is(Plant::AddedCopyNotCleared)
+        {
             wider.clear(slot, rows.base_bytes..rows.row_bytes);
         }
     }
@@ -283,7 +286,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             rows
         });
         let old = self.tables[table].take_columns(&self.schema.tables[table], rows);
-        self.log.column_added(table as u32, &column);
+        if !plant::is(Plant::ColumnNotLogged) {
+            self.log.column_added(table as u32, &column);
+        }
         Ok(Vacated(old))
     }
 
@@ -302,7 +307,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// which refuses the transaction.
     pub(super) fn copy_changed(&mut self) {
         let Some(widening) = &mut self.columns.widening else { return };
-        if widening.rows.is_none() || widening.refused.is_some() {
+        let copies = widening.rows.is_some() && !plant::is(Plant::ColumnNotKept);
+        if !copies || widening.refused.is_some() {
             return;
         }
         let rows = &self.tables[widening.table];

@@ -1,0 +1,106 @@
+//! What is added while transactions run that do not know it: indexes and columns.
+//!
+//! One is begun, goes on slice by slice, and is finished between two transactions; the library does the
+//! same (`tombolo::evolve`). Not here: when that is (the engines), which there are (`added_indexes.rs`,
+//! `workload/added_columns.rs`).
+
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::columns::ColumnBuild;
+use tombolo_storage::memory::online::{Built, IndexBuild};
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::schema::Schema;
+use tombolo_storage::store::Store;
+
+use crate::added_indexes;
+use crate::workload::added_columns;
+use crate::workload::model::Additions;
+
+/// What is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addition {
+    /// The next index.
+    Index,
+    /// The next column.
+    Column,
+}
+
+/// An addition that was begun.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    Index(IndexBuild),
+    Column(ColumnBuild),
+}
+
+/// How much a schema has that was added.
+pub(crate) fn count(schema: &Schema) -> Additions {
+    Additions { indexes: added_indexes::count(schema), columns: added_columns::count(schema) }
+}
+
+/// Begins to add what comes next of its kind.
+///
+/// # Errors
+/// What the store refuses.
+pub(crate) fn begin<P: MemoryProfile>(
+    store: &mut MemoryStore<P>,
+    addition: Addition,
+) -> Result<Begun, SchemaError> {
+    let Additions { indexes, columns } = count(store.schema());
+    Ok(match addition {
+        Addition::Index => {
+            let (table, definition) = added_indexes::added(indexes);
+            Begun::Index(store.begin_index(table, definition)?)
+        }
+        Addition::Column => {
+            let column = added_columns::added_column(columns);
+            Begun::Column(store.begin_column(added_columns::TABLE, column)?)
+        }
+    })
+}
+
+impl Begun {
+    /// What it is.
+    pub(crate) const fn addition(&self) -> Addition {
+        match self {
+            Self::Index(_) => Addition::Index,
+            Self::Column(_) => Addition::Column,
+        }
+    }
+
+    /// Goes on with some rows.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(crate) fn slice<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        rows_max: usize,
+    ) -> Result<Built, SchemaError> {
+        match self {
+            Self::Index(build) => store.build_slice(build, rows_max),
+            Self::Column(build) => store.column_slice(build, rows_max),
+        }
+    }
+
+    /// Makes it part of the schema.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(crate) fn finish<P: MemoryProfile>(
+        self,
+        store: &mut MemoryStore<P>,
+    ) -> Result<(), SchemaError> {
+        match self {
+            Self::Index(build) => store.finish_index(build),
+            Self::Column(build) => store.finish_column(build).map(drop),
+        }
+    }
+
+    /// Gives it up.
+    pub(crate) fn give_up<P: MemoryProfile>(self, store: &mut MemoryStore<P>) {
+        match self {
+            Self::Index(build) => store.drop_index(build),
+            Self::Column(build) => drop(store.drop_column(build)),
+        }
+    }
+}
