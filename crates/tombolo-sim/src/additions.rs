@@ -45,14 +45,13 @@ pub(crate) fn begin<P: MemoryProfile>(
     store: &mut MemoryStore<P>,
     addition: Addition,
 ) -> Result<Begun, SchemaError> {
-    let Additions { indexes, columns } = count(store.schema());
     Ok(match addition {
         Addition::Index => {
-            let (table, definition) = added_indexes::added(indexes);
+            let (table, definition) = added_indexes::next(store.schema());
             Begun::Index(store.begin_index(table, definition)?)
         }
         Addition::Column => {
-            let column = added_columns::added_column(columns);
+            let column = added_columns::added_column(added_columns::count(store.schema()));
             Begun::Column(store.begin_column(added_columns::TABLE, column)?)
         }
     })
