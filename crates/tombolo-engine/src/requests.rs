@@ -26,6 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
@@ -44,7 +45,8 @@ tombolo_storage::index! {
     pub struct ByNumber = "tombolo_request_by_number" on Request (NUMBER: BigInt) unique Tree;
 }
 
-const COMMITTED: i16 = 1;
+/// What the row of a request holds that committed.
+pub const COMMITTED: i16 = 1;
 const ABORTED: i16 = 2;
 
 /// Bytes that remembering a request adds to the log, at most: a row made, and [`FORGOTTEN_MAX`]
@@ -112,6 +114,13 @@ impl Requests {
     /// # Errors
     /// What the store refused.
     pub fn outcome<S: Store>(&self, store: &mut S, id: u128) -> Result<Outcome> {
+        match self.known(store, id)? {
+            Outcome::Unknown if plant::is(Plant::UnknownIsAborted) => Ok(Outcome::Aborted),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn known<S: Store>(&self, store: &mut S, id: u128) -> Result<Outcome> {
         let Some(row) = store.lookup(&self.by_id, id.to_be_bytes())? else {
             return Ok(Outcome::Unknown);
         };
@@ -155,7 +164,7 @@ impl Requests {
         id: u128,
     ) -> Result<Option<Outcome>> {
         store.begin()?;
-        let known = match self.outcome(store, id) {
+        let known = match self.known(store, id) {
             Ok(Outcome::Unknown) => {
                 store.begin_writes();
                 self.remember(store, id, COMMITTED).map(|()| None)
@@ -163,6 +172,7 @@ impl Requests {
             known => known.map(Some),
         };
         match known {
+            Ok(None) if plant::is(Plant::IdCommittedAlone) => store.commit()?,
             Ok(None) => store.preface(),
             _ => store.abort()?,
         }
@@ -172,7 +182,7 @@ impl Requests {
     /// Remembers that the call with `id` had no effect. Where there is no memory for that, it is not
     /// remembered.
     fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, id: u128) {
-        if store.begin().is_err() {
+        if plant::is(Plant::AbortNotRemembered) || store.begin().is_err() {
             return; // poisoned, as its own answer says
         }
         store.begin_writes();

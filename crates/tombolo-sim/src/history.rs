@@ -294,7 +294,12 @@ mod tests {
     use crate::workload::request::Work;
 
     fn transfer(number: i64) -> Request {
-        Request { client: 1, number, work: Work::Transfer { from: 0, to: 1, amount: 1 } }
+        Request {
+            client: 1,
+            number,
+            work: Work::Transfer { from: 0, to: 1, amount: 1 },
+            sent_before: None,
+        }
     }
 
     /// Three tables, accounts, and ten transfers; the states after each step.
@@ -305,7 +310,7 @@ mod tests {
             history.made_table();
             states.push(history.state().clone());
         }
-        let open = Request { client: 0, number: 1, work: Work::Open };
+        let open = Request { client: 0, number: 1, work: Work::Open, sent_before: None };
         history.ran(&open, Outcome::Committed(0)).unwrap();
         states.push(history.state().clone());
         for number in 1..=10 {
@@ -333,7 +338,7 @@ mod tests {
     fn what_is_acknowledged_must_come_back() {
         let (mut history, states) = history();
         let place = history.len();
-        let read = Request { client: 2, number: 1, work: Work::Audit };
+        let read = Request { client: 2, number: 1, work: Work::Audit, sent_before: None };
         history.ran(&read, Outcome::Committed(24_000)).unwrap();
         history.acknowledge(place + 1); // a read-only answer: what it read must survive
         let mut broken = history.clone();

@@ -3,8 +3,8 @@
 //! One seed makes one world: a disk with faults (`faulty_disk`), a clock that is told the time
 //! (`clock`), settings of any size (`swarm`), clients (`workload`). In it an engine lives, crashes,
 //! recovers and lives on (`world`), indexes and columns are added beside its transactions
-//! (`additions`), and after every recovery an oracle (`history`) compares what came back with what was
-//! acknowledged. The same seed at the same commit is the same world to the
+//! (`additions`), requests with an id are sent again, and after every recovery an oracle (`history`)
+//! compares what came back with what was acknowledged. The same seed at the same commit is the same world to the
 //! last event (`trace`).
 //!
 //! `cargo xtask sim` runs thousands of seeds (`runner`); a seed that breaks a rule prints one line

@@ -23,7 +23,8 @@ use crate::faulty_disk::FaultyDisk;
 use crate::history::{Rule, Step, Violation};
 use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
 use crate::swarm::Swarm;
-use crate::workload::model::{Outcome, State, TABLES};
+use crate::workload::identified::outcomes;
+use crate::workload::model::{Outcome, State};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition, outcome};
 use crate::world::{Engine, Refused, World, sound};
@@ -106,6 +107,10 @@ impl<S: Subject> Engine for LogEngine<S> {
         contents(&mut self.store)
     }
 
+    fn outcomes(&mut self, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
+        outcomes(&mut self.store, ids)
+    }
+
     fn check(&mut self) -> Vec<Damage> {
         self.store.check()
     }
@@ -113,7 +118,7 @@ impl<S: Subject> Engine for LogEngine<S> {
     fn live(mut self, world: &mut World) -> Result<(), Violation> {
         let mut open = Open::default();
         let until = world.transactions + world.life_transactions();
-        while self.store.schema().tables.len() < TABLES {
+        while self.store.schema().tables.len() < world.swarm.tables() {
             let table = definition(self.store.schema().tables.len());
             self.store.create_table(table).map_err(|error| {
                 Violation::new(Rule::RightAnswer, format!("a table was refused: {error}"))

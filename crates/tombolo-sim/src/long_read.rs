@@ -7,10 +7,10 @@
 use tombolo_engine::pipeline::{LongWork, Sliced};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::snapshot::{Slice, Snapshot, SnapshotCursor};
+use tombolo_storage::store::Store;
 
 use crate::pipeline_engine::SimExecutor;
 use crate::recording::{Recording, StoreOf};
-use crate::workload::model::TABLES;
 
 /// Rows of a slice at most, so that a read takes many.
 const ROWS_MAX: usize = 5;
@@ -55,9 +55,9 @@ where
             Slice::More => {}
             Slice::Done => (self.table, self.cursor) = (self.table + 1, SnapshotCursor::default()),
         }
-        match self.table {
-            TABLES => Ok(Sliced::Done(self.number)),
-            _ => Ok(Sliced::More { rows }),
+        match self.table == store.schema().tables.len() {
+            true => Ok(Sliced::Done(self.number)),
+            false => Ok(Sliced::More { rows }),
         }
     }
 

@@ -45,7 +45,8 @@ use crate::recording::{OpenLog, Recording, StoreOf};
 use crate::stages::{Happened, Journal, Others, Stages};
 use crate::swarm::Swarm;
 use crate::trace::number_of;
-use crate::workload::model::{Outcome, State, TABLES};
+use crate::workload::identified;
+use crate::workload::model::{Outcome, State};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition};
 use crate::world::{Engine, Refused, World, sound};
@@ -71,6 +72,10 @@ where
 
     fn contents(&mut self) -> Result<State, String> {
         contents(&mut self.store)
+    }
+
+    fn outcomes(&mut self, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
+        identified::outcomes(&mut self.store, ids)
     }
 
     fn check(&mut self) -> Vec<Damage> {
@@ -176,8 +181,10 @@ fn draw_durability(world: &mut World) -> Durability {
     }
 }
 
+/// A request that is sent again has a tag of its own.
 fn tag_of(request: &Request) -> u64 {
-    (request.number as u64) << 8 | request.client as u64
+    let times = u64::from(request.sent_before.unwrap_or_default());
+    times << 40 | (request.number as u64) << 8 | request.client as u64
 }
 
 impl<R: Recording> Life<R>
@@ -187,8 +194,8 @@ where
     fn begin(engine: PipelineEngine<R>, world: &mut World) -> Result<Self, Violation> {
         let PipelineEngine { log, mut store } = engine;
         let mut recording = R::default();
-        let makes_tables = store.schema().tables.len() < TABLES;
-        while store.schema().tables.len() < TABLES {
+        let makes_tables = store.schema().tables.len() < world.swarm.tables();
+        while store.schema().tables.len() < world.swarm.tables() {
             let table = definition(store.schema().tables.len());
             store.create_table(table).map_err(|error| {
                 Violation::new(Rule::RightAnswer, format!("a table was refused: {error}"))

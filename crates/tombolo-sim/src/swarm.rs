@@ -8,10 +8,14 @@ use tombolo_engine::rng::Rng;
 
 use crate::checkpoints::CopyPlace;
 use crate::fault::{Faults, Survival, one_in};
+use crate::workload::model::TABLES;
 use crate::workload::request::Kinds;
 
 /// Seeds with values in the log in which columns are added: one in this many.
 const COLUMNS: u32 = 6;
+
+/// The same for those in which requests carry ids.
+const IDS: u32 = 8;
 
 /// How one seed's world is.
 #[derive(Clone, Debug)]
@@ -139,7 +143,12 @@ impl Swarm {
             replay_parts: pick(rng, &[1, 2, 3]),
             has_pipeline: one_in(rng, 2),
             syncs: pick(rng, &[1, 2, 3, 8]),
-            kinds: Kinds { panics: one_in(rng, 4), columns: false, long_texts: one_in(rng, 2) },
+            kinds: Kinds {
+                panics: one_in(rng, 4),
+                columns: false,
+                ids: false,
+                long_texts: one_in(rng, 2),
+            },
             mix_rehearsals: maybe(rng, 4, &[2, 4]),
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
             salt: rng.next_u64(),
@@ -160,7 +169,13 @@ impl Swarm {
             second_copy: draw_copy(rng),
         };
         swarm.kinds.columns = swarm.has_values && one_in(rng, COLUMNS);
+        swarm.kinds.ids = swarm.has_values && one_in(rng, IDS);
         swarm
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> usize {
+        TABLES + usize::from(self.kinds.ids)
     }
 
     /// Whether another process writes checkpoints.

@@ -13,6 +13,7 @@
 //! (`history.rs`).
 
 mod mixed_files;
+mod repeats;
 mod restores;
 
 use tombolo_engine::rng::Rng;
@@ -64,6 +65,12 @@ pub trait Engine: Sized {
     /// When they cannot be read, in words.
     fn contents(&mut self) -> Result<State, String>;
 
+    /// What became of the requests with these ids; whether they committed, where it knows.
+    ///
+    /// # Errors
+    /// When it does not say, in words.
+    fn outcomes(&mut self, ids: &[u128]) -> Result<Vec<Option<bool>>, String>;
+
     /// What the store itself finds wrong.
     fn check(&mut self) -> Vec<Damage>;
 
@@ -108,6 +115,8 @@ pub struct World {
     requests: Rng,
     /// The number of each client's last request.
     numbers: Vec<i64>,
+    /// Requests with an id that may be sent again.
+    sent: Vec<Request>,
     /// Transactions that ran so far.
     pub transactions: u64,
     crashes: u64,
@@ -164,6 +173,7 @@ impl World {
         Self {
             disk: FaultyDisk::new(seed, swarm.faults, clock.clone(), trace.clone()),
             numbers: vec![0; swarm.clients as usize],
+            sent: Vec::new(),
             swarm,
             clock,
             trace,
@@ -230,12 +240,16 @@ impl World {
 
     /// What this client asks next.
     pub fn request_of(&mut self, client: usize) -> Request {
+        if let Some(request) = self.repeat(client) {
+            return request;
+        }
         let number = &mut self.numbers[client];
         *number += 1;
         let opened = !self.history.state().accounts.is_empty();
         let work =
             if opened { Work::draw(&mut self.requests, self.swarm.kinds) } else { Work::Open };
-        Request { client: client as i32, number: *number, work }
+        let number = *number;
+        self.identify(Request { client: client as i32, number, work, sent_before: None })
     }
 
     /// How many transactions this life runs, if nothing ends it earlier.
@@ -399,6 +413,9 @@ impl World {
             format!("recovered to step {place}")
         });
         sound(&engine.check())?;
+        let ids = self.ids();
+        let told = engine.outcomes(&ids).map_err(|what| Violation::new(Rule::SoundStore, what))?;
+        self.judge_outcomes(&ids, &told)?;
         match rehearsed {
             Some(hash) if hash != state.hash() && !broken => {
                 let what = format!("recovery of a copy of the disk did not stop at step {place}");
@@ -480,6 +497,7 @@ impl World {
             Outcome::Committed(answer) => *answer,
             Outcome::Aborted => u64::MAX,
             Outcome::Panicked => u64::MAX - 1,
+            Outcome::Repeated(has_committed) => u64::MAX - 2 - u64::from(*has_committed),
         };
         let numbers = [request.client as u64, request.number as u64, number];
         self.trace.event(&numbers, || format!("{request:?}: {outcome:?}"));

@@ -140,6 +140,15 @@ plants! {
     /// Added columns: of a row that dies while rows get longer, the copy stays.
     AddedCopyNotCleared: "added-copy-not-cleared",
         "what a row had in added columns stays where rows get longer";
+    /// Request ids: the row of an id is not of its request's transaction.
+    IdCommittedAlone: "id-committed-alone", "the row of a request's id commits before the request";
+    /// Request ids: that a request had no effect is not remembered.
+    AbortNotRemembered: "abort-not-remembered",
+        "nothing remembers that a request with an id aborted";
+    /// Request ids: replay takes no rows of ids.
+    IdsNotReplayed: "ids-not-replayed", "recovery forgets which ids ran";
+    /// Request ids: the outcome of a request that did not run is told as an abort.
+    UnknownIsAborted: "unknown-is-aborted", "a request that did not run yet is said to have aborted";
     /// Archive: a part gets its name before it is synced.
     ArchiveNotSynced: "archive-not-synced",
         "a part of an archive gets its name before it is synced";

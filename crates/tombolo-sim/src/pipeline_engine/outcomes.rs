@@ -6,6 +6,7 @@ use tombolo_engine::pipeline::Failure;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 
+use crate::workload::identified::aborted;
 use crate::workload::model::Outcome;
 
 /// Whether a snapshot's images took more memory than they may: it has ended and says so.
@@ -17,7 +18,7 @@ pub(super) fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
 pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
     match outcome {
         Ok(answer) => Some(Outcome::Committed(*answer)),
-        Err(Failure::Stopped(Stop::Abort(_))) => Some(Outcome::Aborted),
+        Err(Failure::Stopped(Stop::Abort(reason))) => Some(aborted(reason)),
         Err(Failure::Stopped(Stop::Error(_))) => None,
         Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
     }

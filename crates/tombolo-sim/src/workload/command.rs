@@ -20,12 +20,12 @@ const LENGTH_BYTES: usize = 2;
 /// Adds `step` to `out`.
 ///
 /// # Panics
-/// When it adds something, or writes to what is added.
+/// When it adds something, or is for what is added or carries an id.
 pub fn encode(step: &Step, out: &mut Vec<u8>) {
     assert!(!matches!(step, Step::Added(_)), "nothing is added where commands are logged");
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
-    if let Step::Request(Request { client, number, work }) = step {
+    if let Step::Request(Request { client, number, work, .. }) = step {
         let (tag, numbers) = numbers_of(work);
         out.push(tag);
         out.extend(client.to_le_bytes());
@@ -67,8 +67,8 @@ fn numbers_of(work: &Work) -> (u8, Vec<i64>) {
             let numbers = [i64::from(*group), i64::from(*items), i64::from(*account)];
             (7, [&numbers[..], &[i64::from(*to), text(body)]].concat())
         }
-        Work::Rate { .. } | Work::Remark { .. } => {
-            panic!("columns are not added where commands are logged")
+        Work::Rate { .. } | Work::Remark { .. } | Work::Outcome { .. } => {
+            panic!("there are no added columns and no ids where commands are logged")
         }
         Work::ReadAccount { account } => (8, vec![i64::from(*account)]),
         Work::ReadGroup { group } => (9, vec![i64::from(*group)]),
@@ -89,7 +89,8 @@ fn decode(bytes: &[u8]) -> Option<Step> {
     let numbers: Vec<i64> = numbers.iter().map(|number| i64::from_le_bytes(*number)).collect();
     let (number, numbers) = numbers.split_first()?;
     let work = work_of(*tag, numbers)?;
-    let request = Request { client: i32::from_le_bytes(*client), number: *number, work };
+    let request =
+        Request { client: i32::from_le_bytes(*client), number: *number, work, sent_before: None };
     rest.is_empty().then_some(Step::Request(request))
 }
 
@@ -135,9 +136,10 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let mut rng = Rng::from_seed(1);
         let draw = |number| {
-            let kinds = Kinds { panics: true, columns: false, long_texts: number % 2 == 0 };
+            let kinds =
+                Kinds { panics: true, columns: false, ids: false, long_texts: number % 2 == 0 };
             let work = if number == 7 { Work::Open } else { Work::draw(&mut rng, kinds) };
-            Step::Request(Request { client: number as i32 % 5, number, work })
+            Step::Request(Request { client: number as i32 % 5, number, work, sent_before: None })
         };
         let mut steps: Vec<Step> = (0..500).map(draw).collect();
         steps.insert(3, Step::Table);

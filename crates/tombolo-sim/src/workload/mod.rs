@@ -6,6 +6,7 @@
 //! | `request` | requests as data, drawn from a seed |
 //! | `command` | requests as bytes |
 //! | `added_columns` | the columns that are added to items, in a store |
+//! | `identified` | requests with an id, in a store: run once |
 //! | `model` | the rows as maps; every request in a few lines |
 //! | `store` | the same requests as transactions on a memory store |
 //!
@@ -14,6 +15,7 @@
 
 pub mod added_columns;
 pub mod command;
+pub mod identified;
 pub mod model;
 pub mod request;
 pub mod store;

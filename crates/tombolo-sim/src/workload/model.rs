@@ -6,10 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work};
+use super::request::{
+    ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work, request_id,
+};
 
-/// Tables of the workload.
+/// Tables of the workload, without the one in which ids are remembered.
 pub const TABLES: usize = 3;
+
+/// Ids that are remembered: few, so that many are forgotten.
+pub const REQUEST_IDS_MAX: u64 = 12;
 
 /// The columns that are added to items, in their order.
 pub const RATING: usize = 0;
@@ -69,6 +74,25 @@ pub struct State {
     pub items: BTreeMap<ItemKey, ItemRow>,
     /// The number of each client's last transaction that changed something.
     pub clients: BTreeMap<i32, i64>,
+    /// Requests with an id that are remembered, in the order they ran.
+    pub requests: BTreeMap<i64, Remembered>,
+}
+
+/// A request with an id that ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its id.
+    pub id: u128,
+    /// Whether it committed.
+    pub has_committed: bool,
+}
+
+impl Remembered {
+    /// The row of what is remembered under `position` as a number.
+    pub fn number(&self, position: i64) -> u64 {
+        let id = fold(fold(4, self.id as u64), (self.id >> 64) as u64);
+        fold(fold(id, position as u64), u64::from(self.has_committed))
+    }
 }
 
 /// What a transaction came to.
@@ -80,6 +104,8 @@ pub enum Outcome {
     Aborted,
     /// It panicked.
     Panicked,
+    /// A request with its id had run before, and this time nothing did; whether it committed then.
+    Repeated(bool),
 }
 
 /// Adds a number to a hash.
@@ -113,6 +139,11 @@ pub fn item_number(key: ItemKey, row: &ItemRow) -> u64 {
     if remark.is_empty() { hash } else { fold_bytes(fold(hash, 2), remark) }
 }
 
+/// What became of a request with an id as an answer.
+pub fn outcome_number(has_committed: Option<bool>) -> u64 {
+    has_committed.map_or(0, |has_committed| 1 + u64::from(has_committed))
+}
+
 /// A client's row as a number.
 pub fn client_number(client: i32, number: i64) -> u64 {
     fold(fold(3, client as u64), number as u64)
@@ -130,7 +161,8 @@ impl State {
         let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
         let items = self.items.iter().map(|(key, row)| item_number(*key, row));
         let clients = self.clients.iter().map(|(client, number)| client_number(*client, *number));
-        accounts.chain(items).chain(clients).fold(0, |all, row| all ^ row)
+        let requests = self.requests.iter().map(|(position, row)| row.number(*position));
+        accounts.chain(items).chain(clients).chain(requests).fold(0, |all, row| all ^ row)
     }
 
     /// The next table is made.
@@ -140,6 +172,30 @@ impl State {
 
     /// Does what `request` asks; says what it comes to and whether anything changed.
     pub fn apply(&mut self, request: &Request) -> (Outcome, bool) {
+        let Some(id) = request.id() else { return self.run(request) };
+        if let Some(has_committed) = self.outcome_of(id) {
+            return (Outcome::Repeated(has_committed), false);
+        }
+        let outcome = match self.run(request).0 {
+            Outcome::Panicked => Outcome::Aborted,
+            outcome => outcome,
+        };
+        self.remember(Remembered { id, has_committed: outcome != Outcome::Aborted });
+        (outcome, true)
+    }
+
+    /// Whether the request with this id committed, if it is remembered.
+    pub fn outcome_of(&self, id: u128) -> Option<bool> {
+        self.requests.values().find(|row| row.id == id).map(|row| row.has_committed)
+    }
+
+    fn remember(&mut self, row: Remembered) {
+        let position = self.requests.last_key_value().map_or(0, |(newest, _)| newest + 1);
+        self.requests.retain(|&at, _| position.abs_diff(at) < REQUEST_IDS_MAX);
+        self.requests.insert(position, row);
+    }
+
+    fn run(&mut self, request: &Request) -> (Outcome, bool) {
         let outcome = self.work(&request.work);
         let wrote = matches!(outcome, Outcome::Committed(_)) && !request.work.only_reads();
         if wrote {
@@ -208,6 +264,9 @@ impl State {
                 let sum: i64 = self.accounts.values().map(|row| row.balance).sum();
                 Outcome::Committed(sum as u64)
             }
+            Work::Outcome { client, number } => {
+                Outcome::Committed(outcome_number(self.outcome_of(request_id(*client, *number))))
+            }
             Work::Fail { panics: true, .. } => Outcome::Panicked,
             Work::Fail { panics: false, .. } => Outcome::Aborted,
         }
@@ -266,7 +325,8 @@ impl State {
         if self.added != other.added {
             return Some(format!("{:?} instead of {:?}", self.added, other.added));
         }
-        first_difference("client", &self.clients, &other.clients)
+        first_difference("request", &self.requests, &other.requests)
+            .or_else(|| first_difference("client", &self.clients, &other.clients))
             .or_else(|| first_difference("account", &self.accounts, &other.accounts))
             .or_else(|| first_difference("item", &self.items, &other.items))
     }

@@ -146,6 +146,13 @@ pub enum Work {
         /// Whether it panics.
         panics: bool,
     },
+    /// Asks what became of a request with an id.
+    Outcome {
+        /// Whose it was.
+        client: i32,
+        /// Its number.
+        number: i64,
+    },
 }
 
 /// Which kinds of requests there are.
@@ -155,6 +162,8 @@ pub struct Kinds {
     pub panics: bool,
     /// Writes to columns that are added.
     pub columns: bool,
+    /// Requests that carry an id.
+    pub ids: bool,
     /// Texts that are mostly long, so that a table's values take many blocks of an image.
     pub long_texts: bool,
 }
@@ -168,12 +177,29 @@ pub struct Request {
     pub number: i64,
     /// What is asked.
     pub work: Work,
+    /// Of a request that carries an id, how often it was sent before.
+    pub sent_before: Option<u32>,
+}
+
+/// The id of a client's request, if it carries one.
+pub const fn request_id(client: i32, number: i64) -> u128 {
+    (client as u128) << 64 | number as u128
+}
+
+impl Request {
+    /// Its id, if it carries one.
+    pub fn id(&self) -> Option<u128> {
+        self.sent_before.map(|_| request_id(self.client, self.number))
+    }
 }
 
 impl Work {
     /// Whether it changes nothing, whatever it finds.
     pub const fn only_reads(&self) -> bool {
-        matches!(self, Self::ReadAccount { .. } | Self::ReadGroup { .. } | Self::Audit)
+        matches!(
+            self,
+            Self::ReadAccount { .. } | Self::ReadGroup { .. } | Self::Audit | Self::Outcome { .. }
+        )
     }
 
     /// Draws what a client asks next.

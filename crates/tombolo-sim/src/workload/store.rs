@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use tombolo_engine::requests::request_table;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::key::Range;
@@ -19,10 +20,14 @@ use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_
 use crate::additions;
 
 use super::added_columns::{AddedColumns, later};
+use super::identified::{Identified, aborted};
 use super::model::{
     AccountRow, ItemRow, Outcome, State, TABLES, account_number, client_number, fold, item_number,
+    outcome_number,
 };
-use super::request::{ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work};
+use super::request::{
+    ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work, request_id,
+};
 
 tombolo_storage::table! {
     /// Accounts.
@@ -75,7 +80,8 @@ pub fn definition(position: usize) -> TableDef {
         0 => TableDef::of::<Account>().with::<AccountKey>(),
         1 => TableDef::of::<Client>().with::<ClientKey>(),
         2 => TableDef::of::<Item>().with::<ItemKeyIndex>().with::<ItemName>(),
-        _ => panic!("the workload has {TABLES} tables"),
+        TABLES => request_table(),
+        _ => panic!("the workload has {TABLES} tables, and one for ids"),
     }
 }
 
@@ -90,6 +96,7 @@ pub struct Handles {
     item_key: Index<ItemKeyIndex>,
     item_name: Index<ItemName>,
     added: AddedColumns,
+    identified: Option<Identified>,
 }
 
 fn name_of(name: u8) -> Vec<u8> {
@@ -141,6 +148,7 @@ impl Handles {
             item_key: resolve_index(schema)?,
             item_name: resolve_index(schema)?,
             added: AddedColumns::of(schema)?,
+            identified: Identified::of(schema)?,
         })
     }
 
@@ -160,7 +168,20 @@ impl Handles {
     ///
     /// # Panics
     /// When the request asks for it.
-    pub fn run<S: Store>(&self, store: &mut S, request: &Request) -> Ended<u64> {
+    pub fn run<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        request: &Request,
+    ) -> Ended<u64> {
+        match (request.id(), &self.identified) {
+            (Some(id), Some(identified)) => {
+                identified.run(store, id, |store| self.run_now(store, request))
+            }
+            _ => self.run_now(store, request),
+        }
+    }
+
+    fn run_now<S: Store>(&self, store: &mut S, request: &Request) -> Ended<u64> {
         execute_undoable(store, |mut tx| {
             let answer = match self.work(&mut tx, &request.work)? {
                 Some(answer) => answer,
@@ -230,6 +251,11 @@ impl Handles {
             }
             Work::ReadGroup { group } => self.read_group(tx, *group).map(Some),
             Work::Audit => self.audit(tx).map(Some),
+            Work::Outcome { client, number } => {
+                let Some(identified) = &self.identified else { return Ok(None) };
+                let told = identified.outcome(tx.store(), request_id(*client, *number))?;
+                Ok(Some(outcome_number(told)))
+            }
             Work::Fail { account, item, panics } => {
                 self.note(tx, *account, Some(Text { bytes: 90, fill: 1 }))?;
                 if self.delete(tx, *item)?.is_none() {
@@ -277,7 +303,13 @@ impl Handles {
             1 => store.read_slice(snapshot, &self.client, cursor, rows_max, |_, row| {
                 *number ^= client_number(row.get(Client::ID), row.get(Client::LAST));
             }),
-            _ => self.added.read_slice(store, snapshot, &self.item, cursor, rows_max, number),
+            2 => self.added.read_slice(store, snapshot, &self.item, cursor, rows_max, number),
+            _ => match &self.identified {
+                Some(identified) => {
+                    identified.read_slice(store, snapshot, cursor, rows_max, number)
+                }
+                None => Ok(Slice::Done),
+            },
         }
     }
 
@@ -420,7 +452,7 @@ impl Handles {
 pub fn outcome(ended: &Ended<u64>) -> Result<Outcome, Error> {
     match ended {
         Ok(answer) => Ok(Outcome::Committed(*answer)),
-        Err(Stop::Abort(_)) => Ok(Outcome::Aborted),
+        Err(Stop::Abort(reason)) => Ok(aborted(reason)),
         Err(Stop::Error(error)) => Err(*error),
     }
 }
@@ -460,6 +492,11 @@ pub fn contents<S: Store>(store: &mut S) -> Result<State, String> {
             drop(row);
             item.later = later!(columns, store, id).map_err(|e| e.to_string())?;
             unique(state.items.insert(key, item))?;
+        }
+    }
+    if let Some(identified) = Identified::of(store.schema()).map_err(|e| e.to_string())? {
+        for (number, row) in identified.rows(store)? {
+            unique(state.requests.insert(number, row))?;
         }
     }
     Ok(state)

@@ -18,13 +18,13 @@ fn opened() -> (MemoryStore<Memory>, Handles, State) {
     let mut store =
         MemoryStore::<Memory>::new(Limits { structure_bytes_max: 1 << 20, ..Limits::default() });
     let mut state = State::default();
-    for table in 0..TABLES {
+    for table in 0..=TABLES {
         store.create_table(definition(table)).unwrap();
         state.create_table();
         assert_eq!(contents(&mut store).unwrap(), state);
     }
     let handles = Handles::of(store.schema()).unwrap();
-    let open = Request { client: 0, number: 1, work: Work::Open };
+    let open = Request { client: 0, number: 1, work: Work::Open, sent_before: None };
     assert_eq!(handles.run(&mut store, &open), Ok(0));
     assert_eq!(state.apply(&open), (Outcome::Committed(0), true));
     (store, handles, state)
@@ -35,7 +35,7 @@ fn the_store_does_what_the_model_does() {
     hide_planned_panics();
     let (mut store, mut handles, mut state) = opened();
     let mut rng = Rng::from_seed(1);
-    let mut ends = [0; 3];
+    let mut ends = [0; 4];
     let mut later = 0;
     for number in 2..3_000 {
         if number == 500 || number == 1_000 {
@@ -45,9 +45,16 @@ fn the_store_does_what_the_model_does() {
             handles.follow(store.schema()).unwrap();
             state.added.columns += 1;
         }
-        let kinds = Kinds { panics: true, columns: true, long_texts: number % 2 == 0 };
+        let kinds = Kinds { panics: true, columns: true, ids: true, long_texts: number % 2 == 0 };
         let work = Work::draw(&mut rng, kinds);
-        let request = Request { client: rng.below(5) as i32, number, work };
+        // Some come again under an id that is known, or was.
+        let sent_before = (rng.below(3) == 0).then_some(0);
+        let number = number - sent_before.map_or(0, |_| rng.below(8) as i64);
+        let work = match rng.below(20) {
+            0 => Work::Outcome { client: rng.below(5) as i32, number: number - 3 },
+            _ => work,
+        };
+        let request = Request { client: rng.below(5) as i32, number, work, sent_before };
         let before = (state.hash(), state.clone());
         let (expected, wrote) = state.apply(&request);
         let run = catch_unwind(AssertUnwindSafe(|| handles.run(&mut store, &request)));
@@ -59,6 +66,7 @@ fn the_store_does_what_the_model_does() {
             Outcome::Committed(_) => 0,
             Outcome::Aborted => 1,
             Outcome::Panicked => 2,
+            Outcome::Repeated(_) => 3,
         }] += 1;
         if number % 100 == 0 {
             later += state.items.values().filter(|row| row.later != Later::default()).count();
@@ -66,7 +74,7 @@ fn the_store_does_what_the_model_does() {
             assert_eq!(store.check(), []);
         }
     }
-    assert!(ends[0] > 1_500 && ends[1] > 300 && ends[2] > 20, "{ends:?}");
+    assert!(ends[0] > 1_500 && ends[1] > 300 && ends[2] > 20 && ends[3] > 20, "{ends:?}");
     assert!(later > 100, "{later} items with something in added columns");
 }
 

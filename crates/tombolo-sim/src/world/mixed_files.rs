@@ -72,6 +72,7 @@ impl World {
             rng: Rng::from_seed(self.rng.next_u64()),
             requests: Rng::from_seed(self.rng.next_u64()),
             numbers: self.numbers.clone(),
+            sent: self.sent.clone(),
             transactions: self.swarm.transactions - TRANSACTIONS,
             // Nothing strikes any more.
             lives: HARD_LIVES_MAX + 1,

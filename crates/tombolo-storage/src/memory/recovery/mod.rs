@@ -211,6 +211,7 @@ impl ReplayPart {
                 }
             };
             match self.tables.get(position) {
+                Some(Some(_)) if self.forgets(position) => continue,
                 Some(Some(table)) => table.rows.slab.prefetch(row, offset),
                 Some(None) => continue,
                 None => {
@@ -224,6 +225,12 @@ impl ReplayPart {
             }
         }
         Ok(())
+    }
+
+    /// Whether nothing of this table is replayed: of none, unless that is planted.
+    #[inline(always)]
+    fn forgets(&self, position: usize) -> bool {
+        plant::is(Plant::IdsNotReplayed) && self.schema.tables[position].name == "tombolo_request"
     }
 
     /// Applies what was looked at.
