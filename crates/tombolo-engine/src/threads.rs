@@ -143,6 +143,35 @@ impl std::fmt::Display for NoThread {
 
 impl std::error::Error for NoThread {}
 
+/// How the standard library's panics begin where the system refuses a thread and it has nobody to give
+/// an error to: in the new thread, whose signal stack is mapped there, and in whoever starts a scoped
+/// one.
+const SIGNAL_STACK: [&str; 2] = [
+    "failed to allocate an alternative stack: ",
+    "failed to set up alternative stack guard page: ",
+];
+const SCOPED: &str = "failed to spawn thread: ";
+
+/// The system's errors that say so: EAGAIN (too many threads) and ENOMEM, as the standard library
+/// shows and as it debugs them.
+const REFUSALS: [(i32, [&str; 2]); 2] =
+    [(11, ["(os error 11)", "code: 11,"]), (12, ["(os error 12)", "code: 12,"])];
+
+impl NoThread {
+    /// The refusal that a panic in this thread is about, if it is about one.
+    pub fn told_by(panic: &str) -> Option<Self> {
+        let is_own = SIGNAL_STACK.iter().any(|begin| panic.starts_with(begin));
+        if !is_own && !panic.starts_with(SCOPED) {
+            return None;
+        }
+        let told = |(_, shown): &&(i32, [&str; 2])| shown.iter().any(|code| panic.contains(code));
+        let (code, _) = REFUSALS.iter().find(told)?;
+        let this = std::thread::current();
+        let name = this.name().filter(|_| is_own).unwrap_or("one for a part of the work");
+        Some(Self { name: name.into(), why: std::io::Error::from_raw_os_error(*code).to_string() })
+    }
+}
+
 impl Running {
     /// Starts a thread.
     ///
@@ -367,6 +396,40 @@ mod tests {
             let mut seen = Vec::new();
             ordered_parallel(&parts, threads, |part| part * part, |square| seen.push(square));
             assert_eq!(seen, parts.iter().map(|part| part * part).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_standard_library_tells_a_refused_thread() {
+        let memory = "Cannot allocate memory (os error 12)";
+        for begin in ["allocate an alternative stack", "set up alternative stack guard page"] {
+            let panic = format!("failed to {begin}: {memory}");
+            let told = std::thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(move || NoThread::told_by(&panic))
+                .unwrap()
+                .join();
+            assert_eq!(told.unwrap(), Some(NoThread { name: "log".into(), why: memory.into() }));
+        }
+        let too_many = "failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \
+                        \"Resource temporarily unavailable\" }";
+        let told = NoThread::told_by(too_many).unwrap();
+        assert_eq!(
+            told.to_string(),
+            "the system refuses a thread (one for a part of the work): Resource temporarily \
+             unavailable (os error 11); raise its limits on threads and memory, or end other processes"
+        );
+    }
+
+    #[test]
+    fn other_panics_tell_no_refused_thread() {
+        for panic in [
+            "failed to allocate an alternative stack: Invalid argument (os error 22)",
+            "failed to spawn thread: Os { code: 110, kind: TimedOut, message: \"\" }",
+            "log-000001: Cannot allocate memory (os error 12)",
+            "no reason is known",
+        ] {
+            assert_eq!(NoThread::told_by(panic), None, "{panic}");
         }
     }
 

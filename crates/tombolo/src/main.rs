@@ -18,6 +18,8 @@ use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tombolo_engine::threads::NoThread;
+use tombolo_lab::failure::Failure;
 
 use crate::cmd::Cli;
 
@@ -25,16 +27,21 @@ use crate::cmd::Cli;
 const STATUS_DEFECT: u8 = 1;
 
 fn main() -> ExitCode {
-    panic::set_hook(Box::new(report_defect));
+    panic::set_hook(Box::new(report_panic));
     match panic::catch_unwind(run) {
         Ok(status) => ExitCode::from(status),
         Err(_) => ExitCode::from(STATUS_DEFECT), // the hook has said it
     }
 }
 
-/// Says in one line what a panic is; with `RUST_BACKTRACE` also where it comes from.
-fn report_defect(defect: &panic::PanicHookInfo<'_>) {
+/// Says in one line what a panic is; with `RUST_BACKTRACE` also where it comes from. Where it only
+/// tells that the system refused a thread the process ends at once: in a thread that has just begun
+/// a panic cannot be caught, and the process would be aborted.
+fn report_panic(defect: &panic::PanicHookInfo<'_>) {
     let what = defect.payload_as_str().unwrap_or("no reason is known").lines().next();
+    if let Some(refused) = what.and_then(NoThread::told_by) {
+        output::end(&Failure::environment(refused.to_string()));
+    }
     let place = defect.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
     output::complain(&format!(
         "internal error: {}{}: this is a defect, please report the command line",
@@ -53,9 +60,6 @@ fn run() -> u8 {
     };
     match cmd::run(cli) {
         Ok(()) => 0,
-        Err(failure) => {
-            output::complain(&failure.to_string());
-            failure.blame().status()
-        }
+        Err(failure) => output::end(&failure),
     }
 }

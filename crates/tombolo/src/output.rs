@@ -4,6 +4,7 @@
 //! A reader that stops reading (`| head`) ends the command quietly.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::Mutex;
 
 use serde::Serialize;
 use tombolo_lab::failure::Failure;
@@ -95,6 +96,16 @@ pub(crate) fn say(line: &str) {
 /// The one line of an error.
 pub(crate) fn complain(message: &str) {
     say(&format!("tombolo: {message}"));
+}
+
+/// Ends the process: one line, and the failure's status. Of several threads that fail at once, as
+/// they do where the system has no memory left, the first one speaks.
+pub(crate) fn end(failure: &Failure) -> ! {
+    static SPEAKING: Mutex<()> = Mutex::new(());
+    // Never given back.
+    let _speaking = SPEAKING.lock();
+    complain(&failure.to_string());
+    std::process::exit(failure.blame().status().into())
 }
 
 #[cfg(test)]

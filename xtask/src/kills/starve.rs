@@ -49,12 +49,11 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
     })
 }
 
-/// Whether memory ended it in a way that loses nothing and says what is missing, but not well: a buffer or the stack
-/// of a thread that the heap has no room for. Counted apart, until every one of them is a refusal (docs/recovery.md).
+/// Whether memory ended it in a way that loses nothing and says what is missing, but not well: a buffer that the heap
+/// has no room for. Counted apart, until every one of them is a refusal (docs/recovery.md).
 fn is_abrupt(ended: &Ended) -> bool {
     let has_aborted = ended.signal == Some(6) || ended.status == Some(134);
-    let (no_buffer, no_thread) = ("memory allocation of ", "internal error: no thread for ");
-    has_aborted && ended.stderr.contains(no_buffer) || ended.stderr.contains(no_thread)
+    has_aborted && ended.stderr.contains("memory allocation of ")
 }
 
 /// A file system in memory, gone when dropped.
