@@ -229,6 +229,39 @@ impl Progress {
     }
 }
 
+/// Tells whoever waits how far opening is, and since when.
+pub struct Telling<'a> {
+    /// What is told next.
+    pub now: Progress,
+    start_ns: u64,
+    clock: &'a dyn Clock,
+    told: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a> Telling<'a> {
+    /// Opening begins now.
+    pub fn begin(clock: &'a dyn Clock, told: &'a mut dyn FnMut(Progress)) -> Self {
+        Self { now: Progress::default(), start_ns: clock.now_ns(), clock, told }
+    }
+
+    /// So many more bytes of the image are read.
+    pub fn read_image(&mut self, bytes: u64) {
+        self.now.image_bytes += bytes;
+        self.tell();
+    }
+
+    /// The log is read so far.
+    pub fn read_log(&mut self, log: value_log::Progress) {
+        self.now.log = log;
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        self.now.elapsed_ns = self.clock.now_ns().saturating_sub(self.start_ns);
+        (self.told)(self.now);
+    }
+}
+
 /// Makes a database in empty directories, with a salt of its own. The first one is for the log and
 /// the image's catalogue, all of them for the image's rings.
 ///
@@ -313,28 +346,20 @@ fn open_through<P: MemoryProfile>(
     clock: &dyn Clock,
     told: &mut dyn FnMut(Progress),
 ) -> Result<Opened<P>, OpenFailure> {
-    let (start, start_ns) = (Moment::now(clock), clock.now_ns());
+    let (start, mut telling) = (Moment::now(clock), Telling::begin(clock, told));
     let disk = Arc::clone(&disks[0]);
     let image = Image::find(disks, options.image.unwrap_or_default())?;
-    let mut now = Progress {
-        image_bytes_max: image.image_bytes(),
-        log_bytes_max: value_log::log_bytes(&*disk)?,
-        ..Progress::default()
-    };
-    let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
-        now.image_bytes += bytes;
-        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
-        told(now);
-    })?;
+    telling.now.image_bytes_max = image.image_bytes();
+    telling.now.log_bytes_max = value_log::log_bytes(&*disk)?;
+    let mut replayer =
+        Replayer::load(&image, options, clock, &mut |bytes| telling.read_image(bytes))?;
     let loaded = Moment::now(clock);
     let OpenOptions { accept_loss, keep, .. } = *options;
     let how = RecoverOptions { first: replayer.log_start(), accept_loss, keep };
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
-        now.log = log;
-        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
-        told(now);
+        telling.read_log(log);
     });
     let value_log::Recovered { writer, groups, transactions, cut } = recovered?;
     let Replayed { store, mirrored, row_images, record_bytes, replayed_ns } = replayer.replayed();
@@ -350,7 +375,7 @@ fn open_through<P: MemoryProfile>(
     let end = Moment::now(clock);
     let recovery = Recovery {
         epoch: writer.epoch(),
-        image_bytes: now.image_bytes,
+        image_bytes: telling.now.image_bytes,
         image_s: loaded.wall_s - start.wall_s,
         image_cpu_s: loaded.cpu_s - start.cpu_s,
         groups,
@@ -358,7 +383,7 @@ fn open_through<P: MemoryProfile>(
         last_group: writer.newest() - 1,
         transactions,
         record_bytes,
-        log_bytes: now.log.bytes,
+        log_bytes: telling.now.log.bytes,
         cut,
         row_images,
         replay_s: replayed_ns as f64 / 1e9 - loaded.wall_s,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::recovery::{self, OpenFailure, OpenOptions, Replayed, Replayer};
+use tombolo_engine::recovery::{self, OpenFailure, OpenOptions, Replayed, Replayer, Telling};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{Image, ImageSettings};
 use tombolo_storage::value_log::{self, Cut, DirectoryLock, Survey};
@@ -47,22 +47,18 @@ fn survey_quietly(
     clock: &dyn Clock,
     told: &mut dyn FnMut(recovery::Progress),
 ) -> Result<Surveyed, OpenFailure> {
-    let start_ns = clock.now_ns();
-    let (lock, image, mut now) = find(disks)?;
-    let mut replayer = Replayer::load(&image, options, clock, &mut |bytes| {
-        now.image_bytes += bytes;
-        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
-        told(now);
-    })?;
+    let mut telling = Telling::begin(clock, told);
+    let (lock, image, now) = find(disks)?;
+    telling.now = now;
+    let mut replayer =
+        Replayer::load(&image, options, clock, &mut |bytes| telling.read_image(bytes))?;
     let first = replayer.log_start();
     let log = value_log::survey_locked(&lock, &*disks[0], first, &mut replayer, &mut |log| {
-        now.log = log;
-        now.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
-        told(now);
+        telling.read_log(log);
     });
     let log = log?;
     let Replayed { store, .. } = replayer.replayed();
-    Ok(Surveyed { store, log, image_bytes: now.image_bytes })
+    Ok(Surveyed { store, log, image_bytes: telling.now.image_bytes })
 }
 
 /// What lies on `disks`, to be looked at under the lock; nothing is read yet.
