@@ -10,9 +10,9 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::recovery::{self, OpenFailure, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::image::ImageFailure;
+use tombolo_storage::memory::image::{Image, ImageFailure, ImageSettings};
 use tombolo_storage::profile::MemoryLogged;
-use tombolo_storage::value_log::LogFailure;
+use tombolo_storage::value_log::{self, LogFailure};
 
 use crate::failure::Failure;
 use crate::inspect::refused;
@@ -53,17 +53,35 @@ pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
     progress.part(now.part(), &detail);
 }
 
-/// The directories of a database as disks: its own, then those its image lies in besides.
+/// The directories of a database as disks: its own, then those its image lies in besides. More of them
+/// are for whoever writes checkpoints; to one who looks after a database they are another's.
 ///
 /// # Errors
-/// Usage, when one is not there.
+/// Usage, when one is not there, or they are more than the image lies in.
 pub(crate) fn disks(directories: &[impl AsRef<Path>]) -> Result<Vec<Arc<dyn Disk>>, Failure> {
     let disks = directories.iter().map(|directory| {
         let disk = OsDisk::open(directory.as_ref());
         let disk = disk.map_err(|error| Failure::usage(error.to_string()))?;
         Ok(Arc::new(disk) as Arc<dyn Disk>)
     });
-    disks.collect()
+    let disks = disks.collect::<Result<Vec<_>, Failure>>()?;
+    match refuse_strangers(&disks) {
+        Ok(()) => Ok(disks),
+        Err(failure) => Err(refused(directories[0].as_ref(), &failure)),
+    }
+}
+
+/// Refuses more directories than the image of a log lies in.
+fn refuse_strangers(disks: &[Arc<dyn Disk>]) -> Result<(), OpenFailure> {
+    if disks.len() == 1 || !value_log::holds_log(&*disks[0])? {
+        return Ok(());
+    }
+    let image = Image::find(disks.to_vec(), ImageSettings::default())?;
+    let (needed, given) = (image.directories().max(1), disks.len() as u32);
+    if needed < given {
+        return Err(ImageFailure::Directories { needed, given }.into());
+    }
+    Ok(())
 }
 
 /// Opens the database in `directories`: its own, then those its image lies in besides.

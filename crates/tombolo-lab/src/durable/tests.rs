@@ -261,6 +261,19 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
         assert!(text.contains("--checkpoint-directory DIR for each"), "{text}");
         assert_eq!(refused.blame(), Blame::Usage, "{text}");
     }
+    let wrong = scratch.path().join("wrong");
+    fs::create_dir(&wrong).unwrap();
+    let three = [own.as_path(), &second, &wrong];
+    let told = [
+        inspect(&three, &mut ()).unwrap_err(),
+        crate::check::check(&three, None, None, &mut ()).unwrap_err(),
+        crate::recover::recover(&three, true, &clock, &mut ()).unwrap_err(),
+    ];
+    for refused in told {
+        let text = refused.to_string();
+        assert!(text.contains("lies in 2 directories, 3 were given"), "{text}");
+        assert_eq!(refused.blame(), Blame::Usage, "{text}");
+    }
     let dump = crate::check::check(&[scratch.path(), &second], None, None, &mut ()).unwrap_err();
     assert!(dump.to_string().contains("leave --checkpoint-directory out"), "{dump}");
 }

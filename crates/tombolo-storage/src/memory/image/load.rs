@@ -187,6 +187,11 @@ impl Image {
         self.found.catalogue.as_ref().map(|(_, file)| &**file)
     }
 
+    /// How many directories it lies in, the log's included; 0 if there is none.
+    pub fn directories(&self) -> u32 {
+        self.catalogue().map_or(0, |found| found.directories)
+    }
+
     /// What the image is complete as of: the beginning if there is none.
     pub fn position(&self) -> LogPosition {
         self.catalogue().map_or_else(LogPosition::default, |found| found.complete.position)

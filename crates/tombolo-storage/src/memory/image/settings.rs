@@ -94,7 +94,7 @@ pub enum ImageFailure {
         /// The version it says it has.
         found: u32,
     },
-    /// The image lies in more directories than were given.
+    /// The image lies in more directories than were given, or in fewer where none is to be added.
     Directories {
         /// How many it lies in.
         needed: u32,
@@ -160,8 +160,8 @@ impl fmt::Display for ImageFailure {
             }
             Self::Directories { needed, given } => write!(
                 f,
-                "the image lies in {needed} directories, {given} were given: give all of them, in \
-                 the order they were made with"
+                "the image lies in {needed} directories, {given} were given: give all of them and no \
+                 other, in the order they were made with"
             ),
             Self::Misplaced { file, claim } => write!(
                 f,
