@@ -1,7 +1,8 @@
 //! `recover`: a directory with a value log is opened, brought to order and closed again; how that
 //! went.
 //!
-//! Not here: how (`durable/open.rs`, storage), what is printed.
+//! The log may be archived by whoever runs the database, which nothing in the directory says: what an
+//! archive may lack is kept. Not here: how (`durable/open.rs`, storage), what is printed.
 
 use std::path::Path;
 
@@ -11,6 +12,9 @@ use tombolo_engine::threads;
 use crate::durable::{self, OpenOptions, Recovery};
 use crate::failure::Failure;
 use crate::progress::Progress;
+
+/// The log's first group.
+const FIRST_GROUP: u64 = 1;
 
 /// Recovers the database in `directories`: its own, then those its image lies in besides.
 ///
@@ -26,7 +30,8 @@ pub fn recover(
     clock: &dyn Clock,
     progress: &mut dyn Progress,
 ) -> Result<Recovery, Failure> {
-    let options = OpenOptions { accept_loss, ..options() };
+    // A last segment without room for the new epoch's group would be followed by one used again.
+    let options = OpenOptions { accept_loss, keep: Some(FIRST_GROUP), ..options() };
     let mut opened = durable::open_directories(directories, &options, clock, progress)?;
     opened.writer.seal().map_err(|failure| Failure::environment(failure.to_string()))?;
     Ok(opened.recovery)

@@ -238,6 +238,42 @@ fn with_image(directories: &[&Path]) -> StateHash {
 }
 
 #[test]
+fn recovering_uses_nothing_again_that_an_archive_may_lack() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = Some(ImageSettings { block_bytes: 64 << 10, ..ImageSettings::default() });
+    let (with, clock) = (OpenOptions { image, ..options(1) }, SystemClock::new());
+    let created: Created<MemoryLogged> = create(&disks(&[scratch.path()]).unwrap(), &with).unwrap();
+    let Created { mut store, mut writer, .. } = created;
+    fill(&mut store, &mut writer, 40_500);
+    drop(writer);
+    let opened = open_directories(&[scratch.path()], &with, &clock, &mut ()).unwrap();
+    let Opened { mut store, mut writer, checkpointing, .. } = opened;
+    // From here on no replay needs the first segment; whether it was archived nobody knows.
+    checkpoint(&mut checkpointing.unwrap(), &LogBuffer::new(), writer.position());
+    let others = resolve_table::<Other>(store.schema()).unwrap();
+    let key = resolve_index::<OtherKey>(store.schema()).unwrap();
+    // A crash meets the last segment with room for less than recovery asks for.
+    let block_bytes = with.log.block_bytes;
+    for id in 100_000.. {
+        if writer.space().available_bytes() < 2 * block_bytes {
+            break;
+        }
+        store.begin().unwrap();
+        store.begin_writes();
+        let row = store.create(&others, |row| row.set(Other::KEY, id)).unwrap();
+        store.insert(&key, id, row).unwrap();
+        store.commit().unwrap();
+        log(&mut store, &mut writer);
+    }
+    drop(writer);
+    let segment = scratch.path().join("log-000001");
+    let before = fs::read(&segment).unwrap();
+    let recovered = crate::recover::recover(&[scratch.path()], false, &clock, &mut ()).unwrap();
+    assert!(recovered.groups < recovered.last_group, "the first segment is still needed");
+    assert!(fs::read(&segment).unwrap() == before, "a segment was used again");
+}
+
+#[test]
 fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
     let scratch = tempfile::tempdir().unwrap();
     let [own, second] = ["own", "second"].map(|name| scratch.path().join(name));
