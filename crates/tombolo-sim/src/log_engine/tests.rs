@@ -205,7 +205,9 @@ fn run(seed: u64, bug: Bug) -> SeedResult {
     STEPS.take();
     let mut world = World::new(seed, false);
     world.swarm.rot_rehearsals = 0; // the toy takes damage for its end
-    world.swarm.adds_indexes = false; // it logs commands
+    // It logs commands.
+    world.swarm.adds_indexes = false;
+    (world.swarm.kinds.columns, world.swarm.kinds.ids) = (false, false);
     world.run::<LogEngine<Toy>>(seed)
 }
 
