@@ -18,6 +18,7 @@ pub mod snapshot;
 pub(crate) mod test_random;
 pub mod variable;
 
+mod bits;
 mod calls;
 mod check;
 pub mod columns;

@@ -8,6 +8,7 @@
 //! Not here: what a record does to a row (`pass.rs`), records by row (`changes.rs`). Invariant: what is
 //! kept was decoded once, so it is a record.
 
+use super::super::bits::Bits;
 use super::changes::{Changes, TableChanges};
 use crate::value_log::Record;
 
@@ -110,27 +111,6 @@ impl Later {
             Some(self.written.len() - 1)
         });
         known.is_some_and(|known| !self.written[known].1.insert(row))
-    }
-}
-
-/// A set of numbers.
-#[derive(Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    /// Says whether it is new.
-    fn insert(&mut self, number: usize) -> bool {
-        let (word, bit) = (number / 64, 1 << (number % 64));
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        let is_new = self.0[word] & bit == 0;
-        self.0[word] |= bit;
-        is_new
-    }
-
-    fn contains(&self, number: usize) -> bool {
-        self.0.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 }
 

@@ -20,6 +20,7 @@
 //! before those of its values, the first piece of rows before the others; a block may be filled again
 //! after a failed write, with the same result.
 
+use super::super::bits::Bits;
 use super::super::columns::RowShape;
 use super::super::recovery::{Outline, SlabName, piece_kind};
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, class_of, slot_bytes};
@@ -64,13 +65,13 @@ struct TablePass {
     /// the way.
     after: Outline,
     /// By size class, slots that a row may claim: those that were, and those of new values.
-    open: Vec<Vec<u64>>,
+    open: Vec<Bits>,
     /// By row and offset.
     handles: Vec<NewHandle>,
     /// By size class, slots of new values and the places of their records.
     puts: Vec<Vec<(u32, u32)>>,
     /// Which rows live, as far as the first piece's blocks were filled.
-    live: Vec<u64>,
+    live: Bits,
     /// Scratch: the values of the row at hand, by offset, with the places of their records.
     values: Vec<(usize, u32)>,
 }
@@ -162,7 +163,7 @@ impl TablePass {
         let after = Outline { rows: before.rows, ..Outline::default() };
         let open = before.values.iter().map(|class| class.claimed.clone()).collect();
         let (handles, puts) = (Vec::new(), vec![Vec::new(); CLASSES]);
-        let (live, values) = (Vec::new(), Vec::new());
+        let (live, values) = (Bits::default(), Vec::new());
         Self { table, shape, after, open, handles, puts, live, values }
     }
 
@@ -209,10 +210,10 @@ impl TablePass {
         self.after.values = before.values.clone();
         for (class, slots) in self.after.values.iter_mut().enumerate() {
             slots.used = slots.used.max(next[class]);
-            slots.claimed = vec![0; slots.used.div_ceil(64) as usize];
-            self.open[class].resize(slots.claimed.len(), 0);
+            slots.claimed = Bits::below(slots.used);
+            self.open[class].grow(slots.used);
             for &(slot, _) in &self.puts[class] {
-                self.open[class][slot as usize / 64] |= 1 << (slot % 64);
+                self.open[class].put(slot as usize, true);
             }
         }
         Ok(())
@@ -229,25 +230,20 @@ impl TablePass {
         let first = block.first();
         let end = first + block.slots();
         if piece > 0 {
-            (first..end).for_each(|row| block.set_live(row - first, self.lives(row)));
+            (first..end)
+                .for_each(|row| block.set_live(row - first, self.live.contains(row as usize)));
         }
         self.replay(piece, changes, block, first..end)?;
         if piece == 0 && self.shape.widths.len() > 1 {
-            let words = end.div_ceil(64) as usize;
-            self.live.resize(self.live.len().max(words), 0);
+            self.live.grow(end);
             for row in first..end {
-                let (word, bit) = (&mut self.live[row as usize / 64], row % 64);
-                *word = *word & !(1 << bit) | u64::from(block.is_live(row - first)) << bit;
+                self.live.put(row as usize, block.is_live(row - first));
             }
         }
         if is_first && !self.shape.variable_offsets.is_empty() {
             self.claim(piece, block, first..end)?;
         }
         Ok(())
-    }
-
-    fn lives(&self, row: u32) -> bool {
-        self.live.get(row as usize / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
     /// Does to a piece of some rows what the log says, and gives them their new handles.
@@ -336,17 +332,15 @@ impl TablePass {
         if handle == Handle::EMPTY {
             return Ok(());
         }
-        let (word, bit) = (handle.slot() as usize / 64, 1 << (handle.slot() % 64));
-        let open = self.open.get_mut(handle.class()).and_then(|open| open.get_mut(word));
-        let open = open.filter(|open| **open & bit != 0);
-        let Some(open) = open.filter(|_| handle.len() <= slot_bytes(handle.class())) else {
+        let (class, slot) = (handle.class(), handle.slot() as usize);
+        let mut open = self.open.get_mut(class).filter(|_| handle.len() <= slot_bytes(class));
+        if !open.as_mut().is_some_and(|open| open.remove(slot)) {
             return Err(format!(
                 "slot {row}: the image does not hold the value at byte {offset}, and the log did not \
                  bring it: image and log do not belong together"
             ));
-        };
-        *open &= !bit;
-        self.after.values[handle.class()].claimed[word] |= bit;
+        }
+        self.after.values[class].claimed.put(slot, true);
         Ok(())
     }
 
@@ -356,7 +350,7 @@ impl TablePass {
         let first = block.first();
         for at in 0..block.slots() {
             let slot = first + at;
-            block.set_live(at, slots.is_claimed(slot));
+            block.set_live(at, slots.claimed.contains(slot as usize));
         }
         let puts = &self.puts[class];
         let own = &puts[puts.partition_point(|put| put.0 < first)..];
@@ -369,12 +363,11 @@ impl TablePass {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let words = |of: &[Vec<u64>]| of.iter().map(Vec::capacity).sum::<usize>();
-        let bits = words(&self.open) + self.live.capacity();
+        let open: usize = self.open.iter().map(Bits::memory_bytes).sum();
+        let bits = open + self.live.memory_bytes();
         let puts: usize = self.puts.iter().map(Vec::capacity).sum();
         let handles = self.handles.capacity() * size_of::<NewHandle>();
-        (bits * size_of::<u64>() + puts * size_of::<(u32, u32)>() + handles) as u64
-            + self.after.memory_bytes()
+        (bits + puts * size_of::<(u32, u32)>() + handles) as u64 + self.after.memory_bytes()
     }
 }
 
@@ -393,13 +386,8 @@ impl Outline {
     /// The lowest slot of a class from `next` on that no row owns; `next` is the one behind it then.
     fn free_slot(&self, class: usize, next: &mut u32) -> u32 {
         let slots = &self.values[class];
-        while *next < slots.used && !plant::is(Plant::OwnedSlotTaken) {
-            let free = !slots.claimed[*next as usize / 64] >> (*next % 64);
-            if free != 0 {
-                *next += free.trailing_zeros();
-                break;
-            }
-            *next = (*next / 64 + 1) * 64;
+        if !plant::is(Plant::OwnedSlotTaken) {
+            *next = slots.claimed.first_out(*next, slots.used);
         }
         *next += 1;
         *next - 1

@@ -4,6 +4,7 @@
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
+use super::super::bits::Bits;
 use super::super::budget::{Allowance, Budget};
 use super::super::columns::piece_of;
 use super::super::region::RegionError;
@@ -65,20 +66,13 @@ pub(in crate::memory) struct ValueSlots {
     /// How many were handed out.
     pub(in crate::memory) used: u32,
     /// A bit for each of them: whether a row's handle leads to it.
-    pub(in crate::memory) claimed: Vec<u64>,
+    pub(in crate::memory) claimed: Bits,
 }
 
 impl Outline {
     /// Memory it takes, in bytes.
     pub(in crate::memory) fn memory_bytes(&self) -> u64 {
-        let words: usize = self.values.iter().map(|class| class.claimed.capacity()).sum();
-        (words * size_of::<u64>()) as u64
-    }
-}
-
-impl ValueSlots {
-    pub(in crate::memory) fn is_claimed(&self, slot: u32) -> bool {
-        self.claimed.get(slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+        self.values.iter().map(|class| class.claimed.memory_bytes() as u64).sum()
     }
 }
 
@@ -350,7 +344,7 @@ impl ReplayTable {
             if values.slab(class).is_some()
                 && let Ok(slab) = values.slab_mut(class)
             {
-                slab.keep_live(claimed);
+                slab.keep_live(claimed.words());
                 slab.rebuild_free_list();
             }
         }
@@ -358,19 +352,17 @@ impl ReplayTable {
 }
 
 /// Which slots of each size class a row's handle led to: a bit each.
-struct Claims(Vec<Vec<u64>>);
+struct Claims(Vec<Bits>);
 
 impl Claims {
     fn new(values: &SizeClasses) -> Self {
-        let words = |class| values.slab(class).map_or(0, |slab| slab.used().div_ceil(64));
-        Self((0..CLASSES).map(|class| vec![0; words(class) as usize]).collect())
+        let used = |class| values.slab(class).map_or(0, |slab| slab.used());
+        Self((0..CLASSES).map(|class| Bits::below(used(class))).collect())
     }
 
     /// Whether nobody claimed it before.
     fn claim(&mut self, handle: Handle) -> bool {
-        let (word, bit) = (handle.slot() as usize / 64, 1 << (handle.slot() % 64));
-        let word = &mut self.0[handle.class()][word];
-        std::mem::replace(word, *word | bit) & bit == 0
+        !self.0[handle.class()].put(handle.slot() as usize, true)
     }
 }
 
