@@ -49,7 +49,7 @@ tombolo_storage::index! {
 pub const COMMITTED: i16 = 1;
 const ABORTED: i16 = 2;
 
-/// Bytes that remembering a request adds to the log, at most: a row made, and [`FORGOTTEN_MAX`]
+/// Bytes that remembering a request adds to the log, at most: a row made, and two
 /// deleted.
 pub const REQUEST_LOG_BYTES_MAX: u64 = 128;
 
