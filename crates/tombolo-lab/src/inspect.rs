@@ -61,7 +61,7 @@ impl Counts {
 
     fn count(&mut self, record: Record<'_>) -> Result<(), String> {
         let (table, bytes) = match record {
-            Record::TableCreated { definition: bytes } => {
+            Record::TableCreated { definition: bytes, .. } => {
                 let table = definition::decode(bytes).ok_or("a table's definition is not one")?;
                 if self.tables.iter().all(|known| known.table != table.name) {
                     self.add(table.name.into_owned());

@@ -345,19 +345,19 @@ impl Schema {
         Ok(self.tables.len() - 1)
     }
 
-    /// Adds a column to the table at position `table`, its last.
+    /// Adds a column to the table at position `table`, its last; its position there.
     ///
     /// # Errors
     /// When its name is taken or the definition is not valid.
     ///
     /// # Panics
     /// When there is no such table.
-    pub fn add_column(&mut self, table: usize, column: ColumnDef) -> Result<(), SchemaError> {
+    pub fn add_column(&mut self, table: usize, column: ColumnDef) -> Result<usize, SchemaError> {
         let mut with = self.tables[table].clone();
         with.columns.push(column.added());
         with.validate()?;
         self.tables[table] = with;
-        Ok(())
+        Ok(self.tables[table].columns.len() - 1)
     }
 
     /// Adds an index to the table at position `table`; its position among all indexes.

@@ -159,8 +159,8 @@ impl<'p> Again<'p> {
             State::Nowhere => return Err(NO_STORE.to_owned()),
         };
         for record in records {
-            let Record::TableCreated { definition } = record.map_err(|error| error.to_string())?
-            else {
+            let record = record.map_err(|error| error.to_string())?;
+            let Record::TableCreated { definition, .. } = record else {
                 return Err("a row's values behind the first command".to_owned());
             };
             let table = definition::decode(definition);

@@ -45,9 +45,9 @@ impl Log for CommandLog {
     // Procedures are run again on the tables they knew.
     const ADDS_INDEXES: bool = false;
 
-    fn table_created(&mut self, table: &TableDef) {
+    fn table_created(&mut self, position: u32, table: &TableDef) {
         self.forget();
-        self.records.table_created(&definition::encode(table));
+        self.records.table_created(position, &definition::encode(table));
         self.records.commit();
     }
 
@@ -55,7 +55,7 @@ impl Log for CommandLog {
         unreachable!("a store with a command log takes no index later");
     }
 
-    fn column_added(&mut self, _: u32, _: &ColumnDef) {
+    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {
         unreachable!("a store with a command log takes no column later");
     }
 

@@ -37,7 +37,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);
         self.tables.push(rows);
-        self.log.table_created(&table);
+        self.log.table_created(position as u32, &table);
         self.schema = schema;
         Ok(())
     }

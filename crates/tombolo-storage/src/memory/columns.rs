@@ -280,14 +280,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if let Some(refused) = refused {
             return Err(refused);
         }
-        self.schema.add_column(table, column.clone())?;
+        let position = self.schema.add_column(table, column.clone())?;
         let rows = rows.map(|mut rows| {
             rows.rebuild_free_list();
             rows
         });
         let old = self.tables[table].take_columns(&self.schema.tables[table], rows);
         if !plant::is(Plant::ColumnNotLogged) {
-            self.log.column_added(table as u32, &column);
+            self.log.column_added(table as u32, position as u32, &column);
         }
         Ok(Vacated(old))
     }

@@ -27,12 +27,12 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     const KEEPS: bool;
     /// Whether it can tell of indexes and columns that were added.
     const ADDS_INDEXES: bool = true;
-    /// A table was made, outside transactions.
-    fn table_created(&mut self, table: &TableDef);
+    /// A table was made, outside transactions, at this position of the schema.
+    fn table_created(&mut self, position: u32, table: &TableDef);
     /// An index of a table was added, outside transactions.
     fn index_created(&mut self, table: u32, index: &IndexDef);
-    /// A column of a table was added, outside transactions.
-    fn column_added(&mut self, table: u32, column: &ColumnDef);
+    /// A column was added to a table, outside transactions, at this position of the table.
+    fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef);
     /// Bytes from `offset` on of a row are now `after`.
     fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]);
     /// The variable-length column whose handle lies at `offset` of a row is now `value`.
@@ -81,9 +81,9 @@ pub struct NoLog;
 
 impl Log for NoLog {
     const KEEPS: bool = false;
-    fn table_created(&mut self, _: &TableDef) {}
+    fn table_created(&mut self, _: u32, _: &TableDef) {}
     fn index_created(&mut self, _: u32, _: &IndexDef) {}
-    fn column_added(&mut self, _: u32, _: &ColumnDef) {}
+    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {}
     #[inline(always)]
     fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
     #[inline(always)]
@@ -124,8 +124,8 @@ impl Default for ValueLog {
 impl Log for ValueLog {
     const KEEPS: bool = true;
 
-    fn table_created(&mut self, table: &TableDef) {
-        self.records.table_created(&definition::encode(table));
+    fn table_created(&mut self, position: u32, table: &TableDef) {
+        self.records.table_created(position, &definition::encode(table));
         self.records.commit();
     }
 
@@ -134,8 +134,8 @@ impl Log for ValueLog {
         self.records.commit();
     }
 
-    fn column_added(&mut self, table: u32, column: &ColumnDef) {
-        self.records.column_added(table, &definition::encode_column(column));
+    fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef) {
+        self.records.column_added(table, position, &definition::encode_column(column));
         self.records.commit();
     }
 

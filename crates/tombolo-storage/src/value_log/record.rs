@@ -94,6 +94,8 @@ pub enum Record<'a> {
     },
     /// A table was made, the next in the schema.
     TableCreated {
+        /// Its position in the schema, which its records name; earlier builds did not say.
+        position: Option<u32>,
         /// Its definition (`definition.rs`).
         definition: &'a [u8],
     },
@@ -108,6 +110,8 @@ pub enum Record<'a> {
     ColumnAdded {
         /// The table's position.
         table: u32,
+        /// Its position in the table, where rows have it; earlier builds did not say.
+        position: Option<u32>,
         /// The column's definition (`definition.rs`).
         definition: &'a [u8],
     },
@@ -211,16 +215,18 @@ impl RecordWriter {
         self.push_extended(VALUE_SET, table, row, offset, value);
     }
 
-    pub(crate) fn table_created(&mut self, definition: &[u8]) {
-        self.push_extended(TABLE_CREATED, 0, 0, 0, definition);
+    /// `position` is below [`TABLE_LIMIT`].
+    pub(crate) fn table_created(&mut self, position: u32, definition: &[u8]) {
+        self.push_extended(TABLE_CREATED, 0, position + 1, 0, definition);
     }
 
     pub(crate) fn index_created(&mut self, table: u32, definition: &[u8]) {
         self.push_extended(INDEX_CREATED, table, 0, 0, definition);
     }
 
-    pub(crate) fn column_added(&mut self, table: u32, definition: &[u8]) {
-        self.push_extended(COLUMN_ADDED, table, 0, 0, definition);
+    /// `position` is below 65,535.
+    pub(crate) fn column_added(&mut self, table: u32, position: u32, definition: &[u8]) {
+        self.push_extended(COLUMN_ADDED, table, position + 1, 0, definition);
     }
 
     #[inline(always)]
@@ -433,9 +439,13 @@ impl<'a> Records<'a> {
             INSERTED => Record::Inserted { table, row, fixed: bytes },
             DELETED => Record::Deleted { table, row },
             VALUE_SET => Record::ValueSet { table, row, offset, value: bytes },
-            TABLE_CREATED => Record::TableCreated { definition: bytes },
+            TABLE_CREATED => {
+                Record::TableCreated { position: row.checked_sub(1), definition: bytes }
+            }
             INDEX_CREATED => Record::IndexCreated { table, definition: bytes },
-            COLUMN_ADDED => Record::ColumnAdded { table, definition: bytes },
+            COLUMN_ADDED => {
+                Record::ColumnAdded { table, position: row.checked_sub(1), definition: bytes }
+            }
             _ => return None,
         })
     }

@@ -32,7 +32,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Said>, Malformed> {
         match entry? {
             Entry::Values(records) => {
                 for record in records {
-                    if let Record::TableCreated { definition } = record? {
+                    if let Record::TableCreated { definition, .. } = record? {
                         let table = definition::decode(definition).unwrap();
                         said.push(Said::Table(table.name.into_owned()));
                     }

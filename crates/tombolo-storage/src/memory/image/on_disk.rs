@@ -160,16 +160,16 @@ impl DiskCopy {
 
     fn gather(&mut self, record: Record<'_>, bytes: &[u8]) -> Result<(), String> {
         let (table, row) = match record {
-            Record::TableCreated { definition } => {
-                definitions::create_table(&mut self.schema, definition)?;
+            Record::TableCreated { position, definition } => {
+                definitions::create_table(&mut self.schema, position, definition)?;
                 self.describe();
                 return Ok(());
             }
             Record::IndexCreated { table, definition } => {
                 return definitions::create_index(&mut self.schema, table as usize, definition);
             }
-            Record::ColumnAdded { table, definition } => {
-                definitions::add_column(&mut self.schema, table as usize, definition)?;
+            Record::ColumnAdded { table, position, definition } => {
+                definitions::add_column(&mut self.schema, table as usize, position, definition)?;
                 self.describe();
                 return Ok(());
             }

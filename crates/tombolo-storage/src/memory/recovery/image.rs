@@ -130,7 +130,7 @@ impl ReplayPart {
     /// # Errors
     /// As [`ReplayPart::apply`].
     pub(in crate::memory) fn load_table(&mut self, definition: &[u8]) -> Result<(), String> {
-        self.create_table(definition)
+        self.create_table(None, definition)
     }
 
     /// The slots of all slabs that hold anything, piece by piece.

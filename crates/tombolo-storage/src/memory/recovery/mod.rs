@@ -190,18 +190,18 @@ impl ReplayPart {
         for record in records {
             let record = record.map_err(|error| error.to_string())?;
             let (position, row, offset) = match record {
-                Record::TableCreated { definition } => {
+                Record::TableCreated { position, definition } => {
                     self.catch_up(ahead)?;
-                    self.create_table(definition)?;
+                    self.create_table(position, definition)?;
                     continue;
                 }
                 Record::IndexCreated { table, definition } => {
                     definitions::create_index(&mut self.schema, table as usize, definition)?;
                     continue;
                 }
-                Record::ColumnAdded { table, definition } => {
+                Record::ColumnAdded { table, position, definition } => {
                     self.catch_up(ahead)?;
-                    self.add_column(table as usize, definition)?;
+                    self.add_column(table as usize, position, definition)?;
                     continue;
                 }
                 Record::Updated { table, row, offset, .. }
@@ -267,8 +267,9 @@ impl ReplayPart {
         Ok(())
     }
 
-    fn create_table(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let Some(position) = definitions::create_table(&mut self.schema, bytes)? else {
+    fn create_table(&mut self, logged_as: Option<u32>, bytes: &[u8]) -> Result<(), String> {
+        let made = definitions::create_table(&mut self.schema, logged_as, bytes)?;
+        let Some(position) = made else {
             return Ok(());
         };
         let table = match is_own(position, self.part, self.parts) {
@@ -279,12 +280,17 @@ impl ReplayPart {
         Ok(())
     }
 
-    fn add_column(&mut self, position: usize, bytes: &[u8]) -> Result<(), String> {
-        if !definitions::add_column(&mut self.schema, position, bytes)? {
+    fn add_column(
+        &mut self,
+        table: usize,
+        logged_as: Option<u32>,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        if !definitions::add_column(&mut self.schema, table, logged_as, bytes)? {
             return Ok(());
         }
-        let def = &self.schema.tables[position];
-        match &mut self.tables[position] {
+        let def = &self.schema.tables[table];
+        match &mut self.tables[table] {
             Some(table) => table.rows.widen(def, &self.allowance).map_err(no_memory),
             None => Ok(()),
         }

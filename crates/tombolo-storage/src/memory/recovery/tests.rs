@@ -14,6 +14,8 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::types::SqlType;
 use crate::value::Value;
+use crate::value_log::definition;
+use crate::value_log::record::RecordWriter;
 use crate::value_log::{LogBuffer, LogSettings, LogWriter, RecoverOptions, recover};
 
 type Logged = MemoryStore<MemoryLogged>;
@@ -327,7 +329,7 @@ fn two_rows_with_one_key_are_refused_by_every_unique_index() {
             let mut buffer = LogBuffer::new();
             store.take_log(&mut buffer);
             let of_rows = |second: u8| {
-                let mut writer = crate::value_log::record::RecordWriter::default();
+                let mut writer = RecordWriter::default();
                 let mut row = vec![1; bytes];
                 writer.inserted(0, 3, &row);
                 row[bytes - 1] = second;
@@ -351,8 +353,8 @@ fn records_that_fit_no_table_are_refused() {
     let mut buffer = LogBuffer::new();
     store.take_log(&mut buffer);
     let created = buffer.as_slice().to_vec();
-    let refused = |change: &mut dyn FnMut(&mut crate::value_log::record::RecordWriter)| {
-        let mut writer = crate::value_log::record::RecordWriter::default();
+    let refused = |change: &mut dyn FnMut(&mut RecordWriter)| {
+        let mut writer = RecordWriter::default();
         change(&mut writer);
         writer.commit();
         let mut buffer = LogBuffer::new();
@@ -364,7 +366,7 @@ fn records_that_fit_no_table_are_refused() {
         ("never inserted", refused(&mut |log| log.updated(0, 0, 0, b"x"))),
         ("a row of 3 bytes", refused(&mut |log| log.inserted(1, 0, b"abc"))),
         ("no variable-length", refused(&mut |log| log.value_set(1, 0, 0, b"x"))),
-        ("cannot be read", refused(&mut |log| log.table_created(b"x"))),
+        ("cannot be read", refused(&mut |log| log.table_created(3, b"x"))),
         ("slot 4294967295", refused(&mut |log| log.inserted(1, u32::MAX, &[0; 8]))),
         ("has the key", refused(&mut |log| (0..2).for_each(|row| log.inserted(1, row, &[7; 8])))),
         (
@@ -378,4 +380,37 @@ fn records_that_fit_no_table_are_refused() {
         assert!(error.contains(what), "{what}: {error}");
     }
     assert!(replay(&[1, 2, 3], 1).unwrap_err().contains("byte 0"));
+}
+
+/// Rows name tables and columns by where they are. A medium that loses a definition with the catalogue
+/// that knew it, too, leaves a log whose next one must not take its place.
+#[test]
+fn a_definition_that_takes_the_place_of_a_lost_one_is_refused() {
+    let [one, plain, _] = tables();
+    let (first, second) =
+        (column("first", SqlType::Integer, None), column("second", SqlType::BigInt, None));
+    let of = |records: &[&dyn Fn(&mut RecordWriter)]| {
+        let mut writer = RecordWriter::default();
+        for record in records {
+            record(&mut writer);
+            writer.commit();
+        }
+        let mut buffer = LogBuffer::new();
+        writer.take(&mut buffer);
+        replay(buffer.as_slice(), 1).map(drop)
+    };
+    let create_one = |log: &mut RecordWriter| log.table_created(0, &definition::encode(&one));
+    let create_plain = |log: &mut RecordWriter| log.table_created(1, &definition::encode(&plain));
+    assert_eq!(of(&[&create_one, &create_plain, &create_one, &create_plain]), Ok(()));
+    let refused = of(&[&create_plain]).unwrap_err();
+    assert!(refused.contains("`plain` was made as number 1 and would be number 0"), "{refused}");
+
+    let [at_1, at_2] = [(1, &first), (2, &second)].map(|(position, column)| {
+        let bytes = definition::encode_column(&column.clone().added());
+        move |log: &mut RecordWriter| log.column_added(1, position, &bytes)
+    });
+    let tables: [&dyn Fn(&mut RecordWriter); 2] = [&create_one, &create_plain];
+    assert_eq!(of(&[tables[0], tables[1], &at_1, &at_2, &at_1, &at_2]), Ok(()));
+    let refused = of(&[tables[0], tables[1], &at_2]).unwrap_err();
+    assert!(refused.contains("`second` was made as number 2 and would be number 1"), "{refused}");
 }

@@ -27,9 +27,9 @@ fn records_of_every_form_come_back() {
     writer.deleted(TABLE_LIMIT - 1, 5);
     writer.deleted(9, 6);
     writer.value_set(1, 2, 8, &long);
-    writer.table_created(b"definition");
+    writer.table_created(0, b"definition");
     writer.index_created(7, b"index");
-    writer.column_added(300, b"column");
+    writer.column_added(300, 12, b"column");
     writer.commit();
     let mut buffer = LogBuffer::new();
     writer.take(&mut buffer);
@@ -47,9 +47,9 @@ fn records_of_every_form_come_back() {
             Record::Deleted { table: TABLE_LIMIT - 1, row: 5 },
             Record::Deleted { table: 9, row: 6 },
             Record::ValueSet { table: 1, row: 2, offset: 8, value: &long },
-            Record::TableCreated { definition: b"definition" },
+            Record::TableCreated { position: Some(0), definition: b"definition" },
             Record::IndexCreated { table: 7, definition: b"index" },
-            Record::ColumnAdded { table: 300, definition: b"column" },
+            Record::ColumnAdded { table: 300, position: Some(12), definition: b"column" },
         ]
     );
 }
