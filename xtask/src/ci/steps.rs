@@ -22,7 +22,7 @@ pub(super) enum Lane {
     /// Checked, documented and tested without optimisation across crates: many compilers at once.
     Crates,
     /// The command as it is shipped: its build is one long thread, its tests wait for disks and
-    /// processes.
+    /// processes. The simulator has a build of its own, too.
     Command,
 }
 
@@ -51,7 +51,6 @@ pub(super) static STEPS: [Step; 14] = [
         "the library's examples find what they wrote, built as embedded",
         examples,
     ),
-    of_crates("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
     of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
     of_command("release", "the command builds as shipped", release),
     of_command("commands", "the command line does what it says", commands),
@@ -60,6 +59,7 @@ pub(super) static STEPS: [Step; 14] = [
         "100 processes killed, starved or spoilt lose nothing they answered",
         kills,
     ),
+    of_command("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
     of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
 ];
 
