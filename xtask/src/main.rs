@@ -93,6 +93,10 @@ fn main() -> ExitCode {
 
 fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
+        ["help"] | [.., "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
         ["test"] => {
             needs::provide()?;
             ci::run(root, &[])
@@ -112,10 +116,6 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["kills", rest @ ..] => kills::run(root, rest),
         ["trace", rest @ ..] => trace::run(root, rest),
         ["look", page] => look::run(root, page),
-        ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
-            Ok(())
-        }
         [] => Err(Failure::usage(format!("no command given\n\n{USAGE}"))),
         _ => Err(Failure::usage(format!("unknown command `{}`\n\n{USAGE}", words.join(" ")))),
     }
@@ -137,6 +137,13 @@ fn target_folder(root: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::{dispatch, repository_root};
+
+    #[test]
+    fn help_is_there_for_every_command() {
+        for words in [&["help"][..], &["-h"], &["kills", "--help"], &["sim", "--seeds", "-h"]] {
+            assert!(dispatch(&repository_root(), words).is_ok(), "{words:?}");
+        }
+    }
 
     #[test]
     fn unknown_words_are_bad_usage() {
