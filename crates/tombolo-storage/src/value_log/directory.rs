@@ -90,7 +90,9 @@ impl Directory {
         number: u64,
         settings: &LogSettings,
     ) -> Result<Result<(), LogFailure>, LogFailure> {
-        let file = disk.open(&file_name(number), Open::Read)?;
+        let Some(file) = there(disk.open(&file_name(number), Open::Read))? else {
+            return Ok(Ok(()));
+        };
         let name = file.name().to_owned();
         let damaged =
             |offset, what| LogFailure::Damaged { file: name.clone(), offset, group: 0, what };
@@ -104,8 +106,10 @@ impl Directory {
                     let what = format!("the file ends here instead of at {}", header.segment_bytes);
                     return Ok(Err(damaged(bytes, what)));
                 }
-                let file = open_blocks(disk, number, Open::Read, header, settings.direct)?;
-                self.segments.push(SegmentReader::new(file, number, header, copy));
+                let blocks = open_blocks(disk, number, Open::Read, header, settings.direct);
+                if let Some(file) = there(blocks)? {
+                    self.segments.push(SegmentReader::new(file, number, header, copy));
+                }
             }
             Found::OtherVersion(found) => {
                 return Err(LogFailure::OtherVersion { file: name, found });
@@ -117,5 +121,15 @@ impl Directory {
             }
         }
         Ok(Ok(()))
+    }
+}
+
+/// A file that may have gone since it was listed: a log that is read beside its work makes segments, and
+/// takes away again those that a full disk has no room for. Groups that are missing are noticed by who
+/// follows their chain.
+fn there<F>(opened: Result<F, DiskError>) -> Result<Option<F>, DiskError> {
+    match opened {
+        Err(error) if error.is_not_found() => Ok(None),
+        opened => opened.map(Some),
     }
 }

@@ -1,7 +1,7 @@
 //! Groups are read back beside the writer: each once, in order, whatever is written and released.
 
 use super::*;
-use crate::disk::MemDisk;
+use crate::disk::{DiskError, DiskFile, MemDisk, Open};
 
 /// What was written and not read back, by the position it ends at.
 type Written = Vec<(LogPosition, Vec<u8>)>;
@@ -148,4 +148,52 @@ fn a_group_is_given_again_and_whole() {
     let stranger = LogPosition { checksum: 1, ..written[6].0 };
     let stranger = reader.read(stranger, durable, 1 << 20, ignore);
     assert!(matches!(stranger, Err(LogFailure::Damaged { .. })), "{stranger:?}");
+}
+
+/// A directory that lists a segment which is gone when it is opened, as one is that found the disk full
+/// while it was made.
+#[derive(Clone, Debug)]
+struct Fleeting(MemDisk);
+
+impl Disk for Fleeting {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.0.open(name, how)
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        let mut names = self.0.list()?;
+        if names.iter().any(|name| name == "log-000001") {
+            names.push("log-000099".to_owned());
+        }
+        Ok(names)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        self.0.exists(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.0.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.0.rename(from, to)
+    }
+
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        self.0.sync_dir()
+    }
+}
+
+#[test]
+fn a_segment_that_goes_while_the_directory_is_read_is_none() {
+    let disk = MemDisk::new();
+    let mut writer = create(&Fleeting(disk));
+    let (bytes, mut written) = (records(&mut Random::new(1), 2_000), Written::new());
+    let _ = writer.append_group(&[&bytes], 1, None).unwrap();
+    let durable = writer.sync().unwrap();
+    written.push((writer.position(), bytes));
+    let from = LogPosition::default();
+    follow(&mut writer.reader(), from, durable, usize::MAX, &mut written);
+    assert!(written.is_empty());
 }
