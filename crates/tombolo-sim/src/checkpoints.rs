@@ -60,6 +60,7 @@ fn refused(failure: &ImageFailure) -> Refused {
         ImageFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
         ImageFailure::OtherVersion { file, .. }
         | ImageFailure::Stranger { file }
+        | ImageFailure::InUse { file }
         | ImageFailure::Misplaced { file, .. } => Some((file.clone(), 0)),
         _ => None,
     };

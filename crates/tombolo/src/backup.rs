@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_engine::pipeline::Pipeline;
+use tombolo_engine::rng::entropy;
 use tombolo_storage::backup::{self, BackupFailure};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::value_log::LogSettings;
@@ -119,6 +120,6 @@ impl Database {
     pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
         let from = OsDisk::open(from.as_ref())?;
         let to = make_directory(to.as_ref())?;
-        Ok(backup::restore(&from, &to)?.into())
+        Ok(backup::restore(&from, &to, entropy())?.into())
     }
 }

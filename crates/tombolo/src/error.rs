@@ -172,6 +172,7 @@ impl Error {
     pub(crate) fn opening(failure: &OpenFailure) -> Self {
         match failure {
             OpenFailure::Log(failure) => Self::log(failure),
+            OpenFailure::Image(ImageFailure::InUse { file }) => Self::InUse { file: file.clone() },
             OpenFailure::Image(ImageFailure::Settings(what)) => Self::Setting((*what).to_owned()),
             OpenFailure::Image(failure) => Self::Directory(failure.to_string()),
             OpenFailure::Threads(refused) => Self::from(refused.clone()),

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use tombolo_engine::rng::entropy;
 use tombolo_storage::backup;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::value_log::archive::RestoreTarget;
@@ -128,7 +129,7 @@ impl Restore {
         };
         let (from, archive) = (OsDisk::open(&backup)?, OsDisk::open(&archive)?);
         let to = make_directory(directory.as_ref())?;
-        let (made, us) = backup::restore_until(&from, &archive, target, &to)?;
+        let (made, us) = backup::restore_until(&from, &archive, target, &to, entropy())?;
         let time = (us > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
         Ok(Restored { group: made.position.group, time, bytes: made.bytes })
     }

@@ -99,7 +99,8 @@ impl World {
             Violation::new(Rule::Restored, format!("restored to {target:?}: {what}"))
         };
         let to = MemDisk::new();
-        let made = backup::restore_until(backup, archive, target, &to);
+        // The image of what is restored lies in one directory.
+        let made = backup::restore_until(backup, archive, target, &to, 0);
         let (made, _) = made.map_err(|failure| violation(failure.to_string()))?;
         self.restores.count += 1;
         let doors: Vec<Arc<dyn Disk>> = vec![Arc::new(to)];

@@ -60,6 +60,15 @@ impl<'a> Copier<'a> {
         Ok(copier)
     }
 
+    /// Makes a file that holds nothing and is none of the copied ones; it is durable once its directory is.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub(crate) fn mark(&mut self, name: &str) -> Result<(), DiskError> {
+        self.made.push(name.to_owned());
+        self.to.open(name, Open::New)?.sync()
+    }
+
     /// Begins a file that will be `bytes` long, and takes its space.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub(crate) use failure::is_no_database;
 use manifest::Manifest;
 
 use crate::disk::{Disk, DiskError, Open};
-use crate::memory::image::{Image, ImageSettings};
+use crate::memory::image::{Image, ImageSettings, restored_file};
 use crate::sync::Arc;
 use crate::value_log::archive::{Plan, RestoreTarget, Tail};
 use crate::value_log::{self, GroupNumber, LogPosition, LogSettings};
@@ -87,14 +87,16 @@ pub fn write(
 }
 
 /// Makes a database of the backup in `from` in the empty directory `to`, verifying every file while
-/// it is copied. The backup is not changed.
+/// it is copied. The backup is not changed. `mark` tells this database from the one that was backed up,
+/// and from others restored of the same backup: a random number.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.
-pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Backup, BackupFailure> {
+pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, BackupFailure> {
     let manifest = Manifest::read(from)?;
     let mut copier = Copier::begin(to)?;
     let copied = (|| {
+        copier.mark(&restored_file(mark))?;
         for file in &manifest.files {
             copy_file(from, file, &mut copier)?;
         }
@@ -114,6 +116,7 @@ pub fn restore_until(
     archive: &dyn Disk,
     target: RestoreTarget,
     to: &dyn Disk,
+    mark: u64,
 ) -> Result<(Backup, u64), BackupFailure> {
     let manifest = Manifest::read(from)?;
     // Before anything is written: what cannot be reached is told at once.
@@ -121,6 +124,7 @@ pub fn restore_until(
     let plan = Plan::make(archive, &tail, target)?;
     let mut copier = Copier::begin(to)?;
     let copied = (|| {
+        copier.mark(&restored_file(mark))?;
         for file in &manifest.files {
             copy_file(from, file, &mut copier)?;
         }

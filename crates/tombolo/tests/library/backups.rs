@@ -151,3 +151,36 @@ fn what_cannot_be_backed_up_or_restored_is_told() {
         assert!(refused.to_string().contains("did not come to its end"), "{refused}");
     }
 }
+
+/// A drill with the program's own builder: the directory is the other database's, and stays so.
+#[test]
+fn a_restored_database_keeps_off_the_others_directories() {
+    let place = tempfile::tempdir().unwrap();
+    let [own, second, copy, drill] =
+        ["own", "second", "copy", "drill"].map(|name| place.path().join(name));
+    let with = || builder().checkpoint_directories([&second]).set("checkpoint_threads", "2");
+    // The backup may be of a time before the first checkpoint.
+    for (round, has_image) in [(0, false), (1, true)] {
+        let db = with().open(&own).unwrap();
+        let add = adding(&db);
+        add.call(round).unwrap();
+        if has_image {
+            db.checkpoint().unwrap();
+        }
+        let (copy, drill) = (copy.join(round.to_string()), drill.join(round.to_string()));
+        db.backup(&copy).unwrap();
+        let pending: Vec<_> = (0..3_000).map(|id| add.submit(id).unwrap()).collect();
+        pending.into_iter().for_each(|call| drop(call.wait().unwrap()));
+        db.checkpoint().unwrap();
+        Database::restore(&copy, &drill).unwrap();
+        let before = names(&second);
+        let refused = with().open(&drill).unwrap_err();
+        assert!(refused.to_string().contains("image-of-"), "{refused}");
+        assert_eq!(names(&second), before);
+        drop((add, db));
+        with().open(&drill).map(drop).unwrap_err();
+        assert_eq!(names(&second), before);
+        open(&drill).unwrap().close().unwrap();
+        with().open(&own).unwrap().close().unwrap();
+    }
+}

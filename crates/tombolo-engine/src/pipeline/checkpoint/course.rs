@@ -408,6 +408,10 @@ impl Course {
     /// A part's stage ends: no checkpoint begins any more.
     fn end(&self, number: usize, mut inner: tombolo_storage::sync::MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
+        if inner.places.iter().all(|place| matches!(place, Place::Over)) {
+            // Its directories are free now, whoever has kept a demand or a hold.
+            inner.checkpoints = None;
+        }
         drop(inner);
         self.rested.notify_all();
         self.end_demands(CheckpointRefusal::Closed);

@@ -62,6 +62,11 @@ impl Changes {
         self.tables[table].at(place)
     }
 
+    /// What is kept, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tables.iter().map(TableChanges::bytes).sum()
+    }
+
     /// Memory it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tables.iter().map(TableChanges::memory_bytes).sum()

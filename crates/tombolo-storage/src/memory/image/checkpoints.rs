@@ -22,7 +22,7 @@ use super::part::{Completed, Needs};
 use super::ring::{Ring, block_layout, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings};
 use super::stamp::Stamp;
-use crate::disk::{Disk, DiskError, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::sync::Arc;
@@ -36,6 +36,8 @@ const GROWTH_DIVISOR: u64 = 4;
 #[derive(Debug)]
 pub struct Checkpoints {
     disks: Vec<Arc<dyn Disk>>,
+    /// The claims of all directories but the first, locked.
+    _claims: Vec<Box<dyn DiskFile>>,
     settings: ImageSettings,
     /// As it is on the disk.
     catalogue: Catalogue,
@@ -74,7 +76,7 @@ impl Checkpoints {
     /// made durable.
     ///
     /// # Errors
-    /// `Stranger`, `Misplaced`, `Full`, `Disk`.
+    /// `Stranger`, `Misplaced`, `InUse`, `Full`, `Disk`.
     pub fn start(
         image: Image,
         loaded: &[MirroredPart],
@@ -91,11 +93,12 @@ impl Checkpoints {
             }
             found => found.as_ref().map_or(0, |(catalogue, _)| catalogue.directories),
         };
-        directories::claim(&disks, salt, known)?;
+        let claims = directories::claim(&disks, salt, known)?;
         let Some((mut catalogue, _)) = found.catalogue else {
             let catalogue =
                 Catalogue { salt, directories: disks.len() as u32, ..Catalogue::default() };
-            let none = Self { disks, settings, catalogue, epoch, newest, failure: None };
+            let none =
+                Self { disks, _claims: claims, settings, catalogue, epoch, newest, failure: None };
             none.remove_strays()?;
             return Ok(none);
         };
@@ -108,8 +111,15 @@ impl Checkpoints {
             _ => catalogue.complete.position,
         };
         let as_found = catalogue.clone();
-        let mut checkpoints =
-            Self { disks, settings, catalogue: as_found, epoch, newest, failure: None };
+        let mut checkpoints = Self {
+            disks,
+            _claims: claims,
+            settings,
+            catalogue: as_found,
+            epoch,
+            newest,
+            failure: None,
+        };
         checkpoints.write(catalogue, true)?;
         checkpoints.remove_strays()?;
         Ok(checkpoints)

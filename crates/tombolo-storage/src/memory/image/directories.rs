@@ -6,23 +6,43 @@
 //! anything is written to it, and one that was claimed by another image, or for another place, or
 //! that holds rings nobody claimed, is refused.
 //!
+//! A database that was restored has the salt of the one that was backed up: its log goes on. Its image is
+//! another one all the same, and says so by a file in its first directory, `restored-MARK`, that restoring
+//! makes; its claims end in the mark. A copy of the first directory alone has nothing that tells it from
+//! the database it is of: claims are locked while an image is open, so it cannot write beside it.
+//!
 //! Not here: which ring lies where (`checkpoints.rs`). Invariant: a claim is durable before the first
 //! catalogue that counts on its directory.
 
 use super::ring::is_ring_file;
 use super::settings::ImageFailure;
-use crate::disk::{Disk, DiskError, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::sync::Arc;
 
 const PREFIX: &str = "image-of-";
 
-fn claim_file(salt: u64, place: usize) -> String {
-    format!("{PREFIX}{salt:016x}-{place}")
+const RESTORED: &str = "restored-";
+
+/// The file by which a database that was restored is told from the one that was backed up, and from
+/// others restored of the same backup: `mark` is drawn for each.
+pub(crate) fn restored_file(mark: u64) -> String {
+    format!("{RESTORED}{mark:016x}")
 }
 
-/// The claim in a directory, if there is one.
-fn found(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
-    Ok(disk.list()?.into_iter().find(|name| name.starts_with(PREFIX)))
+/// The first file of a directory whose name begins so.
+fn named(disk: &dyn Disk, prefix: &str) -> Result<Option<String>, DiskError> {
+    Ok(disk.list()?.into_iter().find(|name| name.starts_with(prefix)))
+}
+
+/// The claims of an image's directories but the first, by their places, which begin with 1.
+fn claims(disks: &[Arc<dyn Disk>], salt: u64) -> Result<Vec<String>, DiskError> {
+    if disks.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let restored = named(&*disks[0], RESTORED)?;
+    let mark = restored.as_deref().and_then(|file| file.strip_prefix(RESTORED));
+    let mark = mark.map(|mark| format!("-{mark}")).unwrap_or_default();
+    Ok((1..disks.len()).map(|place| format!("{PREFIX}{salt:016x}-{place}{mark}")).collect())
 }
 
 /// Refuses directories that are another image's, or in another order than before. Those without a
@@ -31,34 +51,47 @@ fn found(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
 /// # Errors
 /// `Misplaced`, `Disk`.
 pub(super) fn check(disks: &[Arc<dyn Disk>], salt: u64) -> Result<(), ImageFailure> {
-    for (place, disk) in disks.iter().enumerate().skip(1) {
-        let claim = claim_file(salt, place);
-        if let Some(file) = found(&**disk)?.filter(|file| *file != claim) {
+    for (claim, disk) in claims(disks, salt)?.into_iter().zip(&disks[1..]) {
+        if let Some(file) = named(&**disk, PREFIX)?.filter(|file| *file != claim) {
             return Err(ImageFailure::Misplaced { file, claim });
         }
     }
     Ok(())
 }
 
-/// Claims all directories but the first, durably. The image lay in `known` of them before.
+/// Claims all directories but the first, durably, for as long as what is answered lives. The image lay
+/// in `known` of them before.
 ///
 /// # Errors
-/// `Misplaced`, `Full`, `Disk`.
-pub(super) fn claim(disks: &[Arc<dyn Disk>], salt: u64, known: u32) -> Result<(), ImageFailure> {
+/// `Misplaced`, `InUse`, `Full`, `Disk`.
+pub(super) fn claim(
+    disks: &[Arc<dyn Disk>],
+    salt: u64,
+    known: u32,
+) -> Result<Vec<Box<dyn DiskFile>>, ImageFailure> {
     check(disks, salt)?;
-    for (place, disk) in disks.iter().enumerate().skip(1) {
-        let claim = claim_file(salt, place);
-        if found(&**disk)?.is_none() {
+    let mut claimed = Vec::new();
+    for (place, claim) in (1..).zip(claims(disks, salt)?) {
+        let disk = &*disks[place];
+        let file = if disk.exists(&claim)? {
+            disk.open(&claim, Open::Write)?
+        } else {
             let strange = disk.list()?.into_iter().find(|name| is_ring_file(name));
             if let Some(file) = strange.filter(|_| place >= known as usize) {
                 return Err(ImageFailure::Misplaced { file, claim });
             }
-            disk.open(&claim, Open::New)?.sync()?;
+            let file = disk.open(&claim, Open::New)?;
+            file.sync()?;
+            file
+        };
+        if !file.try_lock()? {
+            return Err(ImageFailure::InUse { file: file.name().to_owned() });
         }
+        claimed.push(file);
         // It may have been made by a process that ended before this.
         disk.sync_dir()?;
     }
-    Ok(())
+    Ok(claimed)
 }
 
 #[cfg(test)]
@@ -77,15 +110,35 @@ mod tests {
     fn directories_are_claimed_once_and_only_in_their_order() {
         let (own, shared) = disks();
         for _ in 0..2 {
-            claim(&shared, 0xabc, 0).unwrap();
+            let claimed = claim(&shared, 0xabc, 0).unwrap();
+            assert!(matches!(claim(&shared, 0xabc, 0), Err(ImageFailure::InUse { .. })));
+            drop(claimed);
         }
         assert!(own[0].list().unwrap().is_empty());
         assert_eq!(own[2].list().unwrap(), ["image-of-0000000000000abc-2"]);
         let swapped = [shared[0].clone(), shared[2].clone(), shared[1].clone()];
-        for refused in [check(&swapped, 0xabc), check(&shared, 7), claim(&shared, 7, 3)] {
+        let claimed = claim(&shared, 7, 3).map(drop);
+        for refused in [check(&swapped, 0xabc), check(&shared, 7), claimed] {
             assert!(matches!(refused, Err(ImageFailure::Misplaced { .. })), "{refused:?}");
         }
         assert_eq!(check(&shared[..2], 0xabc), Ok(()));
+    }
+
+    #[test]
+    fn a_restored_database_has_claims_of_its_own() {
+        let (own, shared) = disks();
+        let others = disks();
+        claim(&shared[..2], 1, 0).unwrap();
+        others.0[0].open(&restored_file(0xd), Open::New).unwrap();
+        // The directory of the one that was backed up is not the restored one's, and the other way round.
+        let mixed = [others.1[0].clone(), shared[1].clone()];
+        let refused = claim(&mixed, 1, 1).unwrap_err().to_string();
+        assert!(refused.contains("image-of-0000000000000001-1,"), "{refused}");
+        claim(&others.1[..2], 1, 1).unwrap();
+        assert_eq!(others.0[1].list().unwrap(), ["image-of-0000000000000001-1-000000000000000d"]);
+        let mixed = [shared[0].clone(), others.1[1].clone()];
+        assert!(matches!(claim(&mixed, 1, 1), Err(ImageFailure::Misplaced { .. })));
+        assert_eq!(own[1].list().unwrap(), ["image-of-0000000000000001-1"]);
     }
 
     #[test]

@@ -75,6 +75,7 @@ mod survey;
 
 pub use batch::{Batch, Written};
 pub use checkpoints::{Begun, Checkpoints};
+pub(crate) use directories::restored_file;
 pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
 pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings, SecondCopy};

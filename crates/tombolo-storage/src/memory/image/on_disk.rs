@@ -220,7 +220,9 @@ impl DiskCopy {
     /// checkpoint is handed in. A record takes at most twice its bytes.
     pub(super) fn room(&self, installed: GroupNumber) -> u64 {
         if self.is_even(installed) {
-            self.gathered_max().saturating_sub(self.gathered.bytes()).div_ceil(2)
+            // A checkpoint that cannot begin, for its disk is full, is handed in again and again.
+            let waiting = self.handed_in.as_ref().map_or(0, Pass::bytes);
+            self.gathered_max().saturating_sub(self.gathered.bytes() + waiting).div_ceil(2)
         } else {
             u64::MAX
         }

@@ -150,6 +150,11 @@ impl Pass {
         (after.collect(), self.changes)
     }
 
+    /// What changed, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.changes.bytes()
+    }
+
     /// Memory it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let tables = self.tables.iter().flatten().map(TablePass::memory_bytes);

@@ -108,6 +108,11 @@ pub enum ImageFailure {
         /// The file that says it is this image's.
         claim: String,
     },
+    /// Another process, or another handle of this one, writes an image in a directory that was given.
+    InUse {
+        /// The file that says so.
+        file: String,
+    },
     /// The image is of another database than the log.
     Stranger {
         /// Its catalogue's file.
@@ -167,6 +172,11 @@ impl fmt::Display for ImageFailure {
                 f,
                 "a directory of the image holds {file}, not {claim}: give the directories of one \
                  database in the order they were made with, and new ones empty"
+            ),
+            Self::InUse { file } => write!(
+                f,
+                "a directory of the image is in use: another process or handle holds {file}; close \
+                 it, or give this database directories of its own"
             ),
             Self::Stranger { file } => write!(
                 f,

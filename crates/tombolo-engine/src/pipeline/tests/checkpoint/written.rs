@@ -51,7 +51,7 @@ fn a_demand_is_met_by_a_checkpoint_that_holds_what_was_answered() {
         asked.wait().unwrap();
         let (paid, counted) = (database.paid.clone(), database.statistics());
         assert!(counted.count == 1 && !counted.is_writing && counted.wall_ns > 0, "{counted:?}");
-        drop(database);
+        drop((database, asked));
         let meanwhile = paid.values().sum::<i64>() as u64 - 100;
         assert!(verify(&disks, how, &paid) <= meanwhile * 100);
     }

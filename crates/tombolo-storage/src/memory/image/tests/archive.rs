@@ -69,7 +69,7 @@ fn restored(
     target: RestoreTarget,
 ) -> Result<(MemDisk, Database), BackupFailure> {
     let to = MemDisk::new();
-    let (made, _) = backup::restore_until(copy, archive, target, &to)?;
+    let (made, _) = backup::restore_until(copy, archive, target, &to, MARK)?;
     let database = Database::open(&[door(&to)], 1, 1).unwrap();
     assert_eq!(database.writer.newest(), made.position.group + 1, "its end, and a new epoch");
     Ok((to, database))
@@ -366,7 +366,7 @@ fn two_courses() {
     archive_to(&mut archived, 1, fork + 5);
     drop(archived);
     let [other, second] = [MemDisk::new(), MemDisk::new()];
-    backup::restore_until(&copy, &archive, RestoreTarget::Group(fork), &other).unwrap();
+    backup::restore_until(&copy, &archive, RestoreTarget::Group(fork), &other, MARK).unwrap();
     let mut archived = open(&other, &second).unwrap();
     archive_to(&mut archived, 2, fork + 5);
     archive_to(&mut archived, 3, fork + 9);

@@ -75,7 +75,7 @@ fn a_backup_of_any_moment_is_what_was_durable() {
         assert_eq!(made.position.transactions, transactions, "seed {seed}");
         assert!(is_refused(&copy[0]), "seed {seed}");
         let (restored, restored_doors) = directories(1);
-        assert_eq!(backup::restore(&copy[0], &restored[0]), Ok(made), "seed {seed}");
+        assert_eq!(backup::restore(&copy[0], &restored[0], MARK), Ok(made), "seed {seed}");
         // The database is not touched by any of it.
         database.sync().unwrap();
         database.checkpoint().unwrap();
@@ -111,7 +111,7 @@ fn a_full_disk_leaves_no_copy_and_harms_nothing() {
             }
         }
         copies[1].set_capacity_bytes(Some(room));
-        match backup::restore(&copies[0], &copies[1]) {
+        match backup::restore(&copies[0], &copies[1], MARK) {
             Ok(_) => assert!(room >= needed, "{room} bytes are too few"),
             Err(failure) => assert!(failure.is_full(), "{failure}"),
         }
@@ -134,13 +134,13 @@ fn a_disk_that_fails_at_any_call_leaves_nothing_that_opens() {
             let (bad, _) = directories(2);
             bad.iter().for_each(|disk| disk.set_fault(Some(fault)));
             let made = back_up(&doors, &bad[0], &database);
-            let restored = backup::restore(&good[0], &bad[1]);
+            let restored = backup::restore(&good[0], &bad[1], MARK);
             bad.iter().for_each(|disk| disk.set_fault(None));
             if made.is_err() {
                 // A backup whose last step failed may be whole: then it says so.
                 assert!(is_refused(&bad[0]), "{operation:?} {after}");
                 let (again, _) = directories(1);
-                if backup::restore(&bad[0], &again[0]).is_err() {
+                if backup::restore(&bad[0], &again[0], MARK).is_err() {
                     assert!(again[0].list().unwrap().is_empty());
                 }
             }
@@ -172,7 +172,7 @@ fn what_is_spoilt_is_noticed_before_it_is_restored_or_copied() {
         for at in [0, length / 2, length - 1] {
             flip(&copy[0], &name, at);
             let (to, _) = directories(1);
-            let refused = backup::restore(&copy[0], &to[0]).unwrap_err();
+            let refused = backup::restore(&copy[0], &to[0], MARK).unwrap_err();
             let is_told = match &refused {
                 BackupFailure::Damaged { file, .. } => file.contains(&name),
                 BackupFailure::OtherVersion { file, .. } => file.contains(&name),
@@ -185,7 +185,7 @@ fn what_is_spoilt_is_noticed_before_it_is_restored_or_copied() {
     let (to, _) = directories(1);
     let lost = copy[0].list().unwrap().into_iter().find(|name| name.starts_with("log")).unwrap();
     copy[0].remove(&lost).unwrap();
-    let refused = backup::restore(&copy[0], &to[0]).unwrap_err();
+    let refused = backup::restore(&copy[0], &to[0], MARK).unwrap_err();
     assert!(refused.to_string().contains("not there"), "{refused}");
     // A database whose blocks are damaged is not backed up as if it were whole.
     let ring = disks[0].list().unwrap().into_iter().find(|name| name.starts_with("image")).unwrap();
@@ -202,16 +202,16 @@ fn what_is_no_backup_or_no_place_for_one_is_told() {
     let database = database(&doors);
     let told = |failure: Result<backup::Backup, BackupFailure>| failure.unwrap_err().to_string();
     let (other, _) = directories(2);
-    assert!(told(backup::restore(&other[0], &other[1])).contains("holds no backup"));
+    assert!(told(backup::restore(&other[0], &other[1], MARK)).contains("holds no backup"));
     assert!(told(back_up(&doors, &disks[0], &database)).contains("new or an empty"));
     back_up(&doors, &other[0], &database).unwrap();
     assert!(told(back_up(&doors, &other[0], &database)).contains("another one"));
-    assert!(told(backup::restore(&other[0], &disks[0])).contains("new or an empty"));
+    assert!(told(backup::restore(&other[0], &disks[0], MARK)).contains("new or an empty"));
     // The process ended in between.
     other[1].open(UNFINISHED_FILE, Open::New).unwrap();
-    assert!(told(backup::restore(&other[1], &disks[0])).contains("did not come to its end"));
+    assert!(told(backup::restore(&other[1], &disks[0], MARK)).contains("did not come to its end"));
     assert!(is_refused(&other[1]) && is_refused(&other[0]));
     let file = other[0].open(BACKUP_FILE, Open::Write).unwrap();
     file.write_at(b"tombolo backup 2", 0).unwrap();
-    assert!(told(backup::restore(&other[0], &disks[0])).contains("another version"));
+    assert!(told(backup::restore(&other[0], &disks[0], MARK)).contains("another version"));
 }

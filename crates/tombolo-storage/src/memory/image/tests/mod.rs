@@ -30,6 +30,9 @@ use crate::{dynamic::DynamicTable, store::Store};
 
 type Logged = MemoryStore<MemoryLogged>;
 
+/// What tells a restored database from the one that was backed up.
+const MARK: u64 = 0xd;
+
 const LOG: LogSettings = LogSettings {
     kind: LogKind::Value,
     segment_bytes: 32 << 10,
