@@ -405,7 +405,7 @@ impl Course {
         refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
     }
 
-    /// A part's stage ends: no checkpoint begins any more.
+    /// A part's stage ends: no checkpoint begins any more, which those that rest are told.
     fn end(&self, number: usize, mut inner: tombolo_storage::sync::MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
         if inner.places.iter().all(|place| matches!(place, Place::Over)) {
@@ -413,6 +413,7 @@ impl Course {
             inner.checkpoints = None;
         }
         drop(inner);
+        self.wake_stages(); // those that are done sleep until all are
         self.rested.notify_all();
         self.end_demands(CheckpointRefusal::Closed);
         Turn::Over

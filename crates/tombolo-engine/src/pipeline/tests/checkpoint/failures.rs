@@ -1,6 +1,7 @@
 //! A disk that fails or is full, a process that ends: nothing that was answered is lost.
 
 use super::*;
+use crate::threads::Running;
 
 #[test]
 fn an_image_that_fails_is_no_database_that_fails() {
@@ -140,6 +141,39 @@ fn closing_on_a_full_disk_ends_with_much_that_is_not_installed() {
     drop((closed.executor, closed.log));
     disks[1].set_capacity_bytes(None);
     assert!(verify(&disks, HOW, &paid) > 0);
+}
+
+/// On threads, each of which sleeps until it is woken: whichever part finds the disk full under its
+/// blocks, the other, done or not, ends, too.
+#[test]
+fn closing_on_a_disk_full_under_one_parts_blocks_ends() {
+    const PAYMENTS: i64 = 1_000;
+    let (mut put_off, mut completed) = (0, 0);
+    for after in 0..40 {
+        let (disks, how) = (Disks::default(), How { parts: 2, ..HOW });
+        let pipeline = started(&disks, how, Spread::Two);
+        let mut caller = pipeline.caller(PAYMENTS as usize);
+        for n in 0..PAYMENTS {
+            caller.submit((n % 10) as i32, n as u64, Durability::Async).unwrap();
+        }
+        let kind = ErrorKind::StorageFull;
+        disks[1].set_fault(Some(Fault { operation: Operation::Write, after, kind }));
+        let (send, receive) = std::sync::mpsc::channel();
+        let closing = Running::start("closing", move || _ = send.send(pipeline.close()));
+        let closed = receive.recv_timeout(Duration::from_secs(30));
+        let closed = closed.unwrap_or_else(|_| panic!("after {after} writes a close hangs"));
+        closing.unwrap().join();
+        assert_eq!((closed.poison, closed.checkpoint_failure), (None, None));
+        put_off += closed.statistics.checkpoint.put_off;
+        completed += closed.statistics.checkpoint.count;
+        drop((closed.executor, closed.log));
+        disks[1].set_fault(None);
+        verify(&disks, how, &(0..10).map(|id| (id, PAYMENTS / 10)).collect());
+        if completed > 0 {
+            break;
+        }
+    }
+    assert!(put_off > 2 && completed == 1, "{put_off} were put off, {completed} complete");
 }
 
 #[test]

@@ -342,6 +342,15 @@ impl Database {
     }
 }
 
+/// A database on threads.
+fn started(disks: &Disks, how: How, spread: Spread) -> Pipeline<Bank> {
+    let (bank, writer, checkpointing, replayed) = opened(disks, how);
+    let log = Box::new(ValueLogGroups::new(writer));
+    let options = Options { checkpoint: how.policy, spread, ..options() };
+    let builder = Builder::new(bank, options).log(log).checkpoints(checkpointing, replayed);
+    builder.start(Arc::new(crate::clock::SystemClock::new())).unwrap()
+}
+
 /// What comes back from the disks: as many payments as were answered, in all.
 fn verify(disks: &Disks, how: How, paid: &BTreeMap<i32, i64>) -> u64 {
     let (mut bank, _, _, replayed) = opened(disks, how);

@@ -302,11 +302,7 @@ fn checkpoints_are_written_beside_transactions() {
     for spread in [Spread::One, Spread::Coalesced, Spread::OneOrTwo, Spread::Each] {
         let policy = CheckpointPolicy { log_bytes: 2_000, device_percent: 50, ..POLICY };
         let (disks, how) = (Disks::default(), How { parts: 2, policy, ..HOW });
-        let (bank, writer, checkpointing, _) = opened(&disks, how);
-        let log = Box::new(ValueLogGroups::new(writer));
-        let options = Options { checkpoint: policy, spread, ..options() };
-        let builder = Builder::new(bank, options).log(log).checkpoints(checkpointing, 0);
-        let pipeline = builder.start(Arc::new(crate::clock::SystemClock::new())).unwrap();
+        let pipeline = started(&disks, how, spread);
         crate::threads::on_each(0..3, |id| {
             let mut caller = pipeline.caller(1);
             for n in 1..=200 {
