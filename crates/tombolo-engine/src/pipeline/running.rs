@@ -205,8 +205,8 @@ impl<E: Executor> Pipeline<E> {
                 return course.broken(&format!("the {kind} stage panicked: {message}"));
             }
             if let (StageKind::Checkpoint, Some(ways)) = (kind, &checkpoint) {
-                // Nothing of a transaction depends on it.
-                return ways.course.fail(&format!("the {kind} stage panicked: {message}"));
+                // Nothing of a transaction depends on it; its part's other stage ends, too.
+                return ways.close_broken(&format!("the {kind} stage panicked: {message}"));
             }
             let reason = shared.set_poison(&format!("the {kind} stage panicked: {message}"));
             intakes.iter().for_each(|intake| intake.close());

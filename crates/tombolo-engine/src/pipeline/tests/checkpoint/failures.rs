@@ -176,6 +176,34 @@ fn closing_on_a_disk_full_under_one_parts_blocks_ends() {
     assert!(put_off > 2 && completed == 1, "{put_off} were put off, {completed} complete");
 }
 
+/// Whichever it is, of those that prepare and those that write: nothing waits for it.
+#[test]
+fn a_checkpoint_stage_that_panics_ends_checkpoints_and_nothing_else() {
+    for (parts, copy) in WAYS {
+        for broken in 0..2 * parts {
+            let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
+            let mut database = Database::open(&disks, how);
+            database.pay(100);
+            let asked = database.pipeline().checkpoint();
+            database.step(2, |kind| kind == Checkpoint);
+            let mut of_checkpoints =
+                (0..).zip(&database.stages).filter(|(_, stage)| stage.kind() == Checkpoint);
+            let (broken, _) = of_checkpoints.nth(broken).unwrap();
+            // As its thread does it.
+            drop(database.stages.remove(broken));
+            database.pipeline().when_broken()(Checkpoint, "planted");
+            let why = Arc::from("the checkpoint stage panicked: planted");
+            assert_eq!(asked.poll(), Some(Err(CheckpointRefusal::Failed(why))));
+            database.pay(100);
+            let paid = database.paid.clone();
+            let closed = database.close();
+            assert!(closed.checkpoint_failure.is_some() && closed.poison.is_none());
+            drop((closed.executor, closed.log));
+            verify(&disks, how, &paid);
+        }
+    }
+}
+
 #[test]
 fn a_restart_goes_on_with_a_checkpoint_under_way() {
     for (parts, copy) in WAYS {
