@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use super::super::statistics::get;
-use super::course::{CheckpointRefusal, Course};
+use super::course::Course;
+use super::demands::CheckpointRefusal;
 
 /// No checkpoint is written as long as this lives.
 #[derive(Debug)]

@@ -26,6 +26,7 @@
 mod apart;
 mod arrivals;
 mod course;
+mod demands;
 mod handover;
 mod hold;
 mod writing;
@@ -39,9 +40,10 @@ use arrivals::Arrivals;
 
 pub(super) use apart::wire_apart;
 pub use apart::{CheckpointProcess, CheckpointsApart, run_checkpoint_process};
+pub use course::CheckpointStatistics;
 pub(super) use course::Course;
-pub use course::{CheckpointHandle, CheckpointRefusal, CheckpointStatistics};
 use course::{RETRY_NS, Turn, View};
+pub use demands::{CheckpointHandle, CheckpointRefusal};
 use handover::{Handover, Installment};
 pub use hold::CheckpointHold;
 use writing::{Exchange, Writing};

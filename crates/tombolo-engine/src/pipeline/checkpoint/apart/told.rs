@@ -7,7 +7,8 @@
 use tombolo_storage::sync::Ordering;
 
 use super::super::super::statistics::{add, get};
-use super::super::course::{CheckpointRefusal, Course, Place};
+use super::super::course::{Course, Place};
+use super::super::demands::CheckpointRefusal;
 use super::protocol::{Counted, Report};
 
 impl Course {
