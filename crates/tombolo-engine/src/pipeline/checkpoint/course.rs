@@ -3,14 +3,22 @@
 //! ```text
 //!             wanted            all parts handed in       all parts are done
 //!   resting ─────────► ready ──────────────────► begun ─► writing ─► done ──────────► resting
-//!      ▲                 │  (Checkpoints::begin)                   (Checkpoints::complete)
-//!      └── disk full ────┘                                      the log may go before its group
+//!    │ ▲                 │▲ (Checkpoints::begin)                   (Checkpoints::complete)
+//!    │ └── disk full ────┘│                                     the log may go before its group
+//!    │ nothing more comes, nothing is new
+//!    └──────► leaving ────┘ another part has news
+//!                │ all parts are there
+//!                ▼
+//!              over
 //! ```
 //!
 //! Each part is at one of these places, and whoever is the last to come to *ready* or *done* writes
 //! the catalogue for all. A checkpoint is wanted when enough was logged, when the log runs short of
 //! room, when somebody asks for one, and when the pipeline closes. A full disk puts it off; any other
 //! failure ends checkpoints until a restart, and nothing else: transactions go on and the log grows.
+//!
+//! A checkpoint is as old as the oldest that a part handed in for it, so a part that has nothing new is
+//! needed for the last one if another has: it ends with all others.
 //!
 //! Where the stages are in another process (`apart/`), the course there is this one, and the course in
 //! the process that executes has no image: it is told (`apart/told.rs`).
@@ -25,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 use tombolo_storage::memory::image::{
     Begun, CheckpointPart, Checkpoints, Completed, ImageFailure, Needs,
 };
-use tombolo_storage::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use tombolo_storage::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use tombolo_storage::value_log::GroupNumber;
 
 use super::super::signal::Signal;
@@ -39,6 +47,8 @@ pub(super) const RETRY_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) enum Place {
     Resting,
+    /// Nothing more comes, and it has nothing new.
+    Leaving,
     /// What it needs of the checkpoint that is to begin.
     Ready(Needs),
     Begun(Begun),
@@ -72,9 +82,16 @@ impl Inner {
         self.checkpoints.as_mut().expect("parts are stepped where the image is")
     }
 
+    /// Until when nothing is tried, because the disk was full; at the end it is not waited for.
+    fn waits_until(&self, view: View) -> Option<u64> {
+        (self.not_before_ns > view.now_ns && !view.is_last).then_some(self.not_before_ns)
+    }
+
     /// Whether none is under way, nor about to begin.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.places.iter().all(|place| matches!(place, Place::Resting | Place::Over))
+        self.places
+            .iter()
+            .all(|place| matches!(place, Place::Resting | Place::Leaving | Place::Over))
     }
 }
 
@@ -226,31 +243,11 @@ impl Course {
         view: View,
     ) -> Result<Turn, ImageFailure> {
         let mut inner = self.inner.lock();
-        let waits_until =
-            (inner.not_before_ns > view.now_ns && !view.is_last).then_some(inner.not_before_ns);
         match &inner.places[number] {
+            Place::Resting | Place::Leaving => self.turn_at_rest(number, inner, part, view),
             Place::Over => Ok(Turn::Over),
             Place::Writing if view.is_last && inner.has_given_up => Ok(self.end(number, inner)),
             Place::Writing => Ok(Turn::Write),
-            Place::Resting if !view.is_caught_up => Ok(Turn::Rest(None)),
-            Place::Resting if !self.wants(&inner, view) => match view.is_last {
-                true => Ok(self.end(number, inner)),
-                false => Ok(Turn::Rest(None)),
-            },
-            // What was wanted before the hold goes on: others have handed in for it.
-            Place::Resting if inner.holds > 0 && !inner.is_wanted => Ok(Turn::Rest(None)),
-            Place::Resting if waits_until.is_some() => Ok(Turn::Rest(waits_until)),
-            Place::Resting => {
-                let is_first = !inner.is_wanted;
-                inner.serves = if is_first { view.asked } else { inner.serves.min(view.asked) };
-                inner.is_wanted = true;
-                inner.places[number] = Place::Ready(part.needs()?);
-                if is_first {
-                    self.wake_stages(); // those without much to install sleep
-                }
-                self.begin_if_all_are_ready(&mut inner, view)?;
-                Ok(Turn::HandedIn)
-            }
             Place::Ready(_) => Ok(Turn::Rest(None)),
             Place::Begun(begun) => {
                 part.begin(begun);
@@ -258,12 +255,49 @@ impl Course {
                 Ok(Turn::Begun)
             }
             Place::Done(_) if view.is_last && inner.has_given_up => Ok(self.end(number, inner)),
-            Place::Done(_) if waits_until.is_some() => Ok(Turn::Rest(waits_until)),
+            Place::Done(_) if let Some(until_ns) = inner.waits_until(view) => {
+                Ok(Turn::Rest(Some(until_ns)))
+            }
             Place::Done(_) => match self.complete_if_all_are_done(&mut inner, view)? {
                 true => Ok(Turn::Progress),
                 false => Ok(Turn::Rest(None)),
             },
         }
+    }
+
+    /// What a part does next that has no checkpoint under way.
+    fn turn_at_rest(
+        &self,
+        number: usize,
+        mut inner: MutexGuard<'_, Inner>,
+        part: &mut CheckpointPart,
+        view: View,
+    ) -> Result<Turn, ImageFailure> {
+        if !view.is_caught_up {
+            return Ok(Turn::Rest(None));
+        }
+        let is_first = !inner.is_wanted;
+        if !self.wants(&inner, view) {
+            return Ok(match view.is_last {
+                true => self.leave(number, inner, view),
+                false => Turn::Rest(None),
+            });
+        }
+        // What was wanted before the hold goes on: others have handed in for it.
+        if inner.holds > 0 && is_first {
+            return Ok(Turn::Rest(None));
+        }
+        if let Some(until_ns) = inner.waits_until(view) {
+            return Ok(Turn::Rest(Some(until_ns)));
+        }
+        inner.serves = if is_first { view.asked } else { inner.serves.min(view.asked) };
+        inner.is_wanted = true;
+        inner.places[number] = Place::Ready(part.needs()?);
+        if is_first {
+            self.wake_stages(); // those without much to install sleep
+        }
+        self.begin_if_all_are_ready(&mut inner, view)?;
+        Ok(Turn::HandedIn)
     }
 
     fn wants(&self, inner: &Inner, view: View) -> bool {
@@ -358,8 +392,20 @@ impl Course {
         refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
     }
 
+    /// Nothing more comes for a part that has nothing new: it ends, unless the last checkpoint may have
+    /// to hold what is another's news.
+    fn leave(&self, number: usize, mut inner: MutexGuard<'_, Inner>, view: View) -> Turn {
+        inner.places[number] = Place::Leaving;
+        let is_there = |place: &Place| matches!(place, Place::Leaving | Place::Over);
+        let may_write = view.closes_with_one && !inner.has_given_up;
+        match may_write && !inner.places.iter().all(is_there) {
+            true => Turn::Rest(None),
+            false => self.end(number, inner),
+        }
+    }
+
     /// A part's stage ends: no checkpoint begins any more, which those that rest are told.
-    fn end(&self, number: usize, mut inner: tombolo_storage::sync::MutexGuard<'_, Inner>) -> Turn {
+    fn end(&self, number: usize, mut inner: MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
         if inner.places.iter().all(|place| matches!(place, Place::Over)) {
             // Its directories are free now, whoever has kept a demand or a hold.

@@ -24,6 +24,34 @@ fn closing_leaves_nothing_to_replay() {
     }
 }
 
+/// A checkpoint is as old as the oldest that a part handed in for it: what the other part installed
+/// since is in the last one, also where the part that is behind has to wake one that has no news.
+#[test]
+fn closing_leaves_nothing_to_replay_where_one_part_handed_in_before_the_other() {
+    for (parts, copy) in WAYS {
+        for early in 0..parts {
+            let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
+            let mut database = Database::open(&disks, how);
+            database.pay(100);
+            let asked = database.pipeline().checkpoint();
+            let now_ns = database.clock.now_ns();
+            let mut of_checkpoints =
+                database.stages.iter_mut().filter(|stage| stage.kind() == Checkpoint);
+            let early = of_checkpoints.nth(early).unwrap();
+            while early.step(now_ns) == Step::Progress {}
+            database.pay(500);
+            database.step(10_000, |_| true);
+            assert_eq!(asked.poll(), Some(Ok(())));
+            let paid = database.paid.clone();
+            let closed = database.close();
+            assert_eq!((closed.poison, closed.checkpoint_failure), (None, None));
+            assert_eq!(closed.statistics.checkpoint.count, 2);
+            drop((closed.executor, closed.log));
+            assert_eq!(verify(&disks, how, &paid), 0);
+        }
+    }
+}
+
 #[test]
 fn closing_without_one_leaves_the_log() {
     let policy = CheckpointPolicy { at_close: false, ..POLICY };
