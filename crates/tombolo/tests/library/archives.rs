@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tombolo::{Database, Error, Registered, Restore};
+use tombolo_engine::threads::pause;
 
 use super::{adding, builder, open, value};
 
@@ -169,6 +170,42 @@ fn closing_archives_what_is_missing_and_opening_what_was_left() {
     db.archive_now().unwrap();
     place.restore().into(place.path("opened")).unwrap();
     assert_eq!(value_in(&place.path("opened")), 2);
+}
+
+/// A checkpoint at close holds all of the log, which only its archive lacks. Nothing is new after the
+/// restart, so no other checkpoint is due.
+#[test]
+fn a_log_that_was_full_without_its_archive_has_room_when_that_is_back() {
+    let place = Place::new();
+    let open = || {
+        let builder = builder().set("log_segment_bytes", "256 KB").set("log_bytes_max", "1 MB");
+        builder.log_archive(place.archive()).open(place.path("own")).unwrap()
+    };
+    let db = open();
+    let add = adding(&db);
+    fs::rename(place.archive(), place.path("elsewhere")).unwrap();
+    let mut calls = 0;
+    let refused = loop {
+        match add.call(1) {
+            Ok(value) => calls = value,
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, Error::LogFull), "{refused}");
+    db.close().unwrap();
+    fs::rename(place.path("elsewhere"), place.archive()).unwrap();
+    let db = open();
+    db.archive_now().unwrap();
+    let add = adding(&db);
+    // What was archived is let go beside this.
+    let mut answered = add.call(1);
+    for _ in 0..1_000 {
+        if answered == Err(Error::LogFull) {
+            pause(Duration::from_millis(10));
+            answered = add.call(1);
+        }
+    }
+    assert_eq!(answered, Ok(calls + 1));
 }
 
 #[test]

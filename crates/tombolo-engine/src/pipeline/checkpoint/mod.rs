@@ -81,7 +81,8 @@ pub(super) struct ToCheckpoint<B> {
     exchanges: Vec<Arc<Exchange>>,
     buffers: Arc<Pool<B>>,
     vectors: Arc<Pool<Vec<B>>>,
-    /// Before which group the log was released.
+    /// Before which group the log was told that it may go, 0 as long as it was told nothing: one that a
+    /// former process left may hold what its archive lacked then, though a checkpoint made it needless.
     released: GroupNumber,
     /// Whether all before the next flush was handed on.
     is_gapless: bool,
@@ -206,7 +207,6 @@ pub(super) fn wire<A: Send + 'static, B: Records>(
 ) -> Wired<B> {
     let Checkpointing { checkpoints, parts } = checkpointing;
     let log_end = log.position;
-    let released = checkpoints.position().group;
     let course = Course::new(checkpoints, of.preparing.clone(), of.logging.clone());
     let (course, vectors) = (Arc::new(course), Arc::new(Pool::new()));
     let (mut handovers, mut exchanges) = (Vec::new(), Vec::new());
@@ -261,7 +261,7 @@ pub(super) fn wire<A: Send + 'static, B: Records>(
     let is_gapless = log_end.is_some();
     let buffers = Arc::clone(of.buffers);
     let to_checkpoint =
-        ToCheckpoint { course, handovers, exchanges, buffers, vectors, released, is_gapless };
+        ToCheckpoint { course, handovers, exchanges, buffers, vectors, released: 0, is_gapless };
     (to_checkpoint, prepare)
 }
 
