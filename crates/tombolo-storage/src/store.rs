@@ -355,7 +355,8 @@ pub trait Store: Sized {
     /// `NoSuchRow`.
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>>;
 
-    /// Changes a row in place, within `fields`. Index entries are the caller's business.
+    /// Changes a row in place, within `fields`. Index entries are the caller's business. When `change`
+    /// panics the row is as it was; without undo the store may refuse everything from then on.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -380,7 +381,7 @@ pub trait Store: Sized {
     ) -> Result<()>;
 
     /// Makes a row and fills it in place; it starts with zeros, empty strings and nulls. Index
-    /// entries are the caller's business.
+    /// entries are the caller's business. When `fill` panics there is no row.
     ///
     /// # Errors
     /// `NoSpace`.

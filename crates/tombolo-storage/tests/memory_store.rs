@@ -4,13 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tombolo_storage::dynamic::DynamicTable;
 use tombolo_storage::error::Error;
 use tombolo_storage::key::Range;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory};
-use tombolo_storage::row::Fields;
+use tombolo_storage::row::{Fields, RowMut};
 use tombolo_storage::schema::{ColumnDef, DeclaredTable, IndexDef, IndexKind, TableDef};
 use tombolo_storage::store::{
     Order, Phase, Store, dynamic_indexes, dynamic_table, resolve_index, resolve_table,
@@ -81,6 +82,12 @@ fn contents<S: Store>(store: &mut S, accounts: &DynamicTable) -> Vec<String> {
         ids.into_iter().map(|id| accounts.read(store, id, text).unwrap()).collect();
     rows.sort();
     rows
+}
+
+/// Runs what panics, as a procedure does that catches it.
+fn assert_panics<T: std::fmt::Debug>(work: impl FnOnce() -> T) {
+    let unwound = catch_unwind(AssertUnwindSafe(work));
+    assert!(unwound.is_err(), "{unwound:?}");
 }
 
 #[test]
@@ -179,6 +186,44 @@ fn without_undo_an_abort_after_a_write_poisons() {
     assert_eq!(store.abort(), Err(Error::NoUndo));
     assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));
     assert_eq!(store.phase(), Phase::Idle);
+}
+
+#[test]
+fn a_panic_within_a_write_takes_that_write_back() {
+    let (mut store, accounts) = filled::<Memory>();
+    let before = contents(&mut store, &accounts);
+    let id = accounts.row_ids(&mut store).unwrap()[7];
+    let handle = resolve_table::<Account>(store.schema()).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    let owner = Fields::none().with(Account::BALANCE).with(Account::OWNER);
+    let too_long = |row: &mut RowMut<'_, Account>| {
+        row.set(Account::BALANCE, -1);
+        row.set(Account::OWNER, b"longer than twelve");
+    };
+    for _ in 0..2 {
+        assert_panics(|| store.update(&handle, id, owner, too_long));
+        assert_panics(|| store.create(&handle, too_long));
+        assert_eq!(contents(&mut store, &accounts), before);
+    }
+    store.update(&handle, id, owner, |row| row.set(Account::BALANCE, 7)).unwrap();
+    assert_panics(|| store.update(&handle, id, owner, too_long));
+    assert_eq!(store.pin(&handle, id).unwrap().get(Account::BALANCE), 7);
+    store.commit().unwrap();
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn without_undo_a_panic_within_a_write_poisons() {
+    let (mut store, accounts) = filled::<Bare>();
+    let id = accounts.row_ids(&mut store).unwrap()[7];
+    let handle = resolve_table::<Account>(store.schema()).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    let owner = Fields::none().with(Account::OWNER);
+    let too_long = |row: &mut RowMut<'_, Account>| row.set(Account::OWNER, b"longer than twelve");
+    assert_panics(|| store.update(&handle, id, owner, too_long));
+    assert!(matches!(store.commit(), Err(Error::Poisoned { .. })));
 }
 
 #[test]

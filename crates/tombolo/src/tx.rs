@@ -429,7 +429,7 @@ impl<R> NewRow<'_, R> {
     ///
     /// # Panics
     /// When the value cannot be stored in it: too many digits, a text that is too long, or not as
-    /// long as a `char`. The transaction aborts.
+    /// long as a `char`. The transaction aborts; where its closure catches that, there is no row.
     pub fn set<T: InlineType>(&mut self, column: Column<R, T>, value: T::Value<'_>) {
         self.row.set(column, value);
     }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
 use super::log::Log;
+use super::open_change::OpenChange;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
@@ -272,18 +273,21 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     ) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
         self.refuse_dead(table, row)?;
-        let slot = Self::slot(row);
-        let slab = &mut self.tables[table.position()].slab;
+        let (slot, position) = (Self::slot(row), table.position() as u32);
+        let mut open = OpenChange::of(self);
+        let store = &mut *open.store;
+        let slab = &mut store.tables[table.position()].slab;
         let Some(bytes) = slab.head_mut(row.location(), table.row_size()) else {
             return Err(Self::no_such_row(table));
         };
         let (start, end) = (fields.start(), fields.end());
-        let position = table.position() as u32;
-        if self.undo.note_update(position, slot, start as u32, &bytes[start..end]).is_err() {
-            return Err(self.refuse_last());
+        if store.undo.note_update(position, slot, start as u32, &bytes[start..end]).is_err() {
+            return Err(store.refuse_last());
         }
+        open.is_noted = true;
         change(&mut RowMut::new(bytes, fields));
-        self.log.updated(position, slot, start, &bytes[start..end]);
+        store.log.updated(position, slot, start, &bytes[start..end]);
+        open.end();
         Ok(())
     }
 
@@ -306,15 +310,18 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId> {
         debug_assert_eq!(self.state, State::Writing);
-        let size = table.row_size();
-        let slab = &mut self.tables[table.position()].slab;
-        let Ok((slot, bytes)) = slab.allocate_zeroed(size) else { return Err(self.no_space()) };
-        fill(&mut RowMut::new(bytes, Fields::whole(size)));
-        let position = table.position() as u32;
-        if self.undo.note(Change::Created { table: position, row: slot }).is_err() {
-            return Err(self.refuse_last());
+        let (size, position) = (table.row_size(), table.position() as u32);
+        let mut open = OpenChange::of(self);
+        let store = &mut *open.store;
+        let slab = &mut store.tables[table.position()].slab;
+        let Ok((slot, bytes)) = slab.allocate_zeroed(size) else { return Err(store.no_space()) };
+        if store.undo.note(Change::Created { table: position, row: slot }).is_err() {
+            return Err(store.refuse_last());
         }
-        self.log.created(position, slot, bytes);
+        open.is_noted = true;
+        fill(&mut RowMut::new(bytes, Fields::whole(size)));
+        store.log.created(position, slot, bytes);
+        open.end();
         Ok(Self::row_id(slot))
     }
 

@@ -25,6 +25,7 @@ pub mod columns;
 mod index;
 pub mod log;
 pub mod online;
+mod open_change;
 pub mod recovery;
 pub mod store;
 pub mod undo;

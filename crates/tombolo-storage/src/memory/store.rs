@@ -419,13 +419,19 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn refuse_last(&mut self) -> Error {
-        let mut image = Vec::new();
-        if let Some(change) = self.undo.pop(&mut image)
-            && self.take_back(change, &image).is_err()
-        {
-            return self.not_undone();
+        match self.take_last_back() {
+            Ok(()) => self.no_space(),
+            Err(error) => error,
         }
-        self.no_space()
+    }
+
+    /// Takes the newest change back.
+    pub(super) fn take_last_back(&mut self) -> Result<()> {
+        let mut image = Vec::new();
+        match self.undo.pop(&mut image) {
+            Some(change) => self.take_back(change, &image).map_err(|_| self.not_undone()),
+            None => Ok(()),
+        }
     }
 
     /// Makes room for so many notes and bytes of images.

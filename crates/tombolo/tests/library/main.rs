@@ -12,6 +12,7 @@ mod directories;
 mod evolve;
 mod failures;
 mod kills;
+mod panics;
 mod promises;
 mod requests;
 

@@ -1,14 +1,16 @@
 //! A store and the store its log describes are the same, whatever happened to the first.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::disk::{Disk, MemDisk};
 use crate::dynamic::DynamicTable;
 use crate::error::Error;
+use crate::key::Dynamic;
 use crate::memory::test_random::Random;
 use crate::profile::MemoryLogged;
-use crate::row::{Fields, RowId};
+use crate::row::{Fields, RowId, RowMut};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::store::Store;
 use crate::sync::Arc;
@@ -163,12 +165,34 @@ pub(crate) fn change<P: MemoryProfile>(
     let values = &values[..];
     let ids = table.row_ids(store).unwrap();
     let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
+    if random.below(4) == 0 {
+        return change_unwinding(store, table, picked.filter(|_| random.below(2) == 0));
+    }
     let done = match (random.below(10), picked) {
         (0..=4, _) | (_, None) => table.insert(store, values).map(drop),
         (5..=7, Some(row)) => table.update(store, row, values),
         (_, Some(row)) => table.delete(store, row),
     };
     assert!(matches!(done, Ok(()) | Err(Error::Duplicate { .. })), "{done:?}");
+}
+
+/// A change of a row, or of one that is made, that panics when all of it is written. Who catches that
+/// finds what was there before.
+fn change_unwinding<P: MemoryProfile>(
+    store: &mut MemoryStore<P>,
+    table: &DynamicTable,
+    row: Option<RowId>,
+) {
+    let spoil = |row: &mut RowMut<'_, Dynamic>| {
+        row.bytes_mut().fill(0xEE);
+        resume_unwind(Box::new("in the middle of a row"));
+    };
+    let whole = Fields::whole(table.handle().row_size());
+    let unwound = catch_unwind(AssertUnwindSafe(|| match row {
+        Some(row) => store.update(table.handle(), row, whole, spoil),
+        None => store.create(table.handle(), spoil).map(drop),
+    }));
+    assert!(unwound.is_err(), "{unwound:?}");
 }
 
 #[test]

@@ -20,8 +20,8 @@ use std::ops::{ControlFlow, Deref};
 use super::space::HeapSpace;
 use super::{Place, RowFile, Stamp};
 use crate::paged::page::{
-    HEADER_BYTES, PageId, PageKind, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot, SlotKind,
-    StoreId, record_bytes_max,
+    HEADER_BYTES, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot,
+    SlotKind, StoreId, record_bytes_max,
 };
 use crate::paged::pool::{
     ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage,
@@ -280,6 +280,22 @@ fn insert_compacted(page: &mut impl ExclusivePage, bytes: usize, kind: SlotKind)
     page.page_mut().insert(bytes, kind)
 }
 
+/// A record that is being filled: it goes again, when the log fails or who fills it panics.
+struct Made<'a, S: PageSize> {
+    page: PageMut<'a, S>,
+    slot: u16,
+    is_kept: bool,
+}
+
+impl<S: PageSize> Drop for Made<'_, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.page.remove(self.slot);
+        }
+    }
+}
+
 /// A row held in place: its record, behind the address of its home if it moved.
 pub struct HeapPin<R> {
     record: R,
@@ -318,19 +334,15 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
     ) -> Result<RowId, E> {
         let (mut page, place) = self.place(access, lane, bytes, SlotKind::Record)?;
-        let mut change = page.page_mut();
-        let filled = match change.record_mut(place.slot) {
-            Some(record) => fill(place, record),
-            None => Ok(None),
+        let mut made = Made { page: page.page_mut(), slot: place.slot, is_kept: false };
+        let stamp = match made.page.record_mut(place.slot) {
+            Some(record) => fill(place, record)?,
+            None => None,
         };
-        match filled {
-            Ok(Some(lsn)) => change.set_lsn(lsn),
-            Ok(None) => {}
-            Err(error) => {
-                change.remove(place.slot);
-                return Err(error);
-            }
+        if let Some(lsn) = stamp {
+            made.page.set_lsn(lsn);
         }
+        made.is_kept = true;
         Ok(place.row())
     }
 

@@ -36,6 +36,22 @@ impl SlabRows {
     }
 }
 
+/// A slot that is being filled: it is free again, when the log fails or who fills it panics.
+struct Made<'a> {
+    slab: &'a mut Slab,
+    slot: u32,
+    is_kept: bool,
+}
+
+impl Drop for Made<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.slab.free(self.slot);
+        }
+    }
+}
+
 /// A slot's number is the row's place: page and slot, but there is no page.
 fn place(slot: u32) -> Place {
     Place { page: PageId(slot >> 16), slot: slot as u16, offset: 0 }
@@ -70,11 +86,9 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         let mut slab = self.slab.borrow_mut();
         let slot = slab.allocate().map_err(|error: RegionError| PageError::from(error))?;
         let place = place(slot);
-        let filled = slab.head_mut(slot.into(), bytes).map(|row| fill(place, row));
-        if let Some(Err(error)) = filled {
-            slab.free(slot);
-            return Err(error);
-        }
+        let mut made = Made { slab: &mut slab, slot, is_kept: false };
+        made.slab.head_mut(slot.into(), bytes).map(|row| fill(place, row)).transpose()?;
+        made.is_kept = true;
         Ok(place.row())
     }
 

@@ -135,13 +135,31 @@ impl<P: PagedProfile> Session<P> {
                 self.before.clear();
                 self.before.extend_from_slice(&record[start..end]);
             }
-            update(&mut record[..fixed]);
-            let logged = database.log.change(log, change, &self.before, &record[start..end]);
-            if logged.is_err() && P::Log::RECORDS {
-                record[start..end].copy_from_slice(&self.before);
-            }
+            let is_kept = !P::Log::RECORDS; // nothing takes changes back there
+            let mut open = InPlace { record, start, before: &self.before, is_kept };
+            update(&mut open.record[..fixed]);
+            let logged = database.log.change(log, change, open.before, &open.record[start..end]);
+            open.is_kept |= logged.is_ok();
             logged
         })
+    }
+}
+
+/// A change of a row in place that the log does not know yet: what was there comes back, when the log
+/// fails or who writes the row panics.
+struct InPlace<'a> {
+    record: &'a mut [u8],
+    start: usize,
+    before: &'a [u8],
+    is_kept: bool,
+}
+
+impl Drop for InPlace<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.record[self.start..self.start + self.before.len()].copy_from_slice(self.before);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! compared with a model in `tests/model.rs`.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::disk::{Fault, MemDisk, Open, Operation};
@@ -14,7 +15,7 @@ use crate::profile::{
     AloneBufferManager, Conventional, Lattice00010, NoBtreeKeys, NoDirectory, NoPageAccess,
     NoSmallPage,
 };
-use crate::row::{Fields, RowId};
+use crate::row::{Fields, RowId, RowMut};
 use crate::schema::TableDef;
 use crate::store::{Index, Order, Store, Table, resolve_index, resolve_table};
 
@@ -239,6 +240,43 @@ fn a_full_disk_aborts_and_the_rest_goes_on() {
     bank.add(id).unwrap();
     assert_eq!(bank.store.check(), []);
     bank.store.close().unwrap();
+}
+
+/// A row that is being made or changed when who writes it panics, and that is caught.
+fn panics_leave_no_row<P: PagedProfile>() {
+    let mut bank = Bank::<P>::create(&MemDisk::new(), 10);
+    bank.store.begin().unwrap();
+    let row = bank.find(3).unwrap();
+    bank.store.begin_writes();
+    for changes in [false, true] {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let spoil = |row: &mut RowMut<'_, Account>| {
+                row.set(Account::BALANCE, -1);
+                resume_unwind(Box::new("in the middle of a row"));
+            };
+            match changes {
+                true => bank.store.update(&bank.table, row, BALANCE, spoil),
+                false => bank.store.create(&bank.table, spoil).map(drop),
+            }
+        }));
+        assert!(unwound.is_err(), "{unwound:?}");
+    }
+    if PagedStore::<P>::UNDO {
+        assert_eq!(bank.store.pin(&bank.table, row).unwrap().get(Account::BALANCE), START);
+    }
+    // The room it took is there for the next one.
+    bank.add_row(10).unwrap();
+    bank.store.update(&bank.table, row, BALANCE, |row| row.set(Account::BALANCE, START)).unwrap();
+    bank.store.commit().unwrap();
+    assert_eq!(bank.store.check(), []);
+    assert_eq!(bank.sum(), (11, 11 * START));
+}
+
+#[test]
+fn a_panic_within_a_write_takes_that_write_back() {
+    panics_leave_no_row::<Conventional>();
+    panics_leave_no_row::<AloneBufferManager>();
+    panics_leave_no_row::<NoPageAccess>();
 }
 
 #[test]
