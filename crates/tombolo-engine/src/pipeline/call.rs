@@ -7,6 +7,7 @@
 //! Not here: what a transaction does (`executor.rs`), who asked (`callers.rs`).
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::transaction::Stop;
@@ -174,6 +175,19 @@ pub(super) struct Answered<A> {
     pub(super) caller: CallerId,
     pub(super) tag: u64,
     pub(super) reply: Reply<A>,
+}
+
+/// Runs what is a user's, but no part of a transaction: waking, dropping. Its panic is its own loss, and
+/// not that of the thread that runs it.
+pub fn guarded(work: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(work));
+}
+
+/// Drops what may hold what is a user's, one by one: those behind a panic, too.
+pub(super) fn drop_guarded<T>(items: &mut Vec<T>) {
+    while !items.is_empty() {
+        guarded(|| while items.pop().is_some() {});
+    }
 }
 
 /// What a panic said.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::Mutex;
 
-use super::call::{Answered, Call, Durability, Refusal, Reply, panic_message};
+use super::call::{Answered, Call, Durability, Refusal, Reply, drop_guarded, panic_message};
 use super::executor::{Batch, Executor, Replies};
 use super::log::{Cost, Records};
 use super::logging::LogBatch;
@@ -563,7 +563,7 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
         }
         self.begin_long(now_ns);
         if self.done == self.calls.len() {
-            self.calls.clear();
+            drop_guarded(&mut self.calls); // refused and panicked ones still hold what a user passed
             self.done = 0;
             let is_open = self.input.drain(&mut self.calls) || self.long.are_open();
             if self.calls.is_empty() && !self.long.are_active() {

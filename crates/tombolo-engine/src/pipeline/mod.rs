@@ -69,7 +69,7 @@ mod visit;
 
 pub use archive::{ArchiveHandle, ArchiveRefusal, ArchiveStatistics, Archiving};
 pub use assembly::Builder;
-pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, panic_message};
+pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, guarded, panic_message};
 pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
 pub use checkpoint::{
     CheckpointHandle, CheckpointHold, CheckpointPolicy, CheckpointProcess, CheckpointRefusal,

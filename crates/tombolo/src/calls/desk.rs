@@ -17,12 +17,11 @@
 //! into the output stage.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use tombolo_engine::pipeline::{Reply, Sink, Tagged};
+use tombolo_engine::pipeline::{Reply, Sink, Tagged, guarded};
 use tombolo_storage::sync::{Mutex, Parker};
 
 use super::envelope::Envelope;
@@ -134,11 +133,6 @@ pub(super) fn drop_reply(reply: Answered) {
     if let Ok(Ok(envelope)) = reply.outcome() {
         envelope.recycle();
     }
-}
-
-/// Runs what is a user's; its panic is its own loss.
-fn guarded(work: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
 impl Sink<Box<dyn Envelope>> for Desk {

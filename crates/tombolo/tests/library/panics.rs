@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tombolo::{Database, DeclaredTable, Error, Fields};
+use tombolo::{CallOptions, Database, DeclaredTable, Error, Fields, Stop};
 
 use super::{Counter, Counters, adding, open, value};
 
@@ -58,4 +58,38 @@ fn a_panic_within_a_row_is_in_memory_what_it_is_on_disk() {
     let db = open(place.path()).unwrap();
     add_ten_to_all(&db);
     assert_eq!(value(&db, 1), 31);
+}
+
+/// Panics when it is dropped, but not on the way out of another panic, which would end the process.
+struct Spiteful;
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped in spite");
+    }
+}
+
+#[test]
+fn what_a_refused_call_holds_ends_no_database() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    let refused = CallOptions::new().log_bytes_max(u64::MAX);
+    let waiting = [Spiteful, Spiteful, Spiteful].map(|held| {
+        let closure = move |_: &mut tombolo::Tx<'_>| {
+            let _held = &held;
+            Ok(())
+        };
+        db.with(refused).submit(closure).unwrap()
+    });
+    for pending in waiting {
+        assert!(matches!(pending.wait(), Err(Error::TooLarge { .. })));
+    }
+    // An input that is still there when its procedure has panicked.
+    let broken =
+        db.register_closure("broken", |_, _: &Spiteful| -> Result<(), Stop> { panic!("as told") });
+    assert_eq!(broken.call(Spiteful), Err(Error::Panicked("as told".into())));
+    for value in 1..=3 {
+        assert_eq!(adding(&db).call(1), Ok(value));
+    }
+    db.close().unwrap();
 }

@@ -27,6 +27,56 @@ fn a_panic_ends_its_own_transaction_only() {
     assert_eq!((statistics.executed, statistics.failed), (4, 2));
 }
 
+/// A request whose end panics.
+struct Spiteful;
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        panic!("dropped in spite");
+    }
+}
+
+/// Keeps what it is asked, as of calls that did not end.
+struct Keeping;
+
+impl Executor for Keeping {
+    type Request = Option<Spiteful>;
+    type Answer = bool;
+    type Records = Notes;
+
+    fn execute(&mut self, batch: &mut Batch<'_, Option<Spiteful>, bool>) {
+        batch.each(|held| (Ok(held.is_none()), 0));
+    }
+
+    fn log_bytes_max(&self, held: &Option<Spiteful>) -> u64 {
+        if held.is_some() { u64::MAX } else { 0 }
+    }
+}
+
+#[test]
+fn what_refused_requests_hold_ends_nobody_else() {
+    let builder = Builder::new(Keeping, options()).log(Box::new(HandLog::new()));
+    let (pipeline, mut stages) = builder.assemble(Arc::<HandClock>::default());
+    let mut caller = pipeline.caller(10);
+    let mut replies = Vec::new();
+    for turn in 0..2 {
+        let held = [Some(Spiteful), None, Some(Spiteful), Some(Spiteful)];
+        for (tag, held) in held.into_iter().enumerate() {
+            caller.try_submit(held, 10 * turn + tag as u64, Group).map_err(|_| "full").unwrap();
+        }
+        for _ in 0..5 {
+            for stage in &mut stages {
+                stage.step(0);
+            }
+        }
+        caller.take(&mut replies);
+    }
+    let answered = replies.iter().map(|(_, reply)| matches!(reply, Reply::Durable(Ok(true))));
+    assert_eq!(replies.len(), 8, "{replies:?}");
+    assert_eq!(answered.filter(|&answered| answered).count(), 2, "{replies:?}");
+    assert!(pipeline.statistics().refused == 6);
+}
+
 /// Answers every second request and then returns.
 struct Lazy(Accounts);
 
