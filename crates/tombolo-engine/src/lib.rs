@@ -14,11 +14,11 @@
 //!    [`command_log::call`] names the procedure first.
 //! 5. [`transaction::execute`] begins a transaction on the store and opens its reading phase.
 //! 6. The procedure looks keys up and pins rows ([`transaction::Reading`]); it may abort, which
-//!    undoes nothing.
+//!    undoes nothing and happens when it returns.
 //! 7. `write()` ends the reading phase ([`transaction::Writing`]): rows are updated, created and
 //!    deleted in place, index entries follow, the store's log is told.
-//! 8. `commit` makes the answer ([`transaction::Committed`]); any other way out — a panic too — is
-//!    undone, or poisons a store without undo. From here on later transactions see the changes, and
+//! 8. `commit` makes the answer ([`transaction::Committed`]); any other way out — a panic before it, too —
+//!    is undone, or poisons a store without undo. From here on later transactions see the changes, and
 //!    nobody else does: the transaction is *pre-committed*.
 //! 9. [`pipeline::Batch::answer`] decides how the answer leaves: at once, when all it stands for is
 //!    durable already, when the call is `async`, or when there is no log; else it waits.

@@ -32,6 +32,8 @@ use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, resolve_index, resolve_table};
 
+use crate::transaction::had_committed;
+
 tombolo_storage::table! {
     /// Requests that ran with an id.
     pub struct Request = "tombolo_request" { ID: Uuid; NUMBER: BigInt; OUTCOME: SmallInt; }
@@ -61,7 +63,8 @@ const FORGOTTEN_MAX: u64 = 2;
 pub enum Outcome {
     /// It committed: all it did is there.
     Committed,
-    /// It ran and ended without effect: by its own decision, refused by the store, or by a panic.
+    /// It ran and ended without effect: by its own decision, refused by the store, or by a panic before
+    /// it had committed.
     Aborted,
     /// No call with this id has run that is remembered: it may not have arrived, or still wait, or
     /// as many others as are remembered came after it.
@@ -79,7 +82,12 @@ pub enum Once<T> {
     /// It ran, to its end.
     Ran(T),
     /// It ran and panicked with this.
-    Panicked(Box<dyn Any + Send>),
+    Panicked {
+        /// What it panicked with.
+        panic: Box<dyn Any + Send>,
+        /// Whether it had committed before: it is remembered as what it came to.
+        has_committed: bool,
+    },
     /// It had run before, and came to this; nothing ran.
     Repeated(Outcome),
     /// The store refused to remember it; nothing ran.
@@ -150,10 +158,11 @@ impl Requests {
         if store.phase() != Phase::Idle {
             let _ = store.fail(); // nobody went on with the preface
         }
-        if !ran.as_ref().is_ok_and(has_committed) {
+        let has_committed = ran.as_ref().map_or_else(|_| had_committed(), has_committed);
+        if !has_committed {
             self.aborted(store, id);
         }
-        ran.map_or_else(Once::Panicked, Once::Ran)
+        ran.map_or_else(|panic| Once::Panicked { panic, has_committed }, Once::Ran)
     }
 
     /// Opens the transaction of a call with `id`, whose preface says that it committed; or answers

@@ -7,11 +7,15 @@
 //!                 └── abort(), or any other way out: there is nothing to undo
 //! ```
 //!
+//! A transaction aborts when its procedure has returned, not before: one that is over while the
+//! procedure still runs has committed, also where the procedure panics then ([`had_committed`]).
+//!
 //! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to
 //! an abort before its first write. [`Writing`] has no `abort`, so such a transaction needs no undo
 //! and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and is only made
 //! where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
@@ -261,13 +265,12 @@ impl<'s, S: Store> Reading<'s, S> {
         Writing { store: self.store }
     }
 
-    /// Ends the transaction without effect.
+    /// Ends the transaction without effect, when the procedure has returned what this answers.
     ///
     /// # Errors
-    /// Always: the abort itself, or what the store failed with.
+    /// Always: the abort itself.
     #[inline(always)]
     pub fn abort<T>(self, reason: &'static str) -> Result<T, Stop> {
-        self.store.abort()?;
         Err(Stop::Abort(reason))
     }
 }
@@ -300,44 +303,95 @@ impl<S: Store> Transaction<'_, S> {
         self.store
     }
 
-    /// Takes every change back.
+    /// Takes every change back, when the procedure has returned what this answers.
     ///
     /// # Errors
-    /// Always: the abort itself, or what the store failed with.
+    /// Always: the abort itself.
     #[inline(always)]
     pub fn abort<T>(self, reason: &'static str) -> Result<T, Stop> {
-        self.store.abort()?;
         Err(Stop::Abort(reason))
     }
 }
 
-/// Ends a transaction its procedure left open, by an error or a panic.
+/// A transaction whose procedure runs: ends it if the procedure leaves it open, by an abort, an error or
+/// a panic.
 struct OpenTransaction<'s, S: Store>(&'s mut S);
 
 impl<S: Store> OpenTransaction<'_, S> {
-    fn end(&mut self) {
-        if plant::is(Plant::PanicNotUndone) && std::thread::panicking() {
-            // As if the guard were not there.
-            let _ = self.0.commit();
-            return;
-        }
-        let ended = match self.0.phase() {
-            Phase::Idle => Ok(()),
-            Phase::Reading => self.0.abort(),
-            Phase::Writing => self.0.fail(),
+    /// The procedure has returned.
+    #[inline(always)]
+    fn returned<T>(self, ended: Result<Committed<T>, Stop>) -> Result<T, Stop> {
+        // Each on its own, so that a commit need not ask whether it was one.
+        let ended = match ended {
+            Ok(committed) => {
+                if self.0.phase() != Phase::Idle {
+                    end(self.0);
+                }
+                Ok(committed.into_answer())
+            }
+            Err(stop) => Err(stopped(self.0, stop)),
         };
-        // A store that cannot end its transaction poisons itself; the next call says why.
-        debug_assert!(ended.is_ok() || !S::UNDO, "{ended:?}");
+        std::mem::forget(self);
+        ended
     }
 }
 
 impl<S: Store> Drop for OpenTransaction<'_, S> {
+    /// The procedure unwinds.
     #[inline(always)]
     fn drop(&mut self) {
-        if self.0.phase() != Phase::Idle {
-            self.end();
+        unwound(self.0);
+    }
+}
+
+/// Ends a transaction whose procedure has stopped; answers why, or what kept it from its own abort.
+#[inline]
+fn stopped<S: Store>(store: &mut S, stop: Stop) -> Stop {
+    match (store.phase(), stop) {
+        (Phase::Idle, _) => stop,
+        (_, Stop::Abort(_)) => store.abort().map_or_else(Stop::Error, |()| stop),
+        (_, Stop::Error(_)) => {
+            end(store);
+            stop
         }
     }
+}
+
+/// Takes an open transaction back, or poisons the store.
+fn end<S: Store>(store: &mut S) {
+    let ended = match store.phase() {
+        Phase::Idle => Ok(()),
+        Phase::Reading => store.abort(),
+        Phase::Writing => store.fail(),
+    };
+    // A store that cannot end its transaction poisons itself; the next call says why.
+    debug_assert!(ended.is_ok() || !S::UNDO, "{ended:?}");
+}
+
+#[cold]
+#[inline(never)]
+fn unwound<S: Store>(store: &mut S) {
+    let is_open = store.phase() != Phase::Idle;
+    // A poisoned store has no transaction open either, and begins none.
+    let has_committed = !is_open && store.begin().and_then(|()| store.abort()).is_ok();
+    UNWOUND_COMMITTED.set(has_committed);
+    if is_open && plant::is(Plant::PanicNotUndone) {
+        let _ = store.commit(); // as if the guard were not there
+    } else if is_open {
+        end(store);
+    }
+}
+
+thread_local! {
+    /// Whether the transaction that unwound last on this thread had committed.
+    static UNWOUND_COMMITTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the transaction whose panic was just caught had committed before: all it did is there, and
+/// only its answer is lost. To be asked once, on its thread, by who catches the panic, which cannot tell
+/// it by itself.
+pub fn had_committed() -> bool {
+    UNWOUND_COMMITTED.take()
 }
 
 /// Runs one reads-first transaction.
@@ -352,8 +406,8 @@ pub fn execute<S: Store, T>(
 ) -> Result<T, Stop> {
     store.begin()?;
     let open = OpenTransaction(store);
-    let committed = body(Reading { store: &mut *open.0 })?;
-    Ok(committed.into_answer())
+    let ended = body(Reading { store: &mut *open.0 });
+    open.returned(ended)
 }
 
 /// Runs one transaction that may abort at any point; does not compile for stores without undo.
@@ -369,6 +423,6 @@ pub fn execute_undoable<S: Store, T>(
     store.begin()?;
     store.begin_writes();
     let open = OpenTransaction(store);
-    let committed = body(Transaction { store: &mut *open.0 })?;
-    Ok(committed.into_answer())
+    let ended = body(Transaction { store: &mut *open.0 });
+    open.returned(ended)
 }

@@ -242,7 +242,8 @@ impl Core {
                 Otherwise::Expired => Error::Expired,
                 Otherwise::Repeated(outcome) => Error::Repeated(outcome),
                 Otherwise::Stopped(stop) => Error::stopped(stop, &self.schema.get()),
-                Otherwise::Panicked(message) => Error::Panicked(message),
+                Otherwise::Panicked { message, has_committed: false } => Error::Panicked(message),
+                Otherwise::Panicked { message, .. } => Error::PanickedCommitted(message),
             }),
             None => unreachable!("a call that was answered has an outcome of its type"),
         }

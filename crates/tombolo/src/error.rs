@@ -47,6 +47,9 @@ pub enum Error {
     Refused(StoreError),
     /// The procedure or closure panicked with this message; nothing was changed.
     Panicked(Box<str>),
+    /// The procedure panicked with this message when it had committed: what it wrote is there, and only
+    /// its answer is lost.
+    PanickedCommitted(Box<str>),
     /// The transaction would have written more to the log than its call may; nothing was changed.
     LogTooLong {
         /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
@@ -138,10 +141,16 @@ impl Error {
         }
     }
 
-    /// Whether the transaction may be there in spite of the error. With any other error nothing was
-    /// changed.
+    /// Whether the transaction is, or may be, there in spite of the error. With any other error nothing
+    /// was changed.
     pub fn may_have_committed(&self) -> bool {
-        matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
+        matches!(
+            self,
+            Self::TimedOut
+                | Self::Unknown(_)
+                | Self::PanickedCommitted(_)
+                | Self::Repeated(Outcome::Committed)
+        )
     }
 
     /// What a transaction stopped with, in the names of its database.
@@ -165,6 +174,7 @@ impl Error {
         match failure {
             Failure::Stopped(stop) => Self::stopped(stop, schema),
             Failure::Panicked(message) => Self::Panicked(message),
+            Failure::PanickedCommitted(message) => Self::PanickedCommitted(message),
         }
     }
 
@@ -280,6 +290,11 @@ impl fmt::Display for Error {
             Self::Panicked(message) => {
                 write!(f, "aborted: the transaction panicked: {message}")
             }
+            Self::PanickedCommitted(message) => write!(
+                f,
+                "committed, but the procedure panicked before it answered ({message}): do not call \
+                 it again, look at what it wrote"
+            ),
             Self::LogTooLong { log_bytes_max: 0 } => {
                 f.write_str("aborted: a call that was said to read only has written")
             }

@@ -40,7 +40,8 @@
 //! * What was answered is there after a crash of the process or of the machine, together with all
 //!   it has read. Answers that may still be lost have another type ([`PreCommitted`]), and a database
 //!   without a directory keeps nothing.
-//! * A transaction that fails or panics changes nothing; the others live.
+//! * A transaction that fails or panics changes nothing; the others live. Where a procedure panics
+//!   behind its own commit, the error says that it committed.
 //! * A full disk refuses writes, reads that say so go on, and writing resumes when there is room. A disk that
 //!   fails ends all work: nothing is acknowledged any more, and every call says why.
 //! * Memory and queues have bounds, and so has what one transaction may write.

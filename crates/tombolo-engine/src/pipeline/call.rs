@@ -24,13 +24,15 @@ pub enum Durability {
     Sync,
 }
 
-/// Why a transaction that ran had no effect.
+/// Why a transaction that ran has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The procedure aborted, or the store refused.
+    /// The procedure aborted, or the store refused; it had no effect.
     Stopped(Stop),
     /// The procedure panicked, with this message; its transaction was undone.
     Panicked(Box<str>),
+    /// The procedure panicked, with this message, when its transaction had committed: that stands.
+    PanickedCommitted(Box<str>),
 }
 
 impl fmt::Display for Failure {
@@ -38,6 +40,10 @@ impl fmt::Display for Failure {
         match self {
             Self::Stopped(stop) => stop.fmt(f),
             Self::Panicked(message) => write!(f, "aborted: the procedure panicked: {message}"),
+            Self::PanickedCommitted(message) => write!(
+                f,
+                "committed, but without an answer: the procedure panicked afterwards: {message}"
+            ),
         }
     }
 }

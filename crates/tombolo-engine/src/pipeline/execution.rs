@@ -514,8 +514,8 @@ fn run_calls<E: Executor>(
     let mut batch = Batch::new(calls, replies);
     while batch.left() > 0 {
         let left = batch.left();
-        // A transaction that panics is undone by its guard (`transaction.rs`); what else an executor
-        // holds is its own to keep in order, as its contract says.
+        // A transaction that panics before its commit is undone by its guard (`transaction.rs`); what
+        // else an executor holds is its own to keep in order, as its contract says.
         match catch_unwind(AssertUnwindSafe(|| executor.execute(&mut batch))) {
             Ok(()) if batch.left() == left => {
                 batch.panicked("the executor did not answer".into());

@@ -6,12 +6,12 @@
 //!
 //! Not here: queues, threads, the log's file, work that takes longer than a transaction may
 //! (`long.rs`). Contract: each request is one transaction, run with
-//! [`crate::transaction::execute`], so that a panic inside it is undone, and answered right after
-//! it ended, before the next begins.
+//! [`crate::transaction::execute`], so that a panic inside it is undone, or known to come behind its
+//! commit, and answered right after it ended, before the next begins.
 
 use super::call::{Answered, Call, Durability, Failure, Outcome, Reply};
 use super::log::Records;
-use crate::transaction::Stop;
+use crate::transaction::{Stop, had_committed};
 
 /// What a request may write to the log where its executor does not know better, in bytes.
 pub const LOG_BYTES_PER_CALL: u64 = 64 << 10;
@@ -112,7 +112,7 @@ pub(super) struct Replies<A> {
     /// Bytes behind it, as last told.
     pub(super) log_bytes: u64,
     pub(super) executed: u64,
-    /// How many of those had no effect.
+    /// How many of those have no answer.
     pub(super) failed: u64,
     pub(super) wants_sync: bool,
     /// What leaves at once, and what waits until the log is durable behind it.
@@ -212,9 +212,15 @@ impl<'b, R, A> Batch<'b, R, A> {
     }
 
     /// Answers the request at hand with what its panic said. Its transaction was undone, so that
-    /// the store's log ends where it did before.
+    /// the store's log ends where it did before; or it had committed, and waits for what it logged.
     pub(super) fn panicked(&mut self, message: Box<str>) {
-        self.failed(Failure::Panicked(message));
+        if had_committed() {
+            // How much it logged nobody told. Whatever it is goes with this batch, as does who waits.
+            self.replies.log_bytes += 1;
+            self.failed(Failure::PanickedCommitted(message));
+        } else {
+            self.failed(Failure::Panicked(message));
+        }
         self.answered += 1;
     }
 }

@@ -21,5 +21,8 @@ pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
         Err(Failure::Stopped(Stop::Abort(reason))) => Some(aborted(reason)),
         Err(Failure::Stopped(Stop::Error(_))) => None,
         Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
+        Err(Failure::PanickedCommitted(why)) => {
+            unreachable!("nothing panics behind a commit: {why}")
+        }
     }
 }

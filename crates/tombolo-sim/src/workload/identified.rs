@@ -66,7 +66,7 @@ impl Identified {
     ) -> Result<u64, Stop> {
         match self.requests.run_once(store, id, run, Result::is_ok) {
             Once::Ran(ended) => ended,
-            Once::Panicked(_) => Err(Stop::Abort("it panicked")),
+            Once::Panicked { .. } => Err(Stop::Abort("it panicked")),
             Once::Repeated(requests::Outcome::Committed) => Err(Stop::Abort(REPEATED_COMMITTED)),
             Once::Repeated(_) => Err(Stop::Abort(REPEATED_ABORTED)),
             Once::Refused(error) => Err(Stop::Error(error)),

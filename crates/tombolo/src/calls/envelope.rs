@@ -34,8 +34,8 @@ pub(crate) enum Otherwise {
     Repeated(Outcome),
     /// The store refused to remember its request id.
     Stopped(Stop),
-    /// It panicked with this message.
-    Panicked(Box<str>),
+    /// It panicked with this message, perhaps when it had committed.
+    Panicked { message: Box<str>, has_committed: bool },
 }
 
 /// How a call's turn ended, for whoever counts.

@@ -36,14 +36,16 @@ impl Identified {
         let Self { id, inner } = self;
         let requests = tables.requests().clone(); // handles, no memory
         let run = |store: &mut MemoryStore<P>| P::run(&mut **inner, store, tables);
-        let (otherwise, how) = match requests
-            .run_once(store, *id, run, |how| *how == How::Committed)
-        {
-            Once::Ran(how) => return how,
-            Once::Panicked(panic) => (Otherwise::Panicked(panic_message(&*panic)), How::Panicked),
-            Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
-            Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
-        };
+        let (otherwise, how) =
+            match requests.run_once(store, *id, run, |how| *how == How::Committed) {
+                Once::Ran(how) => return how,
+                Once::Panicked { panic, has_committed } => {
+                    let message = panic_message(&*panic);
+                    (Otherwise::Panicked { message, has_committed }, How::Panicked)
+                }
+                Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
+                Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
+            };
         inner.end_otherwise(otherwise);
         how
     }

@@ -3,9 +3,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tombolo::{CallOptions, Database, DeclaredTable, Error, Fields, Stop};
+use tombolo::procedure::{
+    Committed, Procedure, Reading, SchemaError, Store, resolve_index, resolve_table,
+};
+use tombolo::{
+    CallOptions, Database, DeclaredTable, Error, Fields, Index, Outcome, Schema, Stop, Table,
+    TableDef,
+};
 
-use super::{Counter, Counters, adding, open, value};
+use super::{ById, Counter, Counters, adding, open, value};
 
 /// A row that is being written when who writes it panics, caught or not, in a row that is made or one
 /// that is there.
@@ -92,4 +98,65 @@ fn what_a_refused_call_holds_ends_no_database() {
         assert_eq!(adding(&db).call(1), Ok(value));
     }
     db.close().unwrap();
+}
+
+/// Commits, and panics before it answers.
+struct Late(Table<Counter>, Index<ById>);
+
+impl Procedure for Late {
+    type Input = (i32, bool);
+    type Answer = ();
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self(resolve_table(schema)?, resolve_index(schema)?))
+    }
+
+    fn run<S: Store>(
+        &self,
+        tx: Reading<'_, S>,
+        &(id, aborts): &(i32, bool),
+    ) -> Result<Committed<()>, Stop> {
+        let committed = match aborts {
+            true => tx.abort("as told"),
+            false => {
+                let mut tx = tx.write();
+                let row = tx.create(&self.0, |row| row.set(Counter::ID, id))?;
+                tx.insert(&self.1, id, row)?;
+                tx.commit(())
+            }
+        };
+        panic!("behind {committed:?}");
+    }
+}
+
+#[test]
+fn a_panic_behind_a_commit_says_that_it_committed() {
+    let place = tempfile::tempdir().unwrap();
+    let without_indexes = || {
+        let table = TableDef::of::<Counter>().with::<ById>();
+        Database::builder().table(table).set("log_segment_bytes", "1 MB")
+    };
+    let there = |db: &Database, id| {
+        let by_id = db.index::<ById>().unwrap();
+        db.transaction(move |tx| Ok(tx.lookup(&by_id, id)?.is_some())).unwrap()
+    };
+    let directory = without_indexes().open(place.path()).unwrap();
+    for db in [without_indexes().in_memory().unwrap(), directory] {
+        let late = db.register::<Late>().unwrap();
+        for (id, call) in [(1, late.clone()), (2, late.with(CallOptions::new().request_id(2)))] {
+            let aborted = call.call((id + 10, true)).unwrap_err();
+            assert!(matches!(aborted, Error::Panicked(_)), "{aborted}");
+            assert!(!aborted.may_have_committed() && !there(&db, id + 10));
+        }
+        for (id, call) in [(1, late.clone()), (2, late.with(CallOptions::new().request_id(3)))] {
+            let committed = call.call((id, false)).unwrap_err();
+            assert!(matches!(committed, Error::PanickedCommitted(_)), "{committed}");
+            assert!(committed.may_have_committed() && !committed.is_retryable());
+            assert!(committed.to_string().contains("committed, but"), "{committed}");
+            assert!(there(&db, id));
+        }
+        assert_eq!((db.outcome(2), db.outcome(3)), (Ok(Outcome::Aborted), Ok(Outcome::Committed)));
+    }
+    let db = without_indexes().open(place.path()).unwrap();
+    assert!(there(&db, 1) && there(&db, 2) && !there(&db, 11) && !there(&db, 12));
 }

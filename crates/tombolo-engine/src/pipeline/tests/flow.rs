@@ -27,6 +27,26 @@ fn a_panic_ends_its_own_transaction_only() {
     assert_eq!((statistics.executed, statistics.failed), (4, 2));
 }
 
+#[test]
+fn a_panic_behind_a_commit_says_so_when_that_is_durable() {
+    let mut world = World::new(options());
+    for (tag, durability) in [(1, Group), (2, Async)] {
+        world.submit(tag, Ask::AddAndPanic(7, 5), durability);
+    }
+    world.execute();
+    let panicked = || Err(Failure::PanickedCommitted("behind its commit".into()));
+    assert_eq!(world.replies(), [(2, Reply::PreCommitted(panicked()))]);
+    world.submit(3, Ask::Panic, Group);
+    world.submit(4, Ask::Read(7), Group);
+    world.settle();
+    let expected = [
+        (1, Reply::Durable(panicked())),
+        (3, Reply::Durable(Err(Failure::Panicked("asked to panic".into())))),
+        durable(4, 10),
+    ];
+    assert_eq!(world.replies(), expected);
+}
+
 /// A request whose end panics.
 struct Spiteful;
 

@@ -13,9 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::Memory;
+
 use super::*;
 use crate::clock::Clock;
-use crate::transaction::Stop;
+use crate::transaction::{Stop, execute};
 
 /// A clock that stands still until told.
 #[derive(Debug, Default)]
@@ -166,6 +169,8 @@ enum Ask {
     Read(u64),
     Abort,
     Panic,
+    /// An `Add` whose procedure panics when it has committed.
+    AddAndPanic(u64, u64),
     /// Writes a record of so many bytes.
     Large(usize),
     /// Not valid before an input stage has made it an `Add`.
@@ -219,6 +224,14 @@ impl Accounts {
             Ask::Read(account) => Ok(self.balances.get(&account).copied().unwrap_or(0)),
             Ask::Abort => Err(Stop::Abort("asked to")),
             Ask::Panic => panic!("asked to panic"),
+            Ask::AddAndPanic(account, n) => {
+                self.run(&Ask::Add(account, n))?;
+                let mut store = MemoryStore::<Memory>::new(Limits::default());
+                execute(&mut store, |tx| {
+                    let _committed = tx.commit(0)?;
+                    panic!("behind its commit")
+                })
+            }
             Ask::Large(bytes) => {
                 self.log.bytes.resize(self.log.bytes.len() + bytes, 0);
                 Ok(0)
@@ -243,7 +256,7 @@ impl Executor for Accounts {
 
     fn log_bytes_max(&self, ask: &Ask) -> u64 {
         match *ask {
-            Ask::Add(..) => 16,
+            Ask::Add(..) | Ask::AddAndPanic(..) => 16,
             Ask::Large(bytes) => bytes as u64,
             _ => 0,
         }

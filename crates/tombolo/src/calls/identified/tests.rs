@@ -65,7 +65,9 @@ fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end
     match (how, ran) {
         (How::Committed, Ran::Ended(Ok(answer))) => assert_eq!(answer, id),
         (How::Aborted, Ran::Ended(Err(stop))) => assert_eq!(stop, Stop::Abort("as told")),
-        (How::Panicked, Ran::Otherwise(Otherwise::Panicked(said))) => assert_eq!(&*said, "as told"),
+        (How::Panicked, Ran::Otherwise(Otherwise::Panicked { message, has_committed })) => {
+            assert_eq!((&*message, has_committed), ("as told", false));
+        }
         (How::Repeated, Ran::Otherwise(Otherwise::Repeated(outcome))) => {
             assert_eq!(outcome, told(store, tables, id));
         }
