@@ -139,7 +139,9 @@ impl Builder {
     }
 
     /// With this table. A directory that lacks it gets it; one that has it must have it just so.
-    /// Tables that are in a directory and not named here are kept, and can be used.
+    /// Tables and indexes that are in a directory and not named here are kept, and can be used; entries
+    /// of such an index that a procedure does not write are written when it commits, which costs each
+    /// commit a little.
     ///
     /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
     ///

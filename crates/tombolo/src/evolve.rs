@@ -318,7 +318,7 @@ impl Database {
     /// themselves and do not know it are looked after: what they change is put in when they commit,
     /// and where that gives two rows one key of a unique index they fail with
     /// [`Error::Duplicate`]. That costs them as long as the database is open, and whenever it is opened
-    /// by a program that does not name the index in the table's definition.
+    /// by a program that does not name the index in the table's definition, or not the table.
     ///
     /// ```
     /// # tombolo::table! {

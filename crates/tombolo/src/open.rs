@@ -24,7 +24,7 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
 
-use crate::calls::Logged;
+use crate::calls::{Logged, OWN_PREFIX};
 use crate::definition::difference;
 use crate::error::Error;
 
@@ -208,7 +208,7 @@ fn recover(
 /// Rows that are put into a missing index at a time; nobody else waits.
 const BUILD_ROWS: usize = 1 << 20;
 
-/// Makes the indexes that a table lacks, and has those looked after that its program does not know.
+/// Makes the indexes that a table lacks.
 fn define_indexes(store: &mut Logged, table: usize, given: &TableDef) -> Result<(), Error> {
     for index in &given.indexes {
         if store.schema().tables[table].indexes.iter().any(|stored| stored.name == index.name) {
@@ -218,13 +218,29 @@ fn define_indexes(store: &mut Logged, table: usize, given: &TableDef) -> Result<
         while store.build_slice(&build, BUILD_ROWS)? != Built::Done {}
         store.finish_index(build)?;
     }
-    let stored = store.schema().tables[table].indexes.iter().enumerate();
-    let is_known = |name: &str| given.indexes.iter().any(|index| index.name == name);
-    let unknown = stored.filter(|(_, index)| !is_known(&index.name));
-    let unknown: Vec<_> =
-        unknown.map(|(number, _)| store.schema().index_position(table, number)).collect();
-    unknown.into_iter().for_each(|position| store.follow_index(position));
     Ok(())
+}
+
+/// Has the indexes looked after that the program does not name: whoever writes their tables here may
+/// not know them, also where it names none of a table. The database knows its own.
+fn follow_unnamed_indexes(store: &mut Logged, tables: &[TableDef]) {
+    let is_named = |table: &TableDef, index: &str| {
+        let given = tables.iter().filter(|given| given.name == table.name);
+        given.flat_map(|given| &given.indexes).any(|given| given.name == index)
+    };
+    let schema = store.schema();
+    let mut unnamed = Vec::new();
+    for (at, table) in schema.tables.iter().enumerate() {
+        if table.name.starts_with(OWN_PREFIX) {
+            continue;
+        }
+        for (number, index) in table.indexes.iter().enumerate() {
+            if !is_named(table, &index.name) {
+                unnamed.push(schema.index_position(at, number));
+            }
+        }
+    }
+    unnamed.into_iter().for_each(|position| store.follow_index(position));
 }
 
 /// Compares the tables with those of the program and adds what is missing, durably.
@@ -248,6 +264,7 @@ fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
         let Some(position) = store.schema().table(&table.name) else { continue };
         define_indexes(store, position, table)?;
     }
+    follow_unnamed_indexes(store, tables);
     let mut log = LogBuffer::new();
     store.take_log(&mut log);
     if log.is_empty() {

@@ -240,6 +240,52 @@ fn a_unique_index_over_duplicates_is_refused_by_their_key() {
 }
 
 #[test]
+fn indexes_of_a_table_that_is_not_named_are_looked_after() {
+    for unique in [true, false] {
+        let place = tempfile::tempdir().unwrap();
+        let named = || Database::builder().table(small()).set("log_segment_bytes", "1 MB");
+        let db = named().open(place.path()).unwrap();
+        db.register::<Set>().unwrap().call((1, 10)).unwrap();
+        let index =
+            IndexDef { name: "later".into(), columns: vec![1], unique, kind: IndexKind::Tree };
+        db.create_dynamic_index("counter", index).unwrap();
+        db.close().unwrap();
+        // The procedure knows the index by number; the program names no table.
+        let unnamed = || Database::builder().set("log_segment_bytes", "1 MB");
+        let db = unnamed().open(place.path()).unwrap();
+        let set = db.register::<Set>().unwrap();
+        let expected = match unique {
+            true => Err(Error::Duplicate { index: "later".to_owned() }),
+            false => Ok(()),
+        };
+        assert_eq!(set.call((2, 10)), expected);
+        set.call((3, 30)).unwrap();
+        set.call((1, 20)).unwrap();
+        set.call((4, 10)).unwrap();
+        let entries = |db: &Database| {
+            let table = db.dynamic_table("counter").unwrap();
+            db.transaction(move |tx| {
+                let index = table.index("later").unwrap();
+                let found = tx.range(index, Range::all(), Order::Forward)?;
+                let mut value = |row| {
+                    tx.read_values(&table, row, |row| match row[1] {
+                        Value::Integer(value) => value,
+                        ref other => panic!("{other:?}"),
+                    })
+                };
+                found.into_iter().map(|row| Ok(value(row)?)).collect::<Result<Vec<_>, _>>()
+            })
+        };
+        let kept = if unique { vec![10, 20, 30] } else { vec![10, 10, 20, 30] };
+        assert_eq!(entries(&db), Ok(kept.clone()));
+        db.close().unwrap();
+        for builder in [named(), unnamed()] {
+            assert_eq!(entries(&builder.open(place.path()).unwrap()), Ok(kept.clone()));
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_added_leaves_nothing_behind() {
     let place = tempfile::tempdir().unwrap();
     // A checkpoint would make room in the log.
