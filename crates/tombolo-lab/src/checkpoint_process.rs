@@ -21,13 +21,17 @@ pub const CHILD_COMMAND: &str = "checkpoint-process";
 /// The program for the database in `directory`.
 ///
 /// # Errors
-/// When the system does not say which program this is.
+/// When the system does not say which program this is, or where.
 pub(crate) fn program(directory: &Path) -> Result<Program, Failure> {
     let path = std::env::current_exe().map_err(|error| {
         Failure::environment(format!(
             "the program that is to write checkpoints cannot be found: {error}; use \
              --checkpoint-process own"
         ))
+    })?;
+    // It is started again when it ends, and this process may be elsewhere then.
+    let directory = std::path::absolute(directory).map_err(|error| {
+        Failure::environment(format!("the directory {}: {error}", directory.display()))
     })?;
     Ok(Program { path, arguments: vec![CHILD_COMMAND.into(), directory.into()] })
 }

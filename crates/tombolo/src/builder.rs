@@ -288,7 +288,9 @@ impl Builder {
     }
 
     /// Opens the database in `directory`: makes directory and database where there are none, else
-    /// brings back all that was answered, whatever ended the last process.
+    /// brings back all that was answered, whatever ended the last process. Paths that are not whole,
+    /// here and elsewhere in a builder, lead on from the current directory as it is now; a process
+    /// that has another one later leaves the database where it is.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;

@@ -9,9 +9,11 @@ use std::sync::OnceLock;
 
 use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 
-/// A directory of the operating system.
+/// A directory of the operating system: the same one for ever, wherever the process goes.
 #[derive(Debug)]
 pub struct OsDisk {
+    /// Its whole path. Files are opened by it as long as the disk is there, so a part of one would
+    /// lead elsewhere as soon as the process has another current directory.
     directory: PathBuf,
 }
 
@@ -21,8 +23,8 @@ impl OsDisk {
     /// # Errors
     /// When there is none.
     pub fn open(directory: &Path) -> Result<Self, DiskError> {
-        let disk = Self { directory: directory.to_owned() };
-        match fs::metadata(directory) {
+        let disk = Self::at(directory)?;
+        match fs::metadata(&disk.directory) {
             Ok(found) if found.is_dir() => Ok(disk),
             Ok(_) => Err(disk.error(Operation::Open, &io::ErrorKind::NotADirectory.into())),
             Err(cause) => Err(disk.error(Operation::Open, &cause)),
@@ -34,9 +36,16 @@ impl OsDisk {
     /// # Errors
     /// When the system refuses.
     pub fn create(directory: &Path) -> Result<Self, DiskError> {
-        let disk = Self { directory: directory.to_owned() };
-        fs::create_dir_all(directory).map_err(|cause| disk.error(Operation::Open, &cause))?;
+        let disk = Self::at(directory)?;
+        let made = fs::create_dir_all(&disk.directory);
+        made.map_err(|cause| disk.error(Operation::Open, &cause))?;
         Ok(disk)
+    }
+
+    fn at(directory: &Path) -> Result<Self, DiskError> {
+        let whole = std::path::absolute(directory);
+        let directory = whole.map_err(|cause| file_error(Operation::Open, directory, &cause))?;
+        Ok(Self { directory })
     }
 
     fn path(&self, name: &str) -> PathBuf {

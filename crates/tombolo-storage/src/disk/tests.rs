@@ -201,3 +201,17 @@ fn a_wrong_alignment_is_refused() {
     assert!(file.write_at(bytes, 8).is_err(), "the offset");
     assert!(file.write_at(&bytes[8..520], 0).is_err(), "the address");
 }
+
+#[test]
+fn a_directory_is_known_by_its_whole_path() {
+    let here = std::env::current_dir().unwrap();
+    let missing = OsDisk::open(std::path::Path::new("no/such")).unwrap_err();
+    assert_eq!(missing.file(), here.join("no/such").display().to_string());
+    // The package's own directory, which the tests are started in.
+    let own = OsDisk::open(std::path::Path::new(".")).unwrap();
+    let file = own.open("Cargo.toml", Open::Read).unwrap();
+    assert_eq!(file.name(), here.join("Cargo.toml").display().to_string());
+    for empty in [OsDisk::open("".as_ref()), OsDisk::create("".as_ref())] {
+        assert_eq!(empty.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}

@@ -1,10 +1,12 @@
 //! Directories: made, opened again, in use, of another definition, of something else.
 
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tombolo::{CallOptions, Database, Error, IndexKind, TableDef, Value, types};
 
+use super::kills::{CHILD, child};
 use super::{Counter, Counters, adding, builder, definition, open, value};
 
 #[test]
@@ -138,6 +140,57 @@ fn who_waits_for_a_directory_hears_how_far_it_is() {
     assert!(heard.is_sorted_by(|a, b| a.part() <= b.part() && a.elapsed <= b.elapsed), "{heard:?}");
     let last = heard.last().unwrap();
     assert!(last.bytes > 500 * 8 && last.part() <= 1.0, "{last:?}");
+}
+
+#[test]
+fn a_database_stays_where_it_is_when_its_process_goes_elsewhere() {
+    const VALUES: i32 = 40;
+    if let Some(place) = std::env::var_os(CHILD) {
+        let (first, second) = (Path::new(&place).join("first"), Path::new(&place).join("second"));
+        std::env::set_current_dir(&first).unwrap();
+        let small =
+            builder().set("log_segment_bytes", "64 KB").set("checkpoint_log_bytes", "64 KB");
+        let small = small.checkpoint_directories(["image"]).log_archive("archive");
+        let db = small.clone().open("data").unwrap();
+        std::env::set_current_dir(second).unwrap();
+        // Segments, images and archives are made by all of it.
+        for id in 0..VALUES {
+            let counters = Counters::of(&db);
+            let set = db.transaction(move |tx| {
+                let row = counters.row(tx, id)?;
+                let name = "x".repeat(10_000);
+                Ok(tx.set_variable(&counters.table, row, Counter::NAME, Some(&*name))?)
+            });
+            set.unwrap();
+        }
+        db.checkpoint().unwrap();
+        db.archive_now().unwrap();
+        // Said in full, as who reads it may be elsewhere.
+        std::env::set_current_dir(&first).unwrap();
+        let refused = open(Path::new("data")).unwrap_err();
+        let whole = first.join("data").display().to_string();
+        assert!(refused.to_string().contains(&whole), "{refused}");
+        std::env::set_current_dir("/").unwrap();
+        return db.close().unwrap();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    // Of the same names are others where the process goes.
+    for directory in ["data", "image", "archive"] {
+        fs::create_dir_all(first.join(directory)).unwrap();
+        fs::create_dir_all(second.join(directory)).unwrap();
+    }
+    let name = "directories::a_database_stays_where_it_is_when_its_process_goes_elsewhere";
+    let ended = child(name, place.path()).wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    for directory in ["data", "image", "archive"] {
+        let files = |at: &Path| fs::read_dir(at.join(directory)).unwrap().count();
+        assert!(files(&first) > 0 && files(&second) == 0, "{directory}");
+    }
+    let there = builder().checkpoint_directories([first.join("image")]);
+    let db = there.log_archive(first.join("archive")).open(first.join("data")).unwrap();
+    let table = db.table::<Counter>().unwrap();
+    assert_eq!(db.transaction(move |tx| Ok(tx.rows(&table)?.len())), Ok(VALUES as usize));
 }
 
 #[test]
