@@ -22,7 +22,7 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::Disk;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
-use tombolo_storage::sync::Mutex;
+use tombolo_storage::sync::{Mutex, MutexGuard};
 
 use crate::builder::Builder;
 use crate::calls::{
@@ -70,6 +70,8 @@ pub(crate) struct Core {
     /// Its directories; none of a database in memory.
     disks: Vec<Arc<dyn Disk>>,
     counters: Arc<Counters>,
+    /// Held by whoever adds an index or a column.
+    turn: Mutex<()>,
     /// There until it is closed.
     pipeline: Mutex<Option<Pipeline<AnyRunner>>>,
 }
@@ -257,6 +259,11 @@ impl Core {
         self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
     }
 
+    /// The caller's turn to add to a table; it sleeps until that comes. Not for a database's thread.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
     /// Where it lies; nowhere if it is in memory.
     pub(crate) fn disks(&self) -> &[Arc<dyn Disk>] {
         &self.disks
@@ -336,6 +343,7 @@ impl Database {
         };
         let ways = (0..DESKS).map(way).collect();
         let (long, pipeline) = (pipeline.long(), Mutex::new(Some(pipeline)));
+        let turn = Mutex::new(());
         let core = Core {
             ways,
             schema,
@@ -345,6 +353,7 @@ impl Database {
             log_bytes_max,
             disks,
             counters,
+            turn,
             pipeline,
         };
         Self { core: Arc::new(core), recovery }

@@ -85,7 +85,7 @@ fn index_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
 }
 
 /// A column without its name, as SQL would say it.
-fn column_text(column: &ColumnDef) -> String {
+pub(crate) fn column_text(column: &ColumnDef) -> String {
     let mut text = type_text(column.sql);
     if !column.nullable {
         text.push_str(" not null");
@@ -124,7 +124,7 @@ fn type_text(sql: SqlType) -> String {
 }
 
 /// An index without its name.
-fn index_text(table: &TableDef, index: &IndexDef) -> String {
+pub(crate) fn index_text(table: &TableDef, index: &IndexDef) -> String {
     let name = |&column: &usize| table.columns.get(column).map_or("?", |column| &column.name);
     let columns: Vec<_> = index.columns.iter().map(name).collect();
     let unique = if index.unique { "unique " } else { "" };

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   create_table ──► one call: made, logged, known                      (between two transactions)
-//!   create_index ──► long work: begin, slice, slice, …  ──► one call: logged, known
-//!   add_column        what commits meanwhile goes into it
+//!   create_index ──► one call: is it there? ──► long work: begin, slice, slice, …  ──► one call: logged,
+//!   add_column                                   what commits meanwhile goes into it             known
 //! ```
 //!
 //! A change runs on the execution thread like any call, in its place in the order, and its answer
@@ -12,7 +12,8 @@
 //!
 //! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
 //! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
-//! (`open.rs`). Invariant: what was begun is finished or given up, whatever happens between.
+//! (`open.rs`). Invariants: what was begun is finished or given up, whatever happens between; additions
+//! to tables come one after the other, and what would refuse the handle of one refuses it before.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,12 +29,13 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::{
     ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, Schema, TableDef,
 };
-use tombolo_storage::store::{Index, Store, Table};
+use tombolo_storage::store::{Index, Store, Table, resolve_table};
 use tombolo_storage::sync::Mutex;
 
 use crate::calls::{AnyRunner, CallOptions, Envelope, How, Logged, OWN_PREFIX, Otherwise, Ran};
-use crate::calls::{Settled, Volatile};
+use crate::calls::{Settled, Volatile, on_database_thread};
 use crate::database::{Core, Database};
+use crate::definition::{column_text, index_text};
 use crate::error::Error;
 use crate::tx::Tables;
 
@@ -108,6 +110,57 @@ impl<P: MemoryProfile> Evolving for MemoryStore<P> {
 
 /// What a change does, between two transactions.
 type Change<A> = Box<dyn FnOnce(&mut dyn Evolving) -> Result<A, SchemaError> + Send>;
+
+/// Whether an addition is there already, or why it cannot be.
+type Look = Box<dyn FnOnce(&Schema) -> Result<bool, SchemaError> + Send>;
+
+fn index_is_there(schema: &Schema, table: &str, index: &IndexDef) -> Result<bool, SchemaError> {
+    let Some((own, at)) = schema.index(&index.name) else { return Ok(false) };
+    let own = &schema.tables[own];
+    if own.name == table && own.indexes[at] == *index {
+        return Ok(true);
+    }
+    let text = index_text(own, &own.indexes[at]);
+    let what = format!("is there already, on {} as {text}: choose another name", own.name);
+    Err(SchemaError::new(&index.name, &what))
+}
+
+fn column_is_there(schema: &Schema, table: &str, column: &ColumnDef) -> Result<bool, SchemaError> {
+    let Some(own) = schema.table(table) else {
+        return Err(SchemaError::new(table, "no such table"));
+    };
+    let own = &schema.tables[own];
+    let Some(position) = own.column(&column.name) else { return Ok(false) };
+    let was = &own.columns[position];
+    if *was == column.clone().added() {
+        return Ok(true);
+    }
+    let what = format!("is there already, as {}: choose another name", column_text(was));
+    Err(SchemaError::new(&format!("{table}.{}", column.name), &what))
+}
+
+/// The same for column number `position` of a declared table, of which there is a handle afterwards.
+fn declared_is_there<R: DeclaredTable>(
+    schema: &Schema,
+    position: usize,
+) -> Result<bool, SchemaError> {
+    let column = &R::COLUMNS[position];
+    if column_is_there(schema, R::NAME, column)? {
+        return resolve_table::<R>(schema).map(|_| true);
+    }
+    let refuse = |what| Err(SchemaError::new(&format!("{}.{}", R::NAME, column.name), what));
+    let stored = schema.table(R::NAME).map(|table| &schema.tables[table].columns[..]);
+    if stored != Some(&R::COLUMNS[..position]) {
+        return refuse("the table's other columns are not those declared in front of it");
+    }
+    if position + 1 < R::COLUMNS.len() {
+        return refuse(
+            "the program declares others behind it, which are not there either: add all but the \
+             last one with add_dynamic_column",
+        );
+    }
+    Ok(false)
+}
 
 /// The envelope of a change, or of what long work answers.
 struct Changing<A> {
@@ -249,20 +302,37 @@ impl Core {
         Ok(self.wait::<Result<A, SchemaError>, Settled>(ticket)??)
     }
 
-    fn create_index(&self, table: &str, index: IndexDef) -> Result<(), Error> {
+    fn create_index(&self, table: &str, index: IndexDef, look: Look) -> Result<(), Error> {
         refuse_own(&index.name)?;
         let bytes = (index.name.len() + 2 * index.columns.len()) as u64 + CHANGE_LOG_BYTES;
-        self.add(table, Addition::Index(index), bytes)
+        self.add(table, Addition::Index(index), bytes, look)
     }
 
-    fn add_column(&self, table: &str, column: ColumnDef) -> Result<(), Error> {
+    fn add_column(&self, table: &str, column: ColumnDef, look: Look) -> Result<(), Error> {
         let bytes = column.name.len() as u64 + CHANGE_LOG_BYTES;
-        self.add(table, Addition::Column(column), bytes)
+        self.add(table, Addition::Column(column), bytes, look)
     }
 
-    /// Builds an addition beside transactions, and makes it part of the schema between two of them.
-    fn add(&self, table: &str, addition: Addition, log_bytes: u64) -> Result<(), Error> {
+    /// Builds an addition beside transactions, and makes it part of the schema between two of them;
+    /// unless it is there.
+    fn add(
+        &self,
+        table: &str,
+        addition: Addition,
+        log_bytes: u64,
+        look: Look,
+    ) -> Result<(), Error> {
         refuse_own(table)?;
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        // One addition after the other: what a look finds is so until the end, and of two columns the
+        // second waits. Others have no turn to wait for.
+        let _turn = self.turn();
+        // A call, so that what it finds there is durable when it answers.
+        if self.change(0, Box::new(move |store| look(store.schema())))? {
+            return Ok(());
+        }
         let ticket = self.submit_long(Box::new(Building::new(table, addition)))?;
         let begun = self.wait::<Result<Begun, SchemaError>, Settled>(ticket)??;
         let held = Arc::new(Mutex::new(Some(begun)));
@@ -340,10 +410,16 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when its name is in use, its table is not there, or two rows have one key of a
-    /// unique index, which is named; and whatever else a call is refused with. Then there is no index.
+    /// [`Error::Schema`] when its name is in use, its table is not there or another than `I` says, or
+    /// two rows have one key of a unique index, which is named; and whatever else a call is refused
+    /// with. Then there is no index. One that is there already, just so, is no error: its handle is
+    /// the answer.
     pub fn create_index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
-        self.core().create_index(I::Table::NAME, IndexDef::of::<I>())?;
+        let look = |schema: &Schema| {
+            resolve_table::<I::Table>(schema)?;
+            index_is_there(schema, I::Table::NAME, &IndexDef::of::<I>())
+        };
+        self.core().create_index(I::Table::NAME, IndexDef::of::<I>(), Box::new(look))?;
         self.index()
     }
 
@@ -352,7 +428,9 @@ impl Database {
     /// # Errors
     /// As [`Database::create_index`].
     pub fn create_dynamic_index(&self, table: &str, index: IndexDef) -> Result<(), Error> {
-        self.core().create_index(table, index)
+        let (of, own) = (table.to_owned(), index.clone());
+        let look = move |schema: &Schema| index_is_there(schema, &of, &own);
+        self.core().create_index(table, index, Box::new(look))
     }
 
     /// Adds a column to a table while the database runs, behind all others, and sleeps until that is
@@ -393,24 +471,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when the table has a column of the name, or is otherwise another than `R` is
-    /// without it, when the column is not declared as added, when another one is being added, or when
-    /// there is no memory for the longer rows; and whatever else a call is refused with. Then there is
-    /// no such column.
+    /// [`Error::Schema`] when the table has another column of the name, or is otherwise another than `R`
+    /// is without it, when the column is not declared as added, when `R` declares others behind it that
+    /// are not there, or when there is no memory for the longer rows; and whatever else a call is refused
+    /// with. Then there is no such column. One that is there already, just so, is no error: the handle
+    /// is the answer.
     pub fn add_column<R: DeclaredTable>(&self, name: &str) -> Result<Table<R>, Error> {
         let refuse = |what: &str| Err(Error::Schema(format!("{}.{name}: {what}", R::NAME)));
         let Some(position) = R::COLUMNS.iter().position(|column| column.name == name) else {
             return refuse("the program declares no such column");
         };
-        let schema = self.schema();
-        let Some(stored) = schema.table(R::NAME) else { return refuse("no such table") };
         if !R::COLUMNS[position].added {
             return refuse("a column that is added is declared so: `=> added` or `=> or(5)`");
         }
-        if schema.tables[stored].columns[..] != R::COLUMNS[..position] {
-            return refuse("the table's other columns are not those declared in front of it");
-        }
-        self.core().add_column(R::NAME, R::COLUMNS[position].clone())?;
+        let look = move |schema: &Schema| declared_is_there::<R>(schema, position);
+        self.core().add_column(R::NAME, R::COLUMNS[position].clone(), Box::new(look))?;
         self.table()
     }
 
@@ -420,6 +495,8 @@ impl Database {
     /// # Errors
     /// As [`Database::add_column`].
     pub fn add_dynamic_column(&self, table: &str, column: ColumnDef) -> Result<(), Error> {
-        self.core().add_column(table, column)
+        let (of, own) = (table.to_owned(), column.clone());
+        let look = move |schema: &Schema| column_is_there(schema, &of, &own);
+        self.core().add_column(table, column, Box::new(look))
     }
 }
