@@ -295,8 +295,9 @@ impl Builder {
     /// # Errors
     /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
     /// [`Error::Setting`], [`Error::Schema`]; [`Error::LogFull`] when the disk has no room for the
-    /// log; [`Error::Directory`] for anything else that is wrong with it: damage, another version,
-    /// files of something else.
+    /// log, [`Error::DiskFull`] when it has none for what else opening writes, a few KB: nothing is
+    /// lost, and it can be tried again; [`Error::Directory`] for anything else that is wrong with it:
+    /// damage, another version, files of something else.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
         let log = self.log_settings()?;
         let options = self.options()?;

@@ -75,7 +75,8 @@ pub enum Error {
         /// The most there is for one call, in bytes.
         log_bytes_max: u64,
     },
-    /// Not done: the disk has no room for a checkpoint or a copy; said in words. Nothing is lost.
+    /// Not done: the disk has no room for a checkpoint, for a copy, or for what opening a database
+    /// writes; said in words. Nothing is lost.
     DiskFull(String),
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
@@ -184,6 +185,7 @@ impl Error {
             OpenFailure::Log(failure) => Self::log(failure),
             OpenFailure::Image(ImageFailure::InUse { file }) => Self::InUse { file: file.clone() },
             OpenFailure::Image(ImageFailure::Settings(what)) => Self::Setting((*what).to_owned()),
+            OpenFailure::Image(ImageFailure::Full(error)) => Self::from(error.clone()),
             OpenFailure::Image(failure) => Self::Directory(failure.to_string()),
             OpenFailure::Threads(refused) => Self::from(refused.clone()),
         }
@@ -194,6 +196,7 @@ impl Error {
         match failure {
             LogFailure::InUse { file } => Self::InUse { file: file.clone() },
             LogFailure::Full(_) => Self::LogFull,
+            LogFailure::Disk(error) => Self::from(error.clone()),
             LogFailure::Settings(what) => Self::Setting((*what).to_owned()),
             LogFailure::Damaged { .. } => {
                 Self::Directory(format!("{failure} (tombolo recover --accept-loss)"))
@@ -232,7 +235,12 @@ impl From<SettingError> for Error {
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Self {
-        Self::Directory(error.to_string())
+        match error.is_full() {
+            true => Self::DiskFull(format!(
+                "not done: the disk is full ({error}); nothing is lost: make room, then try again"
+            )),
+            false => Self::Directory(error.to_string()),
+        }
     }
 }
 
@@ -349,3 +357,25 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tombolo_storage::disk::Operation;
+
+    #[test]
+    fn a_disk_that_is_full_may_have_room_later_whoever_meets_it() {
+        let told = |kind: std::io::ErrorKind| {
+            let error = DiskError::new(Operation::Write, "data/catalogue", Some(0), &kind.into());
+            let image = OpenFailure::Image(ImageFailure::from(error.clone()));
+            [Error::opening(&image), Error::log(&error.clone().into()), error.into()]
+        };
+        for full in told(std::io::ErrorKind::StorageFull) {
+            assert!(matches!(full, Error::DiskFull(_)) && full.is_retryable(), "{full:?}");
+            assert!(full.to_string().contains("data/catalogue"), "{full}");
+        }
+        for failed in told(std::io::ErrorKind::PermissionDenied) {
+            assert!(matches!(failed, Error::Directory(_)) && !failed.is_retryable(), "{failed:?}");
+        }
+    }
+}

@@ -33,6 +33,28 @@ fn a_system_without_threads_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_opening_is_told_and_nothing_is_lost() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        let refused = open(Path::new(&directory)).unwrap_err();
+        assert!(matches!(refused, Error::DiskFull(_)) && refused.is_retryable(), "{refused:?}");
+        assert!(refused.to_string().contains("make room, then try again"), "{refused}");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    assert_eq!(adding(&db).call(1), Ok(1));
+    db.close().unwrap(); // it has an image now, whose catalogue is written anew by each opening
+    let test = "failures::a_disk_that_is_full_at_opening_is_told_and_nothing_is_lost";
+    // A system that lets no file grow answers as a full one does.
+    let mut child = Command::new("sh");
+    child.args(["-c", r#"trap '' XFSZ; ulimit -f 0; exec "$0" --exact "$1""#]);
+    child.arg(std::env::current_exe().unwrap()).arg(test);
+    let ended = child.env(CHILD, place.path()).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(value(&open(place.path()).unwrap(), 1), 1);
+}
+
+#[test]
 fn a_panic_undoes_its_transaction_and_the_rest_live() {
     let place = tempfile::tempdir().unwrap();
     for db in [builder().in_memory().unwrap(), builder().open(place.path()).unwrap()] {
