@@ -105,9 +105,11 @@ impl Core {
         let (envelope, log_bytes_max) = match options.request_id {
             None => (envelope, options.log_bytes_max.unwrap_or(self.log_bytes_max)),
             Some(id) => {
-                let own = |bytes: u64| bytes.saturating_add(REQUEST_LOG_BYTES_MAX);
-                let log_bytes_max = options.log_bytes_max.map_or(self.log_bytes_max, own);
-                (Identified::envelope(id, envelope), log_bytes_max)
+                // Given no bound of its own, it has the usual one, and its id is in that.
+                let usual = self.log_bytes_max.saturating_sub(REQUEST_LOG_BYTES_MAX);
+                let own = options.log_bytes_max.unwrap_or(usual);
+                let with_id = own.saturating_add(REQUEST_LOG_BYTES_MAX);
+                (Identified::envelope(id, envelope, own), with_id)
             }
         };
         let request = Request { envelope: Some(envelope), deadline_ns, log_bytes_max };

@@ -19,7 +19,7 @@ use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::value_log::LogFailure;
 
-use crate::calls::Outcome;
+use crate::calls::{Outcome, TRANSACTION_BYTES};
 use crate::definition::Difference;
 
 /// Why a database was not opened, or a call has no answer.
@@ -164,7 +164,9 @@ impl Error {
                 Self::Duplicate { index: name.map_or(index.to_string(), ToString::to_string) }
             }
             Stop::Error(StoreError::LogTooLong { bytes_max }) => {
-                Self::LogTooLong { log_bytes_max: bytes_max }
+                // As its caller said it; a call that may log nothing was said to read only.
+                let said = if bytes_max == 0 { 0 } else { bytes_max + TRANSACTION_BYTES };
+                Self::LogTooLong { log_bytes_max: said }
             }
             Stop::Error(error) => Self::Refused(error),
         }

@@ -73,6 +73,11 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn take(&mut self, into: &mut LogBuffer);
     /// Sets the longest log of one transaction.
     fn set_transaction_bytes_max(&mut self, bytes: usize);
+    /// Sets what the open transaction may log beside what it has logged; `None` when it has ended. Only
+    /// a log of values keeps that.
+    fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
+        let _ = bytes;
+    }
 }
 
 /// No log: nothing is kept of a change (LG-2).
@@ -112,12 +117,15 @@ impl Log for NoLog {
 pub struct ValueLog {
     records: RecordWriter,
     transaction_bytes_max: usize,
+    /// How much of that is what the open transaction had logged when its rest was bounded. Whoever
+    /// bounds it says when it has ended, so that no other transaction has anything to do with it.
+    preface_bytes: usize,
 }
 
 impl Default for ValueLog {
     fn default() -> Self {
         let records = RecordWriter::default();
-        Self { records, transaction_bytes_max: TRANSACTION_LOG_BYTES_MAX }
+        Self { records, transaction_bytes_max: TRANSACTION_LOG_BYTES_MAX, preface_bytes: 0 }
     }
 }
 
@@ -167,7 +175,11 @@ impl Log for ValueLog {
     fn refusal(&self) -> Option<Error> {
         let bytes_max = self.transaction_bytes_max;
         let is_long = self.records.open_bytes() > bytes_max;
-        if is_long { Some(Error::LogTooLong { bytes_max: bytes_max as u64 }) } else { None }
+        if is_long {
+            Some(Error::LogTooLong { bytes_max: (bytes_max - self.preface_bytes) as u64 })
+        } else {
+            None
+        }
     }
 
     #[inline(always)]
@@ -193,5 +205,12 @@ impl Log for ValueLog {
     fn set_transaction_bytes_max(&mut self, bytes: usize) {
         // The length of a transaction is kept in 30 bits, in a command log too.
         self.transaction_bytes_max = bytes.min(VALUES_BYTES_MAX);
+    }
+
+    fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
+        self.preface_bytes = bytes.map_or(0, |_| self.records.open_bytes());
+        if let Some(bytes) = bytes {
+            self.set_transaction_bytes_max(bytes.saturating_add(self.preface_bytes));
+        }
     }
 }

@@ -276,6 +276,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.set_transaction_bytes_max(bytes);
     }
 
+    /// Sets how many bytes the open transaction may log behind its preface; `None` when it has ended.
+    pub fn set_rest_log_bytes_max(&mut self, bytes: Option<usize>) {
+        self.log.set_rest_bytes_max(bytes);
+    }
+
     #[inline(always)]
     pub(super) fn slot(row: RowId) -> u32 {
         row.location() as u32

@@ -12,7 +12,7 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
 
 use super::envelope::{Envelope, How, Otherwise};
-use super::runner::{Logged, Product, Volatile};
+use super::runner::{Logged, Product, TRANSACTION_BYTES, Volatile};
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;
@@ -24,28 +24,41 @@ pub(crate) const OWN_PREFIX: &str = "tombolo_";
 /// The envelope around that of a call with a request id.
 pub(crate) struct Identified {
     id: u128,
+    /// What the call itself may log, beside its id.
+    log_bytes_max: u64,
     inner: Box<dyn Envelope>,
 }
 
 impl Identified {
-    pub(crate) fn envelope(id: u128, inner: Box<dyn Envelope>) -> Box<dyn Envelope> {
-        Box::new(Self { id, inner })
+    /// The envelope around that of a call which may itself log so much.
+    pub(crate) fn envelope(
+        id: u128,
+        inner: Box<dyn Envelope>,
+        log_bytes_max: u64,
+    ) -> Box<dyn Envelope> {
+        Box::new(Self { id, log_bytes_max, inner })
     }
 
     fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &mut Tables) -> How {
-        let Self { id, inner } = self;
+        let Self { id, log_bytes_max, inner } = self;
         let requests = tables.requests().clone(); // handles, no memory
-        let run = |store: &mut MemoryStore<P>| P::run(&mut **inner, store, tables);
-        let (otherwise, how) =
-            match requests.run_once(store, *id, run, |how| *how == How::Committed) {
-                Once::Ran(how) => return how,
-                Once::Panicked { panic, has_committed } => {
-                    let message = panic_message(&*panic);
-                    (Otherwise::Panicked { message, has_committed }, How::Panicked)
-                }
-                Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
-                Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
-            };
+        let run = |store: &mut MemoryStore<P>| {
+            // The id is logged already, and none of the call's business.
+            let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
+            store.set_rest_log_bytes_max(Some(log_bytes as usize));
+            P::run(&mut **inner, store, tables)
+        };
+        let ran = requests.run_once(store, *id, run, |how| *how == How::Committed);
+        store.set_rest_log_bytes_max(None);
+        let (otherwise, how) = match ran {
+            Once::Ran(how) => return how,
+            Once::Panicked { panic, has_committed } => {
+                let message = panic_message(&*panic);
+                (Otherwise::Panicked { message, has_committed }, How::Panicked)
+            }
+            Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
+            Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
+        };
         inner.end_otherwise(otherwise);
         how
     }

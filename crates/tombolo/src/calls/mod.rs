@@ -39,7 +39,9 @@ pub(crate) use identified::{
 };
 pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
-pub(crate) use runner::{AnyRunner, Counters, Logged, Product, Runner, Volatile};
+pub(crate) use runner::{
+    AnyRunner, Counters, Logged, Product, Runner, TRANSACTION_BYTES, Volatile,
+};
 
 pub use identified::Outcome;
 pub use options::{CallOptions, Durability, Early, PreCommitted, Promise, Settled};

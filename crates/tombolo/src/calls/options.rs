@@ -159,7 +159,8 @@ impl<W> CallOptions<W> {
 
     /// The most bytes the transaction may write to the log: about the size of the rows it makes and
     /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
-    /// runs; a transaction that writes more is undone.
+    /// runs; a transaction that writes more is undone. A database in memory has no log and holds
+    /// nobody to it.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
         self.log_bytes_max = Some(bytes);
         self
@@ -172,8 +173,9 @@ impl<W> CallOptions<W> {
     ///
     /// The id becomes durable with the transaction, in the same group of the log. A transaction that
     /// aborts is remembered, too; one that was refused before it ran is not, and may be tried again
-    /// with the same id. Such a call writes, whatever it does; it cannot be all
-    /// [`read_only`](CallOptions::read_only).
+    /// with the same id. Such a call writes its id, whatever it does, and waits for room in the log;
+    /// what it writes besides is bounded by [`log_bytes_max`](CallOptions::log_bytes_max), and is
+    /// nothing with [`read_only`](CallOptions::read_only).
     ///
     /// ```
     /// use tombolo::{CallOptions, Database, Error, Outcome};
@@ -193,7 +195,8 @@ impl<W> CallOptions<W> {
         self
     }
 
-    /// The transaction only reads. Such calls go on while the log has no room for others.
+    /// The transaction only reads. Such calls go on while the log has no room for others. One that
+    /// writes all the same is undone; in a database in memory, which has no log that tells, it commits.
     pub const fn read_only(self) -> Self {
         self.log_bytes_max(0)
     }

@@ -91,7 +91,7 @@ fn count(counter: &AtomicU64) {
 }
 
 /// Bytes of a transaction in the log that its own records do not count.
-const TRANSACTION_BYTES: u64 = 4;
+pub(crate) const TRANSACTION_BYTES: u64 = 4;
 
 /// The store, and what runs calls on it.
 pub(crate) struct Runner<P: Product> {

@@ -205,7 +205,24 @@ fn a_call_writes_no_more_log_than_it_may() {
         }
     };
     let long = db.transaction(fill(100_000)).unwrap_err();
-    assert_eq!(long, Error::LogTooLong { log_bytes_max: (64 << 10) - 4 });
+    assert_eq!(long, Error::LogTooLong { log_bytes_max: 64 << 10 });
+    // Named as the caller said it, with a request id too, whose own bytes nobody counts.
+    let bounded = CallOptions::new().log_bytes_max(100);
+    for (id, options) in (1..).zip([bounded, bounded.request_id(1), bounded.request_id(2)]) {
+        let long = db.with(options).transaction(fill(200)).unwrap_err();
+        assert_eq!(long, Error::LogTooLong { log_bytes_max: 100 }, "{id}");
+    }
+    assert_eq!(db.outcome(2), Ok(tombolo::Outcome::Aborted));
+    let read = CallOptions::new().read_only();
+    for (id, options) in (3..).zip([read.request_id(3), read.request_id(4), read]) {
+        let written = add.with(options).call(1).unwrap_err();
+        assert_eq!(written, Error::LogTooLong { log_bytes_max: 0 }, "{id}");
+    }
+    let counters = Counters::of(&db);
+    let looks = move |tx: &mut tombolo::Tx<'_>| Ok(tx.rows(&counters.table)?.len());
+    assert_eq!(db.with(read.request_id(5)).transaction(looks), Ok(0));
+    assert_eq!(db.outcome(5), Ok(tombolo::Outcome::Committed));
+    db.with(bounded.request_id(6)).transaction(fill(10)).unwrap();
     let options = CallOptions::new().log_bytes_max(200_000);
     db.with(options).transaction(fill(100_000)).unwrap();
     let huge = db.with(options.log_bytes_max(1 << 40)).transaction(fill(10)).unwrap_err();

@@ -55,7 +55,7 @@ fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
             End::Panics => panic!("as told"),
         }
     });
-    Identified::envelope(id as u128, lone)
+    Identified::envelope(id as u128, lone, 1 << 20)
 }
 
 fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end: End) -> How {
@@ -185,7 +185,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
         }
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
-    let mut call = Identified::envelope(5, std::sync::Arc::new(idle).envelope(()));
+    let mut call = Identified::envelope(5, std::sync::Arc::new(idle).envelope(()), 1 << 20);
     assert_eq!(call.run_volatile(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
     assert_eq!(told(&mut store, &tables, 5), Outcome::Aborted);
