@@ -275,7 +275,8 @@ impl Core {
     fn close(&self) -> Result<(), Error> {
         let Some(pipeline) = self.pipeline.lock().take() else { return Ok(()) };
         if on_database_thread() {
-            // It cannot wait for itself; what is under way is answered and written all the same.
+            // It cannot wait for itself, and says so; what is under way is answered and written all
+            // the same.
             pipeline.shut();
             match Running::start_for("tombolo-close", |pipeline: Pipeline<AnyRunner>| {
                 drop(pipeline.close());
@@ -284,7 +285,7 @@ impl Core {
                 // Nobody can wait for it then: its threads are left alone.
                 Err(_) => std::mem::forget(pipeline),
             }
-            return Ok(());
+            return Err(Error::Nested);
         }
         // The store and the log go here, and with the log the lock on the directory.
         let closed = pipeline.close();
@@ -524,7 +525,9 @@ impl Database {
     /// `checkpoint_at_close`), so that opening it replays nothing. Handles that are left answer [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Poisoned`] when a failure had ended all work before.
+    /// [`Error::Poisoned`] when a failure had ended all work before. [`Error::Nested`] within a
+    /// transaction, of this database or another: nothing more is taken in, but the rest goes on
+    /// without anybody who waits for it, and the directory may be opened again a little later.
     pub fn close(self) -> Result<(), Error> {
         self.core.close()
     }

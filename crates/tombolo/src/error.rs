@@ -89,7 +89,7 @@ pub enum Error {
     /// tried again.
     ArchiveFailed(Arc<str>),
     /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
-    /// database, nor another.
+    /// database, nor another; one that closes a database has it closed soon, but not yet.
     Nested,
     /// Not run: the database is closed.
     Closed,

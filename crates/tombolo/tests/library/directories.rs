@@ -293,6 +293,29 @@ fn mistakes_in_settings_and_tables_are_told() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was made");
 }
 
+/// Opens a directory whose database closes on a thread of its own, soon.
+fn open_soon(directory: &Path) -> Database {
+    loop {
+        match open(directory) {
+            Err(error) if error.is_retryable() => std::thread::yield_now(),
+            opened => break opened.unwrap(),
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_closes_a_database_is_not_told_that_it_is_closed() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    let add = adding(&db);
+    add.call(1).unwrap();
+    let other = builder().in_memory().unwrap();
+    assert_eq!(other.transaction(move |_| Ok(db.close())), Ok(Err(Error::Nested)));
+    // Nothing more is taken in, and nothing that was is lost.
+    assert_eq!(add.call(1), Err(Error::Closed));
+    assert_eq!(value(&open_soon(place.path()), 1), 1);
+}
+
 #[test]
 fn a_database_may_end_within_its_own_transaction() {
     let place = tempfile::tempdir().unwrap();
@@ -308,12 +331,5 @@ fn a_database_may_end_within_its_own_transaction() {
     drop(db);
     drop(go); // from here on the closure holds the last one
     assert_eq!(last.unwrap().wait(), Ok(()));
-    // It closes on a thread of its own, soon.
-    let reopened = loop {
-        match open(place.path()) {
-            Err(error) if error.is_retryable() => std::thread::yield_now(),
-            opened => break opened.unwrap(),
-        }
-    };
-    assert_eq!(value(&reopened, 1), 1);
+    assert_eq!(value(&open_soon(place.path()), 1), 1);
 }
