@@ -166,7 +166,7 @@ fn insert<S: Store>(
         return Err(format!("more than {} columns", columns.len()));
     }
     let refused = |error: Error| match error {
-        Error::OutOfRange { column } | Error::WrongType { column } => {
+        Error::OutOfRange { column, .. } | Error::WrongType { column, .. } => {
             let name = columns.get(column as usize).map_or("?", |column| &column.name);
             format!("column {name}: {error}")
         }

@@ -229,7 +229,7 @@ impl DynamicTable {
                 bytes.clear();
                 let fit = Dynamic::encode(index.shape(), &key, i + 1, &mut bytes);
                 if fit != Fit::Within || bytes.len() > KEY_BYTES_MAX {
-                    return Err(Error::OutOfRange { column: column as u32 });
+                    return Err(self.out_of_range(column));
                 }
             }
         }
@@ -283,23 +283,31 @@ impl DynamicTable {
             let value = read_value(row.pin(), &self.columns, position);
             match admits(&self.columns[position], &value) {
                 Admission::Yes => {}
-                Admission::WrongType => return Err(Error::WrongType { column: position as u32 }),
-                Admission::OutOfRange => return Err(Error::OutOfRange { column: position as u32 }),
+                Admission::WrongType => return Err(self.wrong_type(position)),
+                Admission::OutOfRange => return Err(self.out_of_range(position)),
             }
         }
         Ok(())
     }
 
+    fn wrong_type(&self, column: usize) -> Error {
+        Error::WrongType { table: self.table.position() as u32, column: column as u32 }
+    }
+
+    fn out_of_range(&self, column: usize) -> Error {
+        Error::OutOfRange { table: self.table.position() as u32, column: column as u32 }
+    }
+
     /// Refuses values their columns do not admit.
     fn verify(&self, values: &[Value<'_>]) -> Result<()> {
         if values.len() != self.columns.len() {
-            return Err(Error::WrongType { column: values.len().min(self.columns.len()) as u32 });
+            return Err(self.wrong_type(values.len().min(self.columns.len())));
         }
         for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
             match admits(column, value) {
                 Admission::Yes => {}
-                Admission::WrongType => return Err(Error::WrongType { column: position as u32 }),
-                Admission::OutOfRange => return Err(Error::OutOfRange { column: position as u32 }),
+                Admission::WrongType => return Err(self.wrong_type(position)),
+                Admission::OutOfRange => return Err(self.out_of_range(position)),
             }
         }
         Ok(())

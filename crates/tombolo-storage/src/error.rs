@@ -22,11 +22,15 @@ pub enum Error {
     },
     /// A column's value lies outside its declared range, or is too long for it.
     OutOfRange {
-        /// The column's position in its table (in its key, for an index operation).
+        /// The table, by its position in the schema.
+        table: u32,
+        /// The column's position in its table.
         column: u32,
     },
     /// A value that must not be null is, or a value has another type than its column.
     WrongType {
+        /// The table, by its position in the schema.
+        table: u32,
         /// The column's position in its table.
         column: u32,
     },
@@ -110,15 +114,16 @@ impl fmt::Display for Error {
         match *self {
             Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
             Self::NoSuchRow { table } => write!(f, "table {table} has no row with this id"),
-            Self::OutOfRange { column } => {
-                write!(f, "the value of column {column} is outside the range the schema declares")
-            }
-            Self::WrongType { column } => {
-                write!(
-                    f,
-                    "the value of column {column} is null or has another type than the column"
-                )
-            }
+            Self::OutOfRange { table, column } => write!(
+                f,
+                "the value of column {column} of table {table} is outside the range the schema \
+                 declares"
+            ),
+            Self::WrongType { table, column } => write!(
+                f,
+                "the value of column {column} of table {table} is null or has another type than \
+                 the column"
+            ),
             Self::NoSpace { held_bytes } => write!(
                 f,
                 "no memory for another row or index entry ({held_bytes} bytes held): \

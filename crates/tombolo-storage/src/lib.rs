@@ -30,3 +30,4 @@ pub mod sync;
 pub mod types;
 pub mod value;
 pub mod value_log;
+pub mod words;

@@ -15,7 +15,8 @@ use std::ops::ControlFlow;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{Dynamic, IndexShape, IndexType, Range, unfit_column};
 use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
-use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
+use crate::schema::{ColumnDef, DeclaredIndex, DeclaredTable, Schema, TableDef};
+use crate::words::column_text;
 
 /// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run
 /// time.
@@ -117,10 +118,14 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     if let Some(i) =
         (0..count.max(R::COLUMNS.len())).find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
     {
+        let said = |column: Option<&ColumnDef>| {
+            column.map_or("missing".to_owned(), |c| format!("{} {}", c.name, column_text(c)))
+        };
         let what = format!(
-            "column {i} is {:?} in the database and {:?} in the program",
-            stored.columns.get(i),
-            R::COLUMNS.get(i)
+            "column number {}: the database has {}, the program has {}: declare the table as it is",
+            i + 1,
+            said(stored.columns.get(i)),
+            said(R::COLUMNS.get(i))
         );
         return Err(SchemaError::new(R::NAME, &what));
     }
@@ -155,7 +160,8 @@ pub(crate) fn key_out_of_range<I: IndexType>(
 ) -> Error {
     let columns = schema.key_columns(index.position());
     let at = unfit_column::<I>(index.shape(), key, columns.len());
-    Error::OutOfRange { column: columns.get(at).map_or(0, |&column| column as u32) }
+    let table = schema.index_at(index.position()).map_or(0, |(table, _)| table as u32);
+    Error::OutOfRange { table, column: columns.get(at).map_or(0, |&column| column as u32) }
 }
 
 /// The run-time handle of the table at `position` of the schema.

@@ -161,11 +161,14 @@ fn refused_values_change_nothing() {
     store.begin_writes();
     let refused = [
         (row(7, 1, "a", Value::Null, 5), Error::Duplicate { index: 0 }),
-        (row(-1, 1, "a", Value::Null, 5), Error::OutOfRange { column: 0 }),
-        (row(700, 40_000, "a", Value::Null, 5), Error::OutOfRange { column: 1 }),
-        (row(700, 1, "longer than twelve", Value::Null, 5), Error::OutOfRange { column: 2 }),
-        (row(700, 1, "a", Value::Integer(1), 5), Error::WrongType { column: 3 }),
-        (row(700, 1, "a", Value::Null, 10i128.pow(12)), Error::OutOfRange { column: 4 }),
+        (row(-1, 1, "a", Value::Null, 5), Error::OutOfRange { table: 0, column: 0 }),
+        (row(700, 40_000, "a", Value::Null, 5), Error::OutOfRange { table: 0, column: 1 }),
+        (
+            row(700, 1, "longer than twelve", Value::Null, 5),
+            Error::OutOfRange { table: 0, column: 2 },
+        ),
+        (row(700, 1, "a", Value::Integer(1), 5), Error::WrongType { table: 0, column: 3 }),
+        (row(700, 1, "a", Value::Null, 10i128.pow(12)), Error::OutOfRange { table: 0, column: 4 }),
     ];
     for (values, error) in refused {
         assert_eq!(accounts.insert(&mut store, &values).unwrap_err(), error);
@@ -336,7 +339,7 @@ fn a_key_that_no_row_can_have_is_refused_by_its_column() {
         store.begin_writes();
         let row = store.create(&dynamic_table(store.schema(), 0), |_| {}).unwrap();
         let refused = store.insert(&handles[at], &key, row);
-        assert_eq!(refused, Err(Error::OutOfRange { column }), "{key:?}");
+        assert_eq!(refused, Err(Error::OutOfRange { table: 0, column }), "{key:?}");
         store.abort().unwrap();
     }
 }

@@ -1,12 +1,13 @@
 //! Tables as the directory has them and as the program defines them: the first difference, named.
 //!
 //! Tables and indexes may be missing on either side: those that the directory lacks are added, and
-//! indexes that the program does not name are kept by the store. Not here: who does that (`open.rs`).
+//! indexes that the program does not name are kept by the store. Not here: who does that (`open.rs`),
+//! columns and indexes in words (storage `words.rs`).
 
 use std::fmt;
 
-use tombolo_storage::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
-use tombolo_storage::types::SqlType;
+use tombolo_storage::schema::{ColumnDef, TableDef};
+use tombolo_storage::words::{column_text, index_text};
 
 /// Where a program's definition of a table is not the directory's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,61 +85,11 @@ fn index_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
     })
 }
 
-/// A column without its name, as SQL would say it.
-pub(crate) fn column_text(column: &ColumnDef) -> String {
-    let mut text = type_text(column.sql);
-    if !column.nullable {
-        text.push_str(" not null");
-    }
-    if let Some((low, high)) = column.range {
-        text.push_str(&format!(" from {low} to {high}"));
-    }
-    if column.hot {
-        text.push_str(" (hot)");
-    }
-    if let Some(default) = column.default {
-        text.push_str(&format!(" default {default}"));
-    }
-    if column.added {
-        text.push_str(" (added)");
-    }
-    text
-}
-
-fn type_text(sql: SqlType) -> String {
-    match sql {
-        SqlType::Boolean => "boolean".to_owned(),
-        SqlType::SmallInt => "smallint".to_owned(),
-        SqlType::Integer => "integer".to_owned(),
-        SqlType::BigInt => "bigint".to_owned(),
-        SqlType::Double => "double precision".to_owned(),
-        SqlType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
-        SqlType::Char(n) => format!("char({n})"),
-        SqlType::Varchar(n) => format!("varchar({n})"),
-        SqlType::Text => "text".to_owned(),
-        SqlType::Bytes => "bytea".to_owned(),
-        SqlType::Date => "date".to_owned(),
-        SqlType::Timestamp => "timestamp".to_owned(),
-        SqlType::Uuid => "uuid".to_owned(),
-    }
-}
-
-/// An index without its name.
-pub(crate) fn index_text(table: &TableDef, index: &IndexDef) -> String {
-    let name = |&column: &usize| table.columns.get(column).map_or("?", |column| &column.name);
-    let columns: Vec<_> = index.columns.iter().map(name).collect();
-    let unique = if index.unique { "unique " } else { "" };
-    let kind = match index.kind {
-        IndexKind::Tree => "tree",
-        IndexKind::Hash => "hash",
-    };
-    format!("{unique}{kind} ({})", columns.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tombolo_storage::types::{BigInt, Integer, Nullable, Text};
+    use tombolo_storage::schema::{IndexDef, IndexKind};
+    use tombolo_storage::types::{BigInt, Integer, Nullable, SqlType, Text};
 
     fn table() -> TableDef {
         let columns = vec![

@@ -45,6 +45,13 @@ pub enum Error {
     },
     /// The store refused something else; nothing was changed.
     Refused(StoreError),
+    /// The store refused a value, a row or an index; nothing was changed.
+    RefusedAt {
+        /// Which, by name: `account.owner` for a value, else the table or the index.
+        place: String,
+        /// What is wrong with it.
+        error: StoreError,
+    },
     /// The procedure or closure panicked with this message; nothing was changed.
     Panicked(Box<str>),
     /// The procedure panicked with this message when it had committed: what it wrote is there, and only
@@ -168,7 +175,31 @@ impl Error {
                 let said = if bytes_max == 0 { 0 } else { bytes_max + TRANSACTION_BYTES };
                 Self::LogTooLong { log_bytes_max: said }
             }
-            Stop::Error(error) => Self::Refused(error),
+            Stop::Error(error) => Self::refused(error, schema),
+        }
+    }
+
+    /// What a store refused, in the names of its database where it says of what.
+    fn refused(error: StoreError, schema: &Schema) -> Self {
+        let table = |at: u32| schema.tables.get(at as usize);
+        let place = match error {
+            StoreError::OutOfRange { table: of, column }
+            | StoreError::WrongType { table: of, column } => {
+                table(of).map(|table| match table.columns.get(column as usize) {
+                    Some(column) => format!("{}.{}", table.name, column.name),
+                    None => format!("column number {} of {}", column + 1, table.name),
+                })
+            }
+            StoreError::NoSuchRow { table: of } => table(of).map(|table| table.name.to_string()),
+            StoreError::Unordered { index } => {
+                let place = schema.index_at(index as usize);
+                place.map(|(table, at)| schema.tables[table].indexes[at].name.to_string())
+            }
+            _ => None,
+        };
+        match place {
+            Some(place) => Self::RefusedAt { place, error },
+            None => Self::Refused(error),
         }
     }
 
@@ -291,12 +322,30 @@ impl Error {
     }
 }
 
+/// What the store says of a value, a row or an index, with its name.
+fn fmt_refused(place: &str, error: StoreError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match error {
+        StoreError::OutOfRange { .. } => {
+            write!(f, "the value of {place} is outside the range the schema declares")
+        }
+        StoreError::WrongType { .. } => {
+            write!(f, "the value of {place} is null or has another type than the column")
+        }
+        StoreError::NoSuchRow { .. } => write!(f, "table {place} has no row with this id"),
+        StoreError::Unordered { .. } => {
+            write!(f, "index {place} is a hash index and has no order: scan a tree index")
+        }
+        other => write!(f, "{place}: {other}"),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Aborted(reason) => write!(f, "aborted: {reason}"),
             Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
             Self::Refused(error) => error.fmt(f),
+            Self::RefusedAt { place, error } => fmt_refused(place, *error, f),
             Self::Panicked(message) => {
                 write!(f, "aborted: the transaction panicked: {message}")
             }

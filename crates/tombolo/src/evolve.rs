@@ -31,11 +31,11 @@ use tombolo_storage::schema::{
 };
 use tombolo_storage::store::{Index, Store, Table, resolve_table};
 use tombolo_storage::sync::Mutex;
+use tombolo_storage::words::{column_text, index_text};
 
 use crate::calls::{AnyRunner, CallOptions, Envelope, How, Logged, OWN_PREFIX, Otherwise, Ran};
 use crate::calls::{Settled, Volatile, on_database_thread};
 use crate::database::{Core, Database};
-use crate::definition::{column_text, index_text};
 use crate::error::Error;
 use crate::tx::Tables;
 

@@ -258,6 +258,18 @@ impl<'s> Erased<'s> {
     fn table<R: TableType>(handles: &Handles, table: &Table<R>) -> Table<Dynamic> {
         handles.tables[table.position()].clone()
     }
+
+    /// That no row has a key, whose value number `at` is to blame.
+    #[cold]
+    fn unfit<I: IndexType>(&self, index: &Index<I>, at: usize) -> Error {
+        let schema = self.store.schema();
+        let place = schema.index_at(index.position());
+        let (table, columns) = place.map_or((0, &[][..]), |(table, number)| {
+            (table as u32, &schema.tables[table].indexes[number].columns[..])
+        });
+        let column = columns.get(at).map_or(0, |&column| column as u32);
+        Error::OutOfRange { table, column }
+    }
 }
 
 /// A key's values, and whether it has a value that no row can have.
@@ -455,7 +467,7 @@ impl Store for Erased<'_> {
     ) -> Result<()> {
         let (values, fit) = values_of(index, key);
         if fit != Fit::Within {
-            return Err(Error::OutOfRange { column: values.len() as u32 });
+            return Err(self.unfit(index, values.len()));
         }
         self.store.insert(&self.handles.indexes[index.position()], &values.values(), row)
     }
@@ -470,7 +482,7 @@ impl Store for Erased<'_> {
         for key in keys {
             let (values, fit) = values_of(index, *key);
             if fit != Fit::Within {
-                return Err(Error::OutOfRange { column: values.len() as u32 });
+                return Err(self.unfit(index, values.len()));
             }
             erased.push(values);
         }

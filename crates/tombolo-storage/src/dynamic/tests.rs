@@ -212,10 +212,11 @@ fn values_a_column_does_not_admit_are_refused_before_any_change() {
         (14, Value::Null),
     ];
     let range = |&(column, value): &(usize, _)| {
-        (column, value, Error::OutOfRange { column: column as u32 })
+        (column, value, Error::OutOfRange { table: 0, column: column as u32 })
     };
-    let kind =
-        |&(column, value): &(usize, _)| (column, value, Error::WrongType { column: column as u32 });
+    let kind = |&(column, value): &(usize, _)| {
+        (column, value, Error::WrongType { table: 0, column: column as u32 })
+    };
     let refused = out_of_range.iter().map(range).chain(wrong_type.iter().map(kind));
     for (column, value, error) in refused {
         let mut values = plain.clone();
@@ -224,7 +225,10 @@ fn values_a_column_does_not_admit_are_refused_before_any_change() {
         assert_eq!(table.insert(&mut store, &values), Err(error), "{column}");
         assert_eq!(table.update(&mut store, id, &values), Err(error), "{column}");
     }
-    assert_eq!(table.insert(&mut store, &plain[1..]), Err(Error::WrongType { column: 14 }));
+    assert_eq!(
+        table.insert(&mut store, &plain[1..]),
+        Err(Error::WrongType { table: 0, column: 14 })
+    );
     assert_eq!(table.row_ids(&mut store), Ok(vec![id]));
     assert_eq!(table.read(&store, id, |values| assert_eq!(values, plain)), Ok(()));
     store.commit().unwrap();
@@ -270,7 +274,7 @@ fn rows_written_by_type_are_verified_and_entered() {
         })
     };
     let refused = table.change(&mut store, row, name.start()..name.end(), spoil);
-    assert_eq!(refused, Err(Error::WrongType { column: 8 }));
+    assert_eq!(refused, Err(Error::WrongType { table: 0, column: 8 }));
     store.abort().unwrap();
     let gone = table.change(&mut store, row, 0..1, |_| panic!("nothing to change"));
     assert_eq!(gone, Err(Error::NoSuchRow { table: 0 }));

@@ -59,6 +59,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[cold]
     pub(super) fn unfit(&self, index: usize) -> Error {
         Error::OutOfRange {
+            table: self.indexes[index].table as u32,
             column: self.schema.key_columns(index).first().map_or(0, |&c| c as u32),
         }
     }

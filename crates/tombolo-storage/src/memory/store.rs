@@ -551,7 +551,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     ) -> Result<()> {
         if value.len() > VALUE_BYTES_MAX {
             let column = self.schema.tables[table].column_at(offset) as u32;
-            return Err(Error::OutOfRange { column });
+            return Err(Error::OutOfRange { table: table as u32, column });
         }
         self.room_for_notes(3, HANDLE_BYTES)?;
         let Ok(new) = self.values.put(value) else { return Err(self.no_space()) };

@@ -243,7 +243,7 @@ impl<S: Store> Run<S> {
             map.conflict(row, own).map(|index| Error::Duplicate { index: (first + index) as u32 });
         match error {
             Some(error @ Error::NoSpace { .. }) => return Err(error),
-            Some(Error::OutOfRange { column }) => {
+            Some(Error::OutOfRange { column, .. }) => {
                 let too_long = |index: &IndexDef| {
                     let bytes: usize = index.columns.iter().map(|&c| row[c].len()).sum();
                     index.columns.contains(&(column as usize)) && bytes > KEY_TEXT_BYTES

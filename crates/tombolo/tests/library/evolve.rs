@@ -530,7 +530,10 @@ fn an_addition_that_is_refused_is_not_there() {
             refused.to_string()
         };
         // An index of a table that is another one, or a longer one.
-        told(db.create_index::<otherwise::ByOther>().map(drop).unwrap_err());
+        let refused = told(db.create_index::<otherwise::ByOther>().map(drop).unwrap_err());
+        let words = "column number 1: the database has id integer not null from 0 to 999999, the \
+                     program has value bigint not null (hot)";
+        assert!(refused.contains(words), "{refused}");
         told(db.create_index::<ByLimit>().map(drop).unwrap_err());
         // A column with others behind it, of which there could be no handle.
         let refused = told(db.add_column::<Wider>("note").unwrap_err());

@@ -92,7 +92,15 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
         tx.insert(&counters.table, |row| row.set(Counter::ID, 1_000_000))?;
         Ok(())
     });
-    assert_eq!(outside, Err(Error::Refused(StoreError::OutOfRange { column: 0 })));
+    assert_eq!(
+        outside,
+        Err(Error::RefusedAt {
+            place: "counter.id".to_owned(),
+            error: StoreError::OutOfRange { table: 0, column: 0 }
+        })
+    );
+    let told = outside.unwrap_err().to_string();
+    assert_eq!(told, "the value of counter.id is outside the range the schema declares");
     // The same by values, and rows that are gone.
     let table = db.dynamic_table("counter").unwrap();
     let counters = Counters::of(&db);
@@ -102,7 +110,18 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
         tx.set(&counters.table, row, Counter::VALUE, 1)?;
         Ok(())
     });
-    assert_eq!(stale, Err(Error::Refused(StoreError::NoSuchRow { table: 0 })));
+    assert_eq!(
+        stale,
+        Err(Error::RefusedAt {
+            place: "counter".to_owned(),
+            error: StoreError::NoSuchRow { table: 0 }
+        })
+    );
+    assert_eq!(stale.unwrap_err().to_string(), "table counter has no row with this id");
+    let table = db.dynamic_table("counter").unwrap();
+    let short = db.transaction(move |tx| Ok(tx.insert_values(&table, &[Value::Text("one")])?));
+    let told = short.unwrap_err().to_string();
+    assert!(told.starts_with("the value of counter.value is null or has"), "{told}");
     let mut found = [value(&db, 1), value(&db, 2), value(&db, 3)];
     found.sort_unstable();
     assert_eq!(found, [0, 0, 1]);
