@@ -6,11 +6,12 @@
 //! change back, the store refuses everything from then on, as after any other failure behind the
 //! first write.
 //!
-//! Not here: how a change is taken back (`store.rs`), the rest of the transaction. The way that does
-//! not unwind has no instruction of it.
+//! Not here: what taking back does to rows and indexes (`store.rs`), the rest of the transaction. The
+//! way that does not unwind has no instruction of it.
 
 use super::store::MemoryStore;
 use super::undo::Undo;
+use crate::error::{Error, Result};
 use crate::profile::MemoryProfile;
 use crate::store::Store;
 
@@ -48,4 +49,25 @@ impl<P: MemoryProfile> Drop for OpenChange<'_, P> {
 fn unwound<P: MemoryProfile>(store: &mut MemoryStore<P>) {
     // Where that fails the store is poisoned, and the next call says why.
     let _ = if P::Undo::KEEPS { store.take_last_back() } else { store.fail() };
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// Takes back the change just noted, for whose note there was no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse_last(&mut self) -> Error {
+        match self.take_last_back() {
+            Ok(()) => self.no_space(),
+            Err(error) => error,
+        }
+    }
+
+    /// Takes the newest change back.
+    fn take_last_back(&mut self) -> Result<()> {
+        let mut image = Vec::new();
+        match self.undo.pop(&mut image) {
+            Some(change) => self.take_back(change, &image).map_err(|_| self.not_undone()),
+            None => Ok(()),
+        }
+    }
 }

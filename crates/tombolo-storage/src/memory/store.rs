@@ -420,25 +420,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Error::NoSpace { held_bytes: self.memory_bytes() }
     }
 
-    /// Takes back the change just noted, for whose note there was no room.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refuse_last(&mut self) -> Error {
-        match self.take_last_back() {
-            Ok(()) => self.no_space(),
-            Err(error) => error,
-        }
-    }
-
-    /// Takes the newest change back.
-    pub(super) fn take_last_back(&mut self) -> Result<()> {
-        let mut image = Vec::new();
-        match self.undo.pop(&mut image) {
-            Some(change) => self.take_back(change, &image).map_err(|_| self.not_undone()),
-            None => Ok(()),
-        }
-    }
-
     /// Makes room for so many notes and bytes of images.
     #[inline(always)]
     pub(super) fn room_for_notes(&mut self, changes: usize, bytes: usize) -> Result<()> {
@@ -486,14 +467,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     #[cold]
-    fn not_undone(&mut self) -> Error {
+    pub(super) fn not_undone(&mut self) -> Error {
         let reason = "an aborted transaction could not be undone: no memory for an index entry";
         self.poison(reason);
         Error::Poisoned { reason }
     }
 
     /// Takes one change back.
-    fn take_back(&mut self, change: Change, image: &[u8]) -> Result<(), InsertError> {
+    pub(super) fn take_back(&mut self, change: Change, image: &[u8]) -> Result<(), InsertError> {
         match change {
             Change::Updated { table, row, offset, .. } => {
                 let slot = self.tables[table as usize].slab.slot_mut(row);
