@@ -110,7 +110,12 @@ impl Disk for OsDisk {
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
         let path = self.path(name);
-        fs::exists(&path).map_err(|cause| file_error(Operation::Inspect, &path, &cause))
+        // A directory of this name is none of the files that `list` shows.
+        match fs::metadata(&path) {
+            Ok(found) => Ok(found.is_file()),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(cause) => Err(file_error(Operation::Inspect, &path, &cause)),
+        }
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {

@@ -215,3 +215,14 @@ fn a_directory_is_known_by_its_whole_path() {
         assert_eq!(empty.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 }
+
+#[test]
+fn a_directory_in_a_directory_is_no_file() {
+    // The package's own directory.
+    let disk = OsDisk::open(std::path::Path::new(".")).unwrap();
+    let names = disk.list().unwrap();
+    for (name, is_file) in [("Cargo.toml", true), ("src", false), ("backup", false)] {
+        assert_eq!(names.iter().any(|found| found == name), is_file);
+        assert_eq!(disk.exists(name), Ok(is_file));
+    }
+}

@@ -170,7 +170,7 @@ fn a_restored_database_keeps_off_the_others_directories() {
         let (copy, drill) = (copy.join(round.to_string()), drill.join(round.to_string()));
         db.backup(&copy).unwrap();
         let pending: Vec<_> = (0..3_000).map(|id| add.submit(id).unwrap()).collect();
-        pending.into_iter().for_each(|call| drop(call.wait().unwrap()));
+        pending.into_iter().for_each(|call| _ = call.wait().unwrap());
         db.checkpoint().unwrap();
         Database::restore(&copy, &drill).unwrap();
         let before = names(&second);
@@ -183,4 +183,19 @@ fn a_restored_database_keeps_off_the_others_directories() {
         open(&drill).unwrap().close().unwrap();
         with().open(&own).unwrap().close().unwrap();
     }
+}
+
+#[test]
+fn a_backup_may_lie_below_what_it_is_of() {
+    let place = tempfile::tempdir().unwrap();
+    let (own, archive) = (place.path().join("own"), place.path().join("archive"));
+    let with = || builder().log_archive(&archive);
+    let db = with().open(&own).unwrap();
+    adding(&db).call(1).unwrap();
+    for safe in [own.join("backup"), archive.join("backup")] {
+        db.backup(&safe).unwrap();
+    }
+    db.close().unwrap();
+    assert_eq!(value(&with().open(&own).unwrap(), 1), 1);
+    Database::restore(own.join("backup"), place.path().join("restored")).unwrap();
 }
