@@ -189,10 +189,17 @@ pub fn guarded(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
-/// Drops what may hold what is a user's, one by one: those behind a panic, too.
+/// Drops what may hold what is a user's, one by one where it lies: what a panic leaves, too.
 pub(super) fn drop_guarded<T>(items: &mut Vec<T>) {
+    if !std::mem::needs_drop::<T>() {
+        return items.clear();
+    }
     while !items.is_empty() {
-        guarded(|| while items.pop().is_some() {});
+        guarded(|| {
+            while let Some(left) = items.len().checked_sub(1) {
+                items.truncate(left);
+            }
+        });
     }
 }
 
