@@ -189,6 +189,7 @@ fn a_restored_database_keeps_off_the_others_directories() {
 fn a_backup_may_lie_below_what_it_is_of() {
     let place = tempfile::tempdir().unwrap();
     let (own, archive) = (place.path().join("own"), place.path().join("archive"));
+    fs::create_dir(&archive).unwrap();
     let with = || builder().log_archive(&archive);
     let db = with().open(&own).unwrap();
     adding(&db).call(1).unwrap();
