@@ -167,6 +167,9 @@ impl<E: Executor> Pipeline<E> {
     /// or [`super::Builder::assemble`], they must have ended before.
     pub fn close(mut self) -> Closed<E> {
         self.finish();
+        if let Some(course) = self.course() {
+            course.release();
+        }
         let mut log = self.wires.retired_log.lock().take();
         if let (Some(log), Some(course), None) = (&mut log, self.course(), self.poison()) {
             // The last checkpoint was written when the logging stage had ended.

@@ -407,10 +407,6 @@ impl Course {
     /// A part's stage ends: no checkpoint begins any more, which those that rest are told.
     fn end(&self, number: usize, mut inner: MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
-        if inner.places.iter().all(|place| matches!(place, Place::Over)) {
-            // Its directories are free now, whoever has kept a demand or a hold.
-            inner.checkpoints = None;
-        }
         drop(inner);
         self.wake_stages(); // those that are done sleep until all are
         self.rested.notify_all();
@@ -454,6 +450,12 @@ impl Course {
     /// Before which group the log may go.
     pub(in crate::pipeline) fn needed_from(&self) -> GroupNumber {
         self.needed_from.load(Ordering::Acquire)
+    }
+
+    /// All stages have ended, in whatever way: the image's directories are free, whoever has kept a
+    /// demand or a hold.
+    pub(in crate::pipeline) fn release(&self) {
+        self.inner.lock().checkpoints = None;
     }
 
     /// Tells whether the log runs short of room, which a checkpoint gives back.
