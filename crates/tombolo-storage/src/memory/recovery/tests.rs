@@ -119,7 +119,11 @@ fn work(store: &mut Logged, random: &mut Random, transactions: usize) {
         store.begin().unwrap();
         store.begin_writes();
         for _ in 0..random.below(6) {
-            change(store, &handles[random.below(3) as usize], random);
+            let table = &handles[random.below(3) as usize];
+            match random.below(4) {
+                0 => change_unwinding(store, table, random),
+                _ => change(store, table, random),
+            }
         }
         if random.below(4) == 0 {
             store.abort().unwrap();
@@ -165,9 +169,6 @@ pub(crate) fn change<P: MemoryProfile>(
     let values = &values[..];
     let ids = table.row_ids(store).unwrap();
     let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
-    if random.below(4) == 0 {
-        return change_unwinding(store, table, picked.filter(|_| random.below(2) == 0));
-    }
     let done = match (random.below(10), picked) {
         (0..=4, _) | (_, None) => table.insert(store, values).map(drop),
         (5..=7, Some(row)) => table.update(store, row, values),
@@ -178,11 +179,13 @@ pub(crate) fn change<P: MemoryProfile>(
 
 /// A change of a row, or of one that is made, that panics when all of it is written. Who catches that
 /// finds what was there before.
-fn change_unwinding<P: MemoryProfile>(
-    store: &mut MemoryStore<P>,
-    table: &DynamicTable,
-    row: Option<RowId>,
-) {
+fn change_unwinding(store: &mut Logged, table: &DynamicTable, random: &mut Random) {
+    let rows = table.row_ids(store).unwrap();
+    let row = match rows.len() as u64 {
+        0 => None,
+        count => Some(rows[random.below(count) as usize]),
+    };
+    let row = row.filter(|_| random.below(2) == 0);
     let spoil = |row: &mut RowMut<'_, Dynamic>| {
         row.bytes_mut().fill(0xEE);
         resume_unwind(Box::new("in the middle of a row"));
