@@ -191,9 +191,6 @@ pub fn guarded(work: impl FnOnce()) {
 
 /// Drops what may hold what is a user's, one by one where it lies: what a panic leaves, too.
 pub(super) fn drop_guarded<T>(items: &mut Vec<T>) {
-    if !std::mem::needs_drop::<T>() {
-        return items.clear();
-    }
     while !items.is_empty() {
         guarded(|| {
             while let Some(left) = items.len().checked_sub(1) {

@@ -96,10 +96,7 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, Back
     let manifest = Manifest::read(from)?;
     let mut copier = Copier::begin(to)?;
     let copied = (|| {
-        copier.mark(&restored_file(mark))?;
-        for file in &manifest.files {
-            copy_file(from, file, &mut copier)?;
-        }
+        copy_files(from, &manifest, mark, &mut copier)?;
         copier.finish()?;
         Ok(manifest.backup())
     })();
@@ -124,16 +121,24 @@ pub fn restore_until(
     let plan = Plan::make(archive, &tail, target)?;
     let mut copier = Copier::begin(to)?;
     let copied = (|| {
-        copier.mark(&restored_file(mark))?;
-        for file in &manifest.files {
-            copy_file(from, file, &mut copier)?;
-        }
+        copy_files(from, &manifest, mark, &mut copier)?;
         let position = plan.place(archive, &tail, to, &mut copier)?;
         copier.finish()?;
         let bytes = copier.files().iter().map(|file| file.bytes).sum();
         Ok((Backup { position, files: copier.files().len(), bytes }, plan.time_us))
     })();
     copied.inspect_err(|_| copier.give_up(None))
+}
+
+/// Copies the files of a backup and marks them as a database of their own.
+fn copy_files(
+    from: &dyn Disk,
+    manifest: &Manifest,
+    mark: u64,
+    copier: &mut Copier<'_>,
+) -> Result<(), BackupFailure> {
+    copier.mark(&restored_file(mark))?;
+    manifest.files.iter().try_for_each(|file| copy_file(from, file, copier))
 }
 
 /// Copies one file of a backup and refuses it if it is not as it was.
