@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
     self, Builder, Caller, Durability, GroupLog, GroupLogError, Pipeline, RoomMaker, Stage,
-    StageKind, Step, ValueLogGroups,
+    StageKind, Step, Tagged, ValueLogGroups,
 };
 use tombolo_engine::settings::Settings;
 use tombolo_engine::threads;
@@ -228,6 +228,8 @@ struct Stepped<W: Workload> {
     pipeline: Pipeline<Piped<W>>,
     stages: Vec<Box<dyn Stage>>,
     caller: Caller<Request<W>, Answered<W>>,
+    /// Kept from group to group, as callers do: the output stage would allocate otherwise.
+    replies: Vec<Tagged<Answered<W>>>,
 }
 
 impl<W: Workload> Stepped<W> {
@@ -246,7 +248,7 @@ impl<W: Workload> Stepped<W> {
         let builder = Builder::new(database, options).log(log);
         let (pipeline, stages) = builder.assemble(clock);
         let caller = pipeline.caller(GROUP);
-        Self { pipeline, stages, caller }
+        Self { pipeline, stages, caller, replies: Vec::new() }
     }
 
     /// Steps a stage until it has nothing to do.
@@ -285,11 +287,12 @@ impl<W: Workload> Stepped<W> {
         if only.is_none() {
             meter.transaction_end();
         }
-        let mut replies = Vec::new();
-        self.caller.take(&mut replies);
+        self.replies.clear();
+        self.caller.take(&mut self.replies);
         self.step(StageKind::Room);
-        if replies.len() != inputs.len() {
-            return Err(format!("{} of {} calls were answered", replies.len(), inputs.len()));
+        let answered = self.replies.len();
+        if answered != inputs.len() {
+            return Err(format!("{answered} of {} calls were answered", inputs.len()));
         }
         Ok(())
     }

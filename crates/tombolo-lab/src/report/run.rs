@@ -418,7 +418,10 @@ fn by_stage(outcome: &Outcome) -> BTreeMap<&'static str, ByStage> {
         let instructions = stage_instructions(name, outcome);
         (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s, instructions })
     });
-    stages.filter(|(_, stage)| stage.busy_s > 0.0 || stage.cpu_s.is_some()).collect()
+    let is_there = |stage: &ByStage| {
+        stage.busy_s > 0.0 || stage.cpu_s.is_some() || stage.instructions.is_some()
+    };
+    stages.filter(|(_, stage)| is_there(stage)).collect()
 }
 
 /// What a stage executes for a committed transaction; none where it was not counted for all kinds.
