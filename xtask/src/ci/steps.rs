@@ -34,7 +34,7 @@ pub(super) enum Action {
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 14] = [
+pub(super) static STEPS: [Step; 15] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
     first("python", "verify_dump.py finds what it must find", Action::Call(python)),
@@ -45,6 +45,7 @@ pub(super) static STEPS: [Step; 14] = [
         "the crates do what they say; other engines hold the same rows; components do their work or none",
         test,
     ),
+    of_crates("profiles", "every paged profile holds the same rows as a map", profiles),
     of_crates("doctest", "the examples in the documentation run", doctest),
     of_crates(
         "examples",
@@ -117,8 +118,22 @@ fn is_of_the_command(package: &str, name: &str) -> bool {
 }
 
 fn test(root: &Path) -> Option<Invocation> {
-    let names = integration_tests(root, |package, name| !is_of_the_command(package, name));
+    let names = integration_tests(root, |package, name| {
+        !is_of_the_command(package, name) && name != OF_ALL_PROFILES
+    });
     Some(Invocation::cargo(&format!("{WITH_COMMAND} --lib --bins --examples")).with(names))
+}
+
+/// The test that is compiled for every profile of the paged store.
+const OF_ALL_PROFILES: &str = "profiles";
+
+/// Not optimised as the other tests of its package are: it is four minutes to compile and 15 seconds
+/// to run with that, 46 seconds and 26 without.
+fn profiles(root: &Path) -> Option<Invocation> {
+    root.join("crates/tombolo-storage").is_dir().then(|| {
+        let plain = "--config profile.test.package.tombolo-storage.opt-level=0";
+        Invocation::cargo(&format!("test -p tombolo-storage --test {OF_ALL_PROFILES} {plain}"))
+    })
 }
 
 fn doctest(_: &Path) -> Option<Invocation> {
