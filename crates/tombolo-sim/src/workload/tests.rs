@@ -115,7 +115,7 @@ fn rows_of_small_numbers_differ_from_each_other_and_from_none() {
 
 #[test]
 fn texts_differ_by_their_description() {
-    let mut texts = std::collections::BTreeSet::new();
+    let mut texts = BTreeSet::new();
     for fill in 0..90 {
         texts.insert(Text { bytes: 40, fill }.to_vec());
     }
