@@ -76,7 +76,7 @@ fn probe_packed_get(tree: &IntegerTree, keys: &[u64]) {
 }
 
 #[inline(never)]
-fn probe_packed_many(tree: &IntegerTree, keys: &[u64]) {
+fn probe_packed_many(tree: &mut IntegerTree, keys: &[u64]) {
     probe_many(tree, keys);
 }
 
@@ -91,10 +91,10 @@ fn probe_dependent_get(tree: &IntegerTree, keys: &[u64]) {
 }
 
 #[inline(never)]
-fn probe_many(tree: &IntegerTree, keys: &[u64]) {
+fn probe_many(tree: &mut IntegerTree, keys: &[u64]) {
     for keys in keys.chunks_exact(GROUP) {
         let mut found = [0; GROUP];
-        tree.get_many(keys, &mut found);
+        tree.find_many(keys, &mut found);
         black_box(found);
     }
 }
@@ -110,11 +110,11 @@ fn probe_rows(tree: &IntegerTree, rows: &Slab, keys: &[u64]) -> u64 {
 }
 
 #[inline(never)]
-fn probe_many_rows(tree: &IntegerTree, rows: &Slab, keys: &[u64]) -> u64 {
+fn probe_many_rows(tree: &mut IntegerTree, rows: &Slab, keys: &[u64]) -> u64 {
     let mut sum = 0;
     for keys in keys.chunks_exact(GROUP) {
         let mut found = [0; GROUP];
-        tree.get_many(keys, &mut found);
+        tree.find_many(keys, &mut found);
         for &slot in &found {
             rows.prefetch(slot, 0);
         }
@@ -178,10 +178,10 @@ fn integer_tree(keys: &[u64]) -> Option<()> {
     let order = shuffled_keys(count, &mut Random(99));
     timed("integer: get", count, || probe_get(&tree, &order));
     timed("integer: get, each after the other", count, || probe_dependent_get(&tree, keys));
-    timed("integer: get_many of 12", count, || probe_many(&tree, &order));
+    timed("integer: find_many of 12", count, || probe_many(&mut tree, &order));
     timed("integer: get and row", count, || _ = black_box(probe_rows(&tree, &rows, &order)));
-    timed("integer: get_many of 12 and rows", count, || {
-        black_box(probe_many_rows(&tree, &rows, &order));
+    timed("integer: find_many of 12 and rows", count, || {
+        black_box(probe_many_rows(&mut tree, &rows, &order));
     });
     timed("integer: scan", count, || _ = black_box(probe_scan(&tree)));
     timed("integer: remove, random", count, || probe_remove(&mut tree, &order));
@@ -194,7 +194,7 @@ fn integer_tree(keys: &[u64]) -> Option<()> {
     println!("  height {}, fill {:.2}, {bytes:.1} bytes a key", tree.height(), tree.leaf_fill());
     timed("integer: get, packed", count, || probe_packed_get(&tree, &order));
     timed("integer: get, packed, each after the other", count, || probe_dependent_get(&tree, keys));
-    timed("integer: get_many of 12, packed", count, || probe_packed_many(&tree, &order));
+    timed("integer: find_many of 12, packed", count, || probe_packed_many(&mut tree, &order));
     Some(())
 }
 

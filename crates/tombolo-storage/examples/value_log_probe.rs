@@ -153,16 +153,14 @@ impl<P: MemoryProfile> Shop<P> {
         let new = must(store.create(&self.new_orders.0, |row| row.set(NewOrder::ID, id)));
         must(store.insert(&self.new_orders.1, id, new));
         let mut rows = [RowId::new(0); LINES];
-        let mut keys = [(0, 0); LINES];
         for (line, item) in items.into_iter().enumerate() {
-            keys[line] = (id, line as i16);
             rows[line] = must(store.create(&self.lines.0, |row| {
                 row.set(Line::ID, id);
                 row.set(Line::NUMBER, line as i16);
                 row.set(Line::ITEM, item);
             }));
         }
-        must(store.insert_run(&self.lines.1, &keys, &rows));
+        must(store.insert_run(&self.lines.1, &rows, |line| (id, line as i16)));
         must(store.commit());
     }
 

@@ -12,7 +12,7 @@ use std::ops::{ControlFlow, Range};
 use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
-use crate::schema::{ColumnDef, Schema};
+use crate::schema::{ColumnDef, Schema, TableDef};
 use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
 use crate::types::{SqlType, TEXT_BYTES_MAX, write_units, write_varchar};
 use crate::value::{Value, read_value};
@@ -22,7 +22,95 @@ use crate::value::{Value, read_value};
 pub struct DynamicTable {
     table: Table<Dynamic>,
     columns: Vec<ColumnDef>,
+    places: Vec<Place>,
+    guarded: Guarded,
     indexes: Vec<(Index<Dynamic>, Vec<usize>)>,
+}
+
+/// Where a column lies in a row: what a change of a row asks of each, worked out once.
+#[derive(Clone, Debug)]
+struct Place {
+    bytes: Range<usize>,
+    /// The byte with the bit that says whether it is null, if it may be.
+    marked_in: Option<usize>,
+    /// Whether it admits whatever its bytes hold.
+    admits_all: bool,
+    /// Whether an index has it in its keys.
+    is_in_key: bool,
+}
+
+impl Place {
+    fn of(def: &TableDef, position: usize) -> Self {
+        let columns = &def.columns;
+        let (offset, column) = (column_offset(columns, position), &columns[position]);
+        let is_whole = matches!(
+            column.sql,
+            SqlType::SmallInt
+                | SqlType::Integer
+                | SqlType::BigInt
+                | SqlType::Double
+                | SqlType::Date
+                | SqlType::Timestamp
+                | SqlType::Uuid
+        );
+        Self {
+            bytes: offset..offset + column.sql.width(),
+            marked_in: column.nullable.then(|| presence_bit(columns, position) / 8),
+            admits_all: is_whole && column.range.is_none(),
+            is_in_key: def.indexes.iter().any(|index| index.columns.contains(&position)),
+        }
+    }
+
+    /// Whether a change of it may move an index entry, or leave a value that it does not admit.
+    fn is_guarded(&self) -> bool {
+        self.is_in_key || !self.admits_all
+    }
+
+    /// Whether it, or the bit that says whether it is null, lies in `bytes` of the row.
+    #[inline]
+    fn lies_in(&self, bytes: &Range<usize>) -> bool {
+        (self.bytes.start < bytes.end && bytes.start < self.bytes.end)
+            || self.marked_in.is_some_and(|byte| bytes.contains(&byte))
+    }
+}
+
+/// The bytes of a row of which a change may move an index entry, or leave a value that its column does
+/// not admit. A bit stands for so many bytes that 64 are enough for the row.
+#[derive(Clone, Copy, Debug)]
+struct Guarded {
+    bits: u64,
+    /// A bit stands for two to the power of this.
+    shift: u32,
+}
+
+impl Guarded {
+    fn of(places: &[Place], row_size: usize) -> Self {
+        let mut guarded =
+            Self { bits: 0, shift: row_size.div_ceil(64).next_power_of_two().trailing_zeros() };
+        for place in places.iter().filter(|place| place.is_guarded()) {
+            let mark = place.marked_in.map(|byte| byte..byte + 1);
+            for bytes in [Some(place.bytes.clone()), mark].into_iter().flatten() {
+                guarded.bits |= guarded.mask(bytes.start, bytes.end);
+            }
+        }
+        guarded
+    }
+
+    /// Whether the bytes from `start` to before `end` may be among them.
+    #[inline(always)]
+    fn may_hold(self, start: usize, end: usize) -> bool {
+        self.bits & self.mask(start, end) != 0
+    }
+
+    #[inline(always)]
+    fn mask(self, start: usize, end: usize) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        // What lies behind the row counts as its last bytes: a store refuses that.
+        let (first, last) = (start >> self.shift, (end - 1) >> self.shift);
+        (!0 << first.min(63)) & (!0 >> (63 - last.min(63)))
+    }
 }
 
 impl DynamicTable {
@@ -33,9 +121,12 @@ impl DynamicTable {
     pub fn new(schema: &Schema, position: usize) -> Self {
         let def = &schema.tables[position];
         let columns_of = def.indexes.iter().map(|index| index.columns.clone());
+        let places: Vec<_> = (0..def.columns.len()).map(|column| Place::of(def, column)).collect();
         Self {
             table: dynamic_table(schema, position),
             columns: def.columns.clone(),
+            guarded: Guarded::of(&places, def.row_size()),
+            places,
             indexes: dynamic_indexes(schema, position).into_iter().zip(columns_of).collect(),
         }
     }
@@ -135,6 +226,20 @@ impl DynamicTable {
         Ok(())
     }
 
+    /// Whether a change of a row's bytes from `start` to before `end` asks for
+    /// [`DynamicTable::change`]; else it moves no index entry, and leaves no value that its column does
+    /// not admit.
+    #[inline(always)]
+    pub fn follows(&self, start: usize, end: usize) -> bool {
+        self.guarded.may_hold(start, end) && self.touches_guarded(start..end)
+    }
+
+    /// What [`Guarded::may_hold`] says, to the byte: columns that share a bit are told apart.
+    #[inline(never)]
+    fn touches_guarded(&self, bytes: Range<usize>) -> bool {
+        self.places.iter().any(|place| place.is_guarded() && place.lies_in(&bytes))
+    }
+
     /// Lets `change` change a row by other calls, within `bytes` of its fixed part and the values
     /// whose handles lie there; verifies what is there then and moves the index entries whose keys
     /// have changed.
@@ -149,12 +254,12 @@ impl DynamicTable {
         change: impl FnOnce(&mut S) -> Result<()>,
     ) -> Result<()> {
         store.pin(&self.table, row)?;
-        let is_touched =
-            |columns: &[usize]| columns.iter().any(|&column| self.lies_in(column, &bytes));
-        let touched = self.indexes.iter().filter(|(_, columns)| is_touched(columns));
-        let before = touched
-            .map(|(index, columns)| Ok((index, columns, self.stored_key(store, row, columns)?)));
-        let before = before.collect::<Result<Vec<_>>>()?;
+        let mut before = Vec::new();
+        for (index, columns) in &self.indexes {
+            if columns.iter().any(|&column| self.places[column].lies_in(&bytes)) {
+                before.push((index, columns, self.stored_key(store, row, columns)?));
+            }
+        }
         change(store)?;
         self.verify_stored(store, row, &bytes)?;
         for (index, columns, before) in before {
@@ -255,15 +360,6 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Whether a column, or the bit that says whether it is null, lies in `bytes` of the row.
-    fn lies_in(&self, column: usize, bytes: &Range<usize>) -> bool {
-        let offset = column_offset(&self.columns, column);
-        let end = offset + self.columns[column].sql.width();
-        let bit = presence_bit(&self.columns, column) / 8;
-        let is_marked = self.columns[column].nullable && bytes.contains(&bit);
-        is_marked || (offset < bytes.end && bytes.start < end)
-    }
-
     /// The values of some columns of a row.
     fn stored_key<S: Store>(
         &self,
@@ -278,8 +374,13 @@ impl DynamicTable {
 
     /// Refuses a row whose columns in `bytes` hold values that they do not admit.
     fn verify_stored<S: Store>(&self, store: &S, row: RowId, bytes: &Range<usize>) -> Result<()> {
+        let is_in_doubt = |place: &Place| !place.admits_all && place.lies_in(bytes);
+        if !self.places.iter().any(is_in_doubt) {
+            return Ok(());
+        }
         let row = store.pin(&self.table, row)?;
-        for position in (0..self.columns.len()).filter(|&column| self.lies_in(column, bytes)) {
+        for (position, _) in self.places.iter().enumerate().filter(|(_, place)| is_in_doubt(place))
+        {
             let value = read_value(row.pin(), &self.columns, position);
             match admits(&self.columns[position], &value) {
                 Admission::Yes => {}

@@ -80,6 +80,10 @@ pub enum Error {
     /// A transaction wrote that was not called as a registered procedure, though the log holds
     /// commands; it can only be aborted.
     NoCommand,
+    /// The deadline of the transaction's call passed while it ran; it can only be aborted.
+    DeadlinePassed,
+    /// The caller of the transaction's call cancelled it while it ran; it can only be aborted.
+    Cancelled,
     /// A snapshot was asked of a store that keeps no undo information.
     NoSnapshots,
     /// The snapshot was ended: what transactions changed since it was opened took more memory than
@@ -101,6 +105,14 @@ impl Error {
     /// Whether the same transaction may succeed when it is simply tried again.
     pub const fn retry(self) -> bool {
         matches!(self, Self::Deadlock | Self::LockTimeout)
+    }
+
+    /// What ended a transaction that ran.
+    const fn ended_by(self) -> &'static str {
+        match self {
+            Self::Cancelled => "its caller cancelled it while it ran",
+            _ => "the deadline passed while it ran",
+        }
     }
 
     /// Whether no further call will be answered.
@@ -156,14 +168,14 @@ impl fmt::Display for Error {
             Self::RowTooLong { bytes_max } => {
                 write!(f, "the row is longer than a page holds ({bytes_max} bytes): shorten it")
             }
-            Self::LogTooLong { bytes_max } => write!(
-                f,
-                "the transaction logs more than {bytes_max} bytes: do its work in several"
-            ),
+            Self::LogTooLong { bytes_max } => {
+                write!(f, "the transaction logs more than {bytes_max} bytes: split it")
+            }
             Self::NoCommand => f.write_str(
                 "the database's log holds commands, but no registered procedure was named for \
                  this transaction: call it as one, or use log = value",
             ),
+            Self::DeadlinePassed | Self::Cancelled => f.write_str(self.ended_by()),
             Self::NoSnapshots => f.write_str(
                 "this profile keeps no undo information, hence no snapshots: use profile memory",
             ),

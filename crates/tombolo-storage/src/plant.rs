@@ -4,8 +4,8 @@
 //! told so. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction is
 //! left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
 //! runs. `cargo xtask sim --plant NAME` builds and runs that; a plant that no oracle notices within
-//! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg. In the crate's own tests a
-//! plant can be chosen for a thread (`with`).
+//! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg. In the crate's own tests, and
+//! under loom, a plant can be chosen for a thread (`with`).
 //!
 //! Not here: faults of the medium (the simulator's disk makes those); any plant's code.
 
@@ -77,6 +77,24 @@ plants! {
         "a failed sync releases its answers as successes";
     /// Pipeline: writes execute without a reservation of log space.
     ReservationSkipped: "reservation-skipped", "writes execute without room in the log";
+    /// Seats: word that was left with a thread that has a stage is ignored when it gives that back.
+    WordIgnored: "word-ignored", "a thread that gives a stage back ignores word that was left";
+    /// Seats: a thread that finds a stage taken leaves no word.
+    WordNotLeft: "word-not-left", "a thread that finds a stage taken leaves no word";
+    /// Carrying: a caller sleeps without having entered itself among those that wait for the log.
+    WaiterNotEntered: "waiter-not-entered", "a caller sleeps where no flush finds it";
+    /// Carrying: after a flush, with more behind it, no caller is woken to lead the next.
+    LeaderNotWoken: "leader-not-woken", "no caller is woken to lead the next flush";
+    /// Carrying: the flush of an answer that left early is not asked for.
+    FlushNotAskedFor: "flush-not-asked-for",
+        "no flush is asked for behind a carried call's early answer";
+    /// Pipeline: what execution hands on does not wake the logging stage.
+    HandedOnSilently: "handed-on-silently", "execution hands on and does not wake the logging stage";
+    /// Carrying: a carried call is answered before the log is durable behind it.
+    CarriedToldEarly: "carried-told-early", "a carried call's answer does not wait for the log";
+    /// Carrying: a carried call that logged nothing does not wait for what it read.
+    CarriedReadNotWaiting: "carried-read-not-waiting",
+        "a carried call that logged nothing waits for nothing";
     /// Recovery: a group is accepted whatever its checksum.
     IgnoredChecksum: "ignored-checksum", "recovery accepts a group whatever its checksum";
     /// Recovery: redo begins one group too late.
@@ -176,7 +194,8 @@ impl Plant {
     /// before is durable) and a lying one in fewer than one of 10,000 seeds; an abandoned checkpoint whose
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
-    /// rare; and parts of two courses of a log, which nobody throws together there.
+    /// rare; and parts of two courses of a log, which nobody throws together there. What lets a thread sleep for
+    /// ever is noticed by loom: the simulator's callers do not sleep.
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -184,6 +203,10 @@ impl Plant {
                 | Self::BlockEpochIgnored
                 | Self::ArchiveNotKept
                 | Self::ArchiveUnchained
+                | Self::WordIgnored
+                | Self::WordNotLeft
+                | Self::WaiterNotEntered
+                | Self::LeaderNotWoken
         )
     }
 
@@ -193,7 +216,7 @@ impl Plant {
     }
 }
 
-#[cfg(not(any(tombolo_plants, test)))]
+#[cfg(not(any(tombolo_plants, test, loom)))]
 mod choice {
     use super::Plant;
 
@@ -220,9 +243,9 @@ mod choice {
     }
 }
 
-/// In this crate's own tests a plant is chosen for the thread, so that a test shows that another one
-/// would notice it.
-#[cfg(all(test, not(tombolo_plants)))]
+/// In this crate's own tests and under loom a plant is chosen for the thread, so that a test shows that
+/// another one would notice it. Loom runs all threads of a model on one.
+#[cfg(all(any(test, loom), not(tombolo_plants)))]
 mod choice {
     use super::Plant;
     use std::cell::Cell;
@@ -253,8 +276,7 @@ mod choice {
     }
 
     /// Runs `test` with this plant.
-    #[cfg(not(loom))]
-    pub(crate) fn with<T>(plant: Plant, test: impl FnOnce() -> T) -> T {
+    pub fn with<T>(plant: Plant, test: impl FnOnce() -> T) -> T {
         CHOSEN.set(Some(plant));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
         CHOSEN.set(None);
@@ -298,8 +320,8 @@ mod choice {
     }
 }
 
-#[cfg(all(test, not(tombolo_plants), not(loom)))]
-pub(crate) use choice::with;
+#[cfg(all(any(test, loom), not(tombolo_plants)))]
+pub use choice::with;
 pub use choice::{POSSIBLE, choose, is, reached};
 
 #[cfg(test)]

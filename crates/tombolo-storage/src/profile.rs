@@ -19,7 +19,7 @@ use crate::command_log::CommandLog;
 use crate::latch::Latching;
 use crate::lock::Locking;
 use crate::log::Logging;
-use crate::memory::log::{Log, NoLog, ValueLog};
+use crate::memory::log::{CountedLog, Log, NoLog, ValueLog};
 use crate::memory::undo::{Copies, NoUndo, Undo};
 use crate::paged::btree::KeyFormat;
 use crate::paged::store::{Directory, RowAccess, Sessions, Sharing};
@@ -60,6 +60,15 @@ impl MemoryProfile for MemoryLogged {
     const NAME: &'static str = Memory::NAME;
     type Undo = Copies;
     type Log = ValueLog;
+}
+
+/// [`Memory`], with transactions no longer than [`MemoryLogged`]'s: what a database without files runs.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryCounted;
+impl MemoryProfile for MemoryCounted {
+    const NAME: &'static str = Memory::NAME;
+    type Undo = Copies;
+    type Log = CountedLog;
 }
 
 /// [`Memory`] with the command log: the same on the command line, told apart by `--log`.

@@ -268,8 +268,9 @@ impl<R> Fields<R> {
     }
 
     /// These and `column` (and, where it may be null, its presence bit).
+    #[inline(always)]
     pub const fn with<T: ColumnType>(self, column: Column<R, T>) -> Self {
-        let wider = self.cover(column.offset, column.offset + T::SQL.width() as u32);
+        let wider = self.cover(column.offset, column.offset + const { T::SQL.width() as u32 });
         if T::NULLABLE {
             let byte = column.presence / 8;
             return wider.cover(byte, byte + 1);
@@ -278,6 +279,7 @@ impl<R> Fields<R> {
     }
 
     /// These and the bytes from `start` to before `end`.
+    #[inline(always)]
     pub const fn cover(self, start: u32, end: u32) -> Self {
         Self {
             start: if start < self.start { start } else { self.start },

@@ -342,17 +342,21 @@ pub trait Store: Sized {
         let _ = (table, row, fields);
     }
 
-    /// Says that the bytes of `fields` of the row that a unique index holds for `key` will be read
-    /// or written soon. To be asked some time after `prefetch_lookup`: what that asked for is read.
+    /// The row that a unique index holds for `key` now, for a transaction that will look it up later;
+    /// none where the store cannot tell. Locks nothing. To be asked some time after
+    /// `prefetch_lookup`: what that asked for is read.
     #[inline(always)]
-    fn prefetch_found<I: IndexType, R: TableType>(
-        &self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        table: &Table<R>,
-        fields: Fields<R>,
-    ) {
-        let _ = (index, key, table, fields);
+    fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
+        let _ = (index, key);
+        None
+    }
+
+    /// How many entries were ever removed from an index: what `find_ahead` found in it is right as long
+    /// as this number stays the same. None where the store cannot look ahead.
+    #[inline(always)]
+    fn removals<I: IndexType>(&self, index: &Index<I>) -> Option<u64> {
+        let _ = index;
+        None
     }
 
     /// Holds a row in place for reading.
@@ -412,22 +416,16 @@ pub trait Store: Sized {
     fn insert<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>, row: RowId)
     -> Result<()>;
 
-    /// Adds index entries in ascending order of their keys; the same as one `insert` each, but the
-    /// place is looked for once.
-    ///
-    /// # Panics
-    /// When there are not as many rows as keys.
-    fn insert_run<I: IndexType>(
+    /// Adds index entries of `rows`, the first under `key(0)` and so on in ascending order; the same
+    /// as one `insert` each, but the place is looked for once, and what the keys have in common is
+    /// packed once.
+    fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        keys: &[I::Key<'_>],
         rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
-        assert_eq!(keys.len(), rows.len());
-        for (key, row) in keys.iter().zip(rows) {
-            self.insert(index, *key, *row)?;
-        }
-        Ok(())
+        rows.iter().enumerate().try_for_each(|(at, row)| self.insert(index, key(at), *row))
     }
 
     /// Removes the index entry of `row` under `key`; says whether there was one.

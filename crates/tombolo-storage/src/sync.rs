@@ -26,9 +26,9 @@ pub use library::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fenc
 pub use loom;
 
 #[cfg(loom)]
-pub(crate) use loom::thread_local;
+pub use loom::thread_local;
 #[cfg(not(loom))]
-pub(crate) use std::thread_local;
+pub use std::thread_local;
 
 /// Mutual exclusion that ignores poisoning (see the head of this file).
 #[derive(Debug, Default)]
@@ -155,33 +155,49 @@ impl<T> Default for Parker<T> {
     }
 }
 
-/// Patience before parking: each turn spins twice as long as the one before, seven turns in all,
-/// a few microseconds on today's processors: about what parking and waking cost.
-///
-/// Loom gets no turns: to it a spinning thread is one more way to try again.
-#[derive(Debug, Default)]
+/// Patience: each turn pauses twice as long as the one before, up to a longest one. Loom gets no turns:
+/// to it a spinning thread is one more way to try again.
+#[derive(Debug)]
 pub struct Spin {
-    turn: u32,
+    turns: u32,
+    pauses: u32,
+    pauses_max: u32,
 }
 
-const SPIN_TURNS: u32 = if cfg!(loom) { 0 } else { 7 };
-
 impl Spin {
-    /// All turns are left.
+    /// Before parking: seven turns, a few microseconds on today's processors, about what parking and
+    /// waking cost.
     pub const fn new() -> Spin {
-        Spin { turn: 0 }
+        Spin::of(7, 1, 64)
     }
 
-    /// Spends a turn; `false` when none is left and the thread should park.
+    /// For what another thread uses again and again, each time for less than parking costs: some 60
+    /// microseconds in eight turns, the first of which leaves that thread time for several uses.
+    pub const fn long() -> Spin {
+        Spin::of(8, 16, 256)
+    }
+
+    const fn of(turns: u32, pauses: u32, pauses_max: u32) -> Spin {
+        Spin { turns: if cfg!(loom) { 0 } else { turns }, pauses, pauses_max }
+    }
+
+    /// Spends a turn; `false` when none is left and the thread should do without.
     pub fn again(&mut self) -> bool {
-        if self.turn == SPIN_TURNS {
+        if self.turns == 0 {
             return false;
         }
-        for _ in 0..1_u32 << self.turn {
+        for _ in 0..self.pauses {
             spin_loop();
         }
-        self.turn += 1;
+        self.turns -= 1;
+        self.pauses = self.pauses_max.min(self.pauses * 2);
         true
+    }
+}
+
+impl Default for Spin {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -227,8 +243,8 @@ mod tests {
 
     #[test]
     fn patience_ends() {
-        let mut spin = Spin::new();
-        let turns = std::iter::from_fn(|| spin.again().then_some(())).count();
-        assert_eq!(turns, SPIN_TURNS as usize);
+        for (mut spin, turns) in [(Spin::new(), 7), (Spin::long(), 8)] {
+            assert_eq!(std::iter::from_fn(|| spin.again().then_some(())).count(), turns);
+        }
     }
 }

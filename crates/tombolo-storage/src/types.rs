@@ -59,6 +59,7 @@ pub enum SqlType {
 
 impl SqlType {
     /// Bytes a value takes in the fixed part of a row.
+    #[inline]
     pub const fn width(self) -> usize {
         match self {
             Self::Boolean => 1,
@@ -95,6 +96,7 @@ impl SqlType {
 
 /// Bytes of a decimal with `precision` digits: 10^precision − 1 fits the signed integer of that
 /// width.
+#[inline]
 pub const fn decimal_width(precision: u8) -> usize {
     match precision {
         0..=2 => 1,
@@ -250,7 +252,9 @@ impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {
 impl<const P: u8, const S: u8> InlineType for Decimal<P, S> {
     #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: i64) {
-        assert!(value.unsigned_abs() < 10u64.pow(P as u32), "decimal out of range");
+        let most = const { 10u64.pow(P as u32) - 1 };
+        // One compare for both sides: what is below the smallest value wraps around.
+        assert!((value as u64).wrapping_add(most) <= 2 * most, "decimal out of range");
         let stored = value ^ column.default_bits();
         write_units(row, column.offset(), decimal_width(P), stored as i128);
     }

@@ -47,38 +47,80 @@ pub fn read_value<'a, P: RowBytes>(
     columns: &[ColumnDef],
     position: usize,
 ) -> Value<'a> {
-    let column = &columns[position];
-    let (bytes, offset) = (row.fixed(), column_offset(columns, position));
-    if column.nullable {
-        let bit = presence_bit(columns, position);
-        if (bytes[bit / 8] & (1 << (bit % 8)) == 0) != column.marks_null() {
+    ColumnReader::new(columns, position).read(row)
+}
+
+/// Reads one column of many rows: where it lies in them is found once.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnReader {
+    sql: SqlType,
+    offset: usize,
+    default_bits: i128,
+    /// Of a column that may be null: the byte and the bit of it that say so, and whether that is 0.
+    null: Option<(usize, u8, bool)>,
+}
+
+impl ColumnReader {
+    /// For the column at `position` of a table with these columns.
+    pub fn new(columns: &[ColumnDef], position: usize) -> Self {
+        let column = &columns[position];
+        let null = column.nullable.then(|| {
+            let bit = presence_bit(columns, position);
+            (bit / 8, 1 << (bit % 8), !column.marks_null())
+        });
+        let default_bits = i128::from(column.default_bits());
+        Self { sql: column.sql, offset: column_offset(columns, position), default_bits, null }
+    }
+
+    /// The column's value in `row`.
+    ///
+    /// Text that is no UTF-8 (a procedure wrote it) reads as bytes.
+    pub fn read<'a, P: RowBytes + ?Sized>(&self, row: &'a P) -> Value<'a> {
+        let (bytes, offset) = (row.fixed(), self.offset);
+        if let Some((byte, bit, if_zero)) = self.null
+            && (bytes[byte] & bit == 0) == if_zero
+        {
             return Value::Null;
         }
-    }
-    let units =
-        || read_units(bytes, offset, column.sql.width()) ^ i128::from(column.default_bits());
-    let integer = || units() as i64;
-    let handle = || row.variable(integer() as u64);
-    let text = |bytes| match std::str::from_utf8(bytes) {
-        Ok(text) => Value::Text(text),
-        Err(_) => Value::Bytes(bytes),
-    };
-    match column.sql {
-        SqlType::Boolean => Value::Boolean(units() != 0),
-        SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => Value::Integer(integer()),
-        SqlType::Double => Value::Double(f64::from_bits(integer() as u64)),
-        SqlType::Decimal { scale, .. } => Value::Decimal { units: units(), scale },
-        SqlType::Char(n) => text(&bytes[offset..offset + n as usize]),
-        SqlType::Varchar(n) => text(read_varchar(bytes, offset, n)),
-        SqlType::Text => text(handle()),
-        SqlType::Bytes => Value::Bytes(handle()),
-        SqlType::Date => Value::Date(integer() as i32),
-        SqlType::Timestamp => Value::Timestamp(integer()),
-        SqlType::Uuid => {
-            let mut uuid = [0; 16];
-            uuid.copy_from_slice(&bytes[offset..offset + 16]);
-            Value::Uuid(uuid)
+        let units = || read_units(bytes, offset, self.sql.width()) ^ self.default_bits;
+        let integer = || units() as i64;
+        let text = |bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => Value::Text(text),
+            Err(_) => Value::Bytes(bytes),
+        };
+        match self.sql {
+            SqlType::Boolean => Value::Boolean(units() != 0),
+            SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => Value::Integer(integer()),
+            SqlType::Double => Value::Double(f64::from_bits(integer() as u64)),
+            SqlType::Decimal { scale, .. } => Value::Decimal { units: units(), scale },
+            SqlType::Char(n) => text(&bytes[offset..offset + n as usize]),
+            SqlType::Varchar(n) => text(read_varchar(bytes, offset, n)),
+            SqlType::Text => text(row.variable(integer() as u64)),
+            SqlType::Bytes => Value::Bytes(row.variable(integer() as u64)),
+            SqlType::Date => Value::Date(integer() as i32),
+            SqlType::Timestamp => Value::Timestamp(integer()),
+            SqlType::Uuid => {
+                let mut uuid = [0; 16];
+                uuid.copy_from_slice(&bytes[offset..offset + 16]);
+                Value::Uuid(uuid)
+            }
         }
+    }
+
+    /// Whether its values are of variable length, a row holding a handle of each.
+    pub const fn is_variable(&self) -> bool {
+        matches!(self.sql, SqlType::Text | SqlType::Bytes)
+    }
+
+    /// The handle of the column's value in `row`, if it is one of variable length and not null.
+    pub fn handle(&self, row: &[u8]) -> Option<u64> {
+        let is_null =
+            self.null.is_some_and(|(byte, bit, if_zero)| (row[byte] & bit == 0) == if_zero);
+        if is_null || !self.is_variable() {
+            return None;
+        }
+        let units = read_units(row, self.offset, self.sql.width()) ^ self.default_bits;
+        Some(units as u64)
     }
 }
 
@@ -100,7 +142,12 @@ impl Value<'_> {
         match *self {
             Self::Null => out.push_str("\\N"),
             Self::Boolean(value) => out.push(if value { 't' } else { 'f' }),
-            Self::Integer(value) => push_display(out, value),
+            Self::Integer(value) => {
+                if value < 0 {
+                    out.push('-');
+                }
+                push_digits(value.unsigned_abs(), 1, out);
+            }
             Self::Double(value) => double_text(value, out),
             Self::Decimal { units, scale } => decimal_text(units, scale, out),
             Self::Text(text) => escape_text(text, out),
@@ -130,6 +177,20 @@ fn push_display(out: &mut String, value: impl std::fmt::Display) {
     debug_assert!(written.is_ok());
 }
 
+/// Appends `number` in decimal, with zeros in front up to `width` digits (20 at most). Most of a dump are
+/// numbers, and what writes them through a format takes several times as long.
+fn push_digits(mut number: u64, width: usize, out: &mut String) {
+    let mut digits = [b'0'; 20];
+    let mut first = digits.len();
+    while number > 0 || digits.len() - first < width {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    debug_assert!(digits[first..].is_ascii());
+    out.extend(digits[first..].iter().map(|&digit| char::from(digit)));
+}
+
 /// PostgreSQL's shortest exact form: plain between 1e-4 and 1e15, with an exponent of two digits at
 /// least outside.
 fn double_text(value: f64, out: &mut String) {
@@ -156,6 +217,16 @@ fn decimal_text(units: i128, scale: u8, out: &mut String) {
     if units < 0 {
         out.push('-');
     }
+    if let (Ok(magnitude), Some(unit)) =
+        (u64::try_from(units.unsigned_abs()), 10u64.checked_pow(scale.into()))
+    {
+        push_digits(magnitude / unit, 1, out);
+        if scale > 0 {
+            out.push('.');
+            push_digits(magnitude % unit, scale.into(), out);
+        }
+        return;
+    }
     let (magnitude, unit) = (units.unsigned_abs(), 10u128.pow(scale as u32));
     push_display(out, magnitude / unit);
     if scale > 0 {
@@ -164,18 +235,23 @@ fn decimal_text(units: i128, scale: u8, out: &mut String) {
 }
 
 fn escape_text(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c => out.push(c),
+    // What has no character to be escaped is appended at once; all of those are of one byte.
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | 8..=13)) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        match from.as_bytes()[0] {
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            8 => out.push_str("\\b"),
+            11 => out.push_str("\\v"),
+            _ => out.push_str("\\f"),
         }
+        rest = &from[1..];
     }
+    out.push_str(rest);
 }
 
 /// Days since 2000-01-01 as `YYYY-MM-DD` in the proleptic Gregorian calendar; years before 1 end in
@@ -199,7 +275,10 @@ fn push_date(days: i64, out: &mut String) -> &'static str {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + (month <= 2) as i64;
     let (year, suffix) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    push_display(out, format_args!("{year:04}-{month:02}-{day:02}"));
+    for (number, width, after) in [(year, 4, "-"), (month, 2, "-"), (day, 2, "")] {
+        push_digits(number as u64, width, out);
+        out.push_str(after);
+    }
     suffix
 }
 
@@ -209,7 +288,10 @@ fn timestamp_text(micros: i64, out: &mut String) {
     let in_day = micros.rem_euclid(DAY);
     let (seconds, fraction) = (in_day / 1_000_000, in_day % 1_000_000);
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    push_display(out, format_args!(" {hour:02}:{minute:02}:{second:02}"));
+    for (before, number) in [(' ', hour), (':', minute), (':', second)] {
+        out.push(before);
+        push_digits(number as u64, 2, out);
+    }
     if fraction != 0 {
         let digits = format!("{fraction:06}");
         push_display(out, format_args!(".{}", digits.trim_end_matches('0')));
@@ -233,6 +315,9 @@ mod tests {
             (Value::Null, "\\N"),
             (Value::Boolean(true), "t"),
             (Value::Integer(-7), "-7"),
+            (Value::Integer(0), "0"),
+            (Value::Integer(i64::MIN), "-9223372036854775808"),
+            (Value::Integer(i64::MAX), "9223372036854775807"),
             (Value::Double(0.1), "0.1"),
             (Value::Double(1e15), "1e+15"),
             (Value::Double(1.5e-7), "1.5e-07"),
@@ -241,7 +326,11 @@ mod tests {
             (Value::Decimal { units: -1_005, scale: 2 }, "-10.05"),
             (Value::Decimal { units: -5, scale: 2 }, "-0.05"),
             (Value::Decimal { units: 42, scale: 0 }, "42"),
+            (Value::Decimal { units: i128::from(u64::MAX) + 1, scale: 3 }, "18446744073709551.616"),
+            (Value::Decimal { units: 7, scale: 20 }, "0.00000000000000000007"),
+            (Value::Text(""), ""),
             (Value::Text("a\tb\\c\n"), "a\\tb\\\\c\\n"),
+            (Value::Text("\\\\ü\r\u{8}\u{b}\u{c}é\u{e}"), "\\\\\\\\ü\\r\\b\\v\\fé\u{e}"),
             (Value::Bytes(&[0, 255]), "\\\\x00ff"),
             (Value::Date(0), "2000-01-01"),
             (Value::Date(59), "2000-02-29"),

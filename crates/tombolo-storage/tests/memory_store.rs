@@ -11,7 +11,7 @@ use tombolo_storage::error::Error;
 use tombolo_storage::key::Range;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory};
-use tombolo_storage::row::{Fields, RowMut};
+use tombolo_storage::row::{Fields, RowId, RowMut};
 use tombolo_storage::schema::{ColumnDef, DeclaredTable, IndexDef, IndexKind, TableDef};
 use tombolo_storage::store::{
     Order, Phase, Store, dynamic_indexes, dynamic_table, resolve_index, resolve_table,
@@ -125,11 +125,59 @@ fn declared_and_dynamic_access_agree() {
     let expected = (0..100).filter(|id| id % 10 == 2 && id % 7 == 2).count();
     assert_eq!(found[0].len(), expected);
 
-    let mut found = [None; 3];
-    store.lookup_many(&key, &[7, -1, 99], &mut found).unwrap();
-    assert!(found[0].is_some() && found[1].is_none() && found[2].is_some());
     store.commit().unwrap();
     assert_eq!(store.check(), []);
+}
+
+#[test]
+fn keys_looked_up_together_are_those_looked_up_alone() {
+    let (mut store, _) = filled::<Memory>();
+    let key = resolve_index::<AccountKey>(store.schema()).unwrap();
+    let by_hash = resolve_index::<ByHash>(store.schema()).unwrap();
+    store.begin().unwrap();
+    // Known and unknown ones, more of those than are looked up in one step, and impossible ones.
+    let keys: Vec<i32> =
+        (0..100).map(|n| [n, -1, 1_000 + n, 99 - n, 5_000_000][n as usize % 5]).collect();
+    let owners: Vec<_> = keys.iter().map(|&id| (&b"owner 0"[..], id)).collect();
+    for _ in 0..2 {
+        // What was found for other keys before is not taken for an answer.
+        let mut found = vec![store.lookup(&key, 3).unwrap(); keys.len()];
+        store.lookup_many(&key, &keys, &mut found).unwrap();
+        let alone: Vec<_> = keys.iter().map(|&id| store.lookup(&key, id).unwrap()).collect();
+        assert_eq!(found, alone);
+        assert_eq!(found.iter().flatten().count(), 40);
+        let mut hashed = found.clone();
+        store.lookup_many(&by_hash, &owners, &mut hashed).unwrap();
+        let alone: Vec<_> =
+            owners.iter().map(|&key| store.lookup(&by_hash, key).unwrap()).collect();
+        assert_eq!(hashed, alone);
+    }
+    store.commit().unwrap();
+}
+
+#[test]
+fn a_row_that_is_gone_is_refused_where_that_is_asked_for() {
+    let (mut store, dynamic) = filled::<Memory>();
+    let accounts = resolve_table::<Account>(store.schema()).unwrap();
+    let ids = dynamic.row_ids(&mut store).unwrap();
+    let (kept, gone) = (ids[0], ids[99]);
+    store.begin().unwrap();
+    store.begin_writes();
+    dynamic.delete(&mut store, gone).unwrap();
+    let balance = Fields::none().with(Account::BALANCE);
+    let refused = Error::NoSuchRow { table: 0 };
+    for id in [gone, RowId::new(100), RowId::new(1 << 20), RowId::new(1 << 40 | kept.location())] {
+        assert_eq!(store.pin_live(&accounts, id).map(|_| ()), Err(refused));
+        let changed = store.update_live(&accounts, id, balance, |_| panic!("it is not there"));
+        assert_eq!(changed, Err(refused));
+    }
+    store.update_live(&accounts, kept, balance, |row| row.set(Account::BALANCE, 7)).unwrap();
+    assert_eq!(store.pin_live(&accounts, kept).unwrap().get(Account::BALANCE), 7);
+    store.abort().unwrap();
+    store.begin().unwrap();
+    assert_eq!(store.pin_live(&accounts, kept).unwrap().get(Account::BALANCE), 100);
+    assert!(store.pin_live(&accounts, gone).is_ok(), "its deletion was undone");
+    store.commit().unwrap();
 }
 
 #[test]

@@ -71,13 +71,14 @@ fn memory_profile_agrees() {
         return;
     };
     assert!(counts.aborted > 100 && counts.committed > 100, "{counts:?}");
+    assert!(counts.hints_right > 1_000 && counts.hints_outdated > 1_000, "{counts:?}");
     counts.assert_tested_everything();
 }
 
 #[test]
 fn bare_profile_agrees() {
     let name = "bare_profile_agrees";
-    let Some(counts) = for_seeds(name, 30, |seed| run(seed, memory_store::<Bare>(64 << 20))) else {
+    let Some(counts) = for_seeds(name, 60, |seed| run(seed, memory_store::<Bare>(64 << 20))) else {
         return;
     };
     assert!(counts.aborted == 0 && counts.committed > 100, "{counts:?}");

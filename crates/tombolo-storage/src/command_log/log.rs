@@ -15,7 +15,7 @@ use super::record::{
     ARGUMENTS_BYTES_MAX, PROCEDURE_NAME_BYTES_MAX, ProcedureNumber, procedure_bytes,
 };
 use crate::error::{Error, Result};
-use crate::memory::log::Log;
+use crate::memory::log::{Log, TooLong};
 use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value_log::LogBuffer;
 use crate::value_log::definition;
@@ -60,23 +60,27 @@ impl Log for CommandLog {
     }
 
     #[inline(always)]
-    fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {
+    fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) -> Result<(), TooLong> {
         self.wrote = true;
+        Ok(())
     }
 
     #[inline(always)]
-    fn variable_set(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {
+    fn variable_set(&mut self, _: u32, _: u32, _: usize, _: &[u8]) -> Result<(), TooLong> {
         self.wrote = true;
+        Ok(())
     }
 
     #[inline(always)]
-    fn created(&mut self, _: u32, _: u32, _: &[u8]) {
+    fn created(&mut self, _: u32, _: u32, _: &[u8]) -> Result<(), TooLong> {
         self.wrote = true;
+        Ok(())
     }
 
     #[inline(always)]
-    fn deleted(&mut self, _: u32, _: u32) {
+    fn deleted(&mut self, _: u32, _: u32) -> Result<(), TooLong> {
         self.wrote = true;
+        Ok(())
     }
 
     fn procedure_defined(&mut self, number: ProcedureNumber, version: u32, name: &str) {

@@ -280,3 +280,40 @@ fn rows_written_by_type_are_verified_and_entered() {
     assert_eq!(gone, Err(Error::NoSuchRow { table: 0 }));
     assert_eq!(store.check(), []);
 }
+
+#[test]
+fn what_a_change_has_to_follow_is_known_by_its_bytes() {
+    crate::table! {
+        struct Tall = "tall" {
+            ID: Integer;
+            A: BigInt;
+            B: Nullable<BigInt>;
+            LINE: Varchar<200>;
+            C: BigInt;
+            D: SmallInt [1..=9];
+            E: Double;
+        }
+    }
+    crate::index! { struct TallById = "tall_by_id" on Tall (ID: Integer, C: BigInt) unique Tree; }
+    let tall = TableDef::of::<Tall>().with::<TallById>();
+    let everything = TableDef::of::<Everything>().with::<ById>().with::<ByNote>();
+    for def in [tall, everything] {
+        let mut schema = Schema::default();
+        schema.add(def).unwrap();
+        let table = DynamicTable::new(&schema, 0);
+        let size = table.table.row_size();
+        assert!(!table.follows(0, 0) && !table.follows(size, size), "no column");
+        assert!(table.follows(0, size) && table.follows(0, 1 << 20), "all columns, and more");
+        let mut followed = 0;
+        for start in 0..size {
+            for end in start + 1..=size {
+                let touched = |place: &&Place| place.lies_in(&(start..end));
+                let must = |place: &Place| place.is_in_key || !place.admits_all;
+                let is_due = table.places.iter().filter(touched).any(must);
+                assert_eq!(table.follows(start, end), is_due, "{start}..{end}");
+                followed += usize::from(is_due);
+            }
+        }
+        assert!(followed > 0 && followed < size * (size + 1) / 2);
+    }
+}

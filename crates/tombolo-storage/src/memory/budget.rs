@@ -67,6 +67,7 @@ impl Budget {
     }
 
     /// How many bytes are held.
+    #[inline]
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
-use super::log::Log;
+use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
 use super::undo::{Change, Undo};
@@ -18,6 +18,118 @@ use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// The same as [`Store::pin`], of a live row only, also where the table is declared: for a caller
+    /// who may hold on to the id of a row that was deleted.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    #[inline(always)]
+    pub fn pin_live<R: TableType>(
+        &self,
+        table: &Table<R>,
+        row: RowId,
+    ) -> Result<Row<R, MemoryRow<'_>>> {
+        let slab = &self.tables[table.position()].slab;
+        self.pinned(table, slab.live_head(row.location(), table.row_size()))
+    }
+
+    #[inline(always)]
+    fn pinned<'a, R: TableType>(
+        &'a self,
+        table: &Table<R>,
+        fixed: Option<&'a [u8]>,
+    ) -> Result<Row<R, MemoryRow<'a>>> {
+        match fixed {
+            Some(fixed) => Ok(Row::new(MemoryRow { fixed, values: &self.values })),
+            None => Err(Self::no_such_row(table)),
+        }
+    }
+
+    /// The same as [`Store::update`], of a live row only; see [`MemoryStore::pin_live`].
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    #[inline(always)]
+    pub fn update_live<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        self.update_in(table, row, fields, true, change)
+    }
+
+    #[inline(always)]
+    fn update_in<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        is_checked: bool,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        debug_assert_eq!(self.state, State::Writing);
+        let (slot, position) = (Self::slot(row), table.position() as u32);
+        let mut open = OpenChange::of(self);
+        let store = &mut *open.store;
+        let (slab, size) = (&mut store.tables[table.position()].slab, table.row_size());
+        let bytes = match is_checked {
+            true => slab.live_head_mut(row.location(), size),
+            false => slab.head_mut(row.location(), size),
+        };
+        let Some(bytes) = bytes else { return Err(Self::no_such_row(table)) };
+        let (start, end) = (fields.start(), fields.end());
+        if store.undo.note_update(position, slot, start as u32, &bytes[start..end]).is_err() {
+            return Err(store.refuse_last());
+        }
+        open.is_noted = true;
+        change(&mut RowMut::new(bytes, fields));
+        let logged = store.log.updated(position, slot, start, &bytes[start..end]);
+        open.end();
+        logged.map_err(|TooLong| self.logged_too_much())
+    }
+
+    /// Looks up those of the keys that were not found yet, of packed ones several together.
+    #[inline(never)]
+    fn lookup_unknown<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        keys: &[I::Key<'_>],
+        found: &mut [Option<RowId>],
+    ) -> Result<()> {
+        if !Self::is_packed(index) {
+            for (key, found) in keys.iter().zip(found) {
+                *found = self.lookup(index, *key)?;
+            }
+            return Ok(());
+        }
+        let (mut places, mut packed) = ([0; LOCK_STEP], [0; LOCK_STEP]);
+        let mut slots = [ABSENT; LOCK_STEP];
+        let mut next = 0;
+        while next < keys.len() {
+            let mut count = 0;
+            while next < keys.len() && count < LOCK_STEP {
+                // A key outside its columns' ranges is in no row.
+                if found[next].is_none()
+                    && let Some(key) = I::pack(index.shape(), keys[next])
+                {
+                    (places[count], packed[count]) = (next, key);
+                    count += 1;
+                }
+                next += 1;
+            }
+            let entries = &mut self.indexes[index.position()];
+            entries.look_up_many_packed(&packed[..count], &mut slots[..count]);
+            for (&place, &slot) in places[..count].iter().zip(&slots) {
+                found[place] = (slot != ABSENT).then(|| Self::row_id(slot));
+            }
+        }
+        Ok(())
+    }
+}
 
 impl<P: MemoryProfile> Store for MemoryStore<P> {
     type Pin<'a> = MemoryRow<'a>;
@@ -103,7 +215,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
         if Self::is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
-            return Ok(self.indexes[index.position()].find_packed(key).map(Self::row_id));
+            return Ok(self.indexes[index.position()].look_up_packed(key).map(Self::row_id));
         }
         if !self.normalise(index, key) {
             return Ok(None);
@@ -120,28 +232,23 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     ) -> Result<()> {
         assert_eq!(keys.len(), found.len());
         if !Self::is_packed(index) {
-            return self.lookup_each(index, keys, found);
+            return self.lookup_unknown(index, keys, found);
         }
-        let mut packed = [0; LOCK_STEP];
-        let mut slots = [0; LOCK_STEP];
-        'chunks: for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
-            for (packed, key) in packed.iter_mut().zip(keys) {
-                match I::pack(index.shape(), *key) {
-                    Some(key) => *packed = key,
-                    // A key outside its columns' ranges is in no row; the others may be.
-                    None => {
-                        self.lookup_each(index, keys, found)?;
-                        continue 'chunks;
-                    }
-                }
+        if let Entries::Packed(tree) = &self.indexes[index.position()].entries {
+            // Of what the directory knows, none waits for another.
+            let mut are_known = true;
+            for (found, key) in found.iter_mut().zip(keys) {
+                let key = I::pack(index.shape(), *key);
+                *found = key.and_then(|key| tree.known(key)).map(Self::row_id);
+                are_known &= found.is_some();
             }
-            let entries = &self.indexes[index.position()];
-            entries.find_many_packed(&packed[..keys.len()], &mut slots[..keys.len()]);
-            for (found, &slot) in found.iter_mut().zip(&slots) {
-                *found = if slot == ABSENT { None } else { Some(Self::row_id(slot)) };
+            if are_known {
+                return Ok(());
             }
+        } else {
+            found.fill(None);
         }
-        Ok(())
+        self.lookup_unknown(index, keys, found)
     }
 
     fn scan<I: IndexType>(
@@ -239,28 +346,26 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     #[inline(always)]
-    fn prefetch_found<I: IndexType, R: TableType>(
-        &self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        table: &Table<R>,
-        fields: Fields<R>,
-    ) {
-        if Self::is_packed(index)
-            && let Some(key) = I::pack(index.shape(), key)
-            && let Some(slot) = self.indexes[index.position()].find_packed(key)
-        {
-            self.prefetch(table, Self::row_id(slot), fields);
+    fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
+        if !Self::is_packed(index) {
+            return None;
         }
+        let key = I::pack(index.shape(), key)?;
+        self.indexes[index.position()].find_packed(key).map(Self::row_id)
+    }
+
+    #[inline(always)]
+    fn removals<I: IndexType>(&self, index: &Index<I>) -> Option<u64> {
+        Some(self.indexes[index.position()].removals)
     }
 
     #[inline(always)]
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, MemoryRow<'_>>> {
-        self.refuse_dead(table, row)?;
-        match self.tables[table.position()].slab.head(row.location(), table.row_size()) {
-            Some(fixed) => Ok(Row::new(MemoryRow { fixed, values: &self.values })),
-            None => Err(Self::no_such_row(table)),
+        if R::CHECKED {
+            return self.pin_live(table, row);
         }
+        let slab = &self.tables[table.position()].slab;
+        self.pinned(table, slab.head(row.location(), table.row_size()))
     }
 
     #[inline(always)]
@@ -271,24 +376,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
-        self.refuse_dead(table, row)?;
-        let (slot, position) = (Self::slot(row), table.position() as u32);
-        let mut open = OpenChange::of(self);
-        let store = &mut *open.store;
-        let slab = &mut store.tables[table.position()].slab;
-        let Some(bytes) = slab.head_mut(row.location(), table.row_size()) else {
-            return Err(Self::no_such_row(table));
-        };
-        let (start, end) = (fields.start(), fields.end());
-        if store.undo.note_update(position, slot, start as u32, &bytes[start..end]).is_err() {
-            return Err(store.refuse_last());
-        }
-        open.is_noted = true;
-        change(&mut RowMut::new(bytes, fields));
-        store.log.updated(position, slot, start, &bytes[start..end]);
-        open.end();
-        Ok(())
+        self.update_in(table, row, fields, R::CHECKED, change)
     }
 
     fn set_variable<R: TableType>(
@@ -320,9 +408,12 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         }
         open.is_noted = true;
         fill(&mut RowMut::new(bytes, Fields::whole(size)));
-        store.log.created(position, slot, bytes);
+        let logged = store.log.created(position, slot, bytes);
         open.end();
-        Ok(Self::row_id(slot))
+        match logged {
+            Ok(()) => Ok(Self::row_id(slot)),
+            Err(TooLong) => Err(self.logged_too_much()),
+        }
     }
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
@@ -333,14 +424,14 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if !self.tables[table.position()].slab.retire(slot) {
             return Err(Error::NoSuchRow { table: position });
         }
-        self.log.deleted(position, slot);
+        let logged = self.log.deleted(position, slot);
         let change = Change::Deleted { table: position, row: slot };
         if Self::UNDO {
             self.undo.note_in_room(change);
         } else {
             Self::give_back(&mut self.tables, &mut self.values, change);
         }
-        Ok(())
+        logged.map_err(|TooLong| self.logged_too_much())
     }
 
     #[inline(always)]
@@ -372,29 +463,29 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     #[inline(always)]
-    fn insert_run<I: IndexType>(
+    fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        keys: &[I::Key<'_>],
         rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
-        assert_eq!(keys.len(), rows.len());
         debug_assert_eq!(self.state, State::Writing);
         let position = index.position();
         if !matches!(self.indexes[position].entries, Entries::Packed(_)) {
-            return keys.iter().zip(rows).try_for_each(|(key, row)| self.insert(index, *key, *row));
+            return insert_each(self, index, rows, key);
         }
-        let mut packed = [0; LOCK_STEP];
-        let mut slots = [0; LOCK_STEP];
-        for (keys, rows) in keys.chunks(LOCK_STEP).zip(rows.chunks(LOCK_STEP)) {
+        let (mut packed, mut slots) = ([0; LOCK_STEP], [0; LOCK_STEP]);
+        let mut first = 0;
+        for rows in rows.chunks(LOCK_STEP) {
             let entries = packed.iter_mut().zip(&mut slots);
-            for ((packed, slot), (key, row)) in entries.zip(keys.iter().zip(rows)) {
-                match I::pack(index.shape(), *key) {
+            for ((packed, slot), (at, row)) in entries.zip((first..).zip(rows)) {
+                match I::pack(index.shape(), key(at)) {
                     Some(key) => (*packed, *slot) = (key, Self::slot(*row)),
-                    None => return Err(key_out_of_range(&self.schema, index, *key)),
+                    None => return Err(key_out_of_range(&self.schema, index, key(at))),
                 }
             }
-            self.insert_packed_run(position, &packed[..keys.len()], &slots[..keys.len()])?;
+            self.insert_packed_run(position, &packed[..rows.len()], &slots[..rows.len()])?;
+            first += LOCK_STEP;
         }
         Ok(())
     }
@@ -438,4 +529,16 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     fn usage(&mut self) -> Usage {
         self.measure()
     }
+}
+
+/// [`Store::insert_run`] into an index that is no tree of packed keys.
+#[cold]
+#[inline(never)]
+fn insert_each<'k, S: Store, I: IndexType>(
+    store: &mut S,
+    index: &Index<I>,
+    rows: &[RowId],
+    key: impl Fn(usize) -> I::Key<'k>,
+) -> Result<()> {
+    rows.iter().enumerate().try_for_each(|(at, row)| store.insert(index, key(at), *row))
 }

@@ -16,7 +16,7 @@ use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;
 use crate::schema::ColumnDef;
 use crate::store::{Damage, Usage};
-use crate::value::{Value, read_value};
+use crate::value::{ColumnReader, Value, read_value};
 
 /// The key columns' values of the row in `slot`.
 pub(super) fn key_values<'a>(
@@ -137,10 +137,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if index.len() != rows.slab.len() {
             return Err(format!("{} entries for {} rows", index.len(), rows.slab.len()));
         }
+        let reader = |&column: &usize| ColumnReader::new(columns, column);
+        let readers: Vec<ColumnReader> = index.columns.iter().map(reader).collect();
         let mut key = Vec::new();
         for slot in rows.slab.live() {
             let row = row(rows, &self.values, slot);
-            let values = key_values(&row, columns, index);
+            let values: Vec<Value<'_>> = readers.iter().map(|column| column.read(&row)).collect();
             key.clear();
             let found = match &index.entries {
                 Entries::Packed(_) | Entries::PackedHash(_) => {

@@ -47,6 +47,8 @@ pub(super) struct RowIndex {
     pub(super) columns: Vec<usize>,
     pub(super) shape: IndexShape,
     pub(super) unique: bool,
+    /// How many packed keys were removed so far: a row found ahead is right as long as this stays.
+    pub(super) removals: u64,
     /// Bytes of the key columns at full width.
     pub(super) raw_key_bytes: usize,
 }
@@ -77,6 +79,7 @@ impl RowIndex {
             columns: def.columns.clone(),
             shape,
             unique: def.unique,
+            removals: 0,
             raw_key_bytes: table_def.raw_key_bytes(def),
         })
     }
@@ -91,11 +94,21 @@ impl RowIndex {
         }
     }
 
+    /// The same for a transaction: a tree learns from what it is asked.
+    #[inline(always)]
+    pub(super) fn look_up_packed(&mut self, key: u64) -> Option<u32> {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.find(key),
+            Entries::PackedHash(table) => table.get(key),
+            _ => wrong_form(),
+        }
+    }
+
     /// The slots an index of packed keys holds for `keys`, `ABSENT` for those it does not hold.
     #[inline(always)]
-    pub(super) fn find_many_packed(&self, keys: &[u64], found: &mut [u32]) {
-        match &self.entries {
-            Entries::Packed(tree) => tree.get_many(keys, found),
+    pub(super) fn look_up_many_packed(&mut self, keys: &[u64], found: &mut [u32]) {
+        match &mut self.entries {
+            Entries::Packed(tree) => tree.find_many(keys, found),
             Entries::PackedHash(table) => table.get_many(keys, found),
             _ => wrong_form(),
         }
@@ -134,6 +147,7 @@ impl RowIndex {
     /// Removes the entry of a packed key and returns its slot.
     #[inline]
     pub(super) fn remove_packed(&mut self, key: u64) -> Option<u32> {
+        self.removals += 1;
         match &mut self.entries {
             Entries::Packed(tree) => tree.remove(key),
             Entries::PackedHash(table) => table.remove(key),

@@ -1,9 +1,12 @@
 //! The place where durability attaches: what a memory store tells of every change.
 //!
 //! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
-//! (TPK-8) in a buffer that the owner takes once per batch;
+//! (TPK-8) in a buffer that the owner takes once per batch; [`CountedLog`] counts how long they would be;
 //! [`CommandLog`](crate::command_log::CommandLog) gathers commands. Calls come in execution order, after the
 //! change, and are inlined.
+//!
+//! A transaction that logs more than it may is told so by the call that does, which is logged all the
+//! same: so log and rows stay in step, and its commit is refused, too.
 //!
 //! Not here: what a record looks like (`value_log/record.rs`), groups and files
 //! (`value_log/writer.rs`).
@@ -14,12 +17,17 @@ use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
 use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value_log::definition;
-use crate::value_log::record::{LogBuffer, RecordWriter};
+use crate::value_log::record::{LogBuffer, RecordWriter, record_bytes, value_bytes};
 
 /// The longest log of one transaction, in bytes, unless a store is told otherwise.
 pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 
-/// Told of every change of a row, in execution order.
+/// The transaction has logged more than it may: it only aborts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Told of every change of a row, in execution order. A change that makes the transaction too long is
+/// logged, too.
 ///
 /// Index entries are not logged: they follow from the rows.
 pub trait Log: Default + std::fmt::Debug + 'static {
@@ -34,13 +42,32 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     /// A column was added to a table, outside transactions, at this position of the table.
     fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef);
     /// Bytes from `offset` on of a row are now `after`.
-    fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]);
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8])
+    -> Result<(), TooLong>;
     /// The variable-length column whose handle lies at `offset` of a row is now `value`.
-    fn variable_set(&mut self, table: u32, row: u32, offset: usize, value: &[u8]);
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    fn variable_set(
+        &mut self,
+        table: u32,
+        row: u32,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<(), TooLong>;
     /// A row was made.
-    fn created(&mut self, table: u32, row: u32, fixed: &[u8]);
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    fn created(&mut self, table: u32, row: u32, fixed: &[u8]) -> Result<(), TooLong>;
     /// A row was deleted.
-    fn deleted(&mut self, table: u32, row: u32);
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    fn deleted(&mut self, table: u32, row: u32) -> Result<(), TooLong>;
     /// A procedure got a number. Only a log of commands keeps that.
     fn procedure_defined(&mut self, number: ProcedureNumber, version: u32, name: &str) {
         let _ = (number, version, name);
@@ -90,13 +117,21 @@ impl Log for NoLog {
     fn index_created(&mut self, _: u32, _: &IndexDef) {}
     fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {}
     #[inline(always)]
-    fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
+    fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) -> Result<(), TooLong> {
+        Ok(())
+    }
     #[inline(always)]
-    fn variable_set(&mut self, _: u32, _: u32, _: usize, _: &[u8]) {}
+    fn variable_set(&mut self, _: u32, _: u32, _: usize, _: &[u8]) -> Result<(), TooLong> {
+        Ok(())
+    }
     #[inline(always)]
-    fn created(&mut self, _: u32, _: u32, _: &[u8]) {}
+    fn created(&mut self, _: u32, _: u32, _: &[u8]) -> Result<(), TooLong> {
+        Ok(())
+    }
     #[inline(always)]
-    fn deleted(&mut self, _: u32, _: u32) {}
+    fn deleted(&mut self, _: u32, _: u32) -> Result<(), TooLong> {
+        Ok(())
+    }
     #[inline(always)]
     fn refusal(&self) -> Option<Error> {
         None
@@ -112,11 +147,88 @@ impl Log for NoLog {
     fn set_transaction_bytes_max(&mut self, _: usize) {}
 }
 
+/// No log, and no longer transactions than with one: what a program does in memory is refused as it
+/// would be on disk.
+#[derive(Debug)]
+pub struct CountedLog {
+    /// What the open transaction would have logged, in bytes.
+    bytes: usize,
+    bytes_max: usize,
+    /// As of [`ValueLog`].
+    preface_bytes: usize,
+}
+
+impl Default for CountedLog {
+    fn default() -> Self {
+        Self { bytes: 0, bytes_max: TRANSACTION_LOG_BYTES_MAX, preface_bytes: 0 }
+    }
+}
+
+impl CountedLog {
+    #[inline(always)]
+    fn add(&mut self, bytes: usize) -> Result<(), TooLong> {
+        self.bytes += bytes;
+        if self.bytes > self.bytes_max { Err(TooLong) } else { Ok(()) }
+    }
+}
+
+impl Log for CountedLog {
+    const KEEPS: bool = false;
+    fn table_created(&mut self, _: u32, _: &TableDef) {}
+    fn index_created(&mut self, _: u32, _: &IndexDef) {}
+    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {}
+    #[inline(always)]
+    fn updated(&mut self, _: u32, _: u32, offset: usize, after: &[u8]) -> Result<(), TooLong> {
+        self.add(record_bytes(offset, after.len()))
+    }
+    fn variable_set(&mut self, _: u32, _: u32, _: usize, value: &[u8]) -> Result<(), TooLong> {
+        self.add(value_bytes(value.len()))
+    }
+    #[inline(always)]
+    fn created(&mut self, _: u32, _: u32, fixed: &[u8]) -> Result<(), TooLong> {
+        self.add(record_bytes(0, fixed.len()))
+    }
+    fn deleted(&mut self, _: u32, _: u32) -> Result<(), TooLong> {
+        self.add(record_bytes(0, 0))
+    }
+    #[inline(always)]
+    fn refusal(&self) -> Option<Error> {
+        if self.bytes > self.bytes_max {
+            Some(Error::LogTooLong { bytes_max: (self.bytes_max - self.preface_bytes) as u64 })
+        } else {
+            None
+        }
+    }
+    #[inline(always)]
+    fn committed(&mut self) {
+        self.bytes = 0;
+    }
+    fn aborted(&mut self) {
+        self.bytes = 0;
+    }
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
+    fn take(&mut self, _: &mut LogBuffer) {}
+    #[inline]
+    fn set_transaction_bytes_max(&mut self, bytes: usize) {
+        self.bytes_max = bytes.min(VALUES_BYTES_MAX);
+    }
+    fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
+        self.preface_bytes = bytes.map_or(0, |_| self.bytes);
+        if let Some(bytes) = bytes {
+            self.set_transaction_bytes_max(bytes.saturating_add(self.preface_bytes));
+        }
+    }
+}
+
 /// After-images of what changed, in a buffer (TPK-8, TPK-20).
 #[derive(Debug)]
 pub struct ValueLog {
     records: RecordWriter,
     transaction_bytes_max: usize,
+    /// Where the open transaction's records end at the latest.
+    end_max: usize,
     /// How much of that is what the open transaction had logged when its rest was bounded. Whoever
     /// bounds it says when it has ended, so that no other transaction has anything to do with it.
     preface_bytes: usize,
@@ -124,8 +236,32 @@ pub struct ValueLog {
 
 impl Default for ValueLog {
     fn default() -> Self {
-        let records = RecordWriter::default();
-        Self { records, transaction_bytes_max: TRANSACTION_LOG_BYTES_MAX, preface_bytes: 0 }
+        let (records, transaction_bytes_max) = (RecordWriter::default(), TRANSACTION_LOG_BYTES_MAX);
+        let end_max = records.start() + transaction_bytes_max;
+        Self { records, transaction_bytes_max, end_max, preface_bytes: 0 }
+    }
+}
+
+impl ValueLog {
+    /// Ends the open transaction.
+    #[inline(always)]
+    fn commit(&mut self) {
+        if self.records.open_bytes() > 0 {
+            self.records.commit_as(0);
+            self.bound();
+        }
+    }
+
+    /// Finds where the open transaction's records end at the latest.
+    #[inline(always)]
+    fn bound(&mut self) {
+        self.end_max = self.records.start() + self.transaction_bytes_max;
+    }
+
+    /// Whether the open transaction is no longer than it may be.
+    #[inline(always)]
+    fn held(&self) -> Result<(), TooLong> {
+        if self.records.end() > self.end_max { Err(TooLong) } else { Ok(()) }
     }
 }
 
@@ -134,48 +270,62 @@ impl Log for ValueLog {
 
     fn table_created(&mut self, position: u32, table: &TableDef) {
         self.records.table_created(position, &definition::encode(table));
-        self.records.commit();
+        self.commit();
     }
 
     fn index_created(&mut self, table: u32, index: &IndexDef) {
         self.records.index_created(table, &definition::encode_index(index));
-        self.records.commit();
+        self.commit();
     }
 
     fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef) {
         self.records.column_added(table, position, &definition::encode_column(column));
-        self.records.commit();
+        self.commit();
     }
 
     #[inline(always)]
-    fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8]) {
-        if plant::is(Plant::UpdateCutShort) && after.len() > 8 {
-            return self.records.updated(table, row, offset, &after[..8]);
-        }
+    fn updated(
+        &mut self,
+        table: u32,
+        row: u32,
+        offset: usize,
+        after: &[u8],
+    ) -> Result<(), TooLong> {
+        let is_cut = plant::is(Plant::UpdateCutShort) && after.len() > 8;
+        let after = if is_cut { &after[..8] } else { after };
         self.records.updated(table, row, offset, after);
+        self.held()
     }
 
-    fn variable_set(&mut self, table: u32, row: u32, offset: usize, value: &[u8]) {
+    fn variable_set(
+        &mut self,
+        table: u32,
+        row: u32,
+        offset: usize,
+        value: &[u8],
+    ) -> Result<(), TooLong> {
         if plant::is(Plant::VariableNotLogged) {
-            return;
+            return Ok(());
         }
         self.records.value_set(table, row, offset, value);
+        self.held()
     }
 
     #[inline(always)]
-    fn created(&mut self, table: u32, row: u32, fixed: &[u8]) {
+    fn created(&mut self, table: u32, row: u32, fixed: &[u8]) -> Result<(), TooLong> {
         self.records.inserted(table, row, fixed);
+        self.held()
     }
 
-    fn deleted(&mut self, table: u32, row: u32) {
+    fn deleted(&mut self, table: u32, row: u32) -> Result<(), TooLong> {
         self.records.deleted(table, row);
+        self.held()
     }
 
     #[inline(always)]
     fn refusal(&self) -> Option<Error> {
         let bytes_max = self.transaction_bytes_max;
-        let is_long = self.records.open_bytes() > bytes_max;
-        if is_long {
+        if self.held().is_err() {
             Some(Error::LogTooLong { bytes_max: (bytes_max - self.preface_bytes) as u64 })
         } else {
             None
@@ -184,27 +334,31 @@ impl Log for ValueLog {
 
     #[inline(always)]
     fn committed(&mut self) {
-        self.records.commit();
+        self.commit();
     }
 
     fn aborted(&mut self) {
         if plant::is(Plant::AbortedRecordsKept) {
-            return self.records.commit();
+            return self.commit();
         }
         self.records.abort();
     }
 
+    #[inline]
     fn waiting_bytes(&self) -> usize {
         self.records.ended_bytes()
     }
 
     fn take(&mut self, into: &mut LogBuffer) {
         self.records.take(into);
+        self.bound();
     }
 
+    #[inline]
     fn set_transaction_bytes_max(&mut self, bytes: usize) {
         // The length of a transaction is kept in 30 bits, in a command log too.
         self.transaction_bytes_max = bytes.min(VALUES_BYTES_MAX);
+        self.bound();
     }
 
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {

@@ -338,6 +338,37 @@ impl Slab {
         })
     }
 
+    /// The first `bytes` bytes of a live slot; nothing of any other id.
+    ///
+    /// # Panics
+    /// When slots are shorter.
+    #[inline(always)]
+    pub fn live_head(&self, id: u64, bytes: usize) -> Option<&[u8]> {
+        if !self.has_live(id) {
+            return None;
+        }
+        self.head(id, bytes)
+    }
+
+    /// The first `bytes` bytes of a live slot, to be changed; see [`Slab::live_head`].
+    ///
+    /// # Panics
+    /// As [`Slab::live_head`].
+    #[inline(always)]
+    pub fn live_head_mut(&mut self, id: u64, bytes: usize) -> Option<&mut [u8]> {
+        if !self.has_live(id) {
+            return None;
+        }
+        self.head_mut(id, bytes)
+    }
+
+    /// Whether there is a slot with this id, and it is live. The whole id is compared: one of another
+    /// store may have more bits than a slot's.
+    #[inline(always)]
+    fn has_live(&self, id: u64) -> bool {
+        self.live.get((id / 64) as usize).is_some_and(|word| word & (1 << (id % 64)) != 0)
+    }
+
     /// The address of a slot. Only an id below [`Slab::used`] gives one that may be dereferenced.
     #[inline(always)]
     pub fn pointer(&self, id: u32) -> *mut u8 {
@@ -359,7 +390,7 @@ impl Slab {
     /// Whether the slot is handed out and not freed.
     #[inline]
     pub fn is_live(&self, id: u32) -> bool {
-        self.live.get(id as usize / 64).is_some_and(|word| word & (1 << (id % 64)) != 0)
+        self.has_live(id.into())
     }
 
     /// Which of the 64 slots from `64 * word` on are live: bit by bit.

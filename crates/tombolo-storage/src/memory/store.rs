@@ -21,7 +21,7 @@ use super::budget::{Allowance, Budget};
 use super::columns::{Columns, RowShape, slot_widths};
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
-use super::log::Log;
+use super::log::{Log, TooLong};
 use super::online::Online;
 use super::region::RegionError;
 use super::slab::Slab;
@@ -192,6 +192,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.budget.held_bytes()
     }
 
+    /// Where the store takes its memory from: what it holds can be read there by any thread.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// What a new structure may take.
     pub(super) fn allowance(&self) -> Allowance {
         Allowance::new(self.limits.structure_bytes_max, &self.budget)
@@ -267,11 +272,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// How many bytes [`MemoryStore::take_log`] would take.
+    #[inline]
     pub fn log_bytes(&self) -> usize {
         self.log.waiting_bytes()
     }
 
-    /// Sets how many bytes one transaction may log at most; a longer one fails at its commit.
+    /// Sets how many bytes one transaction may log at most; the write that is beyond it is refused.
+    #[inline]
     pub fn set_transaction_log_bytes_max(&mut self, bytes: usize) {
         self.log.set_transaction_bytes_max(bytes);
     }
@@ -291,16 +298,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
         RowId::new(slot as u64)
     }
 
-    /// Refuses slots that are free, for handles made at run time; procedures use ids they just
-    /// looked up.
-    #[inline(always)]
-    pub(super) fn refuse_dead<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<()> {
-        if R::CHECKED {
-            self.live_slot(table, row)?;
-        }
-        Ok(())
-    }
-
     /// The slot of a live row.
     pub(super) fn live_slot<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
         // The whole location is compared: an id of another store may have more bits than a slot.
@@ -316,20 +313,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[inline(never)]
     pub(super) fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
         Error::NoSuchRow { table: table.position() as u32 }
-    }
-
-    /// Looks keys up one after the other.
-    #[inline(never)]
-    pub(super) fn lookup_each<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        found: &mut [Option<RowId>],
-    ) -> Result<()> {
-        for (key, found) in keys.iter().zip(found) {
-            *found = self.lookup(index, *key)?;
-        }
-        Ok(())
     }
 
     /// Inserts entries with ascending packed keys into the tree at `position`.
@@ -413,6 +396,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 Err(Error::Poisoned { reason })
             }
         }
+    }
+
+    /// What a write is refused with that made its transaction's log too long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn logged_too_much(&self) -> Error {
+        let refusal = self.log.refusal();
+        refusal.unwrap_or_else(|| unreachable!("what is too long is not committed"))
     }
 
     #[cold]
@@ -548,13 +539,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.undo.note_in_room(Change::ValueStored { handle: new.to_bits() });
         self.undo.note_image_in_room(updated, bytes);
         bytes.copy_from_slice(&new.to_bits().to_le_bytes());
-        self.log.variable_set(position, slot, offset, value);
+        let logged = self.log.variable_set(position, slot, offset, value);
         if P::Undo::KEEPS {
             self.undo.note_in_room(Change::ValueReplaced { handle: old.to_bits() });
         } else {
             self.values.free(old);
         }
-        Ok(())
+        logged.map_err(|TooLong| self.logged_too_much())
     }
 }
 

@@ -12,7 +12,7 @@ use tombolo_storage::value::Value;
 use super::cell::{Cell, wild};
 use super::definition::Form;
 use super::map::{Limit, Map};
-use super::run::{Run, key_values};
+use super::run::{Hint, Run, key_values};
 
 impl<S: Store> Run<S> {
     pub(crate) fn read_anything(&mut self) {
@@ -27,6 +27,35 @@ impl<S: Store> Run<S> {
             0 | 1 if is_tree => self.scan(table, index),
             2 => self.look_up_many(table, index),
             _ => self.look_up(table, index),
+        }
+    }
+
+    /// Looks ahead in some index. What was found there before is right as long as the index has lost no
+    /// entry.
+    pub(crate) fn look_ahead(&mut self) {
+        for hint in &self.hints {
+            let map = &self.maps[hint.table];
+            let now = self.store.removals(&self.indexes[hint.table][hint.index]);
+            if now == Some(hint.removals) {
+                let def = &map.table.indexes[hint.index];
+                assert_eq!(map.find(def, &hint.key), [hint.row], "{def:?} {:?}", hint.key);
+                self.counts.hints_right += 1;
+            } else {
+                self.counts.hints_outdated += 1;
+            }
+        }
+        if self.hints.len() > 20 {
+            self.hints.clear();
+        }
+        let table = self.random.below(self.maps.len() as u64) as usize;
+        for index in 0..self.indexes[table].len() {
+            let key = self.probe(table, index);
+            let (map, handle) = (&self.maps[table], &self.indexes[table][index]);
+            let values = key_values(&map.table, &map.table.indexes[index], &key);
+            let found = self.store.find_ahead(handle, &values);
+            if let (Some(row), Some(removals)) = (found, self.store.removals(handle)) {
+                self.hints.push(Hint { table, index, key, row, removals });
+            }
         }
     }
 

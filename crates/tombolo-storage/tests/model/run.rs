@@ -30,6 +30,20 @@ pub(crate) struct Counts {
     /// By form of index (`definition::Form`).
     pub(crate) found: [usize; 5],
     pub(crate) visited: [usize; 5],
+    /// What was found ahead: still right when it was looked at again, or of an index that had lost
+    /// entries since.
+    pub(crate) hints_right: usize,
+    pub(crate) hints_outdated: usize,
+}
+
+/// A row that was found ahead in an index.
+pub(crate) struct Hint {
+    pub(crate) table: usize,
+    pub(crate) index: usize,
+    pub(crate) key: Vec<Cell>,
+    pub(crate) row: RowId,
+    /// What the index had lost then.
+    pub(crate) removals: u64,
 }
 
 /// A store beside its model.
@@ -42,6 +56,8 @@ pub(crate) struct Run<S: Store> {
     pub(crate) pools: Vec<Vec<Vec<Cell>>>,
     pub(crate) random: Random,
     pub(crate) counts: Counts,
+    /// What was found ahead.
+    pub(crate) hints: Vec<Hint>,
     /// Rows deleted by the transaction at hand.
     deleted: Vec<(usize, RowId)>,
     is_growing: bool,
@@ -77,6 +93,7 @@ impl<S: Store> Run<S> {
             pools,
             random,
             counts: Counts::default(),
+            hints: Vec::new(),
             deleted: Vec::new(),
             is_growing: true,
             is_poisoned: false,
@@ -102,6 +119,7 @@ impl<S: Store> Run<S> {
     }
 
     fn transaction(&mut self) {
+        self.look_ahead();
         self.store.begin().unwrap();
         for _ in 0..self.random.below(4) {
             self.read_anything();

@@ -59,6 +59,8 @@ impl Counts {
         self.committed += other.committed;
         self.aborted += other.aborted;
         self.out_of_space += other.out_of_space;
+        self.hints_right += other.hints_right;
+        self.hints_outdated += other.hints_outdated;
         for form in Form::ALL {
             self.found[form as usize] += other.found[form as usize];
             self.visited[form as usize] += other.visited[form as usize];

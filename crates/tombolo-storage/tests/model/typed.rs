@@ -158,13 +158,11 @@ impl<S: Store> Lines<S> {
             rows.push(row);
         }
         let is_there = keys.iter().any(|key| self.rows.values().any(|row| row.key == *key));
-        let inserted = self.store.insert_run(&self.key, &keys, &ids);
+        let inserted = self.store.insert_run(&self.key, &ids, |at| keys[at]);
         assert_eq!(inserted.is_err(), is_there || last > 40, "{keys:?}");
         inserted?;
-        let by_number: Vec<_> = rows.iter().map(Row::by_number).collect();
-        self.store.insert_run(&self.by_number, &by_number, &ids)?;
-        let by_name: Vec<_> = rows.iter().map(Row::by_name).collect();
-        self.store.insert_run(&self.by_name, &by_name, &ids)?;
+        self.store.insert_run(&self.by_number, &ids, |at| rows[at].by_number())?;
+        self.store.insert_run(&self.by_name, &ids, |at| rows[at].by_name())?;
         for (row, id) in rows.iter().zip(&ids) {
             self.store.insert(&self.by_item, (row.item, row.key.0), *id)?;
         }

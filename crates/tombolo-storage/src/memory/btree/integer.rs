@@ -21,12 +21,12 @@
 
 use super::super::budget::Allowance;
 use super::super::region::RegionError;
+use super::directory::Directory;
 use super::hints::{LeafHint, LeafHints};
-use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf, NO_GUESS};
+use super::integer_node::{INNER_MIN, Inner, LEAF_KEYS, LEAF_MIN, Leaf};
 use super::nodes::Nodes;
 use super::path::{HEIGHT_MAX, Path};
-use super::runs::Runs;
-use super::search::{bias, unbias};
+use super::search::bias;
 use super::trend::Trend;
 use super::{ABSENT, InsertError, LOCK_STEP, RunError};
 
@@ -41,9 +41,7 @@ pub struct IntegerTree {
     pub(super) levels: usize,
     pub(super) len: usize,
     hints: LeafHints,
-    runs: Runs,
-    /// Whether the leaf that was split last held keys without gaps: then places are guessed.
-    is_gapless: bool,
+    pub(super) directory: Directory,
 }
 
 impl IntegerTree {
@@ -54,11 +52,12 @@ impl IntegerTree {
     pub fn new(allowance: impl Into<Allowance>) -> Result<IntegerTree, RegionError> {
         let allowance = allowance.into();
         let mut leaves: Nodes<Leaf> = Nodes::new(allowance.clone())?;
-        let inners = Nodes::new(allowance)?;
+        let inners = Nodes::new(allowance.clone())?;
+        let directory = Directory::new(allowance)?;
         let root = leaves.allocate()?;
         leaves.get_mut(root).clear();
-        let (hints, runs) = (LeafHints::default(), Runs::default());
-        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints, runs, is_gapless: false })
+        let hints = LeafHints::default();
+        Ok(IntegerTree { leaves, inners, root, levels: 0, len: 0, hints, directory })
     }
 
     /// How many keys there are.
@@ -83,7 +82,7 @@ impl IntegerTree {
         self.leaves.committed_bytes()
             + self.inners.committed_bytes()
             + self.hints.committed_bytes()
-            + self.runs.committed_bytes()
+            + self.directory.committed_bytes()
     }
 
     /// Lets the tree take more memory than its limit, or no longer (see `Region::lift_limit`).
@@ -111,63 +110,58 @@ impl IntegerTree {
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u32> {
-        match self.find_in_runs(key) {
+        match self.directory.find(key) {
+            Some(value) => Some(value),
+            None => self.get_from_root(key),
+        }
+    }
+
+    /// The value of a key, as the tree has it.
+    pub(super) fn get_from_root(&self, key: u64) -> Option<u32> {
+        self.leaves.get(self.way_down(bias(key))).find(bias(key))
+    }
+
+    /// The value of a key, if that is known without a descent.
+    #[inline(always)]
+    pub fn known(&self, key: u64) -> Option<u32> {
+        self.directory.find(key)
+    }
+
+    /// The same as `get`; the next look-up of the key, or of one of its neighbours, may be faster.
+    #[inline(always)]
+    pub fn find(&mut self, key: u64) -> Option<u32> {
+        match self.directory.find(key) {
             Some(value) => Some(value),
             None => self.find_from_root(key),
         }
     }
 
-    #[inline]
-    fn find_from_root(&self, key: u64) -> Option<u32> {
-        let key = bias(key);
-        let (id, guess) = self.way_down(key);
-        self.leaves.get(id).find(guess, key)
+    #[inline(never)]
+    fn find_from_root(&mut self, key: u64) -> Option<u32> {
+        let leaf = self.leaves.get(self.way_down(bias(key)));
+        let value = leaf.find(bias(key))?;
+        self.directory.enter(leaf, self.len);
+        Some(value)
     }
 
-    /// The value of a key that lies where its run says.
+    /// The leaf for `key`.
     #[inline(always)]
-    pub(super) fn find_in_runs(&self, key: u64) -> Option<u32> {
-        let (id, at) = self.runs.find(key)?;
-        self.leaves.peek(id).find_at(at, bias(key))
-    }
-
-    /// The leaf for `key`, and where in it the key may lie.
-    #[inline(always)]
-    fn way_down(&self, key: i64) -> (u32, usize) {
+    fn way_down(&self, key: i64) -> u32 {
         let mut id = self.root;
-        for _ in 1..self.levels {
+        for _ in 0..self.levels {
             let node = self.inners.get(id);
             id = node.child(node.rank(key));
         }
-        if self.levels == 0 { (id, NO_GUESS) } else { self.to_leaf(id, key) }
+        id
     }
 
-    /// From an inner node above leaves to the leaf for `key`, and where in it the key may lie.
-    #[inline(always)]
-    fn to_leaf(&self, id: u32, key: i64) -> (u32, usize) {
-        let node = self.inners.get(id);
-        let at = node.rank(key);
-        (node.child(at), if self.is_gapless { node.guess(at, key) } else { NO_GUESS })
-    }
-
-    /// Asks for what a search in a leaf will read.
-    #[inline(always)]
-    fn prefetch_leaf(&self, id: u32, guess: usize) {
-        match Leaf::offsets(guess) {
-            Some(offsets) => {
-                for offset in offsets {
-                    self.leaves.prefetch_at(id, offset);
-                }
-            }
-            None => self.leaves.prefetch(id),
-        }
-    }
-
-    /// Asks for what a look-up of `key` will wait for: its place in its leaf. Costs the way there.
+    /// Asks for what a look-up of `key` will wait for: its place in the directory, or its leaf, which
+    /// costs the way there.
     #[inline]
     pub fn prefetch_get(&self, key: u64) {
-        let (id, at) = self.runs.find(key).unwrap_or_else(|| self.way_down(bias(key)));
-        self.prefetch_leaf(id, at);
+        if !self.directory.prefetch(key) {
+            self.leaves.prefetch(self.way_down(bias(key)));
+        }
     }
 
     /// Asks for the leaf that `key` will be inserted into. Costs the way there, unless it belongs
@@ -177,73 +171,26 @@ impl IntegerTree {
         let key = bias(key);
         let id = match self.hints.find(key) {
             Some(hint) => hint.leaf,
-            None => self.way_down(key).0,
+            None => self.way_down(key),
         };
         self.leaves.prefetch(id);
     }
 
-    /// The values of several keys, [`ABSENT`] for those that are not there. The look-ups descend in
-    /// lock step, [`LOCK_STEP`] at a time: while one waits for its next node, the others' nodes are
-    /// on their way too.
+    /// The values of several keys, [`ABSENT`] for those that are not there. They descend in lock
+    /// step, [`LOCK_STEP`] at a time: while one waits for its next node, the others' nodes are on
+    /// their way too. Else as [`IntegerTree::find`].
     ///
     /// # Panics
     /// When the slices differ in length.
     #[inline]
-    pub fn get_many(&self, keys: &[u64], found: &mut [u32]) {
+    pub fn find_many(&mut self, keys: &[u64], found: &mut [u32]) {
         assert_eq!(keys.len(), found.len());
         for (keys, found) in keys.chunks(LOCK_STEP).zip(found.chunks_mut(LOCK_STEP)) {
-            if self.runs.is_empty() {
-                self.get_group(keys, found);
-            } else {
-                self.get_group_in_runs(keys, found);
-            }
+            self.find_group(keys, found);
         }
     }
 
-    /// The same, by the runs where they know the keys.
-    fn get_group_in_runs(&self, keys: &[u64], found: &mut [u32]) {
-        let mut places = [NO_GUESS; LOCK_STEP];
-        for ((&key, id), place) in keys.iter().zip(found.iter_mut()).zip(&mut places) {
-            if let Some((leaf, at)) = self.runs.find(key) {
-                (*id, *place) = (leaf, at);
-                self.prefetch_leaf(leaf, at);
-            }
-        }
-        let mut missing = 0;
-        for (i, ((&key, id), &at)) in keys.iter().zip(found.iter_mut()).zip(&places).enumerate() {
-            let value = match at {
-                NO_GUESS => None,
-                at => self.leaves.peek(*id).find_at(at, bias(key)),
-            };
-            match value {
-                Some(value) => *id = value,
-                None => missing |= 1 << i,
-            }
-        }
-        if missing != 0 {
-            self.get_missing(keys, found, missing);
-        }
-    }
-
-    /// Looks up those of `keys` whose bits are set in `missing`.
-    #[inline(never)]
-    fn get_missing(&self, keys: &[u64], found: &mut [u32], missing: u32) {
-        let (mut places, mut missing_keys) = ([0; LOCK_STEP], [0; LOCK_STEP]);
-        let (mut count, mut left) = (0, missing);
-        while left != 0 && count < LOCK_STEP {
-            let place = left.trailing_zeros() as usize;
-            (places[count], missing_keys[count]) = (place, keys[place]);
-            count += 1;
-            left &= left - 1;
-        }
-        let mut values = [ABSENT; LOCK_STEP];
-        self.get_group(&missing_keys[..count], &mut values[..count]);
-        for (&place, &value) in places[..count].iter().zip(&values) {
-            found[place] = value;
-        }
-    }
-
-    fn get_group(&self, keys: &[u64], found: &mut [u32]) {
+    fn find_group(&mut self, keys: &[u64], found: &mut [u32]) {
         // Biased once, so that every level broadcasts straight from memory.
         let mut biased = [0; LOCK_STEP];
         for (biased, &key) in biased.iter_mut().zip(keys) {
@@ -251,22 +198,24 @@ impl IntegerTree {
         }
         // The places for the results serve as the places of the nodes on the way.
         found.fill(self.root);
-        for _ in 1..self.levels {
+        for level in 0..self.levels {
             for (&key, id) in biased.iter().zip(found.iter_mut()) {
                 let node = self.inners.get(*id);
                 *id = node.child(node.rank(key));
-                self.inners.prefetch(*id);
+                if level + 1 < self.levels {
+                    self.inners.prefetch(*id);
+                } else {
+                    self.leaves.prefetch(*id);
+                }
             }
         }
-        let mut guesses = [NO_GUESS; LOCK_STEP];
-        if self.levels > 0 {
-            for ((&key, id), guess) in biased.iter().zip(found.iter_mut()).zip(&mut guesses) {
-                (*id, *guess) = self.to_leaf(*id, key);
-                self.prefetch_leaf(*id, *guess);
+        for (&key, id) in keys.iter().zip(found) {
+            let leaf = self.leaves.get(*id);
+            let value = leaf.find(bias(key));
+            if value.is_some() && self.directory.find(key).is_none() {
+                self.directory.enter(leaf, self.len);
             }
-        }
-        for ((&key, id), &guess) in biased.iter().zip(found).zip(&guesses) {
-            *id = self.leaves.get(*id).find(guess, key).unwrap_or(ABSENT);
+            *id = value.unwrap_or(ABSENT);
         }
     }
 
@@ -368,13 +317,11 @@ impl IntegerTree {
         self.inners.reserve(self.levels as u32 + 1)?;
         let right = self.leaves.allocate()?;
         let (left_leaf, right_leaf) = self.leaves.pair_mut(left, right);
-        self.is_gapless = left_leaf.is_gapless();
         let at = left_leaf.rank(key);
-        let separator = left_leaf.split(right_leaf, at, key, value, trend);
-        if self.is_gapless && left_leaf.is_full() && at == LEAF_KEYS {
-            let first = unbias(left_leaf.keys[0]);
-            self.runs.remember(first, left, self.leaves.len());
+        if at == LEAF_KEYS && left_leaf.is_gapless() {
+            self.directory.enter(left_leaf, self.len);
         }
+        let separator = left_leaf.split(right_leaf, at, key, value, trend);
         if trend == Trend::Ascending {
             self.remember(path, left, separator, right, key);
         }
@@ -498,6 +445,7 @@ impl IntegerTree {
 
     /// Removes a key and returns its value.
     pub fn remove(&mut self, key: u64) -> Option<u32> {
+        self.directory.forget(key);
         let key = bias(key);
         let mut path = Path::new();
         let id = self.descend(key, &mut path);

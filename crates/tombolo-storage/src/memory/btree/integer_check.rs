@@ -37,7 +37,8 @@ impl IntegerTree {
             ));
         }
         self.leaves.check()?;
-        self.inners.check()
+        self.inners.check()?;
+        self.directory.check(|key| self.get_from_root(key))
     }
 
     fn check_node(

@@ -25,13 +25,6 @@
 //! packed. Inner nodes of four lines over leaves of two, and the reverse, were not better than
 //! either beyond the noise.
 //!
-//! Where the keys of a tree have no gaps, a key's place in its leaf follows from the separator to
-//! its left. Such a *guess* is verified by one comparison, and a search by it reads two lines of a
-//! leaf instead of four (in TPC-C: all of items, stocks and customers). Times of New Order and
-//! Payment with and without, alternating slices of 1,000 transactions on a loaded machine: − 4 % at
-//! 1 warehouse, − 6 % at 20. Guesses in the inner nodes above the leaves gave 0 and − 1 % for 500
-//! more instructions.
-//!
 //! A separator is an upper bound of what is to its left: `child[i]` holds keys `separator[i-1] <
 //! key <= separator[i]`. It need not be a key of the tree.
 //!
@@ -45,14 +38,11 @@ use super::nodes::Plain;
 use super::search::{PAD, bias, rank};
 use super::shift::{shift_down, shift_up};
 use super::trend::Trend;
-use std::mem::offset_of;
 
 /// Entries of a leaf.
 pub(super) const LEAF_KEYS: usize = 20;
 /// Separators of an inner node.
 pub(super) const INNER_KEYS: usize = 20;
-/// No place in a leaf.
-pub(super) const NO_GUESS: usize = usize::MAX;
 /// A node that is neither the root nor sparse has at least this many entries: a little less than
 /// half, so that a node which has just been split does not merge at the next deletion.
 pub(super) const LEAF_MIN: usize = LEAF_KEYS / 2 - 1;
@@ -120,27 +110,18 @@ impl Leaf {
         (at < self.len() && self.keys[at] == key).then(|| self.values[at])
     }
 
-    /// The value of `key`, which may lie at position `guess`.
+    /// The value of `key`.
     #[inline(always)]
-    pub(super) fn find(&self, guess: usize, key: i64) -> Option<u32> {
-        // What fills unused places equals the largest key, which is left to the search.
-        if guess < LEAF_KEYS && self.keys[guess] == key && key != PAD {
-            return Some(self.values[guess]);
-        }
+    pub(super) fn find(&self, key: i64) -> Option<u32> {
         self.value_at(self.rank(key), key)
     }
 
-    /// The value of `key`, if it lies at position `at`. The key is none that equals the padding.
+    /// Whether its keys are close together: at most four times as far apart as they need to be.
     #[inline(always)]
-    pub(super) fn find_at(&self, at: usize, key: i64) -> Option<u32> {
-        (at < LEAF_KEYS && self.keys[at] == key).then(|| self.values[at])
-    }
-
-    /// Offsets of what [`Leaf::find`] reads where `guess` is right; `None` where it is none.
-    #[inline(always)]
-    pub(super) fn offsets(guess: usize) -> Option<[usize; 2]> {
-        let (keys, values) = (offset_of!(Leaf, keys), offset_of!(Leaf, values));
-        (guess < LEAF_KEYS).then(|| [keys + guess * 8, values + guess * 4])
+    pub(super) fn is_dense(&self) -> bool {
+        let len = self.len();
+        let last = self.keys[len.clamp(1, LEAF_KEYS) - 1];
+        (last.wrapping_sub(self.keys[0]) as u64) < 4 * len as u64
     }
 
     /// Whether the leaf is full of keys without gaps.
@@ -262,7 +243,6 @@ impl Leaf {
         right.version = right.version.wrapping_add(1);
         if total <= LEAF_KEYS {
             self.fill(&keys[..total], &values[..total]);
-            right.clear(); // it will be freed, and whoever still knows it shall find nothing there
             return None;
         }
         let left_count = total / 2;
@@ -297,18 +277,6 @@ impl Inner {
     #[inline(always)]
     pub(super) fn rank(&self, key: i64) -> usize {
         rank(&self.keys, key)
-    }
-
-    /// The position of `key` in the leaf that is the child at `at`, if its keys have no gaps.
-    /// Whether they have none is not known here: the answer is a guess, and may be no position.
-    #[inline(always)]
-    pub(super) fn guess(&self, at: usize, key: i64) -> usize {
-        debug_assert!(at <= INNER_KEYS);
-        // The first child has no separator to its left: its right one stands in, a full leaf on.
-        let is_first = usize::from(at == 0);
-        // SAFETY: a rank is at most `INNER_KEYS`, so the index is less; 0 gives 0.
-        let bound = unsafe { *self.keys.get_unchecked(at + is_first - 1) };
-        key.wrapping_sub(bound).wrapping_add((is_first * LEAF_KEYS) as i64 - 1) as usize
     }
 
     /// The child at `at`.

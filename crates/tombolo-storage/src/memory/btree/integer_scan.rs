@@ -87,6 +87,7 @@ impl IntegerTree {
 
     /// Asks for the leaf before or after the one at the end of `path`, where they have the same
     /// parent.
+    #[inline]
     fn prefetch_sibling(&self, path: &Path, offset: isize) {
         let Some(level) = self.levels.checked_sub(1) else { return };
         let node = self.inners.get(path.nodes[level]);

@@ -1,5 +1,6 @@
 //! The integer tree against a model, the standard library's B-tree.
 
+use super::super::budget::{Allowance, Budget};
 use super::super::region::RESERVATION_BYTES;
 use super::super::test_random::Random;
 use super::{ABSENT, InsertError, IntegerTree, RunError};
@@ -93,7 +94,7 @@ impl Pair {
             *key = self.existing_key(*key);
         }
         let mut found = vec![0; keys.len()];
-        self.tree.get_many(&keys, &mut found);
+        self.tree.find_many(&keys, &mut found);
         for (key, found) in keys.iter().zip(found) {
             let expected = self.model.get(key).copied();
             assert_eq!(self.tree.get(*key), expected);
@@ -296,24 +297,31 @@ fn a_scan_stops_when_told() {
 }
 
 /// Looks every key of `keys` up, alone and in groups, after having asked for it.
-fn find_all(pair: &Pair, keys: &[u64]) {
+fn find_all(pair: &mut Pair, keys: &[u64]) {
     for group in keys.chunks(13) {
         let mut found = vec![0; group.len()];
-        pair.tree.get_many(group, &mut found);
+        for &key in group {
+            pair.tree.prefetch_get(key);
+            pair.tree.prefetch_insert(key);
+            let expected = pair.model.get(&key).copied();
+            let known = pair.tree.known(key);
+            assert!(known.is_none() || known == expected, "key {key}");
+            assert_eq!(pair.tree.get(key), expected, "key {key}");
+        }
+        if pair.random.below(2) == 0 {
+            let key = group[pair.random.below(group.len() as u64) as usize];
+            assert_eq!(pair.tree.find(key), pair.model.get(&key).copied(), "key {key}");
+        }
+        pair.tree.find_many(group, &mut found);
         for (&key, found) in group.iter().zip(found) {
             let expected = pair.model.get(&key).copied();
             assert_eq!(found, expected.unwrap_or(ABSENT), "key {key}");
-            assert_eq!(pair.tree.get(key), expected, "key {key}");
-            pair.tree.prefetch_get(key);
-            pair.tree.prefetch_insert(key);
         }
     }
 }
 
 #[test]
-fn guessed_places_are_verified() {
-    // Runs without gaps, long enough for two levels of inner nodes, with all kinds of gaps between
-    // them: guesses are right, wrong by one, beyond the node, or of no use.
+fn keys_with_gaps_of_all_kinds_are_found() {
     for (seed, gap_max) in [(1, 1), (2, 2), (3, 30), (4, 500), (5, 1 << 40)] {
         let mut pair = Pair::new(seed);
         let (mut key, mut keys) = (seed, Vec::new());
@@ -335,24 +343,24 @@ fn guessed_places_are_verified() {
         assert!(pair.tree.height() > 3);
         let near = |&key: &u64| [key.saturating_sub(21), key, key.saturating_add(1)];
         let asked: Vec<u64> = keys.iter().flat_map(near).collect();
-        find_all(&pair, &asked);
-        // Gaps come into being below separators that stay.
+        find_all(&mut pair, &asked);
+        pair.tree.check().unwrap();
         for &key in keys.iter().step_by(3) {
             assert_eq!(pair.tree.remove(key), pair.model.remove(&key));
         }
-        find_all(&pair, &asked);
+        find_all(&mut pair, &asked);
         pair.tree.check().unwrap();
     }
 }
 
 /// How many of `keys` the tree finds without a descent.
-fn found_in_runs(pair: &Pair, keys: &[u64]) -> usize {
-    keys.iter().filter(|&&key| pair.tree.find_in_runs(key).is_some()).count()
+fn known(pair: &Pair, keys: &[u64]) -> usize {
+    keys.iter().filter(|&&key| pair.tree.known(key).is_some()).count()
 }
 
 #[test]
-fn runs_lead_to_their_keys_and_are_verified() {
-    // Districts of customers and warehouses of stock: a run each, gaps between them.
+fn neighbours_are_known_and_forgotten() {
+    // Districts of customers and warehouses of stock: gaps between them.
     for (run, stride) in [(1_000, 1 << 12), (7_777, 1 << 13), (10_000, 1 << 14)] {
         let mut pair = Pair::new(run);
         let firsts = (1..=20_000 / run).map(|group| group * stride + 1);
@@ -360,34 +368,112 @@ fn runs_lead_to_their_keys_and_are_verified() {
         for keys in keys.chunks(1_000) {
             assert!(pair.insert_run(keys));
         }
-        let hits = found_in_runs(&pair, &keys);
-        assert!(hits * 100 > keys.len() * 98, "{hits} of {} in runs of {run}", keys.len());
-        find_all(&pair, &keys);
-        // Whole leaves go, from their last key, so that their first ones stay where the run says
-        // until the leaf is freed; others lose some of their keys.
+        let hits = known(&pair, &keys);
+        assert!(hits * 100 > keys.len() * 98, "{hits} of {} keys of {run} in a run", keys.len());
+        find_all(&mut pair, &keys);
+        // But for leaves across the gaps.
+        let hits = known(&pair, &keys);
+        assert!(hits + 20 * (20_000 / run as usize) >= keys.len(), "{hits} of {}", keys.len());
+        pair.tree.check().unwrap();
         for (i, &key) in keys.iter().enumerate().rev() {
             if i % 1_000 < 300 || i % 3 == 0 {
                 pair.remove(key);
             }
         }
-        find_all(&pair, &keys);
-        // What was freed holds other keys now.
+        find_all(&mut pair, &keys);
+        pair.check(30 * stride);
+        // The same keys with other values.
         for key in (0..6_000).map(|key| key * 7) {
             pair.insert(key);
         }
-        find_all(&pair, &keys);
+        find_all(&mut pair, &keys);
         pair.check(30 * stride);
         let left: Vec<u64> = pair.model.keys().copied().collect();
         for key in left {
             pair.remove(key);
         }
-        find_all(&pair, &keys);
+        assert_eq!(known(&pair, &keys), 0);
+        find_all(&mut pair, &keys);
         pair.tree.check().unwrap();
     }
 }
 
+/// A queue: keys come at the back and go at the front, for ever.
 #[test]
-fn keys_that_a_freed_leaf_could_show_are_found_as_all_others() {
+fn a_directory_moves_with_its_keys() {
+    for is_ascending in [true, false] {
+        let mut pair = Pair::new(u64::from(is_ascending));
+        let key = |at: u64| if is_ascending { at } else { (1 << 40) - at };
+        let mut bytes = 0;
+        for at in 0..=400_000 {
+            pair.insert(key(at));
+            if at >= 3_000 {
+                pair.remove(key(at - 3_000));
+            }
+            if at % 20_000 == 0 && at > 0 {
+                let keys: Vec<u64> = (at - 2_900..=at).map(key).collect();
+                find_all(&mut pair, &keys);
+                assert_eq!(known(&pair, &keys), keys.len());
+                pair.tree.check().unwrap();
+                bytes = if at == 100_000 { pair.tree.committed_bytes() } else { bytes };
+            }
+        }
+        assert_eq!(pair.tree.committed_bytes(), bytes, "it holds no more than it did");
+    }
+}
+
+#[test]
+fn keys_far_apart_have_no_directory() {
+    let mut pair = Pair::new(3);
+    let keys: Vec<u64> = (0..20_000).map(|at| at << 20).collect();
+    keys.iter().for_each(|&key| pair.insert(key));
+    let bytes = pair.tree.committed_bytes();
+    find_all(&mut pair, &keys);
+    assert_eq!((known(&pair, &keys), pair.tree.committed_bytes()), (0, bytes));
+    // A few neighbours, again and again: no more pages than their number allows.
+    let keys: Vec<u64> = (0..400).flat_map(|at| (at << 12..).take(20)).collect();
+    let mut pair = Pair::new(4);
+    keys.iter().for_each(|&key| pair.insert(key));
+    find_all(&mut pair, &keys);
+    find_all(&mut pair, &keys);
+    let known = known(&pair, &keys);
+    assert!((80..=20 * (4 + 2 * 8)).contains(&known), "{known} of {}", keys.len());
+    pair.tree.check().unwrap();
+}
+
+#[test]
+fn a_directory_without_memory_knows_nothing() {
+    let mut tree = IntegerTree::new(16 << 10).unwrap();
+    let mut keys = Vec::new();
+    while tree.insert(keys.len() as u64, keys.len() as u32).is_ok() {
+        keys.push(keys.len() as u64);
+    }
+    let mut found = vec![0; keys.len()];
+    tree.find_many(&keys, &mut found);
+    assert!(found.iter().zip(&keys).all(|(&value, &key)| u64::from(value) == key));
+    tree.check().unwrap();
+}
+
+/// Its directory has no page then, not even the one that stands for none.
+#[test]
+fn a_tree_that_took_all_memory_finds_its_keys() {
+    for pages in 2..40 {
+        let budget = Budget::new(pages << 12);
+        let Ok(mut tree) = IntegerTree::new(Allowance::new(1 << 20, &budget)) else { continue };
+        let mut keys = Vec::new();
+        while tree.insert(keys.len() as u64, keys.len() as u32).is_ok() {
+            keys.push(keys.len() as u64);
+        }
+        for _ in 0..2 {
+            assert!(keys.iter().all(|&key| tree.find(key) == Some(key as u32)), "{pages} pages");
+        }
+        assert_eq!(tree.find(keys.len() as u64), None);
+        tree.check().unwrap();
+    }
+}
+
+#[test]
+fn the_highest_keys_are_found_as_all_others() {
     let mut pair = Pair::new(7);
     let keys: Vec<u64> = (u64::MAX - 5_000..=u64::MAX).collect();
     for first in [0, u64::from(u32::MAX) << 32] {
@@ -395,10 +481,16 @@ fn keys_that_a_freed_leaf_could_show_are_found_as_all_others() {
         assert!(pair.insert_run(&keys));
     }
     assert!(pair.insert_run(&keys));
-    assert_eq!(found_in_runs(&pair, &keys), 0);
+    find_all(&mut pair, &keys);
     for &key in &keys {
         pair.remove(key);
     }
-    find_all(&pair, &keys);
+    find_all(&mut pair, &keys);
+    pair.tree.check().unwrap();
+    // Without others, which are too far away, they have a directory.
+    let mut pair = Pair::new(8);
+    assert!(pair.insert_run(&keys));
+    find_all(&mut pair, &keys);
+    assert!(pair.tree.known(u64::MAX).is_some());
     pair.tree.check().unwrap();
 }

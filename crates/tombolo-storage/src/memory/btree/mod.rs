@@ -22,6 +22,7 @@ mod byte_scan;
 #[cfg(test)]
 mod byte_tests;
 mod bytes;
+mod directory;
 mod hints;
 mod integer;
 mod integer_check;
@@ -31,7 +32,6 @@ mod integer_scan;
 mod integer_tests;
 pub(super) mod nodes;
 mod path;
-mod runs;
 mod search;
 mod shift;
 mod trend;
@@ -43,7 +43,7 @@ pub use integer::IntegerTree;
 use super::region::RegionError;
 use std::fmt;
 
-/// What `get_many` stores for a key that is not there. No value may be this one: no slab hands it
+/// What `find_many` stores for a key that is not there. No value may be this one: no slab hands it
 /// out.
 pub const ABSENT: u32 = u32::MAX;
 

@@ -9,7 +9,7 @@ use crate::dynamic::DynamicTable;
 use crate::error::Error;
 use crate::key::Dynamic;
 use crate::memory::test_random::Random;
-use crate::profile::MemoryLogged;
+use crate::profile::{MemoryCounted, MemoryLogged};
 use crate::row::{Fields, RowId, RowMut};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::store::Store;
@@ -283,23 +283,55 @@ fn a_transaction_that_only_reads_or_aborts_logs_nothing() {
     assert_eq!(store.log_bytes(), 0);
 }
 
-#[test]
-fn a_transaction_that_logs_too_much_must_abort() {
-    let mut store = logged();
-    store.set_transaction_log_bytes_max(1_000);
-    let table = DynamicTable::new(store.schema(), 1);
+/// The number of the write that is refused because its transaction logs too much, of rows that are made,
+/// changed, get a long value and are deleted in turns.
+fn refused_at<P: MemoryProfile>(store: &mut MemoryStore<P>, bytes_max: usize) -> usize {
+    store.set_transaction_log_bytes_max(bytes_max);
+    let table = DynamicTable::new(store.schema(), 0);
     store.begin().unwrap();
     store.begin_writes();
-    for n in 0..100 {
-        table.insert(&mut store, &[Value::Integer(n)]).unwrap();
-    }
-    assert_eq!(store.commit(), Err(Error::LogTooLong { bytes_max: 1_000 }));
+    let long = "long".repeat(50);
+    let values = |n, text| {
+        let name = Value::Text("here");
+        [Value::Integer(n), Value::Null, name, Value::Text(text), Value::Bytes(b"")]
+    };
+    let refusal = Error::LogTooLong { bytes_max: bytes_max as u64 };
+    let (mut writes, mut row) = (0, None);
+    let refused = loop {
+        let n = writes as i64;
+        let written = match (writes % 4, row) {
+            (1, Some(row)) => table.update(store, row, &values(n, &long)),
+            (3, Some(row)) => table.delete(store, row),
+            _ => table.insert(store, &values(n, "")).map(|made| row = Some(made)),
+        };
+        if let Err(error) = written {
+            break error;
+        }
+        writes += 1;
+        assert!(writes < 1_000, "nothing was refused");
+    };
+    assert_eq!((refused, store.commit()), (refusal, Err(refusal)));
     store.fail().unwrap();
-    assert_eq!(table.row_ids(&mut store).unwrap(), []);
+    assert_eq!(table.row_ids(store).unwrap(), []);
+    // The next one has all of it again.
     store.begin().unwrap();
     store.begin_writes();
-    table.insert(&mut store, &[Value::Integer(1)]).unwrap();
-    store.commit().unwrap();
+    table.insert(store, &values(1, "")).unwrap();
+    store.abort().unwrap();
+    writes
+}
+
+#[test]
+fn the_write_that_logs_too_much_is_refused_with_a_log_and_without() {
+    for bytes_max in [1_000, 1_001, 1_010, 2_500, 20_000] {
+        let mut counted = MemoryStore::<MemoryCounted>::new(Limits::default());
+        for table in logged().schema().tables.clone() {
+            counted.create_table(table).unwrap();
+        }
+        let writes = refused_at(&mut logged(), bytes_max);
+        assert!(writes > 4, "{writes}");
+        assert_eq!(refused_at(&mut counted, bytes_max), writes);
+    }
 }
 
 #[test]
