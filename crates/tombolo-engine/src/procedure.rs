@@ -6,14 +6,17 @@
 //! is in its input: it reads no clock and draws no random number, so that the same inputs in the
 //! same order leave the same state.
 //!
-//! Whoever has several inputs at hand may look ahead (TPK-44): [`Procedure::locate`] asks for what
-//! a transaction will wait for while others still run. It changes nothing and promises nothing: the
-//! transaction finds all for itself, whether or not what was asked for is still the right thing.
+//! A caller that has several inputs at hand may look ahead (TPK-44): [`Procedure::locate`] asks for
+//! what a transaction will wait for while others still run. It changes nothing. The rows it finds are
+//! [`Hints`], which its transaction uses in place of looking them up, unless an entry was removed from
+//! one of the indexes since.
 
 use tombolo_storage::error::SchemaError;
+use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::store::Store;
 
+use crate::hints::Hints;
 use crate::transaction::{Committed, Reading, Stop, execute};
 
 /// How far a transaction that is looked ahead at has been looked at before. Each asks for what the
@@ -39,11 +42,20 @@ pub trait Procedure: Sized {
     /// When the schema lacks one of them or defines it differently.
     fn bind(schema: &Schema) -> Result<Self, SchemaError>;
 
-    /// Asks for what its transaction with `input` will wait for. Reads nothing that it may rely on,
-    /// locks nothing, changes nothing; compiles to nothing on a store that cannot look ahead.
+    /// The sum of [`Store::removals`] of all indexes in which [`Procedure::locate`] finds rows: while it
+    /// stays the same, those rows are right. None where nothing is looked ahead at.
     #[inline(always)]
-    fn locate<S: Store>(&self, store: &S, input: &Self::Input, ahead: Ahead) {
-        let _ = (store, input, ahead);
+    fn removals<S: Store>(&self, store: &S) -> Option<u64> {
+        let _ = store;
+        None
+    }
+
+    /// Asks for what its transaction with `input` will wait for, and notes the rows it finds for
+    /// [`Procedure::run_located`]. Locks nothing, changes nothing; compiles to nothing on a store that
+    /// cannot look ahead. Called by [`Procedure::look_ahead`].
+    #[inline(always)]
+    fn locate<S: Store>(&self, store: &S, input: &Self::Input, ahead: Ahead, hints: &mut Hints) {
+        let _ = (store, input, ahead, hints);
     }
 
     /// Runs it.
@@ -56,6 +68,35 @@ pub trait Procedure: Sized {
         input: &Self::Input,
     ) -> Result<Committed<Self::Answer>, Stop>;
 
+    /// Runs it with the rows that looking ahead noted: all of them, or none. Each is what a look-up
+    /// would find now.
+    ///
+    /// # Errors
+    /// As [`Procedure::run`].
+    #[inline(always)]
+    fn run_located<S: Store>(
+        &self,
+        tx: Reading<'_, S>,
+        input: &Self::Input,
+        located: &[RowId],
+    ) -> Result<Committed<Self::Answer>, Stop> {
+        let _ = located;
+        self.run(tx, input)
+    }
+
+    /// Looks ahead at a transaction: first for its keys, later for its rows, with the same `hints`.
+    #[inline(always)]
+    fn look_ahead<S: Store>(
+        &self,
+        store: &S,
+        input: &Self::Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        hints.begin(if ahead == Ahead::Rows { self.removals(store) } else { None });
+        self.locate(store, input, ahead, hints);
+    }
+
     /// Runs it as one transaction on `store`.
     ///
     /// # Errors
@@ -63,5 +104,21 @@ pub trait Procedure: Sized {
     #[inline(always)]
     fn call<S: Store>(&self, store: &mut S, input: &Self::Input) -> Result<Self::Answer, Stop> {
         execute(store, |tx| self.run(tx, input))
+    }
+
+    /// The same with what looking ahead found.
+    ///
+    /// # Errors
+    /// See [`execute`].
+    #[inline(always)]
+    fn call_located<S: Store>(
+        &self,
+        store: &mut S,
+        input: &Self::Input,
+        hints: &Hints,
+    ) -> Result<Self::Answer, Stop> {
+        // First: without hints there is nothing to compare.
+        let located = if hints.is_none() { &[] } else { hints.rows(self.removals(store)) };
+        execute(store, |tx| self.run_located(tx, input, located))
     }
 }

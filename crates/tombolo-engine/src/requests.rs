@@ -32,8 +32,6 @@ use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, resolve_index, resolve_table};
 
-use crate::transaction::had_committed;
-
 tombolo_storage::table! {
     /// Requests that ran with an id.
     pub struct Request = "tombolo_request" { ID: Uuid; NUMBER: BigInt; OUTCOME: SmallInt; }
@@ -63,8 +61,7 @@ const FORGOTTEN_MAX: u64 = 2;
 pub enum Outcome {
     /// It committed: all it did is there.
     Committed,
-    /// It ran and ended without effect: by its own decision, refused by the store, or by a panic before
-    /// it had committed.
+    /// It ran and ended without effect: by its own decision, refused by the store, or by a panic.
     Aborted,
     /// No call with this id has run that is remembered: it may not have arrived, or still wait, or
     /// as many others as are remembered came after it.
@@ -81,13 +78,8 @@ pub fn request_table() -> TableDef {
 pub enum Once<T> {
     /// It ran, to its end.
     Ran(T),
-    /// It ran and panicked with this.
-    Panicked {
-        /// What it panicked with.
-        panic: Box<dyn Any + Send>,
-        /// Whether it had committed before: it is remembered as what it came to.
-        has_committed: bool,
-    },
+    /// It ran and panicked with this; it is remembered as aborted.
+    Panicked(Box<dyn Any + Send>),
     /// It had run before, and came to this; nothing ran.
     Repeated(Outcome),
     /// The store refused to remember it; nothing ran.
@@ -139,13 +131,14 @@ impl Requests {
     }
 
     /// Runs a request with `id`, as one transaction that `run` begins and ends, unless one with that id
-    /// has run. What did not commit is remembered as such.
+    /// has run. It is remembered as what `outcome` says: one that did not commit as aborted, or, where its
+    /// id may be used again, as unknown.
     pub fn run_once<P: MemoryProfile, T>(
         &self,
         store: &mut MemoryStore<P>,
         id: u128,
         run: impl FnOnce(&mut MemoryStore<P>) -> T,
-        has_committed: impl FnOnce(&T) -> bool,
+        outcome: impl FnOnce(&T) -> Outcome,
     ) -> Once<T> {
         match self.begin(store, id) {
             Ok(None) => {}
@@ -158,11 +151,10 @@ impl Requests {
         if store.phase() != Phase::Idle {
             let _ = store.fail(); // nobody went on with the preface
         }
-        let has_committed = ran.as_ref().map_or_else(|_| had_committed(), has_committed);
-        if !has_committed {
+        if ran.as_ref().map_or(Outcome::Aborted, outcome) == Outcome::Aborted {
             self.aborted(store, id);
         }
-        ran.map_or_else(|panic| Once::Panicked { panic, has_committed }, Once::Ran)
+        ran.map_or_else(Once::Panicked, Once::Ran)
     }
 
     /// Opens the transaction of a call with `id`, whose preface says that it committed; or answers

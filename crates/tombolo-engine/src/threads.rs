@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::pipeline::{Signal, Stage, StageKind, Step, VisitOfStages};
+use crate::pipeline::{Signal, Stage, StageKind, Step};
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
@@ -50,6 +50,42 @@ pub fn ordered_parallel<P: Sync, T: Send>(
             }
         }
     });
+}
+
+/// Gives what `produce` hands out, on the calling thread, to `threads` threads in turn, each of which
+/// adds it to a value of its own; what `produce` returned, and the values. A few parts wait at most.
+///
+/// # Panics
+/// When `threads` is 0, or with the panic of a worker.
+pub fn fold_parallel<P: Send, T: Default + Send, R>(
+    threads: usize,
+    add: impl Fn(&mut T, P) + Sync,
+    produce: impl FnOnce(&mut dyn FnMut(P)) -> R,
+) -> (R, Vec<T>) {
+    assert!(threads > 0, "at least one thread does the work");
+    std::thread::scope(|scope| {
+        let add = &add;
+        let start = |_| {
+            let (send, receive) = sync_channel::<P>(2);
+            let worker = scope.spawn(move || {
+                let mut value = T::default();
+                receive.iter().for_each(|part| add(&mut value, part));
+                value
+            });
+            (send, worker)
+        };
+        let (channels, workers): (Vec<_>, Vec<_>) = (0..threads).map(start).unzip();
+        let mut turn = 0;
+        let produced = produce(&mut |part| {
+            // A worker that panicked takes no more; its panic is passed on below.
+            let _ = channels[turn % threads].send(part);
+            turn += 1;
+        });
+        drop(channels);
+        let ended = workers.into_iter().map(|worker| worker.join());
+        let values = ended.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        (produced, values.collect())
+    })
 }
 
 /// Runs `work` once per worker, each on a thread of its own; the results in the workers' order. One
@@ -225,16 +261,6 @@ pub struct StageLoop {
     signal: Arc<Signal>,
     spin_ns: u64,
     steps: Steps,
-    visit: Visiting,
-}
-
-/// Whether stages change threads.
-enum Visiting {
-    Never,
-    /// These visit another thread while this one sleeps.
-    Guests(Arc<VisitOfStages>),
-    /// Those visit this thread.
-    Host(Arc<VisitOfStages>),
 }
 
 /// How stages are stepped.
@@ -297,32 +323,14 @@ impl StageLoop {
         spin_ns: u64,
         broken: WhenBroken,
     ) -> Self {
-        Self { stages, signal, spin_ns, steps: Steps { clock, broken }, visit: Visiting::Never }
+        Self { stages, signal, spin_ns, steps: Steps { clock, broken } }
     }
 
-    /// The stages may visit another thread while this one sleeps.
-    pub(crate) fn may_visit(mut self, visit: Arc<VisitOfStages>) -> Self {
-        self.visit = Visiting::Guests(visit);
-        self
-    }
-
-    /// Stages of another thread may visit this one.
-    pub(crate) fn hosts(mut self, visit: Arc<VisitOfStages>) -> Self {
-        self.visit = Visiting::Host(visit);
-        self
-    }
-
-    /// Steps every stage once, the execution stage a few times; those that visit first. Idle until
-    /// the first of their times; ended when all have.
+    /// Steps every stage once, the execution stage a few times. Idle until the first of their times;
+    /// ended when all have.
     pub fn turn(&mut self) -> Step {
         let now_ns = self.steps.clock.now_ns();
         let mut turn = Turn { now_ns, has_progress: false, until_ns: None };
-        if let Visiting::Host(visit) = &self.visit {
-            visit.with_visitors(|stages| {
-                self.steps.take(stages, &mut turn);
-                if turn.has_progress { turn.now_ns - now_ns } else { 0 }
-            });
-        }
         self.steps.take(&mut self.stages, &mut turn);
         match turn.has_progress {
             _ if self.stages.is_empty() => Step::Ended,
@@ -341,12 +349,9 @@ impl StageLoop {
         };
         let left = until_ns.map(|ns| ns.saturating_sub(self.steps.clock.now_ns()));
         let left = left.map(Duration::from_nanos);
-        match ([left, time_max].into_iter().flatten().min(), &self.visit) {
-            (Some(Duration::ZERO), _) => self.signal.retract(),
-            (None, Visiting::Guests(visit)) => {
-                self.stages = visit.leave_and_sleep(std::mem::take(&mut self.stages));
-            }
-            (shortest, _) => self.signal.sleep(shortest),
+        match [left, time_max].into_iter().flatten().min() {
+            Some(Duration::ZERO) => self.signal.retract(),
+            shortest => self.signal.sleep(shortest),
         }
         step
     }
@@ -368,9 +373,6 @@ impl StageLoop {
                 Step::Progress => idle_since_ns = None,
                 Step::IdleUntil(_) => {}
             }
-        }
-        if let Visiting::Host(visit) = &self.visit {
-            visit.send_home();
         }
     }
 

@@ -1,21 +1,21 @@
 //! A transaction's phases, as types.
 //!
 //! ```text
-//!   execute ──► Reading ──write()──► Writing ──commit()──► Committed
+//!   execute ──► Reading ──write()──► Writing ──commit()──► Committed ──returned──► the store commits
 //!                 │ │                   └─ any other way out: undone, or the store is poisoned where nothing can be
 //!                 │ └── commit() ──► Committed            (a read-only transaction)
 //!                 └── abort(), or any other way out: there is nothing to undo
 //! ```
 //!
-//! A transaction aborts when its procedure has returned, not before: one that is over while the
-//! procedure still runs has committed, also where the procedure panics then ([`had_committed`]).
+//! A transaction ends when its procedure has returned, not before, and what the procedure returns
+//! decides how: one that returns an error, or panics, has changed nothing, whether or not it called
+//! `commit` before (docs/decisions/0029).
 //!
 //! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to
 //! an abort before its first write. [`Writing`] has no `abort`, so such a transaction needs no undo
 //! and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and is only made
 //! where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
@@ -51,28 +51,20 @@ impl std::fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// A procedure's answer, made by committing and by nothing else.
+/// A procedure's answer: its transaction commits when the procedure returns this. Made by `commit`
+/// and by nothing else.
 #[derive(Debug)]
-#[must_use]
+#[must_use = "a transaction commits when its procedure returns this"]
 pub struct Committed<T>(T);
-
-impl<T> Committed<T> {
-    /// The answer.
-    #[inline(always)]
-    pub fn into_answer(self) -> T {
-        self.0
-    }
-}
 
 macro_rules! read_and_commit_calls {
     () => {
-        /// Ends the transaction with `answer`.
+        /// Commits with `answer`, when the procedure has returned what this answers.
         ///
         /// # Errors
-        /// What the store's commit failed with.
+        /// None: what the store's commit fails with is the caller's answer.
         #[inline(always)]
         pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
-            self.store.commit()?;
             Ok(Committed(answer))
         }
 
@@ -227,13 +219,13 @@ macro_rules! write_calls {
 
         /// Adds index entries in ascending order of their keys; see [`Store::insert_run`].
         #[inline(always)]
-        pub fn insert_run<I: IndexType>(
+        pub fn insert_run<'k, I: IndexType>(
             &mut self,
             index: &Index<I>,
-            keys: &[I::Key<'_>],
             rows: &[RowId],
+            key: impl Fn(usize) -> I::Key<'k>,
         ) -> Result<()> {
-            self.store.insert_run(index, keys, rows)
+            self.store.insert_run(index, rows, key)
         }
 
         /// Removes the index entry of `row` under `key`; says whether there was one.
@@ -303,6 +295,12 @@ impl<S: Store> Transaction<'_, S> {
         self.store
     }
 
+    /// The store, for reading what its own calls offer beside [`Store`]'s.
+    #[inline(always)]
+    pub fn store_ref(&self) -> &S {
+        self.store
+    }
+
     /// Takes every change back, when the procedure has returned what this answers.
     ///
     /// # Errors
@@ -321,14 +319,11 @@ impl<S: Store> OpenTransaction<'_, S> {
     /// The procedure has returned.
     #[inline(always)]
     fn returned<T>(self, ended: Result<Committed<T>, Stop>) -> Result<T, Stop> {
-        // Each on its own, so that a commit need not ask whether it was one.
         let ended = match ended {
-            Ok(committed) => {
-                if self.0.phase() != Phase::Idle {
-                    end(self.0);
-                }
-                Ok(committed.into_answer())
-            }
+            Ok(Committed(answer)) => match self.0.commit() {
+                Ok(()) => Ok(answer),
+                Err(error) => Err(stopped(self.0, Stop::Error(error))),
+            },
             Err(stop) => Err(stopped(self.0, stop)),
         };
         std::mem::forget(self);
@@ -344,7 +339,7 @@ impl<S: Store> Drop for OpenTransaction<'_, S> {
     }
 }
 
-/// Ends a transaction whose procedure has stopped; answers why, or what kept it from its own abort.
+/// Ends a transaction that has not committed; answers why, or what kept it from its own abort.
 #[inline]
 fn stopped<S: Store>(store: &mut S, stop: Stop) -> Stop {
     match (store.phase(), stop) {
@@ -371,27 +366,11 @@ fn end<S: Store>(store: &mut S) {
 #[cold]
 #[inline(never)]
 fn unwound<S: Store>(store: &mut S) {
-    let is_open = store.phase() != Phase::Idle;
-    // A poisoned store has no transaction open either, and begins none.
-    let has_committed = !is_open && store.begin().and_then(|()| store.abort()).is_ok();
-    UNWOUND_COMMITTED.set(has_committed);
-    if is_open && plant::is(Plant::PanicNotUndone) {
+    if store.phase() != Phase::Idle && plant::is(Plant::PanicNotUndone) {
         let _ = store.commit(); // as if the guard were not there
-    } else if is_open {
+    } else {
         end(store);
     }
-}
-
-thread_local! {
-    /// Whether the transaction that unwound last on this thread had committed.
-    static UNWOUND_COMMITTED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether the transaction whose panic was just caught had committed before: all it did is there, and
-/// only its answer is lost. To be asked once, on its thread, by who catches the panic, which cannot tell
-/// it by itself.
-pub fn had_committed() -> bool {
-    UNWOUND_COMMITTED.take()
 }
 
 /// Runs one reads-first transaction.

@@ -256,7 +256,7 @@ fn scattered(n: i32, below: i32) -> i32 {
 #[test]
 fn long_reads_under_load_see_one_state() {
     const ACCOUNTS: i32 = 3_000;
-    for spread in [Spread::One, Spread::Two, Spread::OneOrTwo, Spread::Each] {
+    for spread in [Spread::One, Spread::Two, Spread::Carried, Spread::Each] {
         let disk = MemDisk::new();
         let pipeline = start(&disk, u64::MAX, spread);
         let mut caller = pipeline.caller(1);

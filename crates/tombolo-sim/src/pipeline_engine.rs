@@ -13,9 +13,11 @@
 //! stepped, as if each had a thread. After a failure the stages are stepped on: what leaves then
 //! counts like any other answer.
 //!
-//! Not here: what runs requests (`executor.rs`), long work (`long.rs`), numbers (`options.rs`), the stages
-//! (engine `pipeline/`), which of them is stepped (`stages.rs`), what is in the log (`recording.rs`).
+//! Not here: what runs requests (`executor.rs`), callers that carry (`carried.rs`), long work (`long.rs`),
+//! numbers (`options.rs`), the stages (engine `pipeline/`), which of them is stepped (`stages.rs`), what is
+//! in the log (`recording.rs`).
 
+mod carried;
 mod executor;
 mod long;
 mod options;
@@ -26,8 +28,8 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    Archiving, Builder, Caller, CheckpointHandle, Durability, NotSubmitted, Pipeline, Refusal,
-    Reply, Step as StageStep, ValueLogGroups,
+    Archiving, Builder, Caller, Carrier, CheckpointHandle, Durability, NotSubmitted, Pipeline,
+    Refusal, Reply, Step as StageStep, ValueLogGroups,
 };
 use tombolo_storage::store::{Damage, Store};
 use tombolo_storage::sync::Mutex;
@@ -50,10 +52,11 @@ use crate::workload::model::{Outcome, State};
 use crate::workload::request::Request;
 use crate::workload::store::{Handles, contents, definition};
 use crate::world::{Engine, Refused, World, sound};
+use carried::CarriedCall;
 pub(crate) use executor::SimExecutor;
 use long::{Adding, Asked};
 use options::options;
-use outcomes::{has_ended_early, told};
+use outcomes::{has_ended_early, judge_rows, told};
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
@@ -131,6 +134,9 @@ where
     ran: BTreeMap<u64, Ran>,
     /// What was submitted and not answered, by tag.
     open: BTreeMap<u64, Open>,
+    /// Where callers carry, if they do, and what they carried that waits for the log.
+    carrier: Option<Carrier<SimExecutor<R>>>,
+    carried: Vec<CarriedCall>,
     /// Whether it begins with tables, before which nothing runs: without room for them reads are
     /// refused, too.
     makes_tables: bool,
@@ -157,6 +163,9 @@ const LOOKS: u32 = 2;
 /// The longest time, on the simulated clock, in which no call is taken in and none is answered
 /// though some are under way: many times what the slowest disk needs for a flush.
 const SILENCE_NS_MAX: u64 = 4_000_000_000;
+
+/// How much time passes where no stage has a time at which it looks again.
+const IDLE_NS: u64 = 1_000_000;
 
 /// Writes that may be refused for want of room after there is some: those that were waiting, and
 /// those that come before the room stage has tried again.
@@ -228,11 +237,16 @@ where
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Asked| Ok(()));
         }
-        let (pipeline, mut stages) = builder.assemble(Arc::new(world.clock.clone()));
-        stages.extend(companions.iter().map(Companions::stage));
+        let (pipeline, stages) = builder.assemble_signalled(Arc::new(world.clock.clone()));
+        let own = stages.into_iter().map(|(stage, signal)| (stage, Some(signal)));
+        let apart = companions.iter().map(|companions| (companions.stage(), None));
+        let stages = own.chain(apart).collect();
         let clients = world.swarm.clients as usize;
         let in_flight_max = world.swarm.open_requests_max;
+        let carrier = pipeline.carrier();
         Ok(Self {
+            carrier,
+            carried: Vec::new(),
             callers: (0..clients).map(|_| pipeline.caller(in_flight_max)).collect(),
             pipeline: Some(pipeline),
             companions,
@@ -280,6 +294,9 @@ where
                 drop(self.pipeline.as_ref().map(Pipeline::archive));
                 self.wake();
             }
+            if self.open.is_empty() && one_in(&mut world.rng, 8) {
+                self.quiet(world)?;
+            }
             let may_submit = self.submitted < until && !self.is_poisoned;
             if may_submit {
                 self.add(world)?;
@@ -288,12 +305,14 @@ where
                 self.submit(world)?;
             } else if !self.step(world)? {
                 self.take_replies(world)?;
-                self.pass_time(world, may_submit)?;
+                if !(self.is_looked_for() && self.work(world)?) {
+                    self.pass_time(world, may_submit)?;
+                }
             } else if one_in(&mut world.rng, 4) {
                 self.take_replies(world)?;
             }
         }
-        Ok(())
+        self.quiet(world)
     }
 
     /// A client asks something, if it may.
@@ -311,6 +330,9 @@ where
         };
         let durability = draw_durability(world);
         let (tag, only_reads) = (tag_of(&request), request.work.only_reads());
+        if self.carry(world, &request, durability)? {
+            return Ok(());
+        }
         match self.callers[client].try_submit(Asked::Run(request), tag, durability) {
             Ok(()) => {
                 world.trace.event(&[number_of("submit"), tag], || {
@@ -332,7 +354,12 @@ where
         Ok(())
     }
 
-    /// Something changed: every stage may have work.
+    /// What the stages do while one, or a caller, waits for the disk.
+    fn lend(&self, is_carried: bool) -> clock::Lent {
+        clock::lend(Box::new(Others { stages: Arc::clone(&self.stages), is_carried }))
+    }
+
+    /// Something changed: stages that nothing wakes may have work.
     fn wake(&mut self) {
         self.looks = 0;
         self.stages.lock().wake();
@@ -341,9 +368,17 @@ where
     /// Steps one stage that may have work, and others while it waits for the disk; says whether
     /// there was one.
     fn step(&mut self, world: &mut World) -> Result<bool, Violation> {
+        if self.carrier.is_some() && one_in(&mut world.rng, 4) && self.work(world)? {
+            return Ok(true);
+        }
+        self.step_stage(world)
+    }
+
+    /// The same without callers that carry.
+    fn step_stage(&mut self, world: &mut World) -> Result<bool, Violation> {
         let taken = self.stages.lock().take_ready(&mut world.rng, |_| true);
         let Some((n, mut stage)) = taken else { return Ok(false) };
-        let lent = clock::lend(Box::new(Others(Arc::clone(&self.stages))));
+        let lent = self.lend(false);
         let step = stage.step(world.clock.now_ns());
         drop(lent);
         self.stages.lock().put_back(n, stage, step);
@@ -430,6 +465,8 @@ where
         if !self.is_poisoned {
             self.wake();
         }
+        // So that silence is noticed where all clients wait for answers before they call again.
+        world.clock.advance(IDLE_NS);
         Ok(())
     }
 
@@ -441,7 +478,8 @@ where
         if !replies.is_empty() {
             self.wake();
         }
-        replies.into_iter().try_for_each(|(tag, reply)| self.judge_reply(world, tag, reply))
+        replies.into_iter().try_for_each(|(tag, reply)| self.judge_reply(world, tag, reply))?;
+        self.take_carried(world)
     }
 
     fn judge_reply(
@@ -554,14 +592,5 @@ where
             }
             None => Err(Violation::new(Rule::Progress, "a closed pipeline kept its executor")),
         }
-    }
-}
-
-/// After all that ran, the store holds what the model holds.
-fn judge_rows<S: Store>(store: &mut S, world: &World) -> Result<(), Violation> {
-    let found = contents(store).map_err(|what| Violation::new(Rule::SoundStore, what))?;
-    match found.difference(world.history.state()) {
-        None => Ok(()),
-        Some(what) => Err(Violation::new(Rule::SoundStore, format!("after closing: {what}"))),
     }
 }

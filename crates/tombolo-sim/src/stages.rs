@@ -1,12 +1,15 @@
 //! The stages of a pipeline as the world steps them: any that may have work, one after the other,
 //! and others while one waits for the disk, as if each had a thread.
 //!
+//! A stage that called itself idle is stepped again when the engine has woken its thread, or when its time
+//! has come, and not before: where nothing wakes it, it sleeps for ever, as its thread would.
+//!
 //! Not here: who submits calls and what their replies must say (`pipeline_engine.rs`).
 
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{Stage, StageKind, Step as StageStep};
+use tombolo_engine::pipeline::{Signal, Stage, StageKind, Step as StageStep};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::sync::Mutex;
 
@@ -77,10 +80,14 @@ impl Journal {
     }
 }
 
+/// A stage and what wakes its thread; nothing does that of another process.
+pub(crate) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
+
 /// The stages of a pipeline, as the world steps them.
 pub(crate) struct Stages {
     /// By number; one that is being stepped or has ended is `None`.
     stages: Vec<Option<Box<dyn Stage>>>,
+    signals: Vec<Option<Arc<Signal>>>,
     /// When each wants to be called again; `None`: now.
     idle: Vec<Option<Option<u64>>>,
     ended: usize,
@@ -93,13 +100,16 @@ pub(crate) struct Stages {
 
 impl Stages {
     pub(crate) fn new(
-        stages: Vec<Box<dyn Stage>>,
+        stages: Vec<Signalled>,
         world: &mut World,
         journal: Arc<Mutex<Journal>>,
     ) -> Self {
+        let (stages, signals): (Vec<_>, _) =
+            stages.into_iter().map(|(stage, signal)| (Some(stage), signal)).unzip();
         Self {
             idle: vec![None; stages.len()],
-            stages: stages.into_iter().map(Some).collect(),
+            stages,
+            signals,
             ended: 0,
             journal,
             clock: world.clock.clone(),
@@ -112,8 +122,30 @@ impl Stages {
         self.ended == self.stages.len()
     }
 
+    /// Something changed: stages that nothing wakes look around.
     pub(crate) fn wake(&mut self) {
-        self.idle.fill(None);
+        let signals = self.signals.iter().zip(&mut self.idle);
+        signals.filter(|(signal, _)| signal.is_none()).for_each(|(_, idle)| *idle = None);
+    }
+
+    /// Stages whose thread was woken look around.
+    fn hear(&mut self) {
+        for (signal, idle) in self.signals.iter().zip(&mut self.idle) {
+            if signal.as_ref().is_some_and(|signal| signal.is_awake()) {
+                *idle = None;
+            }
+        }
+    }
+
+    /// The thread of a stage is awake: all its stages look around.
+    fn stay_awake(&mut self, n: usize) {
+        self.idle[n] = None;
+        let Some(own) = self.signals[n].clone() else { return };
+        for (signal, idle) in self.signals.iter().zip(&mut self.idle) {
+            if signal.as_ref().is_some_and(|signal| Arc::ptr_eq(signal, &own)) {
+                *idle = None;
+            }
+        }
     }
 
     /// Takes out one of the stages that may have work and that `may` be stepped.
@@ -122,6 +154,7 @@ impl Stages {
         rng: &mut Rng,
         may: impl Fn(StageKind) -> bool,
     ) -> Option<(usize, Box<dyn Stage>)> {
+        self.hear();
         let now = self.clock.now_ns();
         let is_due = |idle: Option<Option<u64>>| match idle {
             None => true,
@@ -132,6 +165,8 @@ impl Stages {
         let ready = (0..self.stages.len()).filter(is_ready);
         let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
         let n = ready.clone().nth(chosen)?;
+        // Before it looks: what happens from here on wakes it.
+        self.signals[n].iter().for_each(|signal| signal.announce());
         self.stages[n].take().map(|stage| (n, stage))
     }
 
@@ -155,6 +190,7 @@ impl Stages {
                 self.ended += 1;
             }
         }
+        self.stay_awake(n);
         self.wake();
     }
 
@@ -172,20 +208,27 @@ pub(crate) fn never_waits(kind: StageKind) -> bool {
 }
 
 /// The stages that work while one waits for the disk.
-pub(crate) struct Others(pub(crate) Arc<Mutex<Stages>>);
+pub(crate) struct Others {
+    pub(crate) stages: Arc<Mutex<Stages>>,
+    /// Whether it is a caller that flushes: the logging stage's own thread may look then, and finds that
+    /// the stage is taken.
+    pub(crate) is_carried: bool,
+}
 
 impl Meanwhile for Others {
     fn run_until(&mut self, until_ns: u64) {
-        let mut stages = self.0.lock();
+        let is_carried = self.is_carried;
+        let may = |kind| never_waits(kind) || (is_carried && kind == StageKind::Logging);
+        let mut stages = self.stages.lock();
         while stages.clock.now_ns() < until_ns {
             let mut rng = stages.rng.clone();
-            let taken = stages.take_ready(&mut rng, never_waits);
+            let taken = stages.take_ready(&mut rng, may);
             stages.rng = rng;
             let Some((n, mut stage)) = taken else { return };
             let now = stages.clock.now_ns();
             drop(stages);
             let step = stage.step(now);
-            stages = self.0.lock();
+            stages = self.stages.lock();
             stages.put_back(n, stage, step);
         }
     }

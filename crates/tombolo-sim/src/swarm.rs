@@ -78,6 +78,8 @@ pub struct Swarm {
     pub output_stages: usize,
     /// Whether there is an input stage.
     pub has_input_stage: bool,
+    /// Whether callers run transactions and flush themselves.
+    pub callers_carry: bool,
     /// Transactions at which a group is flushed.
     pub transactions_per_group: u64,
     /// Time at which it is; `None`: as soon as the device is free.
@@ -137,6 +139,7 @@ impl Swarm {
             queue_max: pick(rng, &[1, 3, 16, 1_000]),
             output_stages: pick(rng, &[1, 1, 2]),
             has_input_stage: one_in(rng, 2),
+            callers_carry: one_in(rng, 2),
             transactions_per_group: pick(rng, &[1, 5, 20, u64::MAX]),
             time_per_group_ns: pick(rng, &[None, None, Some(50_000), Some(1_000_000)]),
             has_values: !one_in(rng, 4),

@@ -59,7 +59,9 @@ pub enum ArchiveRefusal {
     Off,
     /// It cannot be written to; it is tried again.
     Failed(Arc<str>),
-    /// The database is being closed, or the stage has broken down.
+    /// The stage has broken down, for this reason: nothing is archived before a restart.
+    Broken(Arc<str>),
+    /// The database is being closed.
     Closed,
 }
 
@@ -67,7 +69,7 @@ impl fmt::Display for ArchiveRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("the database has no archive: open it with log_archive"),
-            Self::Failed(what) => f.write_str(what),
+            Self::Failed(what) | Self::Broken(what) => f.write_str(what),
             Self::Closed => f.write_str("the database is being closed"),
         }
     }
@@ -82,6 +84,8 @@ struct Told {
     failures: u64,
     failure: Option<Arc<str>>,
     is_over: bool,
+    /// Why it is over, if it broke down.
+    broken: Option<Arc<str>>,
 }
 
 /// What the stage, logging and whoever asks share. All orderings are the strongest: each side writes what it
@@ -143,7 +147,10 @@ impl ArchiveCourse {
 
     /// The stage is gone for this reason.
     pub(super) fn broken(&self, reason: &str) {
-        self.told.lock().failure = Some(reason.into());
+        let reason: Arc<str> = reason.into();
+        let mut told = self.told.lock();
+        (told.failure, told.broken) = (Some(reason.clone()), Some(reason));
+        drop(told);
         self.end();
     }
 
@@ -194,6 +201,9 @@ impl ArchiveHandle {
         loop {
             if course.archived() >= group {
                 return Ok(course.archived());
+            }
+            if let Some(why) = &told.broken {
+                return Err(ArchiveRefusal::Broken(Arc::clone(why)));
             }
             if told.is_over {
                 return Err(ArchiveRefusal::Closed);

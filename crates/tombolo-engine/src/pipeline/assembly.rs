@@ -12,8 +12,9 @@ use tombolo_storage::sync::{AtomicU64, Mutex};
 
 use super::archive::{ArchiveCourse, ArchiveStage, Archiving};
 use super::call::Call;
+use super::carry::{Around, Seated};
 use super::checkpoint::{self, CheckpointsApart};
-use super::execution::{self, Cut, Execution, ToLog};
+use super::execution::{self, Cut, Execution};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
 use super::log::{GroupLog, Room};
@@ -22,14 +23,14 @@ use super::long::{LONG_WORKS_MAX, LongCall, LongWorks};
 use super::options::{Options, Spread};
 use super::output::{Outbox, Output, Parcel};
 use super::overrun::{Overruns, Watch};
-use super::places::{BEFORE_LOG, CALLERS_OWN, LOG, Places};
+use super::places::{CALLERS_OWN, Places};
 use super::pool::Pool;
 use super::queue::{Load, Queue};
 use super::room::MakingRoom;
 use super::running::Pipeline;
 use super::shared::Shared;
 use super::signal::Signal;
-use super::visit::VisitOfStages;
+use super::to_log::ToLog;
 use super::{Stage, StageKind};
 use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
@@ -139,9 +140,19 @@ impl<E: Executor> Builder<E> {
     /// Wires the stages and hands them out in the order of the path. The caller steps them until
     /// each has ended, and then retires it.
     pub fn assemble(mut self, clock: Arc<dyn Clock>) -> (Pipeline<E>, Vec<Box<dyn Stage>>) {
-        self.options.spread = Spread::One;
-        let (pipeline, stages, _) = self.wire(&clock);
-        (pipeline, stages.into_iter().map(|(_, stage)| stage).collect())
+        if self.options.spread != Spread::Carried {
+            self.options.spread = Spread::One;
+        }
+        let (pipeline, stages) = self.assemble_signalled(clock);
+        (pipeline, stages.into_iter().map(|(stage, _)| stage).collect())
+    }
+
+    /// The same, each stage with the signal that wakes its thread, if it had one: the caller announces
+    /// before it steps a stage, and steps an idle one again when its signal is awake or its time has come.
+    pub fn assemble_signalled(self, clock: Arc<dyn Clock>) -> (Pipeline<E>, Vec<Signalled>) {
+        let (pipeline, stages, signals) = self.wire(&clock);
+        let signalled = |(thread, stage): (usize, _)| (stage, signals[thread].clone());
+        (pipeline, stages.into_iter().map(signalled).collect())
     }
 
     /// Starts the pipeline.
@@ -163,11 +174,6 @@ impl<E: Executor> Builder<E> {
             }
             let name = format!("tombolo-{}", stages[0].kind());
             let stages = StageLoop::new(stages, signal, clock.clone(), spin_ns, broken.clone());
-            let stages = match pipeline.wires.visit.clone() {
-                Some(visit) if thread == BEFORE_LOG => stages.may_visit(visit),
-                Some(visit) if thread == LOG => stages.hosts(visit),
-                _ => stages,
-            };
             if spread == Spread::Callers && thread == CALLERS_OWN {
                 pipeline.own = Mutex::new(Some(stages));
             } else {
@@ -183,46 +189,57 @@ impl<E: Executor> Builder<E> {
     }
 
     fn wire(mut self, clock: &Arc<dyn Clock>) -> Wired<E> {
-        let Options { input_stages, output_stages, spread, .. } = self.options;
+        let Options { input_stages, output_stages, .. } = self.options;
         let inputs = if self.prepare.is_some() { input_stages.max(1) } else { 0 };
+        let (spread, outputs) = match self.options.spread {
+            // A call that an input stage makes ready goes through it.
+            Spread::Carried if inputs > 0 => (Spread::Two, output_stages.max(1)),
+            Spread::Carried => (Spread::Carried, 0),
+            spread => (spread, output_stages.max(1)),
+        };
         let checkpoints = self.checkpoints.take().filter(|_| self.log.is_some());
         let parts = checkpoints.as_ref().map_or(0, Images::stages);
         let archiving = self.archiving.take().filter(|_| self.log.is_some());
-        let outputs = output_stages.max(1);
         let places = Places::new(spread, (inputs, outputs), parts, archiving.iter().count());
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
         let mut wires = Wires::<E>::new(self.options.queue_max, room, &places);
-        if spread == Spread::OneOrTwo && self.log.is_some() {
-            let signal = places.signals[BEFORE_LOG].clone();
-            wires.visit = Some(Arc::new(VisitOfStages::new(signal)));
-        }
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         if let Some(make) = &mut self.prepare {
             stages.extend(wires.inputs(make, inputs, self.request_bytes, &places));
         }
-        let cut = Cut {
-            batch_transactions_max: self.options.batch_transactions_max.max(1),
-            locate_ahead: self.options.locate_ahead,
-            slice_ns_max: self.options.slice_ns_max,
+        let to_log = self.log.as_ref().map(|log| {
+            let (queue, buffers) = (wires.log_queue.clone(), wires.buffers.clone());
+            ToLog::new(queue, buffers, log.group_bytes_max(), log.cost())
+        });
+        let execution = wires.execution(self.executor, to_log, &self.options, clock);
+        let (options, observer) = (self.options, self.observer);
+        let logging = self.log.map(|log| {
+            let log = LogOfPipeline { log, options, observer, checkpoints, archiving };
+            wires.log_stages(log, &places, clock)
+        });
+        let (logging, beside) = logging.unzip();
+        let carrier = if spread == Spread::Carried {
+            let around = Around {
+                shared: &wires.shared,
+                clock,
+                slice_ns_max: options.slice_ns_max,
+                promised_ns_max: options.group.async_loss_ns_max / 2,
+            };
+            let signal = |kind| places.signal(kind, 0);
+            let logging = logging.map(|logging| (logging, signal(StageKind::Logging)));
+            let seats = around.put_in_seats((execution, signal(StageKind::Execution)), logging);
+            let Seated { carrier, execution, log: logging } = seats;
+            stages.push((places.of(StageKind::Execution, 0), execution));
+            stages.extend(logging.map(|logging| (places.of(StageKind::Logging, 0), logging)));
+            Some(carrier)
+        } else {
+            stages.push((places.of(StageKind::Execution, 0), Box::new(execution)));
+            let logging = logging.map(|logging| Box::new(logging) as Box<dyn Stage>);
+            stages.extend(logging.map(|logging| (places.of(StageKind::Logging, 0), logging)));
+            None
         };
-        let place = places.of(StageKind::Execution, 0);
-        match self.log {
-            None => stages.push((place, wires.execution::<false>(self.executor, None, cut, clock))),
-            Some(log) => {
-                let to_log = ToLog::new(
-                    wires.log_queue.clone(),
-                    wires.buffers.clone(),
-                    log.group_bytes_max(),
-                    log.cost(),
-                );
-                let execution = wires.execution::<true>(self.executor, Some(to_log), cut, clock);
-                stages.push((place, execution));
-                let (options, observer) = (self.options, self.observer);
-                let log = LogOfPipeline { log, options, observer, checkpoints, archiving };
-                stages.extend(wires.log_stages(log, &places, clock));
-            }
-        }
+        stages.extend(beside.into_iter().flatten());
         for (n, queue) in wires.outputs.iter().enumerate() {
             let output = Output::new(queue.clone(), wires.shared.clone(), wires.parcels.clone());
             stages.push((places.of(StageKind::Output, n), Box::new(output)));
@@ -230,15 +247,26 @@ impl<E: Executor> Builder<E> {
         let pipeline = Pipeline {
             wires,
             request_bytes: self.request_bytes,
+            carrier,
             threads: Vec::new(),
             own: Mutex::new(None),
         };
+        if let Some(carrier) = &pipeline.carrier {
+            carrier.set_broken(pipeline.when_broken());
+        }
         (pipeline, stages, places.signals)
     }
 }
 
+/// A stage with the signal that wakes its thread.
+pub type Signalled = (Box<dyn Stage>, Arc<Signal>);
+
 /// A pipeline that does not run yet, its stages with their threads, the threads' signals.
 type Wired<E> = (Pipeline<E>, Vec<(usize, Box<dyn Stage>)>, Vec<Arc<Signal>>);
+
+/// The logging stage, and the stages beside it with their threads.
+type LogStages<E> =
+    (Logging<<E as Executor>::Answer, <E as Executor>::Records>, Vec<(usize, Box<dyn Stage>)>);
 
 /// What the stages behind execution are made of.
 struct LogOfPipeline {
@@ -260,8 +288,6 @@ pub(super) struct Wires<E: Executor> {
     pub(super) long_queue: Arc<Queue<LongCall<E>>>,
     pub(super) overruns: Overruns,
     pub(super) outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
-    /// Where the stages before the log lie that may visit its thread.
-    pub(super) visit: Option<Arc<VisitOfStages>>,
     pub(super) parcels: Arc<Pool<Parcel<E::Answer>>>,
     pub(super) buffers: Arc<Pool<E::Records>>,
     pub(super) checkpoint: Option<Arc<checkpoint::Ways<E::Records>>>,
@@ -298,7 +324,6 @@ impl<E: Executor> Wires<E> {
             )),
             overruns: Overruns::default(),
             outputs: (0..places.outputs).map(output).collect(),
-            visit: None,
             parcels: Arc::new(Pool::new()),
             buffers: Arc::new(Pool::new()),
             checkpoint: None,
@@ -308,13 +333,13 @@ impl<E: Executor> Wires<E> {
         }
     }
 
-    /// The stages that the log has, each with its thread.
+    /// The logging stage, and those beside it, each with its thread.
     fn log_stages(
         &mut self,
         of: LogOfPipeline,
         places: &Places,
         clock: &Arc<dyn Clock>,
-    ) -> Vec<(usize, Box<dyn Stage>)> {
+    ) -> LogStages<E> {
         let LogOfPipeline { mut log, options, observer, checkpoints, archiving } = of;
         if let Some(position) = log.position() {
             self.shared.set_durable_group(position.group);
@@ -366,18 +391,17 @@ impl<E: Executor> Wires<E> {
             shared: self.shared.clone(),
             clock: clock.clone(),
             policy: options.group,
+            transactions_max: options.queue_max.transactions,
             observer,
-            visit: self.visit.clone(),
             room_stage: maker.is_some().then(|| places.signals[room_place].clone()),
             to_checkpoint,
             to_archive: self.archive.clone(),
         });
-        stages.insert(0, (places.of(StageKind::Logging, 0), Box::new(logging)));
         if let Some(maker) = maker {
             let (queue, shared) = (self.log_queue.clone(), self.shared.clone());
             stages.push((room_place, Box::new(MakingRoom { maker, queue, shared })));
         }
-        stages
+        (logging, stages)
     }
 
     /// The input stages, each on its thread.
@@ -407,34 +431,37 @@ impl<E: Executor> Wires<E> {
     }
 
     fn outbox(&self) -> Outbox<E::Answer> {
-        Outbox::new(self.outputs.clone(), self.parcels.clone())
+        Outbox::new(self.outputs.clone(), self.parcels.clone(), self.shared.clone())
     }
 
-    fn execution<const LOGGED: bool>(
+    fn execution(
         &self,
         executor: E,
         to_log: Option<ToLog<E::Answer, E::Records>>,
-        cut: Cut,
+        options: &Options,
         clock: &Arc<dyn Clock>,
-    ) -> Box<dyn Stage> {
-        let slice_ns_max = cut.slice_ns_max;
+    ) -> Execution<E> {
+        let slice_ns_max = options.slice_ns_max;
         let long = LongWorks::new(
             self.long_queue.clone(),
             clock.clone(),
             slice_ns_max,
             self.shared.clone(),
         );
-        Box::new(Execution::<E, LOGGED>::new(execution::Parts {
+        Execution::new(execution::Parts {
             executor,
             input: self.input_queue.clone(),
             log: to_log,
             outbox: self.outbox(),
             shared: self.shared.clone(),
-            cut,
+            cut: Cut {
+                batch_transactions_max: options.batch_transactions_max.max(1),
+                locate_ahead: options.locate_ahead,
+            },
             long,
             watch: Watch::new(slice_ns_max, self.overruns.clone()),
             clock: clock.clone(),
             retired: self.retired_executor.clone(),
-        }))
+        })
     }
 }

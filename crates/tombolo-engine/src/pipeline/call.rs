@@ -31,8 +31,6 @@ pub enum Failure {
     Stopped(Stop),
     /// The procedure panicked, with this message; its transaction was undone.
     Panicked(Box<str>),
-    /// The procedure panicked, with this message, when its transaction had committed: that stands.
-    PanickedCommitted(Box<str>),
 }
 
 impl fmt::Display for Failure {
@@ -40,10 +38,6 @@ impl fmt::Display for Failure {
         match self {
             Self::Stopped(stop) => stop.fmt(f),
             Self::Panicked(message) => write!(f, "aborted: the procedure panicked: {message}"),
-            Self::PanickedCommitted(message) => write!(
-                f,
-                "committed, but without an answer: the procedure panicked afterwards: {message}"
-            ),
         }
     }
 }

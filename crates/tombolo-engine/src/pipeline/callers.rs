@@ -4,20 +4,23 @@
 //! number, so a call costs neither an allocation nor a reference count. Places are used again under
 //! a new generation; a reply to an owner that is gone is dropped.
 //!
-//! [`Submitter`] puts calls in; [`Mailbox`] is the sink for callers that fetch their replies, one
-//! at a time or thousands; [`Caller`] is both, with a bound on what is under way. A caller that
-//! wants to be called back gives a closure as its sink.
+//! [`Submitter`] puts calls in; [`Mailbox`] (`mailbox.rs`) is the sink for callers that fetch their
+//! replies, one at a time or thousands; [`Caller`] is both, with a bound on what is under way. A caller
+//! that wants to be called back gives a closure as its sink.
 //!
 //! Not here: what happens in between. Invariants: a call that was taken in gets one reply, unless
 //! a stage broke down; then every sink is told so.
 
 use std::sync::Arc;
 
-use tombolo_storage::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use tombolo_storage::sync::Mutex;
 
 use super::call::{Call, CallerId, Durability, Refusal, Reply};
+use super::carry::Carrying;
+use super::mailbox::Mailbox;
 use super::queue::{Load, NotPut, Queue};
 use super::shared::Shared;
+use super::slots::Slots;
 
 /// A reply with the tag of its call.
 pub type Tagged<A> = (u64, Reply<A>);
@@ -42,72 +45,59 @@ impl<A, F: Fn(u64, Reply<A>) + Send + Sync> Sink<A> for F {
 
 /// A place in the register.
 pub(super) struct Place<A> {
-    pub(super) generation: u32,
-    pub(super) sink: Option<Arc<dyn Sink<A>>>,
+    generation: u32,
+    sink: Option<Arc<dyn Sink<A>>>,
 }
 
-impl<A> Clone for Place<A> {
-    fn clone(&self) -> Self {
-        Self { generation: self.generation, sink: self.sink.clone() }
+impl<A> Default for Place<A> {
+    fn default() -> Self {
+        Self { generation: 0, sink: None }
     }
 }
 
 /// The register of callers.
-pub(super) struct Callers<A> {
-    /// Counts changes, so that output stages know when their copy is old.
-    version: AtomicU64,
-    places: Mutex<Vec<Place<A>>>,
-}
+pub(super) struct Callers<A>(Slots<Mutex<Place<A>>>);
 
 impl<A> std::fmt::Debug for Callers<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callers").field("version", &self.version()).finish_non_exhaustive()
+        f.debug_tuple("Callers").field(&self.0).finish()
     }
 }
 
 impl<A> Callers<A> {
     pub(super) fn new() -> Self {
-        Self { version: AtomicU64::new(0), places: Mutex::new(Vec::new()) }
+        Self(Slots::default())
     }
 
     pub(super) fn register(&self, sink: Arc<dyn Sink<A>>) -> CallerId {
-        let mut places = self.places.lock();
-        let free = places.iter().position(|place| place.sink.is_none());
-        let slot = free.unwrap_or(places.len());
-        if free.is_none() {
-            places.push(Place { generation: 0, sink: None });
-        }
-        let place = &mut places[slot];
+        let slot = self.0.take();
+        let mut place = self.0.get(slot).lock();
         place.generation = place.generation.wrapping_add(1);
         place.sink = Some(sink);
-        let generation = place.generation;
-        self.version.fetch_add(1, Ordering::Release); // partner: `version`
-        CallerId { slot: slot as u32, generation }
+        CallerId { slot, generation: place.generation }
     }
 
     pub(super) fn remove(&self, caller: CallerId) {
-        let mut places = self.places.lock();
-        let place = &mut places[caller.slot as usize];
-        if place.generation == caller.generation {
-            place.sink = None;
-            self.version.fetch_add(1, Ordering::Release); // partner: `version`
+        let mut place = self.0.get(caller.slot).lock();
+        let sink = if place.generation == caller.generation { place.sink.take() } else { None };
+        drop(place);
+        if sink.is_some() {
+            self.0.give(caller.slot);
         }
     }
 
-    pub(super) fn version(&self) -> u64 {
-        // A caller registers before it submits, and the queues' mutexes order its call before this.
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// Copies the register into `copy`.
-    pub(super) fn copy_into(&self, copy: &mut Vec<Place<A>>) {
-        copy.clone_from(&self.places.lock());
+    /// Who has a place now: the generation, and where replies go. A caller registers before it submits,
+    /// so those of whom there is a reply are known here, or gone.
+    pub(super) fn at(&self, slot: u32) -> (u32, Option<Arc<dyn Sink<A>>>) {
+        let place = self.0.get(slot).lock();
+        (place.generation, place.sink.clone())
     }
 
     /// Tells every caller that a stage broke down.
     pub(super) fn broken(&self, reason: &Arc<str>) {
-        let places = self.places.lock().clone();
-        places.iter().filter_map(|place| place.sink.as_ref()).for_each(|sink| sink.broken(reason));
+        let mut sinks = Vec::new();
+        self.0.each(|place| sinks.extend(place.lock().sink.clone()));
+        sinks.iter().for_each(|sink| sink.broken(reason));
     }
 }
 
@@ -128,6 +118,8 @@ pub struct Submitter<R, A> {
     pub(super) intake: Arc<Queue<Call<R>>>,
     pub(super) shared: Arc<Shared<A>>,
     pub(super) request_bytes: fn(&R) -> usize,
+    /// Where callers carry.
+    pub(super) carrying: Option<Arc<Carrying<A>>>,
 }
 
 impl<R, A> Submitter<R, A> {
@@ -154,11 +146,29 @@ impl<R, A> Submitter<R, A> {
         tag: u64,
         durability: Durability,
     ) -> Result<(), NotSubmitted<R>> {
+        let put = self.try_submit_silently(request, tag, durability);
+        if put.is_ok() {
+            self.intake.wake();
+        }
+        put
+    }
+
+    /// The same for a thread that carries its call: it calls [`Submitter::carry_until`] next, and if
+    /// it does not, [`Submitter::wake`].
+    ///
+    /// # Errors
+    /// As [`Submitter::try_submit`].
+    pub fn try_submit_silently(
+        &self,
+        request: R,
+        tag: u64,
+        durability: Durability,
+    ) -> Result<(), NotSubmitted<R>> {
         if self.shared.poison().is_some() {
             return Err(NotSubmitted::Refused(request, self.refusal()));
         }
         let load = call_load(self.request_bytes, &request);
-        let put = self.intake.try_put(self.call(request, tag, durability), load);
+        let put = self.intake.try_put_silently(self.call(request, tag, durability), load);
         put.map_err(|not_put| match not_put {
             NotPut::Full(call) => NotSubmitted::Full(call.request),
             NotPut::Closed(call) => NotSubmitted::Refused(call.request, self.refusal()),
@@ -170,12 +180,44 @@ impl<R, A> Submitter<R, A> {
     /// # Errors
     /// The request and the reason, when nothing is taken any more.
     pub fn submit(&self, request: R, tag: u64, durability: Durability) -> Result<(), (R, Refusal)> {
+        self.submit_silently(request, tag, durability)?;
+        self.intake.wake();
+        Ok(())
+    }
+
+    /// The same for a thread that carries its call; see [`Submitter::try_submit_silently`].
+    ///
+    /// # Errors
+    /// As [`Submitter::submit`].
+    pub fn submit_silently(
+        &self,
+        request: R,
+        tag: u64,
+        durability: Durability,
+    ) -> Result<(), (R, Refusal)> {
         if self.shared.poison().is_some() {
             return Err((request, self.refusal()));
         }
         let load = call_load(self.request_bytes, &request);
-        let put = self.intake.put_when_room(self.call(request, tag, durability), load);
+        let put = self.intake.put_when_room_silently(self.call(request, tag, durability), load);
         put.map_err(|call| (call.request, self.refusal()))
+    }
+
+    /// Wakes the thread behind the intake, for calls that were put in silently.
+    pub fn wake(&self) {
+        self.intake.wake();
+    }
+
+    /// Does the stages' work until `is_done`, or until there is nothing this thread can do but sleep;
+    /// says whether it is done. Where callers do not carry, the stages' threads do the work.
+    pub fn carry_until(&self, is_done: impl Fn() -> bool) -> bool {
+        match &self.carrying {
+            Some(carrying) => carrying.carry_until(&is_done),
+            None => {
+                self.intake.wake();
+                is_done()
+            }
+        }
     }
 
     /// Puts in as many of `calls` as there is room for, from the front, with one lock; they leave
@@ -187,12 +229,19 @@ impl<R, A> Submitter<R, A> {
     /// # Panics
     /// When a call was made by another caller.
     pub fn try_submit_many(&self, calls: &mut Vec<Call<R>>) -> Result<usize, Refusal> {
+        let put = self.try_submit_many_silently(calls);
+        self.intake.wake();
+        put
+    }
+
+    fn try_submit_many_silently(&self, calls: &mut Vec<Call<R>>) -> Result<usize, Refusal> {
         assert!(calls.iter().all(|call| call.caller == self.id), "another caller's call");
         if self.shared.poison().is_some() {
             return Err(self.refusal());
         }
         let request_bytes = self.request_bytes;
-        let put = self.intake.put_many(calls, |call| call_load(request_bytes, &call.request));
+        let load = |call: &Call<R>| call_load(request_bytes, &call.request);
+        let put = self.intake.put_many_silently(calls, load);
         put.ok_or_else(|| self.refusal())
     }
 }
@@ -209,79 +258,13 @@ pub(super) fn call_load<R>(request_bytes: fn(&R) -> usize, request: &R) -> Load 
     Load { transactions: 1, bytes: bytes as u64 }
 }
 
-#[derive(Debug)]
-struct Letters<A> {
-    replies: Vec<Tagged<A>>,
-    broken: Option<Arc<str>>,
-    is_waited_for: bool,
-}
+/// Calls under way up to which a caller carries them itself: with more, a thread that executes beside
+/// one that writes does more.
+const CARRIED_MAX: usize = 64;
 
-/// A sink from which its owner fetches the replies.
-#[derive(Debug)]
-pub struct Mailbox<A> {
-    letters: Mutex<Letters<A>>,
-    arrived: Condvar,
-}
-
-impl<A> Default for Mailbox<A> {
-    fn default() -> Self {
-        let letters = Letters { replies: Vec::new(), broken: None, is_waited_for: false };
-        Self { letters: Mutex::new(letters), arrived: Condvar::new() }
-    }
-}
-
-impl<A> Mailbox<A> {
-    /// Takes what is there, behind what `into` already holds.
-    pub fn take(&self, into: &mut Vec<Tagged<A>>) {
-        move_all(&mut self.letters.lock().replies, into);
-    }
-
-    /// Sleeps until something is there and takes it.
-    ///
-    /// # Errors
-    /// The reason, when a stage broke down and nothing is there: what is missing may never come.
-    pub fn wait(&self, into: &mut Vec<Tagged<A>>) -> Result<(), Arc<str>> {
-        let mut letters = self.letters.lock();
-        while letters.replies.is_empty() {
-            if let Some(reason) = &letters.broken {
-                return Err(reason.clone());
-            }
-            letters.is_waited_for = true;
-            letters = self.arrived.wait(letters);
-        }
-        letters.is_waited_for = false;
-        move_all(&mut letters.replies, into);
-        Ok(())
-    }
-}
-
-/// Moves everything from one vector to the other: by exchanging them where that will do.
-fn move_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
-    if to.is_empty() {
-        std::mem::swap(from, to);
-    } else {
-        to.append(from);
-    }
-}
-
-impl<A: Send> Sink<A> for Mailbox<A> {
-    fn deliver(&self, replies: &mut Vec<Tagged<A>>) {
-        let mut letters = self.letters.lock();
-        move_all(replies, &mut letters.replies);
-        let is_waited_for = std::mem::take(&mut letters.is_waited_for);
-        drop(letters);
-        if is_waited_for {
-            self.arrived.notify_one();
-        }
-    }
-
-    fn broken(&self, reason: &Arc<str>) {
-        self.letters.lock().broken = Some(reason.clone());
-        self.arrived.notify_one();
-    }
-}
-
-/// A caller that fetches its replies: one call at a time, or many under way.
+/// A caller that fetches its replies: one call at a time, or many under way. One that may have few
+/// under way carries them itself, if callers carry: its calls begin when it waits for replies or
+/// takes them.
 #[derive(Debug)]
 pub struct Caller<R, A> {
     pub(super) submitter: Submitter<R, A>,
@@ -291,6 +274,8 @@ pub struct Caller<R, A> {
     /// Replies that came while `call` waited for its own.
     early: Vec<Tagged<A>>,
     arrived: Vec<Tagged<A>>,
+    /// Whether calls were put in of which no thread was told.
+    is_silent: bool,
 }
 
 /// The tag `call` uses; tags from here on are not a caller's own.
@@ -303,7 +288,36 @@ impl<R, A> Caller<R, A> {
         in_flight_max: usize,
     ) -> Self {
         let (early, arrived) = (Vec::new(), Vec::new());
-        Self { submitter, mailbox, in_flight: 0, in_flight_max, early, arrived }
+        Self { submitter, mailbox, in_flight: 0, in_flight_max, early, arrived, is_silent: false }
+    }
+
+    /// Whether this caller does the stages' work while it waits.
+    pub fn carries(&self) -> bool {
+        self.submitter.carrying.is_some() && self.in_flight_max <= CARRIED_MAX
+    }
+
+    /// Calls were put in silently: they begin when this caller waits, or now.
+    fn was_put(&mut self) {
+        self.is_silent = self.carries();
+        if !self.is_silent {
+            self.submitter.wake();
+        }
+    }
+
+    /// This caller does something else before it waits.
+    fn speak(&mut self) {
+        if std::mem::take(&mut self.is_silent) {
+            self.submitter.wake();
+        }
+    }
+
+    /// Works until there is a reply, or nothing but sleep is left.
+    fn carry(&mut self) {
+        if self.carries() {
+            self.is_silent = false;
+            let mailbox = &self.mailbox;
+            self.submitter.carry_until(|| mailbox.has_news());
+        }
     }
 
     /// How many calls have no reply that was fetched.
@@ -329,8 +343,9 @@ impl<R, A> Caller<R, A> {
         if self.in_flight >= self.in_flight_max {
             return Err(NotSubmitted::Full(request));
         }
-        self.submitter.try_submit(request, tag, durability)?;
+        self.submitter.try_submit_silently(request, tag, durability)?;
         self.in_flight += 1;
+        self.was_put();
         Ok(())
     }
 
@@ -348,9 +363,10 @@ impl<R, A> Caller<R, A> {
         if self.in_flight >= self.in_flight_max {
             return Err(NotSubmitted::Full(request));
         }
-        let put = self.submitter.submit(request, tag, durability);
+        let put = self.submitter.submit_silently(request, tag, durability);
         put.map_err(|(request, refusal)| NotSubmitted::Refused(request, refusal))?;
         self.in_flight += 1;
+        self.was_put();
         Ok(())
     }
 
@@ -361,14 +377,20 @@ impl<R, A> Caller<R, A> {
     pub fn try_submit_many(&mut self, calls: &mut Vec<Call<R>>) -> Result<usize, Refusal> {
         let may = self.in_flight_max - self.in_flight;
         let rest = if calls.len() > may { calls.split_off(may) } else { Vec::new() };
-        let put = self.submitter.try_submit_many(calls);
+        let put = self.submitter.try_submit_many_silently(calls);
         calls.extend(rest);
         self.in_flight += *put.as_ref().unwrap_or(&0);
+        self.was_put();
         put
     }
 
     /// Fetches the replies that are there, behind what `into` already holds.
     pub fn take(&mut self, into: &mut Vec<Tagged<A>>) {
+        self.speak();
+        self.take_arrived(into);
+    }
+
+    fn take_arrived(&mut self, into: &mut Vec<Tagged<A>>) {
         let before = into.len();
         into.append(&mut self.early);
         self.mailbox.take(into);
@@ -381,8 +403,11 @@ impl<R, A> Caller<R, A> {
     /// The refusal all calls under way end with, when a stage broke down.
     pub fn wait(&mut self, into: &mut Vec<Tagged<A>>) -> Result<(), Refusal> {
         let before = into.len();
-        self.take(into);
-        if into.len() == before && self.in_flight > 0 {
+        self.take_arrived(into);
+        if into.len() > before {
+            self.speak();
+        } else if self.in_flight > 0 {
+            self.carry();
             let waited = self.mailbox.wait(into);
             self.in_flight -= into.len() - before;
             waited.map_err(|reason| {
@@ -396,10 +421,12 @@ impl<R, A> Caller<R, A> {
     /// Calls and sleeps until the reply is there. Other calls may be under way; their replies are
     /// kept for [`Caller::take`].
     pub fn call(&mut self, request: R, durability: Durability) -> Reply<A> {
-        if let Err((_, refusal)) = self.submitter.submit(request, LONE, durability) {
+        if let Err((_, refusal)) = self.submitter.submit_silently(request, LONE, durability) {
             return Reply::Refused(refusal);
         }
+        self.was_put();
         loop {
+            self.carry();
             if let Err(reason) = self.mailbox.wait(&mut self.arrived) {
                 return Reply::Refused(Refusal::Unknown(reason));
             }
@@ -414,5 +441,11 @@ impl<R, A> Caller<R, A> {
                 return reply;
             }
         }
+    }
+}
+
+impl<R, A> Drop for Caller<R, A> {
+    fn drop(&mut self) {
+        self.speak(); // what was put in runs, though nobody asks for the reply
     }
 }

@@ -19,6 +19,8 @@
 //! Invariants: batches reach the log queue in the order they ran; a transaction runs only if what
 //! it may log has room; after poison none runs.
 
+mod carried;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -27,97 +29,43 @@ use tombolo_storage::sync::Mutex;
 
 use super::call::{Answered, Call, Durability, Refusal, Reply, drop_guarded, panic_message};
 use super::executor::{Batch, Executor, Replies};
-use super::log::{Cost, Records};
-use super::logging::LogBatch;
+use super::log::Records;
 use super::long::{Finished, LongWorks};
 use super::output::{Outbox, Parcel};
 use super::overrun::Watch;
-use super::pool::Pool;
-use super::queue::{Load, NotPut, Queue};
+use super::queue::Queue;
 use super::shared::Shared;
 use super::statistics::add;
+use super::to_log::{ToLog, Waiting};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
+use crate::look_ahead::LookAhead;
+
+pub(super) use carried::NotRun;
+pub use carried::{Carried, Panicked, Stands, Terms};
 
 /// How the execution stage cuts its work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// Transactions of a batch, at most.
     pub(super) batch_transactions_max: usize,
-    /// Transactions whose rows are located together before they run; 0: none.
-    pub(super) locate_ahead: usize,
-    /// How long a slice of long work may take, and a transaction before it is reported.
-    pub(super) slice_ns_max: u64,
+    /// Transactions whose rows are located together before they run: as many as pay, if none are said.
+    pub(super) locate_ahead: Option<usize>,
 }
 
-/// The execution stage's way to the log.
-#[derive(Debug)]
-pub(super) struct ToLog<A, B> {
-    pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
-    pub(super) buffers: Arc<Pool<B>>,
-    pub(super) group_bytes_max: u64,
-    pub(super) cost: Cost,
-    /// The position behind what was handed to the logging stage.
-    pub(super) position: u64,
-    /// What was charged for it: records and overhead.
-    pub(super) charged: u64,
-    /// What found no room in the queue.
-    pub(super) held: Option<LogBatch<A, B>>,
-}
+/// Calls that run together, from which on rows are located ahead.
+const MANY: usize = 8;
 
-impl<A, B: Records> ToLog<A, B> {
-    pub(super) fn new(
-        queue: Arc<Queue<LogBatch<A, B>>>,
-        buffers: Arc<Pool<B>>,
-        group_bytes_max: u64,
-        cost: Cost,
-    ) -> Self {
-        let (position, charged, held) = (0, 0, None);
-        Self { queue, buffers, group_bytes_max, cost, position, charged, held }
-    }
-
-    /// How long the records of one batch may be, with room up to this sum of charges.
-    fn fitting(&self, room_until: u64) -> u64 {
-        if plant::is(Plant::ReservationSkipped) {
-            return u64::MAX;
-        }
-        self.cost.fitting(room_until.saturating_sub(self.charged)).min(self.group_bytes_max)
-    }
-
-    /// Why what may log so many bytes does not run, for want of room.
-    fn refusal(&self, log_bytes: u64) -> Refusal {
-        let log_bytes_max = self.group_bytes_max;
-        match log_bytes > log_bytes_max {
-            true => Refusal::TooLarge { log_bytes, log_bytes_max },
-            false => Refusal::LogFull,
-        }
-    }
-
-    /// Hands on what is held; says whether nothing is left.
-    fn hand_on(&mut self) -> bool {
-        let Some(batch) = self.held.take() else { return true };
-        let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
-        match self.queue.offer(batch, load) {
-            Ok(()) => true,
-            // Only after a stage broke down, and then the callers were told.
-            Err(NotPut::Closed(_)) => true,
-            Err(NotPut::Full(batch)) => {
-                self.held = Some(batch);
-                false
-            }
-        }
-    }
-}
-
-/// The execution stage; `LOGGED` says whether there is a logging stage behind it.
-pub(super) struct Execution<E: Executor, const LOGGED: bool> {
+/// The execution stage.
+pub(super) struct Execution<E: Executor> {
     executor: E,
     input: Arc<Queue<Call<E::Request>>>,
-    /// There if `LOGGED`.
+    /// There if what runs is logged.
     log: Option<ToLog<E::Answer, E::Records>>,
     outbox: Outbox<E::Answer>,
     shared: Arc<Shared<E::Answer>>,
     cut: Cut,
+    look_ahead: LookAhead,
     long: LongWorks<E>,
     /// Long works that are over and not answered yet; empty between steps.
     finished: Vec<Finished<E::Answer>>,
@@ -130,6 +78,8 @@ pub(super) struct Execution<E: Executor, const LOGGED: bool> {
     beginning: Option<E::Records>,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
+    /// Whether a caller's thread steps it, which looks after the log itself.
+    is_carried: bool,
     /// Where the executor goes in the end.
     retired: Arc<Mutex<Option<E>>>,
 }
@@ -148,15 +98,14 @@ pub(super) struct Parts<E: Executor> {
     pub(super) retired: Arc<Mutex<Option<E>>>,
 }
 
-impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
+impl<E: Executor> Execution<E> {
     pub(super) fn new(parts: Parts<E>) -> Self {
         let Parts { mut executor, input, log, outbox, shared, cut, long, watch, clock, retired } =
             parts;
-        assert_eq!(log.is_some(), LOGGED, "a logged pipeline has a log");
-        let beginning = log.as_ref().map(|log| {
+        let beginning = log.as_ref().and_then(|log| {
             let mut records = log.buffers.take();
             executor.take_log(&mut records);
-            records
+            (!records.bytes().is_empty()).then_some(records)
         });
         Self {
             executor,
@@ -164,6 +113,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             log,
             outbox,
             shared,
+            look_ahead: LookAhead::of(cut.locate_ahead),
             cut,
             long,
             finished: Vec::new(),
@@ -173,6 +123,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             done: 0,
             beginning,
             is_fed: false,
+            is_carried: false,
             retired,
         }
     }
@@ -184,7 +135,7 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
         early.reserve(end - self.done);
         let early = if let Some(refusal) = self.refusal() {
             self.refuse_all(end, early, &refusal)
-        } else if LOGGED {
+        } else if self.log.is_some() {
             self.run_logged(end, early, now_ns)
         } else {
             let mut replies = Replies::volatile(early);
@@ -197,15 +148,18 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
 
     /// Runs the calls before `end`.
     fn run(&mut self, end: usize, replies: &mut Replies<E::Answer>) {
-        let window = match self.cut.locate_ahead {
-            0 => end - self.done,
-            ahead => ahead,
-        };
+        let first = self.done;
+        // Few calls have nothing behind them to be found while they run.
+        let has_many = end - first >= MANY;
+        let ahead = if has_many { self.look_ahead.depth() } else { 0 };
+        let is_timed = has_many && self.look_ahead.slice().is_some() && !self.watch.is_close();
+        let begun_ns = is_timed.then(|| self.clock.now_ns());
+        let window = if ahead == 0 { end - first } else { ahead };
         while self.done < end {
             let window_end = end.min(self.done + window);
             let calls = &mut self.calls[self.done..window_end];
             let executor = &mut self.executor;
-            if self.cut.locate_ahead > 0 {
+            if ahead > 0 {
                 // Hints only: what a panic keeps from being found is found when it is needed.
                 let _ = catch_unwind(AssertUnwindSafe(|| executor.locate(calls)));
             }
@@ -215,6 +169,10 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
                 run_calls(executor, calls, replies);
             }
             self.done = window_end;
+        }
+        if let Some(begun_ns) = begun_ns {
+            let ns = self.clock.now_ns().saturating_sub(begun_ns);
+            self.look_ahead.ran(end - first, ns);
         }
     }
 
@@ -322,25 +280,14 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
     fn hold_for_log(&mut self, records: E::Records, replies: &mut Replies<E::Answer>, now_ns: u64) {
         let Some(log) = &mut self.log else { unreachable!("a logged pipeline has a log") };
         let answers = std::mem::take(&mut replies.waiting);
-        let record_bytes = records.bytes().len() as u64;
-        if record_bytes == 0 && answers.is_empty() {
+        if records.bytes().is_empty() && answers.is_empty() {
             log.buffers.give_records(records);
             self.outbox.parcels.give(answers);
             return;
         }
-        let charge = log.cost.of(record_bytes);
-        log.charged += charge;
-        log.position += record_bytes;
-        log.held = Some(LogBatch {
-            records,
-            answers,
-            transactions: replies.executed,
-            position: log.position,
-            charge,
-            wants_sync: replies.wants_sync,
-            executed_ns: now_ns,
-            ended_ns: now_ns,
-        });
+        let Replies { executed: transactions, wants_sync, is_promised, .. } = *replies;
+        let waiting = Waiting { answers, transactions, waiting: 0, wants_sync, is_promised };
+        log.hold(records, waiting, now_ns);
     }
 
     /// Why nothing runs, if so.
@@ -396,13 +343,14 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             return;
         }
         let (mut early, mut waiting) = (self.outbox.parcels.take(), self.outbox.parcels.take());
-        let (durable, mut wants_sync) = (self.shared.durable(), false);
+        let (is_logged, durable) = (self.log.is_some(), self.shared.durable());
+        let mut wants_sync = false;
         for finished in std::mem::take(&mut self.finished) {
             let (caller, tag, durability) = (finished.caller, finished.tag, finished.durability);
             let is_durable = finished.position <= durable;
             let mut waits = false;
             let reply = finished.reply(|outcome| match durability {
-                _ if !LOGGED => Reply::Volatile(outcome),
+                _ if !is_logged => Reply::Volatile(outcome),
                 Durability::Async if !is_durable => Reply::PreCommitted(outcome),
                 _ => {
                     waits = !is_durable;
@@ -424,17 +372,12 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
                     held.answers.extend(answers);
                     held.wants_sync |= wants_sync;
                 }
-                held => {
-                    *held = Some(LogBatch {
-                        records: log.buffers.take(),
-                        answers,
-                        transactions: 0,
-                        position: log.position,
-                        charge: 0,
-                        wants_sync,
-                        executed_ns: now_ns,
-                        ended_ns: now_ns,
-                    });
+                None => {
+                    let records = log.buffers.take();
+                    let (transactions, waiting, is_promised) = (0, 0, false);
+                    let waiting =
+                        Waiting { answers, transactions, waiting, wants_sync, is_promised };
+                    log.hold(records, waiting, now_ns);
                 }
             },
             _ => self.outbox.parcels.give(answers),
@@ -447,13 +390,17 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
             return false;
         }
         let done_before = self.done;
+        // Asked before it runs, which takes away what is in the request.
+        let batch = (self.calls.len() - self.done).min(self.cut.batch_transactions_max);
+        let is_lone = batch == 1 && !self.watch.is_close();
+        let lone = is_lone.then(|| self.executor.name_of(&self.calls[self.done].request));
         self.run_batch(now_ns);
         let transactions = (self.done - done_before) as u64;
         let end_ns = self.clock.now_ns();
         if let Some(held) = self.log.as_mut().and_then(|log| log.held.as_mut()) {
             held.ended_ns = end_ns;
         }
-        self.watch.batch(transactions, end_ns.saturating_sub(now_ns), &self.shared);
+        self.watch.batch(transactions, end_ns.saturating_sub(now_ns), lone, &self.shared);
         transactions > 0
     }
 
@@ -500,7 +447,8 @@ impl<E: Executor, const LOGGED: bool> Execution<E, LOGGED> {
 
     /// Hands on what is held; says whether nothing is left.
     fn hand_on(&mut self) -> bool {
-        let logged = self.log.as_mut().is_none_or(ToLog::hand_on);
+        let is_carried = self.is_carried;
+        let logged = self.log.as_mut().is_none_or(|log| log.hand_on(is_carried));
         self.outbox.send() && logged
     }
 }
@@ -548,7 +496,7 @@ fn run_watched<E: Executor>(
     calls.for_each(|call| run_calls(executor, call, replies));
 }
 
-impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
+impl<E: Executor> Stage for Execution<E> {
     fn kind(&self) -> StageKind {
         StageKind::Execution
     }
@@ -581,15 +529,11 @@ impl<E: Executor, const LOGGED: bool> Stage for Execution<E, LOGGED> {
         }
     }
 
-    fn is_called(&self) -> bool {
-        self.done < self.calls.len() || self.input.has_items() || self.long.are_called()
-    }
-
     fn retire(self: Box<Self>) {
         *self.retired.lock() = Some(self.executor);
     }
 
     fn worked(&self, ns: u64) {
-        add(&self.shared.counters.busy_ns[1], ns);
+        self.shared.counters.worked(StageKind::Execution, ns);
     }
 }

@@ -6,12 +6,12 @@
 //!
 //! Not here: queues, threads, the log's file, work that takes longer than a transaction may
 //! (`long.rs`). Contract: each request is one transaction, run with
-//! [`crate::transaction::execute`], so that a panic inside it is undone, or known to come behind its
-//! commit, and answered right after it ended, before the next begins.
+//! [`crate::transaction::execute`], so that a panic inside it is undone, and answered right after it
+//! ended, before the next begins.
 
 use super::call::{Answered, Call, Durability, Failure, Outcome, Reply};
 use super::log::Records;
-use crate::transaction::{Stop, had_committed};
+use crate::transaction::Stop;
 
 /// What a request may write to the log where its executor does not know better, in bytes.
 pub const LOG_BYTES_PER_CALL: u64 = 64 << 10;
@@ -115,6 +115,8 @@ pub(super) struct Replies<A> {
     /// How many of those have no answer.
     pub(super) failed: u64,
     pub(super) wants_sync: bool,
+    /// Whether one of them leaves before what it tells of is durable.
+    pub(super) is_promised: bool,
     /// What leaves at once, and what waits until the log is durable behind it.
     pub(super) early: Vec<Answered<A>>,
     pub(super) waiting: Vec<Answered<A>>,
@@ -123,9 +125,18 @@ pub(super) struct Replies<A> {
 impl<A> Replies<A> {
     /// Of a batch that begins at `position` of a log that is durable up to `durable`.
     pub(super) fn logged(durable: u64, position: u64, early: Vec<Answered<A>>) -> Self {
-        let (logged, log_bytes, executed, failed, wants_sync) = (true, 0, 0, 0, false);
-        let waiting = Vec::new();
-        Self { logged, durable, position, log_bytes, executed, failed, wants_sync, early, waiting }
+        Self {
+            logged: true,
+            durable,
+            position,
+            log_bytes: 0,
+            executed: 0,
+            failed: 0,
+            wants_sync: false,
+            is_promised: false,
+            early,
+            waiting: Vec::new(),
+        }
     }
 
     /// Of a batch where nothing is logged.
@@ -143,7 +154,10 @@ impl<A> Replies<A> {
         let reply = match call.durability {
             _ if !self.logged => Reply::Volatile(outcome),
             _ if !waits => Reply::Durable(outcome),
-            Durability::Async => Reply::PreCommitted(outcome),
+            Durability::Async => {
+                self.is_promised = true;
+                Reply::PreCommitted(outcome)
+            }
             Durability::Group | Durability::Sync => {
                 self.wants_sync = true;
                 return self.waiting.push(call.reply(Reply::Durable(outcome)));
@@ -171,6 +185,12 @@ impl<'b, R, A> Batch<'b, R, A> {
     #[inline]
     pub fn request(&mut self) -> Option<&mut R> {
         self.calls.get_mut(self.answered).map(|call| &mut call.request)
+    }
+
+    /// The same with the tag of its call.
+    #[inline]
+    pub fn tagged_request(&mut self) -> Option<(u64, &mut R)> {
+        self.calls.get_mut(self.answered).map(|call| (call.tag, &mut call.request))
     }
 
     /// How many requests are left.
@@ -212,15 +232,9 @@ impl<'b, R, A> Batch<'b, R, A> {
     }
 
     /// Answers the request at hand with what its panic said. Its transaction was undone, so that
-    /// the store's log ends where it did before; or it had committed, and waits for what it logged.
+    /// the store's log ends where it did before.
     pub(super) fn panicked(&mut self, message: Box<str>) {
-        if had_committed() {
-            // How much it logged nobody told. Whatever it is goes with this batch, as does who waits.
-            self.replies.log_bytes += 1;
-            self.failed(Failure::PanickedCommitted(message));
-        } else {
-            self.failed(Failure::Panicked(message));
-        }
+        self.failed(Failure::Panicked(message));
         self.answered += 1;
     }
 }

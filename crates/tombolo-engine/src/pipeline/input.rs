@@ -107,13 +107,9 @@ impl<R: Send + 'static, A: Send + 'static> Stage for Input<R, A> {
         Step::Progress
     }
 
-    fn is_called(&self) -> bool {
-        !self.ready.is_empty() || self.intake.has_items()
-    }
-
     fn retire(self: Box<Self>) {}
 
     fn worked(&self, ns: u64) {
-        add(&self.shared.counters.busy_ns[0], ns);
+        self.shared.counters.worked(StageKind::Input, ns);
     }
 }

@@ -40,7 +40,6 @@ use super::returns::Returns;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::statistics::{Flush, add, get};
-use super::visit::VisitOfStages;
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
@@ -53,12 +52,16 @@ pub(super) struct LogBatch<A, B> {
     pub(super) records: B,
     pub(super) answers: Vec<Answered<A>>,
     pub(super) transactions: u64,
+    /// Callers that wait for the position, besides those that wait for an answer.
+    pub(super) waiting: u64,
     /// The log's position behind the records.
     pub(super) position: u64,
     /// What of the log's room the records were charged.
     pub(super) charge: u64,
     /// Whether one of the calls asked for a flush.
     pub(super) wants_sync: bool,
+    /// Whether one of the calls was answered already, which a crash may lose.
+    pub(super) is_promised: bool,
     /// When its first transaction began.
     pub(super) executed_ns: u64,
     /// When its last one ended.
@@ -66,6 +69,16 @@ pub(super) struct LogBatch<A, B> {
 }
 
 impl<A, B: Records> LogBatch<A, B> {
+    /// How many calls wait for it.
+    fn waiting(&self) -> u64 {
+        self.answers.len() as u64 + self.waiting
+    }
+
+    /// Whether any call waits for it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting() > 0
+    }
+
     /// The room it takes in a queue.
     pub(super) fn load_bytes(&self) -> u64 {
         (self.records.bytes().len() + self.answers.len() * size_of::<Answered<A>>()) as u64
@@ -94,13 +107,14 @@ struct Group<A, B> {
     /// How many of them are written, by a flush that ran out of room.
     written: usize,
     answers: Vec<Vec<Answered<A>>>,
+    /// How many calls wait for it.
+    waiting: u64,
     transactions: u64,
     bytes: u64,
     position: u64,
     charges: u64,
     first_ns: u64,
     wants_sync: bool,
-    is_waited_for: bool,
     /// Whether some were answered already, of which a crash may lose only so much.
     is_promised: bool,
 }
@@ -111,13 +125,13 @@ impl<A, B: Records> Group<A, B> {
             records: Vec::new(),
             written: 0,
             answers: Vec::new(),
+            waiting: 0,
             transactions: 0,
             bytes: 0,
             position: 0,
             charges: 0,
             first_ns: 0,
             wants_sync: false,
-            is_waited_for: false,
             is_promised: false,
         }
     }
@@ -143,8 +157,8 @@ impl<A, B: Records> Group<A, B> {
         self.position = batch.position;
         self.charges += batch.charge;
         self.wants_sync |= batch.wants_sync;
-        self.is_waited_for |= !batch.answers.is_empty();
-        self.is_promised |= batch.transactions > batch.answers.len() as u64;
+        self.is_promised |= batch.is_promised;
+        self.waiting += batch.waiting();
         self.records.push(batch.records);
         self.answers.push(batch.answers);
     }
@@ -153,16 +167,19 @@ impl<A, B: Records> Group<A, B> {
     #[cold]
     fn split_last(&mut self) -> Option<LogBatch<A, B>> {
         let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
-        let (answers, transactions, charge, wants_sync) = (Vec::new(), 0, 0, false);
+        let (answers, transactions, waiting) = (Vec::new(), 0, 0);
+        let (charge, wants_sync, is_promised) = (0, false, false);
         let (position, executed_ns, ended_ns) = (self.position, self.first_ns, self.first_ns);
         self.bytes -= records.bytes().len() as u64;
         Some(LogBatch {
             records,
             answers,
             transactions,
+            waiting,
             position,
             charge,
             wants_sync,
+            is_promised,
             executed_ns,
             ended_ns,
         })
@@ -170,12 +187,12 @@ impl<A, B: Records> Group<A, B> {
 
     /// When it is flushed at the latest, if nothing else comes; with `auto` not before `until_ns`.
     fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
-        let loss_ns = match self.is_promised || !self.is_waited_for {
+        let loss_ns = match self.is_promised || self.waiting == 0 {
             true => self.first_ns.saturating_add(policy.async_loss_ns_max / 2),
             false => u64::MAX,
         };
         match policy.time_ns {
-            None if self.is_waited_for => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
+            None if self.waiting > 0 => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
             None => loss_ns,
             Some(of_group) => self.first_ns.saturating_add(of_group).min(loss_ns),
         }
@@ -186,14 +203,9 @@ impl<A, B: Records> Group<A, B> {
             || self.transactions >= policy.transactions
             || now_ns >= self.deadline_ns(policy, until_ns)
     }
-
-    /// How many calls wait for it.
-    fn waiting(&self) -> u64 {
-        self.answers.iter().map(|answers| answers.len() as u64).sum()
-    }
 }
 
-/// Told of every flush.
+/// Told of every flush, before any answer that waited for it leaves.
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
 /// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
@@ -213,9 +225,9 @@ pub(super) struct Parts<A, B> {
     pub(super) shared: Arc<Shared<A>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) policy: GroupPolicy,
+    /// Transactions at which a group is flushed whatever the policy says: as many as a queue holds.
+    pub(super) transactions_max: u64,
     pub(super) observer: Option<FlushObserver>,
-    /// Where the stages before this one lie that may visit its thread.
-    pub(super) visit: Option<Arc<VisitOfStages>>,
     /// Woken when room is wanted.
     pub(super) room_stage: Option<Arc<Signal>>,
     /// Where the records of durable groups go, if checkpoints are written.
@@ -284,11 +296,12 @@ impl<A, B: Records> Logging<A, B> {
         let is_open = self.parts.queue.drain(&mut self.arrived);
         for batch in self.arrived.drain(..) {
             // It logged nothing, and all that was logged before it is durable: nothing to wait for.
+            // A caller that waits for the position finds that itself, or was woken with it.
             if is_well && batch.records.bytes().is_empty() && self.group.bytes == 0 {
                 self.charged += batch.charge;
                 self.parts.outbox.post(batch.answers);
             } else {
-                self.returns.ran(batch.answers.len() as u64, batch.ended_ns);
+                self.returns.ran(batch.waiting(), batch.ended_ns);
                 self.group.add(batch);
             }
         }
@@ -332,25 +345,11 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Waits for the disk in `wait`; the stages that visit this thread are not held up by it.
-    fn beside_execution<T>(&mut self, wait: impl FnOnce(&mut Self) -> T) -> T {
-        let visit = self.parts.visit.clone();
-        let ran = |stage: &Self| get(&stage.parts.shared.counters.batches);
-        if let Some(visit) = &visit {
-            visit.flush_begins(ran(self));
-        }
-        let waited = wait(self);
-        if let Some(visit) = &visit {
-            visit.flush_ended(ran(self));
-        }
-        waited
-    }
-
     /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room.
     fn flush(&mut self, is_open: bool) {
         let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
         let start_ns = self.parts.clock.now_ns();
-        let written = self.beside_execution(Self::write);
+        let written = self.write();
         let end_ns = self.parts.clock.now_ns();
         self.stall = None;
         match written {
@@ -378,24 +377,14 @@ impl<A, B: Records> Logging<A, B> {
 
     /// The group is durable: its answers leave.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
-        self.returns.released(now_ns, self.group.waiting(), self.group.bytes, flush_ns);
+        self.returns.released(now_ns, self.group.waiting, self.group.bytes, flush_ns);
         // First: who asks for a checkpoint or a backup after an answer finds in it what was answered.
         if let Some(position) = self.parts.log.position() {
             self.parts.shared.set_durable_group(position.group);
         }
-        self.give_records_away();
-        self.let_answers_go();
-        if let Some(to_archive) = &self.parts.to_archive {
-            to_archive.left_behind(self.parts.log.left_behind());
-        }
-        let (group, shared) = (&mut self.group, &self.parts.shared);
-        shared.set_durable(group.position);
-        self.charged += group.charges;
+        // Before any answer leaves: who has one finds it counted.
+        let (group, counters) = (&self.group, &self.parts.shared.counters);
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
-        group.reset();
-        self.is_sealed = false;
-        self.last_flush_ns = now_ns;
-        let counters = &shared.counters;
         add(&counters.flushes, 1);
         add(&counters.flushed_transactions, flush.transactions);
         add(&counters.flushed_bytes, flush.bytes);
@@ -405,6 +394,18 @@ impl<A, B: Records> Logging<A, B> {
         if let Some(observer) = &mut self.parts.observer {
             observer(flush);
         }
+        self.give_records_away();
+        self.let_answers_go();
+        if let Some(to_archive) = &self.parts.to_archive {
+            to_archive.left_behind(self.parts.log.left_behind());
+        }
+        let (group, shared) = (&mut self.group, &self.parts.shared);
+        shared.set_durable(group.position);
+        shared.waiters.wake_up_to(group.position);
+        self.charged += group.charges;
+        group.reset();
+        self.is_sealed = false;
+        self.last_flush_ns = now_ns;
     }
 
     /// The group's records are durable: they are installed into DB′, or nobody needs them.
@@ -445,6 +446,7 @@ impl<A, B: Records> Logging<A, B> {
         }
         self.group.records.clear();
         self.group.reset();
+        self.parts.shared.waiters.wake_up_to(u64::MAX);
         self.stall = None;
         if let Some(to_checkpoint) = &self.parts.to_checkpoint {
             to_checkpoint.course.fail(&reason);
@@ -456,7 +458,7 @@ impl<A, B: Records> Logging<A, B> {
     fn seal(&mut self) {
         self.is_sealed = true;
         self.parts.log.set_time(self.parts.clock.unix_us());
-        match self.beside_execution(|stage| stage.parts.log.seal()) {
+        match self.parts.log.seal() {
             Ok(()) => add(&self.parts.shared.counters.seals, 1),
             // The last group stays unsealed, as it was; the next flush finds room or says so.
             Err(GroupLogError::Full) => {}
@@ -491,6 +493,15 @@ impl<A, B: Records> Logging<A, B> {
         let Stall { until_ns, room_bytes } = self.stall?;
         let waits = now_ns < until_ns && self.parts.log.room().bytes <= room_bytes;
         waits.then_some(until_ns)
+    }
+
+    /// When there is something to do though nothing more comes.
+    pub(super) fn timer_ns(&mut self) -> Option<u64> {
+        let until_ns = self.returns.wait_until();
+        match self.idle(until_ns) {
+            Step::IdleUntil(until_ns) => until_ns,
+            Step::Progress | Step::Ended => unreachable!("it is idle"),
+        }
     }
 
     /// What there is to wait for while no flush is due.
@@ -547,7 +558,8 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
         if let Some(until_ns) = self.waits_for_room_until(now_ns).filter(|_| is_open) {
             return Step::IdleUntil(Some(until_ns));
         }
-        let is_large = self.group.bytes >= self.group_bytes_max;
+        let is_large = self.group.bytes >= self.group_bytes_max
+            || self.group.transactions >= self.parts.transactions_max;
         // Nothing more comes while the execution stage waits for what a flush gives back.
         let is_full = is_large || self.parts.shared.is_starving();
         let was_due = self.stall.is_some();
@@ -578,6 +590,6 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
     }
 
     fn worked(&self, ns: u64) {
-        add(&self.parts.shared.counters.busy_ns[2], ns);
+        self.parts.shared.counters.worked(StageKind::Logging, ns);
     }
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use tombolo_storage::sync::{AtomicBool, Ordering};
 
-use super::call::{CallerId, Durability, Failure, Outcome, Refusal, Reply, panic_message};
+use super::call::{CallerId, Durability, Failure, Outcome, Refusal, Reply, guarded, panic_message};
 use super::callers::{Caller, NotSubmitted, Submitter};
 use super::executor::Executor;
 use super::queue::{Load, NotPut, Queue};
@@ -151,10 +151,20 @@ impl<E: Executor> LongIntake<E> {
         if self.shared.poison().is_some() {
             return Err(NotSubmitted::Refused(work, refusal()));
         }
+        // All that wait or run are counted: each is worth a snapshot.
+        let under_way = &self.shared.counters.long_under_way;
+        if under_way.fetch_add(1, Ordering::Relaxed) >= LONG_WORKS_MAX {
+            under_way.fetch_sub(1, Ordering::Relaxed);
+            return Err(NotSubmitted::Full(work));
+        }
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let handle = LongHandle { is_cancelled: is_cancelled.clone() };
         let call = LongCall { work, caller: submitter.id, tag, durability, is_cancelled };
-        match self.queue.try_put(call, Load { transactions: 1, bytes: 0 }) {
+        let put = self.queue.try_put(call, Load { transactions: 1, bytes: 0 });
+        if put.is_err() {
+            under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+        match put {
             Ok(()) => Ok(handle),
             Err(NotPut::Full(call)) => Err(NotSubmitted::Full(call.work)),
             Err(NotPut::Closed(call)) => Err(NotSubmitted::Refused(call.work, refusal())),
@@ -232,9 +242,9 @@ impl<E: Executor> LongWorks<E> {
         !self.active.is_empty()
     }
 
-    /// Whether there is any, or some has arrived.
-    pub(super) fn are_called(&self) -> bool {
-        self.are_active() || self.queue.has_items()
+    /// Whether there is none, and none has arrived that this thread knows of.
+    pub(super) fn are_idle(&self) -> bool {
+        self.active.is_empty() && self.queue.is_open_and_empty()
     }
 
     /// Whether more may come.
@@ -251,10 +261,6 @@ impl<E: Executor> LongWorks<E> {
         refusal: Option<&Refusal>,
         finished: &mut Vec<Finished<E::Answer>>,
     ) {
-        // No more at once than a snapshot each is worth.
-        if self.active.len() as u64 >= LONG_WORKS_MAX {
-            return;
-        }
         self.is_open = self.queue.drain(&mut self.arrived);
         for mut call in self.arrived.drain(..) {
             let work = &mut call.work;
@@ -269,7 +275,9 @@ impl<E: Executor> LongWorks<E> {
             match begun {
                 Ok(()) => self.active.push_back(Active { call, position, rows_max: FIRST_ROWS }),
                 Err(failure) => {
-                    let LongCall { caller, tag, durability, .. } = call;
+                    let LongCall { work, caller, tag, durability, .. } = call;
+                    guarded(|| drop(work));
+                    self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
                     let outcome = match failure {
                         Ok(failure) => Ok(Err(failure)),
                         Err(refusal) => Err(refusal),
@@ -336,6 +344,7 @@ impl<E: Executor> LongWorks<E> {
             Err(panic) => Ok(Err(Failure::Panicked(panic_message(&*panic)))),
         };
         add(&self.shared.counters.long_works, 1);
+        self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
         Finished { caller, tag, durability, position, outcome }
     }
 }

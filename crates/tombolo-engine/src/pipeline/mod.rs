@@ -3,9 +3,9 @@
 //! ```text
 //!   caller ─► [intake] ─► input ─► [input queue] ─► execution ─► [log queue] ─► logging
 //!     ▲    (with input stages only)                     │                          │
-//!     └─────────────── output ◄─ [output queue] ◄───────┴── early answers          │
-//!                                      ▲                                           │
-//!                                      └───────── answers that are durable ────────┘
+//!     ├──────────── (output ◄─ [output queue]) ◄────────┴── early answers          │
+//!     │                                ▲                                           │
+//!     └────────────────────────────────┴───────── answers that are durable ────────┘
 //!                                        image ◄─ checkpoint ◄─ [handover] ◄─ records
 //! ```
 //!
@@ -17,7 +17,8 @@
 //! |---|---|
 //! | `queue.rs`, `signal.rs` | bounded queues drained whole; waking a thread that sleeps |
 //! | `call.rs` | calls, replies, what a reply stands for |
-//! | `callers.rs` | who asks: submitting, fetching replies, being called back |
+//! | `callers.rs`, `slots.rs` | who asks: submitting, fetching replies, being called back; their places |
+//! | `mailbox.rs` | replies that are fetched: asleep, or in one `poll` with sockets |
 //! | `executor.rs` | what is executed: the trait a workload implements |
 //! | `returns.rs`, `flush_time.rs` | how long a flush waits for callers that were just answered; what flushes take |
 //! | `log.rs` | where groups go: the trait a log implements |
@@ -27,7 +28,7 @@
 //! | `checkpoint/` | stages beside the path: durable groups into DB′, its blocks onto the disk |
 //! | `value_log.rs` | the value log behind that trait |
 //! | `assembly.rs`, `places.rs` | wiring, starting, closing; which stage is on which thread |
-//! | `visit.rs` | input and execution on the logging stage's thread while nothing overlaps |
+//! | `carry.rs`, `seat.rs`, `waiters.rs` | callers that do the stages' work while they wait |
 //! | `options.rs` | the settings' values |
 //! | `statistics.rs`, `shared.rs`, `pool.rs` | counters, positions and poison, buffers that return |
 //!
@@ -44,6 +45,7 @@ mod archive;
 mod assembly;
 mod call;
 mod callers;
+mod carry;
 mod checkpoint;
 mod execution;
 mod executor;
@@ -52,6 +54,7 @@ mod input;
 mod log;
 mod logging;
 mod long;
+mod mailbox;
 mod options;
 mod output;
 mod overrun;
@@ -61,33 +64,39 @@ mod queue;
 mod returns;
 mod room;
 mod running;
+mod seat;
 mod shared;
 mod signal;
+mod slots;
 mod statistics;
+mod to_log;
 mod value_log;
-mod visit;
+mod waiters;
 
 pub use archive::{ArchiveHandle, ArchiveRefusal, ArchiveStatistics, Archiving};
-pub use assembly::Builder;
+pub use assembly::{Builder, Signalled};
 pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, guarded, panic_message};
-pub use callers::{Caller, Mailbox, NotSubmitted, Sink, Submitter, Tagged};
+pub use callers::{Caller, NotSubmitted, Sink, Submitter, Tagged};
+pub use carry::Carrier;
 pub use checkpoint::{
     CheckpointHandle, CheckpointHold, CheckpointPolicy, CheckpointProcess, CheckpointRefusal,
     CheckpointStatistics, CheckpointsApart, run_checkpoint_process,
 };
+pub use execution::{Carried, Panicked, Stands, Terms};
 pub use executor::{Batch, Executor, LOG_BYTES_PER_CALL};
 pub use input::Prepare;
 pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 pub use logging::{FlushObserver, GroupPolicy};
 pub use long::{CANCELLED, LONG_WORKS_MAX, LongHandle, LongIntake, LongWork, NotTaken, Sliced};
+pub use mailbox::Mailbox;
 pub use options::{Options, Spread};
 pub use overrun::Overrun;
 pub use queue::{Load, NotPut, Queue};
 pub use running::{Closed, Pipeline};
 pub use signal::Signal;
+pub use slots::Slots;
 pub use statistics::{Busy, Flush, Statistics};
 pub use value_log::ValueLogGroups;
-pub(crate) use visit::VisitOfStages;
 
 /// What a step of a stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,12 +152,6 @@ pub trait Stage: Send {
     /// Does what there is to do, a bounded amount of it. Never waits, but for the log's own write
     /// and sync.
     fn step(&mut self, now_ns: u64) -> Step;
-
-    /// Whether something waits for it that its next step takes up, or it has work left. Asked of
-    /// input and execution stages only.
-    fn is_called(&self) -> bool {
-        false
-    }
 
     /// Called once, after [`Step::Ended`]: gives back what the stage was lent.
     fn retire(self: Box<Self>);

@@ -16,9 +16,9 @@ pub enum Spread {
     Coalesced,
     /// Input and execution on one, logging and output on another.
     Two,
-    /// Like `Two`; but with a log, input and execution go to the other thread for as long as
-    /// nobody calls while it flushes.
-    OneOrTwo,
+    /// Like `Two`, and callers that wait step the stages themselves (`carry.rs`); replies are handed
+    /// out without an output stage.
+    Carried,
     /// Execution on one, logging on another; input and output are stepped by the callers' own
     /// thread (see [`super::Pipeline::own_stages`]).
     Callers,
@@ -39,8 +39,8 @@ pub struct Options {
     pub queue_max: Load,
     /// Transactions of a batch: what is handed to the logging stage together.
     pub batch_transactions_max: usize,
-    /// Transactions whose rows are located together before they run; 0: none.
-    pub locate_ahead: usize,
+    /// Transactions whose rows are located together before they run: as many as pay, if none are said.
+    pub locate_ahead: Option<usize>,
     /// The longest a slice of long work may hold the execution thread, in nanoseconds; procedures
     /// that take longer are reported.
     pub slice_ns_max: u64,
@@ -66,16 +66,14 @@ impl Options {
             "two" => Spread::Two,
             "callers" => Spread::Callers,
             "each" => Spread::Each,
-            _ if cores == 1 => Spread::One,
-            _ if cores < 6 => Spread::OneOrTwo,
-            _ => Spread::Each,
+            _ => Spread::Carried,
         };
         let (input_stages, output_stages) =
             (count(&settings::INPUT_THREADS), count(&settings::OUTPUT_THREADS));
         let threads = match spread {
             Spread::One => 1,
             Spread::Coalesced => 1 + input_stages,
-            Spread::Two | Spread::OneOrTwo | Spread::Callers => 2,
+            Spread::Two | Spread::Carried | Spread::Callers => 2,
             Spread::Each => 2 + input_stages + output_stages,
         };
         // A thread that looks for work keeps a core from whoever would make some.
@@ -90,7 +88,7 @@ impl Options {
                 bytes: settings.count(&settings::QUEUE_BYTES_MAX),
             },
             batch_transactions_max: count(&settings::BATCH_TRANSACTIONS_MAX),
-            locate_ahead: count(&settings::LOCATE_AHEAD),
+            locate_ahead: settings.number(&settings::LOCATE_AHEAD).map(|ahead| ahead as usize),
             slice_ns_max: settings.count(&settings::SLICE_US_MAX) * 1_000,
             group: GroupPolicy {
                 transactions: settings
@@ -145,7 +143,7 @@ mod tests {
     #[test]
     fn threads_follow_the_cores_unless_told() {
         for (cores, spread, spins) in
-            [(1, Spread::One, false), (2, Spread::OneOrTwo, false), (8, Spread::Each, true)]
+            [(1, Spread::Carried, false), (2, Spread::Carried, false), (8, Spread::Carried, true)]
         {
             let options = options(&[], cores);
             assert_eq!((options.spread, options.spin_ns > 0), (spread, spins), "{cores} cores");

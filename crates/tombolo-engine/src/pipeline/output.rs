@@ -5,15 +5,17 @@
 //! call. With several output stages each caller belongs to one of them, so its replies keep their
 //! order.
 //!
-//! [`Outbox`] is the other end: how stages post replies, and keep them while there is no room. Not
-//! here: what a caller does with a reply (`callers.rs`).
+//! [`Outbox`] is the other end: how stages post replies, and keep them while there is no room. Where
+//! callers carry there is no output stage: the stage that lets a reply go hands it out itself
+//! ([`Delivery`]), so that none waits behind another thread's work. Not here: what a caller does with
+//! a reply (`callers.rs`).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::call::{Answered, CallerId};
-use super::callers::{Place, Tagged};
+use super::call::{Answered, CallerId, Reply, drop_guarded, guarded};
+use super::callers::{Sink, Tagged};
 use super::pool::Pool;
 use super::queue::{Load, NotPut, Queue};
 use super::shared::Shared;
@@ -24,28 +26,36 @@ use super::{Stage, StageKind, Step};
 pub(super) type Parcel<A> = Vec<Answered<A>>;
 
 /// Where a stage posts replies.
-#[derive(Debug)]
 pub(super) struct Outbox<A> {
-    pub(super) outputs: Vec<Arc<Queue<Parcel<A>>>>,
+    outputs: Vec<Arc<Queue<Parcel<A>>>>,
     pub(super) parcels: Arc<Pool<Parcel<A>>>,
     /// What found no room, with the output it is for.
     held: VecDeque<(usize, Parcel<A>)>,
+    /// Hands replies out where there is no output stage.
+    delivery: Delivery<A>,
 }
 
 impl<A> Outbox<A> {
-    pub(super) fn new(outputs: Vec<Arc<Queue<Parcel<A>>>>, parcels: Arc<Pool<Parcel<A>>>) -> Self {
-        Self { outputs, parcels, held: VecDeque::new() }
+    pub(super) fn new(
+        outputs: Vec<Arc<Queue<Parcel<A>>>>,
+        parcels: Arc<Pool<Parcel<A>>>,
+        shared: Arc<Shared<A>>,
+    ) -> Self {
+        Self { outputs, parcels, held: VecDeque::new(), delivery: Delivery::new(shared) }
     }
 
     /// Posts replies, in their order.
-    pub(super) fn post(&mut self, parcel: Parcel<A>) {
+    pub(super) fn post(&mut self, mut parcel: Parcel<A>) {
         if parcel.is_empty() {
             return self.parcels.give(parcel);
         }
-        if self.outputs.len() == 1 {
-            self.held.push_back((0, parcel));
-        } else {
-            self.sort(parcel);
+        match self.outputs.len() {
+            0 => {
+                self.delivery.hand_out(&mut parcel);
+                return self.parcels.give(parcel);
+            }
+            1 => self.held.push_back((0, parcel)),
+            _ => self.sort(parcel),
         }
         self.send();
     }
@@ -84,79 +94,103 @@ impl<A> Outbox<A> {
     }
 }
 
+/// Replies of one caller, on their way out.
+struct Pile<A> {
+    /// The caller whose place this is; with its sink if it is there.
+    generation: u32,
+    sink: Option<Arc<dyn Sink<A>>>,
+    is_touched: bool,
+    replies: Vec<Tagged<A>>,
+}
+
+impl<A> Default for Pile<A> {
+    fn default() -> Self {
+        Self { generation: 0, sink: None, is_touched: false, replies: Vec::new() }
+    }
+}
+
+/// Hands replies to their callers.
+pub(super) struct Delivery<A> {
+    shared: Arc<Shared<A>>,
+    /// Replies by caller, and the callers that have some; empty between steps.
+    piles: Vec<Pile<A>>,
+    touched: Vec<u32>,
+    /// Replies to callers that are gone.
+    unclaimed: Vec<Reply<A>>,
+}
+
+impl<A> Delivery<A> {
+    fn new(shared: Arc<Shared<A>>) -> Self {
+        Self { shared, piles: Vec::new(), touched: Vec::new(), unclaimed: Vec::new() }
+    }
+
+    /// Hands all replies of `parcel` out.
+    fn hand_out(&mut self, parcel: &mut Parcel<A>) {
+        self.sort(parcel);
+        self.deliver();
+    }
+
+    /// The pile of a caller's place. Who has the place is looked up for the first of its replies, and so
+    /// after what was just taken was handed on: no caller that comes later has a reply in there.
+    fn pile(&mut self, slot: u32) -> &mut Pile<A> {
+        let at = slot as usize;
+        if at >= self.piles.len() {
+            self.piles.resize_with(at + 1, Pile::default);
+        }
+        let pile = &mut self.piles[at];
+        if !pile.is_touched {
+            (pile.generation, pile.sink) = self.shared.callers.at(slot);
+            pile.is_touched = true;
+            self.touched.push(slot);
+        }
+        pile
+    }
+
+    fn sort(&mut self, parcel: &mut Parcel<A>) {
+        for answered in parcel.drain(..) {
+            let pile = self.pile(answered.caller.slot);
+            if pile.sink.is_some() && pile.generation == answered.caller.generation {
+                pile.replies.push((answered.tag, answered.reply));
+            } else {
+                self.unclaimed.push(answered.reply);
+            }
+        }
+        drop_guarded(&mut self.unclaimed);
+    }
+
+    fn deliver(&mut self) {
+        for slot in self.touched.drain(..) {
+            let Pile { generation, sink, is_touched, replies } = &mut self.piles[slot as usize];
+            *is_touched = false;
+            let Some(sink) = sink.take().filter(|_| !replies.is_empty()) else { continue };
+            add(&self.shared.counters.replies, replies.len() as u64);
+            // A caller's code may panic; that is its own loss, not the other callers'.
+            if catch_unwind(AssertUnwindSafe(|| sink.deliver(replies))).is_err() {
+                self.shared.callers.remove(CallerId { slot, generation: *generation });
+            }
+            drop_guarded(replies);
+            guarded(|| drop(sink)); // its owner may be gone
+        }
+    }
+}
+
 /// The output stage.
 pub(super) struct Output<A> {
     queue: Arc<Queue<Parcel<A>>>,
     shared: Arc<Shared<A>>,
     parcels: Arc<Pool<Parcel<A>>>,
     arrived: Vec<Parcel<A>>,
-    /// A copy of the register, and how old it is.
-    places: Vec<Place<A>>,
-    version: u64,
-    /// Replies by caller, and the callers that have some.
-    sorted: Vec<Vec<Tagged<A>>>,
-    touched: Vec<u32>,
+    delivery: Delivery<A>,
 }
 
-impl<A> Output<A> {
+impl<A: Send + 'static> Output<A> {
     pub(super) fn new(
         queue: Arc<Queue<Parcel<A>>>,
         shared: Arc<Shared<A>>,
         parcels: Arc<Pool<Parcel<A>>>,
     ) -> Self {
-        Self {
-            queue,
-            shared,
-            parcels,
-            arrived: Vec::new(),
-            places: Vec::new(),
-            version: 0,
-            sorted: Vec::new(),
-            touched: Vec::new(),
-        }
-    }
-
-    /// Takes over changes of the register; after a drain, so that every caller in it is known.
-    fn look_at_register(&mut self) {
-        let version = self.shared.callers.version();
-        if version != self.version {
-            self.version = version;
-            self.shared.callers.copy_into(&mut self.places);
-            self.sorted.resize_with(self.places.len(), Vec::new);
-        }
-    }
-
-    fn is_there(&self, caller: CallerId) -> bool {
-        let place = &self.places[caller.slot as usize];
-        place.generation == caller.generation && place.sink.is_some()
-    }
-
-    fn sort(&mut self, parcel: &mut Parcel<A>) {
-        for answered in parcel.drain(..) {
-            if !self.is_there(answered.caller) {
-                continue;
-            }
-            let replies = &mut self.sorted[answered.caller.slot as usize];
-            if replies.is_empty() {
-                self.touched.push(answered.caller.slot);
-            }
-            replies.push((answered.tag, answered.reply));
-        }
-    }
-
-    fn deliver(&mut self) {
-        for slot in self.touched.drain(..) {
-            let replies = &mut self.sorted[slot as usize];
-            let place = &mut self.places[slot as usize];
-            let Some(sink) = &place.sink else { continue };
-            add(&self.shared.counters.replies, replies.len() as u64);
-            // A caller's code may panic; that is its own loss, not the other callers'.
-            if catch_unwind(AssertUnwindSafe(|| sink.deliver(replies))).is_err() {
-                place.sink = None;
-                self.shared.callers.remove(CallerId { slot, generation: place.generation });
-            }
-            replies.clear();
-        }
+        let delivery = Delivery::new(shared.clone());
+        Self { queue, shared, parcels, arrived: Vec::new(), delivery }
     }
 }
 
@@ -170,20 +204,17 @@ impl<A: Send + 'static> Stage for Output<A> {
         if self.arrived.is_empty() {
             return if is_open { Step::IdleUntil(None) } else { Step::Ended };
         }
-        self.look_at_register();
-        let mut arrived = std::mem::take(&mut self.arrived);
-        for mut parcel in arrived.drain(..) {
-            self.sort(&mut parcel);
+        for mut parcel in self.arrived.drain(..) {
+            self.delivery.sort(&mut parcel);
             self.parcels.give(parcel);
         }
-        self.arrived = arrived;
-        self.deliver();
+        self.delivery.deliver();
         Step::Progress
     }
 
     fn retire(self: Box<Self>) {}
 
     fn worked(&self, ns: u64) {
-        add(&self.shared.counters.busy_ns[3], ns);
+        self.shared.counters.worked(StageKind::Output, ns);
     }
 }

@@ -41,14 +41,11 @@ impl Places {
             + match spread {
                 Spread::One => 1,
                 Spread::Coalesced => 1 + inputs,
-                Spread::Two | Spread::OneOrTwo => 2,
+                Spread::Two | Spread::Carried => 2,
                 Spread::Callers => 3,
                 Spread::Each => 2 + inputs + outputs,
             };
-        let mut signals: Vec<Arc<Signal>> = (0..threads).map(|_| Arc::default()).collect();
-        if spread == Spread::OneOrTwo {
-            signals[BEFORE_LOG] = Arc::new(Signal::with_host(signals[LOG].clone()));
-        }
+        let signals = (0..threads).map(|_| Arc::default()).collect();
         Self { spread, inputs, outputs, parts, archives, signals }
     }
 
@@ -61,8 +58,8 @@ impl Places {
             (_, Room) => self.signals.len() - 2 * self.parts - self.archives - 1,
             (Spread::Coalesced, Input) => 1 + n,
             (Spread::One | Spread::Coalesced, _) => BEFORE_LOG,
-            (Spread::Two | Spread::OneOrTwo, Input | Execution) => BEFORE_LOG,
-            (Spread::Two | Spread::OneOrTwo, Logging | Output) => LOG,
+            (Spread::Two | Spread::Carried, Input | Execution) => BEFORE_LOG,
+            (Spread::Two | Spread::Carried, Logging | Output) => LOG,
             (Spread::Callers | Spread::Each, Execution) => BEFORE_LOG,
             (Spread::Callers | Spread::Each, Logging) => LOG,
             (Spread::Callers, Input | Output) => CALLERS_OWN,

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use tombolo_storage::sync::{Condvar, Mutex};
+use tombolo_storage::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 use super::signal::Signal;
 
@@ -64,6 +64,9 @@ struct Inner<T> {
 #[derive(Debug)]
 pub struct Queue<T> {
     inner: Mutex<Inner<T>>,
+    /// Whether nothing is in it and more may come, as last left under the lock: for a thread that only
+    /// has to see what it has put in itself.
+    is_open_and_empty: AtomicBool,
     has_room: Condvar,
     bound: Load,
     consumer: Arc<Signal>,
@@ -82,7 +85,14 @@ impl<T> Queue<T> {
             threads_waiting: 0,
             stage_refused: false,
         };
-        Self { inner: Mutex::new(inner), has_room: Condvar::new(), bound, consumer, producers }
+        Self {
+            inner: Mutex::new(inner),
+            is_open_and_empty: AtomicBool::new(true),
+            has_room: Condvar::new(),
+            bound,
+            consumer,
+            producers,
+        }
     }
 
     fn put(&self, inner: &mut Inner<T>, item: T, load: Load) -> Result<(), NotPut<T>> {
@@ -95,6 +105,7 @@ impl<T> Queue<T> {
         }
         inner.items.push(item);
         inner.load = after;
+        self.is_open_and_empty.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -103,11 +114,19 @@ impl<T> Queue<T> {
     /// # Errors
     /// The item, when there is none or the queue is closed.
     pub fn try_put(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
-        let put = self.put(&mut self.inner.lock(), item, load);
+        let put = self.try_put_silently(item, load);
         if put.is_ok() {
             self.consumer.wake();
         }
         put
+    }
+
+    /// Like [`Queue::try_put`], but the consumer is not woken: the calling thread sees to that.
+    ///
+    /// # Errors
+    /// As [`Queue::try_put`].
+    pub fn try_put_silently(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
+        self.put(&mut self.inner.lock(), item, load)
     }
 
     /// For stages: like [`Queue::try_put`]; a stage that was refused is woken when there is room.
@@ -115,13 +134,21 @@ impl<T> Queue<T> {
     /// # Errors
     /// The item, when there is no room or the queue is closed.
     pub fn offer(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
-        let mut inner = self.inner.lock();
-        let put = self.put(&mut inner, item, load);
-        inner.stage_refused |= matches!(put, Err(NotPut::Full(_)));
-        drop(inner);
+        let put = self.offer_silently(item, load);
         if put.is_ok() {
             self.consumer.wake();
         }
+        put
+    }
+
+    /// Like [`Queue::offer`], but the consumer is not woken: the calling thread sees to that.
+    ///
+    /// # Errors
+    /// The item, when there is no room or the queue is closed.
+    pub fn offer_silently(&self, item: T, load: Load) -> Result<(), NotPut<T>> {
+        let mut inner = self.inner.lock();
+        let put = self.put(&mut inner, item, load);
+        inner.stage_refused |= matches!(put, Err(NotPut::Full(_)));
         put
     }
 
@@ -129,26 +156,48 @@ impl<T> Queue<T> {
     ///
     /// # Errors
     /// The item, when the queue is closed.
-    pub fn put_when_room(&self, mut item: T, load: Load) -> Result<(), T> {
+    pub fn put_when_room(&self, item: T, load: Load) -> Result<(), T> {
+        self.put_when_room_silently(item, load)?;
+        self.consumer.wake();
+        Ok(())
+    }
+
+    /// Like [`Queue::put_when_room`], but the consumer is not woken, unless there is no room: the
+    /// calling thread sees to that.
+    ///
+    /// # Errors
+    /// As [`Queue::put_when_room`].
+    pub fn put_when_room_silently(&self, mut item: T, load: Load) -> Result<(), T> {
         let mut inner = self.inner.lock();
         loop {
             match self.put(&mut inner, item, load) {
-                Ok(()) => break,
+                Ok(()) => return Ok(()),
                 Err(NotPut::Closed(item)) => return Err(item),
                 Err(NotPut::Full(refused)) => item = refused,
             }
+            self.consumer.wake();
             inner.threads_waiting += 1;
             inner = self.has_room.wait(inner);
             inner.threads_waiting -= 1;
         }
-        drop(inner);
-        self.consumer.wake();
-        Ok(())
     }
 
     /// Puts in as many of `items` as fit, from the front, with one lock; they leave `items`. How
     /// many, or `None` when the queue is closed.
     pub fn put_many(&self, items: &mut Vec<T>, load: impl Fn(&T) -> Load) -> Option<usize> {
+        let put = self.put_many_silently(items, load);
+        if put > Some(0) {
+            self.consumer.wake();
+        }
+        put
+    }
+
+    /// Like [`Queue::put_many`], but the consumer is not woken: the calling thread sees to that.
+    pub fn put_many_silently(
+        &self,
+        items: &mut Vec<T>,
+        load: impl Fn(&T) -> Load,
+    ) -> Option<usize> {
         let mut inner = self.inner.lock();
         if inner.is_closed {
             return None;
@@ -165,9 +214,8 @@ impl<T> Queue<T> {
         }
         inner.items.extend(items.drain(..fitting));
         inner.load = after;
-        drop(inner);
         if fitting > 0 {
-            self.consumer.wake();
+            self.is_open_and_empty.store(false, Ordering::Release);
         }
         Some(fitting)
     }
@@ -185,6 +233,7 @@ impl<T> Queue<T> {
         }
         std::mem::swap(&mut inner.items, into);
         inner.load = Load::default();
+        self.is_open_and_empty.store(is_open, Ordering::Release);
         let stage_refused = std::mem::take(&mut inner.stage_refused);
         let threads_waiting = inner.threads_waiting;
         drop(inner);
@@ -200,7 +249,10 @@ impl<T> Queue<T> {
 
     /// Lets nothing more in; what is in stays until it is drained.
     pub fn close(&self) {
-        self.inner.lock().is_closed = true;
+        let mut inner = self.inner.lock();
+        inner.is_closed = true;
+        self.is_open_and_empty.store(false, Ordering::Release);
+        drop(inner);
         self.has_room.notify_all();
         self.consumer.wake();
         self.wake_producers();
@@ -219,6 +271,14 @@ impl<T> Queue<T> {
     /// Lets the stages before it look around, though there is no more room than before.
     pub fn wake_producers(&self) {
         self.producers.iter().for_each(|producer| producer.wake());
+    }
+
+    /// Whether nothing is in it and more may come. What another thread puts in meanwhile may be
+    /// missed.
+    #[inline]
+    pub fn is_open_and_empty(&self) -> bool {
+        // Partners: the stores under the lock.
+        self.is_open_and_empty.load(Ordering::Acquire)
     }
 
     /// Whether anything is in it.

@@ -12,11 +12,13 @@ use tombolo_storage::value_log::GroupNumber;
 use super::StageKind;
 use super::archive::{ArchiveHandle, ArchiveStatistics};
 use super::assembly::Wires;
-use super::callers::{Caller, Mailbox, Sink, Submitter};
+use super::callers::{Caller, Sink, Submitter};
+use super::carry::Carrier;
 use super::checkpoint::{CheckpointHandle, CheckpointHold, CheckpointRefusal, Course};
 use super::executor::Executor;
 use super::log::GroupLog;
 use super::long::LongIntake;
+use super::mailbox::Mailbox;
 use super::overrun::Overrun;
 use super::queue::Load;
 use super::statistics::Statistics;
@@ -26,6 +28,8 @@ use crate::threads::{Running, StageLoop, WhenBroken};
 pub struct Pipeline<E: Executor> {
     pub(super) wires: Wires<E>,
     pub(super) request_bytes: fn(&E::Request) -> usize,
+    /// Where callers carry.
+    pub(super) carrier: Option<Carrier<E>>,
     pub(super) threads: Vec<Running>,
     /// The stages that callers step, until somebody takes them.
     pub(super) own: Mutex<Option<StageLoop>>,
@@ -41,6 +45,8 @@ pub struct Closed<E: Executor> {
     pub poison: Option<Arc<str>>,
     /// Why no checkpoint was written any more, if so: the next process replays more of the log.
     pub checkpoint_failure: Option<Arc<str>>,
+    /// Why the last checkpoint was left out, if it was because the disk is full.
+    pub checkpoint_left_out: Option<Arc<str>>,
     /// What was counted.
     pub statistics: Statistics,
 }
@@ -54,6 +60,7 @@ impl<E: Executor> Pipeline<E> {
             intake: self.wires.intakes[id.slot as usize % self.wires.intakes.len()].clone(),
             shared: self.wires.shared.clone(),
             request_bytes: self.request_bytes,
+            carrying: self.carrier.as_ref().map(|carrier| carrier.carrying().clone()),
         }
     }
 
@@ -64,6 +71,11 @@ impl<E: Executor> Pipeline<E> {
     {
         let mailbox = Arc::new(Mailbox::default());
         Caller::new(self.register(mailbox.clone()), mailbox, in_flight_max)
+    }
+
+    /// Where callers run transactions on their own threads, if they carry ([`super::Spread::Carried`]).
+    pub fn carrier(&self) -> Option<Carrier<E>> {
+        self.carrier.clone()
     }
 
     /// Where long work is put in: reads that take longer than a transaction may (`long.rs`).
@@ -148,8 +160,6 @@ impl<E: Executor> Pipeline<E> {
             statistics.input_queue = intakes.fold(statistics.input_queue, sum);
         }
         statistics.log_queue = self.wires.log_queue.load();
-        let visiting_ns = self.wires.visit.as_ref().map(|visit| visit.worked_ns());
-        statistics.busy.visiting_ns = visiting_ns.unwrap_or_default();
         statistics.checkpoint = self.course().map(|course| course.statistics()).unwrap_or_default();
         let outputs = self.wires.outputs.iter().map(|queue| queue.load());
         statistics.output_queue = outputs.fold(Load::default(), sum);
@@ -181,6 +191,7 @@ impl<E: Executor> Pipeline<E> {
             log,
             poison: self.poison(),
             checkpoint_failure: self.checkpoint_failure(),
+            checkpoint_left_out: self.course().and_then(|course| course.last_left_out()),
             statistics: self.statistics(),
         }
     }
@@ -223,6 +234,7 @@ impl<E: Executor> Pipeline<E> {
             }
             outputs.iter().for_each(|output| output.close());
             shared.callers.broken(&reason);
+            shared.waiters.wake_up_to(u64::MAX);
         })
     }
 }

@@ -10,6 +10,7 @@ use tombolo_storage::value_log::GroupNumber;
 use super::callers::Callers;
 use super::log::Room;
 use super::statistics::Counters;
+use super::waiters::Waiters;
 
 /// Shared by the stages and the callers of one pipeline.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(super) struct Shared<A> {
     is_starving: AtomicBool,
     poison: OnceLock<Arc<str>>,
     pub(super) callers: Callers<A>,
+    pub(super) waiters: Waiters,
     pub(super) counters: Counters,
 }
 
@@ -42,6 +44,7 @@ impl<A> Shared<A> {
             is_starving: AtomicBool::new(false),
             poison: OnceLock::new(),
             callers: Callers::new(),
+            waiters: Waiters::default(),
             counters: Counters::default(),
         }
     }

@@ -6,12 +6,8 @@
 //! visible to whoever came after; if it looks after, it sees the work (`queue/loom_tests.rs`).
 //! Telling a thread that runs costs one load.
 //!
-//! A signal may have a host: while the thread's stages are stepped by another thread
-//! (`visit.rs`), whoever has work for them wakes that one.
-//!
 //! Not here: who sleeps and for how long (`threads.rs`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_storage::sync::{AtomicU32, Ordering, Parker};
@@ -20,8 +16,6 @@ use tombolo_storage::sync::{AtomicU32, Ordering, Parker};
 const AWAKE: u32 = 0;
 /// It sleeps or is about to.
 const ASLEEP: u32 = 1;
-/// It sleeps, and its stages are its host's for now.
-const AWAY: u32 = 2;
 
 /// What wakes one thread.
 ///
@@ -31,7 +25,6 @@ const AWAY: u32 = 2;
 pub struct Signal {
     state: AtomicU32,
     parker: Parker<()>,
-    host: Option<Arc<Signal>>,
 }
 
 impl Default for Signal {
@@ -43,12 +36,7 @@ impl Default for Signal {
 impl Signal {
     /// Of a thread that is awake.
     pub fn new() -> Self {
-        Self { state: AtomicU32::new(AWAKE), parker: Parker::new(), host: None }
-    }
-
-    /// Of a thread that is awake, and whose stages may go to the thread of `host`.
-    pub(crate) fn with_host(host: Arc<Signal>) -> Self {
-        Self { host: Some(host), ..Self::new() }
+        Self { state: AtomicU32::new(AWAKE), parker: Parker::new() }
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
@@ -56,18 +44,16 @@ impl Signal {
     }
 
     /// Wakes the thread if it sleeps or is about to; called after what it shall see was done.
+    #[inline]
     pub fn wake(&self) {
-        match self.state.load(Ordering::SeqCst) {
-            ASLEEP if self.change(ASLEEP, AWAKE) => self.parker.unpark(()),
-            AWAKE => {}
-            // They are away, or went in this moment, or somebody else has woken the thread. One word
-            // too many to the host does no harm.
-            _ => {
-                if let Some(host) = &self.host {
-                    host.wake();
-                }
-            }
+        if self.state.load(Ordering::SeqCst) == ASLEEP && self.change(ASLEEP, AWAKE) {
+            self.parker.unpark(());
         }
+    }
+
+    /// Whether the thread was woken since it announced that it would sleep.
+    pub fn is_awake(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == AWAKE
     }
 
     /// The thread is about to sleep: what it looks at after this call is not missed.
@@ -88,27 +74,5 @@ impl Signal {
             None => self.parker.park(),
         }
         self.state.store(AWAKE, Ordering::SeqCst);
-    }
-
-    /// Sleeps until woken, wherever its stages are meanwhile; only after [`Signal::announce`].
-    pub(crate) fn park(&self) {
-        self.parker.park();
-    }
-
-    /// From here on the host is woken instead, if the thread sleeps and nobody has woken it; says
-    /// whether that is so. The host looks at the stages' queues afterwards.
-    pub(crate) fn go_away(&self) -> bool {
-        self.host.is_some() && self.change(ASLEEP, AWAY)
-    }
-
-    /// From here on the thread is woken again; says whether the host was before. Whoever calls this
-    /// looks at the stages' queues afterwards.
-    pub(crate) fn come_back(&self) -> bool {
-        self.change(AWAY, ASLEEP)
-    }
-
-    /// Whether the host is woken instead.
-    pub(crate) fn is_away(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == AWAY
     }
 }

@@ -1,10 +1,11 @@
 //! What a pipeline counts, and what a caller sees of it.
 //!
-//! Each counter has one writer, which adds once per batch or flush. Not here: histograms; who wants
+//! Each counter but one has one writer, which adds once per batch or flush. Not here: histograms; who wants
 //! one gives the logging stage an observer of flushes.
 
 use tombolo_storage::sync::{AtomicU64, Ordering};
 
+use super::StageKind;
 use super::checkpoint::CheckpointStatistics;
 use super::queue::Load;
 
@@ -16,6 +17,10 @@ pub(super) struct Counters {
     pub(super) refused: AtomicU64,
     pub(super) batches: AtomicU64,
     pub(super) early: AtomicU64,
+    /// Transactions that their callers ran and told of at once, and those that had to wait for the log:
+    /// each is a batch of its own.
+    pub(super) carried_early: AtomicU64,
+    pub(super) carried_waiting: AtomicU64,
     pub(super) flushes: AtomicU64,
     pub(super) groups: AtomicU64,
     pub(super) seals: AtomicU64,
@@ -30,14 +35,37 @@ pub(super) struct Counters {
     pub(super) slice_ns: AtomicU64,
     pub(super) slice_ns_max: AtomicU64,
     pub(super) long_works: AtomicU64,
+    /// Those that were taken in and are not over; what bounds them adds to it.
+    pub(super) long_under_way: AtomicU64,
     pub(super) overruns: AtomicU64,
     pub(super) overrun_ns_max: AtomicU64,
     pub(super) busy_ns: [AtomicU64; 5],
 }
 
+impl Counters {
+    /// A stage of this kind has worked so long.
+    pub(super) fn worked(&self, kind: StageKind, ns: u64) {
+        let at = match kind {
+            StageKind::Input => 0,
+            StageKind::Execution => 1,
+            StageKind::Logging => 2,
+            StageKind::Output => 3,
+            StageKind::Checkpoint => 4,
+            StageKind::Room | StageKind::Archive => return,
+        };
+        add(&self.busy_ns[at], ns);
+    }
+}
+
 /// Adds to a counter. Readers want numbers that are about right, not an order.
 pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Adds to a counter that one thread at a time writes: no atomic addition.
+#[inline]
+pub(super) fn add_alone(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
 /// What a counter holds.
@@ -69,8 +97,6 @@ pub struct Busy {
     pub output_ns: u64,
     /// Checkpoint stages, their waiting for the device among it.
     pub checkpoint_ns: u64,
-    /// What of the time of input and execution stages was the logging stage's thread's.
-    pub visiting_ns: u64,
 }
 
 /// A pipeline's numbers since it started; the queues' lengths are those of the moment.
@@ -141,12 +167,14 @@ impl Statistics {
     }
 
     pub(super) fn of(counters: &Counters) -> Self {
+        let carried_early = get(&counters.carried_early);
+        let carried = carried_early + get(&counters.carried_waiting);
         Self {
-            executed: get(&counters.executed),
+            executed: get(&counters.executed) + carried,
             failed: get(&counters.failed),
             refused: get(&counters.refused),
-            batches: get(&counters.batches),
-            early: get(&counters.early),
+            batches: get(&counters.batches) + carried,
+            early: get(&counters.early) + carried_early,
             flushes: get(&counters.flushes),
             groups: get(&counters.groups),
             seals: get(&counters.seals),
@@ -169,7 +197,6 @@ impl Statistics {
                 logging_ns: get(&counters.busy_ns[2]),
                 output_ns: get(&counters.busy_ns[3]),
                 checkpoint_ns: get(&counters.busy_ns[4]),
-                visiting_ns: 0,
             },
             ..Self::default()
         }

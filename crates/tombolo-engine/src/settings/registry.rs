@@ -6,6 +6,10 @@ use tombolo_storage::profile::PROFILES;
 
 use super::{Default, Kind, Setting};
 
+mod callers;
+
+pub use callers::*;
+
 const NAMES: [&str; PROFILES.len()] = {
     let mut names = [""; PROFILES.len()];
     let mut i = 0;
@@ -149,8 +153,8 @@ pub static PIPELINE_THREADS: Setting = setting(
     "pipeline_threads",
     Kind::Choice(&["auto", "one", "coalesced", "two", "callers", "each"]),
     Default::Is("auto"),
-    "threads of the pipeline: one, coalesced (input apart), two (logging and output apart), one per \
-     stage; by cores and callers",
+    "which threads run the pipeline's stages: auto (callers that wait, and two threads behind them), \
+     or always the same: one, coalesced (input apart), two (logging and output apart), one for each",
 );
 /// Input stages.
 pub static INPUT_THREADS: Setting = setting(
@@ -196,7 +200,7 @@ pub static BATCH_TRANSACTIONS_MAX: Setting = setting(
 pub static LOCATE_AHEAD: Setting = setting(
     "locate_ahead",
     Kind::Count(0, 4_096),
-    Default::Is("0"),
+    Default::Means("as many as pay, found while running"),
     "transactions whose rows are located before they run, while others do; 0: each when it runs",
 )
 .of("transactions");
@@ -373,22 +377,6 @@ pub static REQUEST_IDS_MAX: Setting = setting(
 )
 .of("ids")
 .not_identifying();
-/// Callers.
-pub static CLIENTS: Setting = setting(
-    "clients",
-    Kind::Count(1, 1_000_000),
-    Default::Is("1"),
-    "callers, in a closed loop; not threads",
-)
-.of("callers");
-/// Calls a caller has under way.
-pub static IN_FLIGHT: Setting = setting(
-    "in_flight",
-    Kind::Count(1, 1_000_000),
-    Default::Is("1"),
-    "calls each caller has under way",
-)
-.of("calls");
 /// TPC-C's scale.
 pub static WAREHOUSES: Setting =
     setting("warehouses", Kind::Count(1, 65_535), Default::Is("5"), "scale of tpcc; 100 MB each")
@@ -565,6 +553,8 @@ pub static ALL: &[&Setting] = &[
     &REQUEST_IDS_MAX,
     &CLIENTS,
     &IN_FLIGHT,
+    &LOOP,
+    &RATE,
     &WAREHOUSES,
     &MIX,
     &BRANCHES,

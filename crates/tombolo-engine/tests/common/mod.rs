@@ -123,13 +123,13 @@ pub(crate) trait Bank: Executor<Request = Ask, Answer = i64, Records = LogBuffer
 /// A pipeline around `bank`.
 pub(crate) fn start<B: Bank>(bank: B, writer: LogWriter, spread: Spread) -> Pipeline<B> {
     let options = Options::new(&Settings::default(), 2);
-    let locate_ahead = B::LOCATE_AHEAD;
+    let locate_ahead = Some(B::LOCATE_AHEAD);
     let options = Options { spread, batch_transactions_max: 7, locate_ahead, ..options };
     let groups = ValueLogGroups::new(writer);
     Builder::new(bank, options).log(Box::new(groups)).start(Arc::new(SystemClock::new())).unwrap()
 }
 
-const SPREADS: [Spread; 4] = [Spread::One, Spread::Two, Spread::OneOrTwo, Spread::Each];
+const SPREADS: [Spread; 4] = [Spread::One, Spread::Two, Spread::Carried, Spread::Each];
 
 /// The balance that a call answers.
 pub(crate) fn answer(caller: &mut Caller<Ask, i64>, ask: Ask) -> i64 {

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use tombolo_engine::pipeline::{
     Batch, Builder, Caller, Cost, Durability, Executor, GroupLog, GroupLogError, GroupPolicy,
-    Options, Records, Reply, Room, Stage, Step,
+    Options, Records, Reply, Room, Spread, Stage, Step,
 };
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::Settings;
@@ -257,7 +257,8 @@ pub(super) fn measure(point: Point) -> Measured {
     let GroupPolicy { async_loss_ns_max, seal_ns_max, .. } = options.group;
     let Point { medium, clients, time_ns, transactions } = point;
     let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
-    let options = Options { group, output_stages: 1, ..options };
+    // Clients here are no threads that could carry: each stage is stepped by a thread of its own.
+    let options = Options { group, spread: Spread::Each, output_stages: 1, ..options };
     let worker = Worker { turn: turns[EXECUTION].clone(), log: Logged::default() };
     let builder = Builder::new(worker, options);
     let builder = builder.log(Box::new(Device {

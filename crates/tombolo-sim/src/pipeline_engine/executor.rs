@@ -50,8 +50,8 @@ where
 
     fn log_bytes_max(&self, asked: &Asked) -> u64 {
         match asked {
-            Asked::Run(request) if request.work.only_reads() => 0,
-            _ => TRANSACTION_BYTES_MAX,
+            Asked::Run(request) => log_bytes_max(request),
+            Asked::FinishAddition(_) => TRANSACTION_BYTES_MAX,
         }
     }
 
@@ -60,7 +60,19 @@ where
     }
 }
 
+/// What a request may log.
+pub(super) fn log_bytes_max(request: &Request) -> u64 {
+    if request.work.only_reads() { 0 } else { TRANSACTION_BYTES_MAX }
+}
+
 impl<R: Recording> SimExecutor<R> {
+    /// Runs a request for its client, which carries it; says also how much that has logged.
+    pub(super) fn carry(&mut self, request: Request) -> (Result<u64, Stop>, usize) {
+        self.journal.lock().settle();
+        let ended = self.run(request);
+        (ended, self.recording.bytes(&self.store))
+    }
+
     fn run(&mut self, request: Request) -> Result<u64, Stop> {
         self.journal.lock().running = Some(request.clone());
         let ended = self.handles.run(&mut self.store, &request);

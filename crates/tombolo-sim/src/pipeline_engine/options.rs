@@ -9,12 +9,12 @@ use crate::swarm::Swarm;
 /// The numbers of one life.
 pub(super) fn options(swarm: &Swarm) -> Options {
     Options {
-        spread: Spread::One,
+        spread: if swarm.callers_carry { Spread::Carried } else { Spread::Each },
         input_stages: 1,
         output_stages: swarm.output_stages,
         queue_max: Load { transactions: swarm.queue_max, bytes: 1 << 20 },
         batch_transactions_max: swarm.batch_max as usize,
-        locate_ahead: 0,
+        locate_ahead: Some(0),
         slice_ns_max: 200_000,
         group: GroupPolicy {
             transactions: swarm.transactions_per_group,

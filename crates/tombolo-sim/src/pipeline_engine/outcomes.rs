@@ -1,13 +1,17 @@
-//! What calls came to, as the pipeline says it.
+//! What calls came to, as the pipeline says it, and what all of them left behind.
 //!
 //! Not here: whether that is right (`history.rs`).
 
 use tombolo_engine::pipeline::Failure;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
+use tombolo_storage::store::Store;
 
+use crate::history::{Rule, Violation};
 use crate::workload::identified::aborted;
 use crate::workload::model::Outcome;
+use crate::workload::store::contents;
+use crate::world::World;
 
 /// Whether a snapshot's images took more memory than they may: it has ended and says so.
 pub(super) fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
@@ -21,8 +25,14 @@ pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
         Err(Failure::Stopped(Stop::Abort(reason))) => Some(aborted(reason)),
         Err(Failure::Stopped(Stop::Error(_))) => None,
         Err(Failure::Panicked(_)) => Some(Outcome::Panicked),
-        Err(Failure::PanickedCommitted(why)) => {
-            unreachable!("nothing panics behind a commit: {why}")
-        }
+    }
+}
+
+/// After all that ran, the store holds what the model holds.
+pub(super) fn judge_rows<S: Store>(store: &mut S, world: &World) -> Result<(), Violation> {
+    let found = contents(store).map_err(|what| Violation::new(Rule::SoundStore, what))?;
+    match found.difference(world.history.state()) {
+        None => Ok(()),
+        Some(what) => Err(Violation::new(Rule::SoundStore, format!("after closing: {what}"))),
     }
 }

@@ -64,9 +64,13 @@ impl Identified {
         id: u128,
         run: impl FnOnce(&mut MemoryStore<P>) -> Result<u64, Stop>,
     ) -> Result<u64, Stop> {
-        match self.requests.run_once(store, id, run, Result::is_ok) {
+        let outcome = |ended: &Result<_, _>| match ended {
+            Ok(_) => requests::Outcome::Committed,
+            Err(_) => requests::Outcome::Aborted,
+        };
+        match self.requests.run_once(store, id, run, outcome) {
             Once::Ran(ended) => ended,
-            Once::Panicked { .. } => Err(Stop::Abort("it panicked")),
+            Once::Panicked(_) => Err(Stop::Abort("it panicked")),
             Once::Repeated(requests::Outcome::Committed) => Err(Stop::Abort(REPEATED_COMMITTED)),
             Once::Repeated(_) => Err(Stop::Abort(REPEATED_ABORTED)),
             Once::Refused(error) => Err(Stop::Error(error)),

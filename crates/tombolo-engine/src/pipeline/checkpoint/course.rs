@@ -392,6 +392,12 @@ impl Course {
         refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
     }
 
+    /// Why the last checkpoint was left out, if it was because the disk is full.
+    pub(in crate::pipeline) fn last_left_out(&self) -> Option<Arc<str>> {
+        let has_given_up = self.inner.lock().has_given_up;
+        has_given_up.then(|| self.last_refusal().to_string().into())
+    }
+
     /// Nothing more comes for a part that has nothing new: it ends, unless the last checkpoint may have
     /// to hold what is another's news.
     fn leave(&self, number: usize, mut inner: MutexGuard<'_, Inner>, view: View) -> Turn {

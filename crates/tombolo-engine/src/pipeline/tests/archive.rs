@@ -253,3 +253,19 @@ fn a_close_archives_the_rest_or_tries_once() {
         }
     }
 }
+
+/// Who asks before and behind a breakdown of the stage is told of it, and not that the database is closed.
+#[test]
+fn a_stage_that_broke_down_says_so() {
+    let mut rig = Rig::new();
+    rig.write(1);
+    let before = rig.ask();
+    rig.course.broken("the archive stage panicked: as told");
+    for asked in [before, rig.ask()] {
+        let answer = asked.wait();
+        assert_eq!(
+            answer,
+            Err(ArchiveRefusal::Broken("the archive stage panicked: as told".into()))
+        );
+    }
+}

@@ -46,6 +46,48 @@ fn what_comes_during_a_flush_shares_the_next() {
     assert!((statistics.transactions_per_flush() - 49.5).abs() < 1e-9);
 }
 
+/// A caller that has the last answer of a run takes the figures of its flushes: none may come later.
+#[test]
+fn a_flush_is_told_of_before_its_answers_leave() {
+    let options = Options { spread: Spread::Carried, ..options() };
+    let second: Arc<Mutex<Option<Caller<Ask, u64>>>> = Arc::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (caller, seen) = (second.clone(), told.clone());
+    let mut world = World::with(options, move |builder| {
+        builder.on_flush(Box::new(move |flush| {
+            let mut replies = Vec::new();
+            caller.lock().unwrap().as_mut().unwrap().take(&mut replies);
+            seen.lock().unwrap().push((flush.transactions, replies.len()));
+        }))
+    });
+    *second.lock().unwrap() = Some(world.pipeline().caller(10));
+    for tag in 1..=2 {
+        let mut caller = second.lock().unwrap();
+        caller.as_mut().unwrap().try_submit(Ask::Add(tag, 1), tag, Group).unwrap();
+    }
+    world.execute();
+    world.step(Logging);
+    assert_eq!(*told.lock().unwrap(), [(2, 0)], "two transactions, neither of them answered");
+    let mut replies = Vec::new();
+    second.lock().unwrap().as_mut().unwrap().take(&mut replies);
+    assert_eq!(replies, [durable(1, 1), durable(2, 1)]);
+}
+
+#[test]
+fn a_group_that_waits_for_its_time_has_a_bound() {
+    let mut options = slow();
+    options.queue_max.transactions = 100;
+    let mut world = World::new(options);
+    world.submit(1, Ask::Add(7, 5), Group);
+    for tag in 2..=100 {
+        assert!(matches!(world.step(Logging), Step::IdleUntil(_)), "{tag}");
+        world.submit(tag, Ask::Read(7), Group); // it logs nothing, and waits for what it read
+        world.execute();
+    }
+    assert_eq!(world.step(Logging), Step::Progress, "as many as a queue holds");
+    assert_eq!((world.log.syncs(), world.replies().len()), (1, 100));
+}
+
 #[test]
 fn a_read_waits_for_what_it_read_and_for_no_more() {
     let mut world = World::new(slow());

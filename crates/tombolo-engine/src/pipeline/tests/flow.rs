@@ -27,26 +27,6 @@ fn a_panic_ends_its_own_transaction_only() {
     assert_eq!((statistics.executed, statistics.failed), (4, 2));
 }
 
-#[test]
-fn a_panic_behind_a_commit_says_so_when_that_is_durable() {
-    let mut world = World::new(options());
-    for (tag, durability) in [(1, Group), (2, Async)] {
-        world.submit(tag, Ask::AddAndPanic(7, 5), durability);
-    }
-    world.execute();
-    let panicked = || Err(Failure::PanickedCommitted("behind its commit".into()));
-    assert_eq!(world.replies(), [(2, Reply::PreCommitted(panicked()))]);
-    world.submit(3, Ask::Panic, Group);
-    world.submit(4, Ask::Read(7), Group);
-    world.settle();
-    let expected = [
-        (1, Reply::Durable(panicked())),
-        (3, Reply::Durable(Err(Failure::Panicked("asked to panic".into())))),
-        durable(4, 10),
-    ];
-    assert_eq!(world.replies(), expected);
-}
-
 /// A request whose end panics.
 struct Spiteful;
 
@@ -131,7 +111,7 @@ fn an_executor_that_does_not_answer_costs_that_request_only() {
 #[test]
 fn rows_are_located_ahead_in_windows() {
     let mut options = options();
-    options.locate_ahead = 3;
+    options.locate_ahead = Some(3);
     let mut world = World::new(options);
     for tag in 0..10 {
         world.submit(tag, Ask::Add(tag, 1), Group);

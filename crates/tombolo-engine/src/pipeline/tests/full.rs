@@ -243,7 +243,7 @@ fn calls_wait_for_room_that_is_being_made() {
 
 #[test]
 fn a_thread_that_waits_for_room_is_woken() {
-    for spread in [Spread::One, Spread::Coalesced, Spread::Two, Spread::OneOrTwo, Spread::Each] {
+    for spread in [Spread::One, Spread::Coalesced, Spread::Two, Spread::Carried, Spread::Each] {
         let log = HandLog::new();
         log.with(|medium| {
             (medium.room, medium.more_to_come, medium.is_made) = (room(1), true, true);
@@ -265,7 +265,7 @@ fn a_thread_that_waits_for_room_is_woken() {
 /// Nothing else happens that could wake a thread: not even a seal is due.
 #[test]
 fn a_thread_that_waits_in_vain_is_told() {
-    for spread in [Spread::One, Spread::Coalesced, Spread::Two, Spread::OneOrTwo, Spread::Each] {
+    for spread in [Spread::One, Spread::Coalesced, Spread::Two, Spread::Carried, Spread::Each] {
         let log = HandLog::new();
         log.with(|medium| {
             (medium.room, medium.more_to_come, medium.is_made) = (0, true, true);

@@ -203,16 +203,64 @@ fn a_poisoned_pipeline_ends_works_and_says_why() {
     assert!(matches!(refused, Err(NotSubmitted::Refused(_, Refusal::Poisoned(_)))));
 }
 
+/// Those that run count as those that wait: 63 that ran made room for as many again.
 #[test]
 fn too_many_works_are_refused_as_a_full_queue() {
-    let (diary, mut world) = (Diary::default(), World::of_accounts(1));
+    let (diary, mut world) = (Diary::default(), World::of_accounts(300));
     let intake = world.pipeline().long();
-    let mut submit =
-        |tag| intake.submit_by(&mut world.caller, sum("one", None, &diary), tag, Group);
-    for tag in 0..LONG_WORKS_MAX {
-        submit(tag).unwrap();
+    let submit = |world: &mut World, tag| {
+        let intake = intake.clone();
+        intake.submit_by(&mut world.caller, sum("one", None, &diary), tag, Group)
+    };
+    for tag in 0..LONG_WORKS_MAX - 1 {
+        submit(&mut world, tag).unwrap();
     }
-    assert!(matches!(submit(LONG_WORKS_MAX), Err(NotSubmitted::Full(_))));
+    world.step(StageKind::Execution);
+    submit(&mut world, LONG_WORKS_MAX - 1).unwrap();
+    for _ in 0..2 {
+        let refused = submit(&mut world, LONG_WORKS_MAX);
+        assert!(matches!(refused, Err(NotSubmitted::Full(_))));
+        world.step(StageKind::Execution);
+    }
+    assert_eq!(world.replies(), []);
     world.settle();
     assert_eq!(world.replies().len() as u64, LONG_WORKS_MAX);
+    // All of that is over, also where it fails at once.
+    for tag in 0..3 * LONG_WORKS_MAX {
+        world.long(sum("fails", Some("begin"), &diary), tag, Group);
+        world.settle();
+    }
+    assert_eq!(world.replies().len() as u64, 3 * LONG_WORKS_MAX);
+}
+
+/// Work that is refused, and panics when it is dropped.
+struct Spiteful;
+
+impl LongWork<Accounts> for Spiteful {
+    fn begin(&mut self, _: &mut Accounts) -> Result<(), Stop> {
+        Err(Stop::Abort("not now"))
+    }
+
+    fn slice(&mut self, _: &mut Accounts, _: usize) -> Result<Sliced<u64>, Stop> {
+        unreachable!("it did not begin")
+    }
+
+    fn end(&mut self, _: &mut Accounts) {}
+}
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        panic!("dropped in spite");
+    }
+}
+
+#[test]
+fn what_refused_work_holds_ends_no_stage() {
+    let mut world = World::of_accounts(1);
+    let intake = world.pipeline().long();
+    intake.submit_by(&mut world.caller, Box::new(Spiteful), 1, Group).unwrap();
+    world.submit(2, Ask::Read(0), Group);
+    world.settle();
+    let refused = Reply::Durable(Err(Failure::Stopped(Stop::Abort("not now"))));
+    assert_eq!(world.replies(), [(1, refused), durable(2, 1)]);
 }

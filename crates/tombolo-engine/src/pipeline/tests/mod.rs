@@ -1,24 +1,21 @@
 //! The stages step by step, on a clock, a log and a store that the tests hold in their hands.
 
 mod archive;
+mod carry;
 mod checkpoint;
 mod durability;
 mod flow;
 mod full;
 mod long;
 mod threads;
-mod visit;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tombolo_storage::memory::{Limits, MemoryStore};
-use tombolo_storage::profile::Memory;
-
 use super::*;
 use crate::clock::Clock;
-use crate::transaction::{Stop, execute};
+use crate::transaction::Stop;
 
 /// A clock that stands still until told.
 #[derive(Debug, Default)]
@@ -169,8 +166,6 @@ enum Ask {
     Read(u64),
     Abort,
     Panic,
-    /// An `Add` whose procedure panics when it has committed.
-    AddAndPanic(u64, u64),
     /// Writes a record of so many bytes.
     Large(usize),
     /// Not valid before an input stage has made it an `Add`.
@@ -224,14 +219,6 @@ impl Accounts {
             Ask::Read(account) => Ok(self.balances.get(&account).copied().unwrap_or(0)),
             Ask::Abort => Err(Stop::Abort("asked to")),
             Ask::Panic => panic!("asked to panic"),
-            Ask::AddAndPanic(account, n) => {
-                self.run(&Ask::Add(account, n))?;
-                let mut store = MemoryStore::<Memory>::new(Limits::default());
-                execute(&mut store, |tx| {
-                    let _committed = tx.commit(0)?;
-                    panic!("behind its commit")
-                })
-            }
             Ask::Large(bytes) => {
                 self.log.bytes.resize(self.log.bytes.len() + bytes, 0);
                 Ok(0)
@@ -256,7 +243,7 @@ impl Executor for Accounts {
 
     fn log_bytes_max(&self, ask: &Ask) -> u64 {
         match *ask {
-            Ask::Add(..) | Ask::AddAndPanic(..) => 16,
+            Ask::Add(..) => 16,
             Ask::Large(bytes) => bytes as u64,
             _ => 0,
         }

@@ -7,7 +7,7 @@ use crate::threads::{StageLoop, on_each};
 use Durability::{Async, Group, Sync};
 
 const SPREADS: [Spread; 6] =
-    [Spread::One, Spread::Coalesced, Spread::Two, Spread::OneOrTwo, Spread::Callers, Spread::Each];
+    [Spread::One, Spread::Coalesced, Spread::Two, Spread::Carried, Spread::Callers, Spread::Each];
 
 /// Small queues, so that every stage waits for every other.
 fn tight(spread: Spread) -> Options {

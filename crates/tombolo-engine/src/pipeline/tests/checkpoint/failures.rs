@@ -55,6 +55,15 @@ fn a_full_disk_puts_a_checkpoint_off() {
     database.clock.0.fetch_add(2_000_000_000, Ordering::Relaxed);
     database.step(1_000, |_| true);
     assert_eq!(asked.poll(), Some(Ok(())));
+    // The last one is not tried again, and told.
+    database.pay(100);
+    for disk in &disks {
+        disk.set_capacity_bytes(Some(1 << 10));
+    }
+    let closed = database.close();
+    assert!(closed.poison.is_none() && closed.checkpoint_failure.is_none());
+    let why = closed.checkpoint_left_out.unwrap();
+    assert_eq!(why.matches("make room").count(), 1, "{why}");
 }
 
 /// With DB′ on disk, what is handed in for a checkpoint that cannot begin counts as what changed: the rest

@@ -327,7 +327,7 @@ fn blocks_leave_the_device_to_the_log() {
 /// With threads: callers, checkpoints all the time, and one asked for.
 #[test]
 fn checkpoints_are_written_beside_transactions() {
-    for spread in [Spread::One, Spread::Coalesced, Spread::OneOrTwo, Spread::Each] {
+    for spread in [Spread::One, Spread::Coalesced, Spread::Carried, Spread::Each] {
         let policy = CheckpointPolicy { log_bytes: 2_000, device_percent: 50, ..POLICY };
         let (disks, how) = (Disks::default(), How { parts: 2, policy, ..HOW });
         let pipeline = started(&disks, how, spread);

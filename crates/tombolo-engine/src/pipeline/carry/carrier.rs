@@ -1,0 +1,161 @@
+//! A caller's own transaction on its own thread: takes execution, runs it, gives execution back.
+//!
+//! Not here: waiting for the log, and the stages' work that a waiting caller does (`carry.rs`); what
+//! execution does before and behind the transaction (`execution/carried.rs`).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tombolo_storage::sync::Spin;
+
+use super::super::StageKind;
+use super::super::call::{Refusal, panic_message};
+use super::super::execution::{Carried, Execution, NotRun, Panicked, Stands, Terms};
+use super::super::executor::Executor;
+use super::super::seat::{Held, Seat};
+use super::{Carrying, HandedOn};
+use crate::threads::WhenBroken;
+
+/// What `part` comes to, or the panic that came out of it. What cannot panic has no instruction of this.
+#[inline(always)]
+fn caught<T>(part: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(part))
+}
+
+/// Where a caller runs transactions on its own thread.
+pub struct Carrier<E: Executor> {
+    pub(super) execution: Arc<Seat<Execution<E>>>,
+    pub(super) carrying: Arc<Carrying<E::Answer>>,
+}
+
+impl<E: Executor> std::fmt::Debug for Carrier<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Carrier").finish_non_exhaustive()
+    }
+}
+
+impl<E: Executor> Clone for Carrier<E> {
+    fn clone(&self) -> Self {
+        Self { execution: self.execution.clone(), carrying: self.carrying.clone() }
+    }
+}
+
+impl<E: Executor> Carrier<E> {
+    /// Runs a transaction on this thread, if execution is free and nothing waits for it; `None` if the
+    /// call has to go through the queue. `run` says what it came to and how many bytes it has logged.
+    /// Does not wait for the log: see [`Carrier::wait`].
+    #[inline]
+    pub fn run<T>(
+        &self,
+        terms: Terms,
+        run: impl FnOnce(&mut E) -> (T, usize),
+    ) -> Option<Carried<T>> {
+        let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
+        let stage = held.stage();
+        match caught(|| stage.admit(terms)) {
+            Ok(Ok(())) => {}
+            Ok(Err(not_run)) => {
+                self.give_back(held, Stands::Volatile);
+                return match not_run {
+                    NotRun::Queued => None,
+                    NotRun::Refused(refusal) => Some(Carried::Refused(refusal)),
+                };
+            }
+            Err(panic) => return Some(self.broken(held, &*panic)),
+        }
+        // A panic in there is what the transaction came to; before and behind it, it is the stage's.
+        let ran = caught(|| stage.run_carried(run));
+        let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
+        let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
+            Ok(stands) => stands,
+            Err(panic) => return Some(self.broken(held, &*panic)),
+        };
+        self.give_back(held, stands);
+        let outcome = match ran {
+            Ok((outcome, _)) => Ok(outcome),
+            Err(panic) => Err(Panicked(panic_message(&*panic))),
+        };
+        Some(Carried::Ran { outcome, stands })
+    }
+
+    /// Takes execution when the thread that has it gives it back soon. A transaction is shorter than the
+    /// way through the queue. Each wait is longer than the one before: the other thread runs some
+    /// transactions with the rows in its own caches, where turns one by one would move the rows at each.
+    /// Where word was left, calls are queued: this one goes behind them.
+    #[cold]
+    fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
+        let mut spin = Spin::long();
+        while !self.execution.is_asked_for() && spin.again() {
+            if let Some(held) = self.execution.try_take() {
+                return Some(held);
+            }
+        }
+        None
+    }
+
+    /// Gives execution back and looks after what was handed on; a caller that has to wait for the log
+    /// does that when it waits.
+    #[inline(always)]
+    fn give_back(&self, mut held: Held<'_, Execution<E>>, stands: Stands) {
+        let handed_on = held.stage().take_carried();
+        let is_asked_for = held.give_back();
+        if is_asked_for || handed_on.is_some() {
+            self.look_after(is_asked_for, handed_on, stands);
+        }
+    }
+
+    #[inline(never)]
+    fn look_after(&self, is_asked_for: bool, mut handed_on: HandedOn, stands: Stands) {
+        if is_asked_for {
+            handed_on = handed_on.max(self.carrying.look_again(&*self.carrying.execution));
+        }
+        if handed_on.is_some() && !matches!(stands, Stands::From(_)) {
+            self.carrying.settle(handed_on);
+        }
+    }
+
+    /// The stage panicked on this thread.
+    #[cold]
+    #[inline(never)]
+    fn broken<T>(&self, held: Held<'_, Execution<E>>, panic: &(dyn Any + Send)) -> Carried<T> {
+        drop(held); // first: the stage's own thread, which is told, finds it broken
+        let reason = self.carrying.break_down(StageKind::Execution, &panic_message(panic));
+        Carried::Refused(Refusal::Unknown(reason))
+    }
+
+    /// What is told of a stage that panics on a caller's thread.
+    pub(in crate::pipeline) fn set_broken(&self, broken: WhenBroken) {
+        self.carrying.set_broken(broken);
+    }
+
+    /// What callers do of the stages' work.
+    pub(in crate::pipeline) fn carrying(&self) -> &Arc<Carrying<E::Answer>> {
+        &self.carrying
+    }
+
+    /// Waits until the log is durable up to where [`Stands::From`] says; writes and syncs it on this
+    /// thread where the device is free.
+    ///
+    /// # Errors
+    /// `Unknown`, when a failure ended all acknowledgements before.
+    pub fn wait(&self, position: u64) -> Result<(), Refusal> {
+        self.carrying.wait(position)
+    }
+
+    /// The same without waiting: `None` while it is open.
+    pub fn look(&self, position: u64) -> Option<Result<(), Refusal>> {
+        self.carrying.look(position)
+    }
+
+    /// Does the stages' work once, as a caller does that waits; says whether there was any.
+    pub fn work(&self) -> bool {
+        let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());
+        let execution = Some(&*carrying.execution);
+        let has_worked = carrying.round(execution, now_ns, &mut None, &|| false);
+        if has_worked {
+            carrying.leave_to_own_threads(execution);
+        }
+        has_worked
+    }
+}

@@ -1,0 +1,121 @@
+//! The execution stage's way to the log: what a batch may log, and its records on their way.
+//!
+//! Not here: what runs (`execution.rs`), when the log is flushed (`logging.rs`). Invariant: the
+//! charges of what was handed on are never above the room that the logging stage told of.
+
+use std::sync::Arc;
+
+use tombolo_storage::plant::{self, Plant};
+
+use super::call::{Answered, Refusal};
+use super::log::{Cost, Records};
+use super::logging::LogBatch;
+use super::pool::Pool;
+use super::queue::{Load, NotPut, Queue};
+
+/// The execution stage's way to the log.
+#[derive(Debug)]
+pub(super) struct ToLog<A, B> {
+    pub(super) queue: Arc<Queue<LogBatch<A, B>>>,
+    pub(super) buffers: Arc<Pool<B>>,
+    pub(super) group_bytes_max: u64,
+    pub(super) cost: Cost,
+    /// The position behind what was handed to the logging stage.
+    pub(super) position: u64,
+    /// What was charged for it: records and overhead.
+    pub(super) charged: u64,
+    /// What found no room in the queue.
+    pub(super) held: Option<LogBatch<A, B>>,
+    /// What a caller's thread handed on without waking the logging stage's: nothing, or whether any
+    /// call waits for it.
+    pub(super) carried: Option<bool>,
+}
+
+/// What waits for records that are handed on.
+#[derive(Debug)]
+pub(super) struct Waiting<A> {
+    pub(super) answers: Vec<Answered<A>>,
+    pub(super) transactions: u64,
+    /// Callers that wait for the position behind the records, without an answer among these.
+    pub(super) waiting: u64,
+    pub(super) wants_sync: bool,
+    /// Whether a call was answered that a crash may lose.
+    pub(super) is_promised: bool,
+}
+
+impl<A, B: Records> ToLog<A, B> {
+    pub(super) fn new(
+        queue: Arc<Queue<LogBatch<A, B>>>,
+        buffers: Arc<Pool<B>>,
+        group_bytes_max: u64,
+        cost: Cost,
+    ) -> Self {
+        let (position, charged, held, carried) = (0, 0, None, None);
+        Self { queue, buffers, group_bytes_max, cost, position, charged, held, carried }
+    }
+
+    /// How long the records of one batch may be, with room up to this sum of charges.
+    pub(super) fn fitting(&self, room_until: u64) -> u64 {
+        if plant::is(Plant::ReservationSkipped) {
+            return u64::MAX;
+        }
+        self.cost.fitting(room_until.saturating_sub(self.charged)).min(self.group_bytes_max)
+    }
+
+    /// Why what may log so many bytes does not run, for want of room.
+    pub(super) fn refusal(&self, log_bytes: u64) -> Refusal {
+        let log_bytes_max = self.group_bytes_max;
+        match log_bytes > log_bytes_max {
+            true => Refusal::TooLarge { log_bytes, log_bytes_max },
+            false => Refusal::LogFull,
+        }
+    }
+
+    /// Keeps what was logged, and the answers that wait for it, until it is handed on.
+    pub(super) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
+        let Waiting { answers, transactions, waiting, wants_sync, is_promised } = replies;
+        let record_bytes = records.bytes().len() as u64;
+        let charge = self.cost.of(record_bytes);
+        self.charged += charge;
+        self.position += record_bytes;
+        self.held = Some(LogBatch {
+            records,
+            answers,
+            transactions,
+            waiting,
+            position: self.position,
+            charge,
+            wants_sync,
+            is_promised,
+            executed_ns: now_ns,
+            ended_ns: now_ns,
+        });
+    }
+
+    /// Hands on what is held; says whether nothing is left. The logging stage's thread is woken,
+    /// unless a caller's thread does this: that one looks after the log itself.
+    pub(super) fn hand_on(&mut self, is_carried: bool) -> bool {
+        let Some(batch) = self.held.take() else { return true };
+        let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
+        let is_waited_for = batch.is_waited_for();
+        match self.queue.offer_silently(batch, load) {
+            Ok(()) if is_carried => {
+                self.carried = self.carried.max(Some(is_waited_for));
+                true
+            }
+            Ok(()) => {
+                if !plant::is(Plant::HandedOnSilently) {
+                    self.queue.wake();
+                }
+                true
+            }
+            // Only after a stage broke down, and then the callers were told.
+            Err(NotPut::Closed(_)) => true,
+            Err(NotPut::Full(batch)) => {
+                self.held = Some(batch);
+                self.queue.wake(); // what callers handed on without a word may fill it
+                false
+            }
+        }
+    }
+}
