@@ -76,7 +76,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NoArchive`]; [`Error::ArchiveFailed`] when the archive's disk is full or fails: it is tried
-    /// again, and nothing is lost; [`Error::Closed`], [`Error::Nested`].
+    /// again, and nothing is lost; [`Error::ArchiveEnded`]; [`Error::Closed`], [`Error::Nested`].
     pub fn archive_now(&self) -> Result<u64, Error> {
         if on_database_thread() {
             return Err(Error::Nested);
@@ -85,6 +85,7 @@ impl Database {
         asked.wait().map_err(|refusal| match refusal {
             ArchiveRefusal::Off => Error::NoArchive,
             ArchiveRefusal::Failed(what) => Error::ArchiveFailed(what),
+            ArchiveRefusal::Broken(what) => Error::ArchiveEnded(what),
             _ => Error::Closed,
         })
     }

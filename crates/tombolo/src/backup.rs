@@ -13,7 +13,8 @@ use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::value_log::LogSettings;
 
 use crate::calls::on_database_thread;
-use crate::database::{Core, Database};
+use crate::core::Core;
+use crate::database::Database;
 use crate::error::Error;
 use crate::open::make_directory;
 

@@ -23,8 +23,11 @@ use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
-use crate::calls::{Counters, Durability, Product, Request, Runner, Volatile, request_table};
-use crate::database::{Database, Parts};
+use crate::calls::{
+    Counters, Desks, Durability, Product, Request, Runner, Volatile, request_table,
+};
+use crate::core::Parts;
+use crate::database::Database;
 use crate::derived::TableRow;
 use crate::error::Error;
 use crate::evolve::refuse_own_names;
@@ -70,6 +73,9 @@ struct OnDisk {
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
 }
+
+/// Where callers' replies arrive: some, so that threads do not all share one list of free slots.
+const DESKS: usize = 4;
 
 /// Segments are whole blocks of the log.
 const LOG_BLOCK_BYTES: u64 = 4_096;
@@ -388,10 +394,12 @@ impl Builder {
         MemoryStore<P>: Send,
     {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let counters = Arc::new(Counters::default());
-        let tables = Tables::new(store.schema(), self.settings.count(&settings::REQUEST_IDS_MAX))?;
+        let counters = Arc::new(Counters::new(store.budget().clone()));
+        let request_ids_max = self.settings.count(&settings::REQUEST_IDS_MAX);
+        let desks = Arc::new(Desks::new(DESKS));
+        let tables = Tables::new(store.schema(), request_ids_max, clock.clone(), desks.clone())?;
         let schema = tables.known();
-        let runner = Runner::new(store, tables, counters.clone(), clock.clone());
+        let runner = Runner::new(store, tables, counters.clone());
         let executor = P::any(Box::new(runner));
         let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
@@ -409,7 +417,8 @@ impl Builder {
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone())?;
-        let parts = Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters };
+        let parts =
+            Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters, desks };
         Ok(Database::new(parts, recovery))
     }
 }

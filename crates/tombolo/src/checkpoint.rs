@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{CheckpointRefusal, Pipeline};
 
 use crate::calls::on_database_thread;
-use crate::database::{Core, Database};
+use crate::core::Core;
+use crate::database::Database;
 use crate::error::Error;
 
 impl Core {

@@ -54,9 +54,6 @@ pub enum Error {
     },
     /// The procedure or closure panicked with this message; nothing was changed.
     Panicked(Box<str>),
-    /// The procedure panicked with this message when it had committed: what it wrote is there, and only
-    /// its answer is lost.
-    PanickedCommitted(Box<str>),
     /// The transaction would have written more to the log than its call may; nothing was changed.
     LogTooLong {
         /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
@@ -64,8 +61,12 @@ pub enum Error {
     },
     /// Not run: as many calls wait as may, and the caller did not want to wait.
     QueueFull,
-    /// Not run: the call's deadline passed before its turn came.
+    /// The call's deadline passed before its turn came, or while its closure ran, which ended with its next
+    /// call of [`Tx`](crate::Tx); nothing was changed.
     Expired,
+    /// The call was cancelled ([`Pending::cancel`](crate::Pending::cancel)) before its turn came, or while
+    /// its closure ran, which ended with one of its next calls of [`Tx`](crate::Tx); nothing was changed.
+    Cancelled,
     /// Not run: a call with the same request id ran before, and this became of it. What it answered
     /// is not kept: look.
     Repeated(Outcome),
@@ -95,6 +96,9 @@ pub enum Error {
     /// Not done yet: the log cannot be archived, for this reason. Transactions go on, the log is kept, and it is
     /// tried again.
     ArchiveFailed(Arc<str>),
+    /// Not done: a failure, this one, has ended archiving until the database is opened again. Transactions
+    /// go on, and the log is kept.
+    ArchiveEnded(Arc<str>),
     /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
     /// database, nor another; one that closes a database has it closed soon, but not yet.
     Nested,
@@ -132,7 +136,7 @@ impl Error {
     /// Whether the same call may succeed when it is simply tried again, a little later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::QueueFull | Self::Expired | Self::LogFull => true,
+            Self::QueueFull | Self::Expired | Self::Cancelled | Self::LogFull => true,
             Self::DiskFull(_) | Self::ArchiveFailed(_) | Self::InUse { .. } => true,
             Self::Refused(error) => error.retry(),
             _ => false,
@@ -152,13 +156,7 @@ impl Error {
     /// Whether the transaction is, or may be, there in spite of the error. With any other error nothing
     /// was changed.
     pub fn may_have_committed(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut
-                | Self::Unknown(_)
-                | Self::PanickedCommitted(_)
-                | Self::Repeated(Outcome::Committed)
-        )
+        matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
     }
 
     /// What a transaction stopped with, in the names of its database.
@@ -170,6 +168,8 @@ impl Error {
                 let name = place.map(|(table, at)| &schema.tables[table].indexes[at].name);
                 Self::Duplicate { index: name.map_or(index.to_string(), ToString::to_string) }
             }
+            Stop::Error(StoreError::DeadlinePassed) => Self::Expired,
+            Stop::Error(StoreError::Cancelled) => Self::Cancelled,
             Stop::Error(StoreError::LogTooLong { bytes_max }) => {
                 // As its caller said it; a call that may log nothing was said to read only.
                 let said = if bytes_max == 0 { 0 } else { bytes_max + TRANSACTION_BYTES };
@@ -208,7 +208,6 @@ impl Error {
         match failure {
             Failure::Stopped(stop) => Self::stopped(stop, schema),
             Failure::Panicked(message) => Self::Panicked(message),
-            Failure::PanickedCommitted(message) => Self::PanickedCommitted(message),
         }
     }
 
@@ -297,6 +296,11 @@ impl Error {
                 f,
                 "not archived yet: {reason}; transactions go on, the log grows, and it is tried again"
             ),
+            Self::ArchiveEnded(reason) => write!(
+                f,
+                "not archived: archiving has ended ({reason}); transactions go on and the log grows: \
+                 mend the cause and open the database again"
+            ),
             Self::Nested => f.write_str(
                 "not run: a transaction may not wait for a database; call it afterwards, or from \
                  another thread",
@@ -349,11 +353,6 @@ impl fmt::Display for Error {
             Self::Panicked(message) => {
                 write!(f, "aborted: the transaction panicked: {message}")
             }
-            Self::PanickedCommitted(message) => write!(
-                f,
-                "committed, but the procedure panicked before it answered ({message}): do not call \
-                 it again, look at what it wrote"
-            ),
             Self::LogTooLong { log_bytes_max: 0 } => {
                 f.write_str("aborted: a call that was said to read only has written")
             }
@@ -365,9 +364,14 @@ impl fmt::Display for Error {
             Self::QueueFull => {
                 f.write_str("not run: the queue is full; try again, or wait for room")
             }
-            Self::Expired => {
-                f.write_str("not run: its deadline passed before its turn came; try again later")
-            }
+            Self::Expired => f.write_str(
+                "not done: its deadline passed before it ran to its end, and nothing was changed; \
+                 try again later, or give it more time",
+            ),
+            Self::Cancelled => f.write_str(
+                "not done: its caller cancelled it before it ran to its end, and nothing was \
+                 changed; it may be called again",
+            ),
             Self::Repeated(outcome) => write!(
                 f,
                 "not run again: a call with this request id ran before and {}; give another \
@@ -396,7 +400,9 @@ impl fmt::Display for Error {
             Self::NoCheckpoints | Self::CheckpointsFailed(_) | Self::InUse { .. } => {
                 self.fmt_of_database(f)
             }
-            Self::NoArchive | Self::ArchiveFailed(_) => self.fmt_of_database(f),
+            Self::NoArchive | Self::ArchiveFailed(_) | Self::ArchiveEnded(_) => {
+                self.fmt_of_database(f)
+            }
             Self::Definition(difference) => difference.fmt(f),
             Self::Schema(what)
             | Self::Setting(what)

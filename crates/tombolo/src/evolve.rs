@@ -6,7 +6,7 @@
 //!   add_column                                   what commits meanwhile goes into it             known
 //! ```
 //!
-//! A change runs on the execution thread like any call, in its place in the order, and its answer
+//! A change runs like any call, in its place in the order, and its answer
 //! waits for the log like any answer. Calls behind it know the table or index. A crash before it is
 //! durable leaves nothing of it: an index that is half built is in no log.
 //!
@@ -18,6 +18,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{LongWork, Sliced};
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
@@ -35,7 +36,8 @@ use tombolo_storage::words::{column_text, index_text};
 
 use crate::calls::{AnyRunner, CallOptions, Envelope, How, Logged, OWN_PREFIX, Otherwise, Ran};
 use crate::calls::{Settled, Volatile, on_database_thread};
-use crate::database::{Core, Database};
+use crate::core::Core;
+use crate::database::Database;
 use crate::error::Error;
 use crate::tx::Tables;
 
@@ -196,9 +198,9 @@ impl<A: Send + 'static> Envelope for Changing<A> {
         self.run(store, tables)
     }
 
-    fn locate_logged(&self, _: &Logged, _: Ahead) {}
+    fn locate_logged(&self, _: &Logged, _: Ahead, _: &mut Hints) {}
 
-    fn locate_volatile(&self, _: &Volatile, _: Ahead) {}
+    fn locate_volatile(&self, _: &Volatile, _: Ahead, _: &mut Hints) {}
 
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));

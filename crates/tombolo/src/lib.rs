@@ -38,25 +38,27 @@
 //!
 //! * A transaction happens wholly or not at all, and each as if it were alone: they run in one order.
 //! * What was answered is there after a crash of the process or of the machine, together with all
-//!   it has read. Answers that may still be lost have another type ([`PreCommitted`]), and a database
-//!   without a directory keeps nothing.
-//! * A transaction that fails or panics changes nothing; the others live. Where a procedure panics
-//!   behind its own commit, the error says that it committed.
+//!   it has read. Answers and errors that tell of what may still be lost have another type
+//!   ([`PreCommitted`], [`EarlyError`]), and a database without a directory keeps nothing.
+//! * A transaction that fails or panics changes nothing, wherever in it that happens; the others live.
 //! * A full disk refuses writes, reads that say so go on, and writing resumes when there is room. A disk that
 //!   fails ends all work: nothing is acknowledged any more, and every call says why.
-//! * Memory and queues have bounds, and so has what one transaction may write.
+//! * Memory and queues have bounds, and so has what one transaction may write. What inputs hold counts as
+//!   far as their types tell, or the program ([`Registered::input_bytes`]); answers are the callers'.
 //! * One process at a time has a directory.
 //!
 //! # What is not there yet
 //!
 //! Columns that are added with a text as their default, dropped or changed. Reads that take long
-//! beside transactions: a closure that scans a large table holds all others up. SQL and a server.
+//! beside transactions: a closure that scans a large table holds all others up, until its deadline.
+//! SQL and a server.
 
 mod archive;
 mod backup;
 mod builder;
 mod calls;
 mod checkpoint;
+mod core;
 mod database;
 mod definition;
 #[doc(hidden)]
@@ -72,8 +74,8 @@ mod tx;
 pub use backup::Backup;
 pub use builder::{Builder, SETTINGS};
 pub use calls::{
-    CallOptions, Durability, Early, NotSubmitted, Outcome, Pending, PreCommitted, Promise,
-    Registered, Settled, Transactions,
+    CallOptions, Durability, Early, EarlyError, NotSubmitted, Outcome, Pending, PreCommitted,
+    Promise, Registered, Settled, Transactions,
 };
 pub use database::Database;
 pub use definition::Difference;

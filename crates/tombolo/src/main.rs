@@ -54,6 +54,8 @@ fn report_panic(defect: &panic::PanicHookInfo<'_>) {
 }
 
 fn run() -> u8 {
+    #[cfg(feature = "every-profile")]
+    tombolo_lab::instance::run_on_pages_by(tombolo_ladder::on_pages);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error),

@@ -22,8 +22,10 @@ pub struct Statistics {
     pub panicked: u64,
     /// Calls that did not run because one with the same request id did before.
     pub repeated: u64,
-    /// Calls whose deadline had passed when their turn came.
+    /// Calls whose deadline had passed when their turn came, or passed while they ran.
     pub expired: u64,
+    /// Calls that were cancelled before their end.
+    pub cancelled: u64,
     /// Calls that were taken in and refused without running: for want of room in the log, or after
     /// a failure.
     pub refused: u64,
@@ -43,8 +45,14 @@ pub struct Statistics {
     pub flush_ns: u64,
     /// The longest flush, in nanoseconds.
     pub flush_ns_max: u64,
-    /// Time the execution thread has worked, in nanoseconds.
+    /// Time that transactions have run, in nanoseconds; calls that ran on their caller's thread are not
+    /// timed.
     pub execution_ns: u64,
+    /// Times the database was held for longer than the setting `slice_us_max`, by a transaction or
+    /// by several; [`Database::overruns`](crate::Database::overruns) names them.
+    pub overruns: u64,
+    /// The longest of those, in nanoseconds.
+    pub overrun_ns_max: u64,
     /// Checkpoints that were completed.
     pub checkpoints: u64,
     /// Bytes of them that were written, those of one under way among them.
@@ -89,6 +97,7 @@ impl Statistics {
             panicked: counted.failed + own.panicked.load(Ordering::Relaxed),
             repeated: own.repeated.load(Ordering::Relaxed),
             expired: own.expired.load(Ordering::Relaxed),
+            cancelled: own.cancelled.load(Ordering::Relaxed),
             refused: counted.refused,
             waiting_to_run: counted.input_queue.transactions,
             waiting_for_log: counted.log_queue.transactions,
@@ -99,6 +108,8 @@ impl Statistics {
             flush_ns: counted.flush_ns,
             flush_ns_max: counted.flush_ns_max,
             execution_ns: counted.busy.execution_ns,
+            overruns: counted.overruns,
+            overrun_ns_max: counted.overrun_ns_max,
             checkpoints: counted.checkpoint.count,
             checkpoint_bytes: counted.checkpoint.bytes,
             checkpoint_ns: counted.checkpoint.wall_ns,
@@ -110,7 +121,7 @@ impl Statistics {
             archive_bytes: archive.bytes,
             archive_failures: archive.failures,
             archive_failure: archive.failure,
-            memory_bytes: own.memory_bytes.load(Ordering::Relaxed),
+            memory_bytes: own.memory_bytes(),
             second_copy_bytes: counted.checkpoint.copy_bytes,
         }
     }

@@ -5,14 +5,16 @@
 //! the transaction: whatever the closure answers, everything is undone. Procedures that are counted
 //! in instructions write rows and entries themselves (`Procedure`).
 //!
-//! Not here: queues and durability (`database.rs`), how stores do it.
+//! Not here: queues and durability (`core.rs`), how stores do it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Upcoming;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
-use tombolo_storage::error::{Error as StoreError, Result, SchemaError};
+use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::{IndexType, Range};
 use tombolo_storage::memory::{MemoryRow, MemoryStore};
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut};
@@ -22,20 +24,26 @@ use tombolo_storage::sync::Mutex;
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
-use crate::calls::{Logged, Outcome, Product, Requests, Volatile};
+use crate::calls::{Desks, Logged, Outcome, Product, Requests, Volatile};
 
 mod dynamic;
 mod rows;
 mod variable;
+mod watch;
 
 pub use dynamic::DynamicTable;
 pub use variable::VariableType;
+use watch::{Limits, Watch};
 
 /// The tables of a database, with their indexes as data.
 pub(crate) struct Tables {
     entries: Vec<Entries>,
     requests: Requests,
     known: Arc<KnownSchema>,
+    /// What looking ahead found for the calls of the batch at hand.
+    pub(crate) upcoming: Upcoming,
+    /// Of the call at hand.
+    limits: Limits,
 }
 
 /// The schema, as all threads know it. Who asks for it gets the one of this moment, which is never
@@ -51,11 +59,37 @@ impl KnownSchema {
 impl Tables {
     /// # Errors
     /// When the schema has no table to remember `request_ids_max` requests in.
-    pub(crate) fn new(schema: &Schema, request_ids_max: u64) -> Result<Self, SchemaError> {
+    pub(crate) fn new(
+        schema: &Schema,
+        request_ids_max: u64,
+        clock: Arc<dyn Clock>,
+        desks: Arc<Desks>,
+    ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
         let known = Arc::new(KnownSchema(Mutex::new(Arc::new(schema.clone()))));
-        Ok(Self { entries, requests: Requests::new(schema, request_ids_max)?, known })
+        let requests = Requests::new(schema, request_ids_max)?;
+        let upcoming = Upcoming::default();
+        Ok(Self { entries, requests, known, upcoming, limits: Limits::none(clock, desks) })
+    }
+
+    /// A call of this number begins that was queued, with a deadline on the database's clock, `u64::MAX`
+    /// for none; says why it does not, if so.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        deadline_ns: u64,
+        number: u64,
+    ) -> Option<tombolo_storage::error::Error> {
+        self.limits.set(deadline_ns, number)
+    }
+
+    /// A call begins that its caller's thread carries: nothing ends it, and nothing was found ahead for
+    /// it.
+    #[inline]
+    pub(crate) fn begin_carried(&mut self) {
+        self.upcoming.ran();
+        self.limits.lift();
     }
 
     /// The store has this schema from now on: calls behind it know its tables and indexes.
@@ -143,18 +177,19 @@ use on;
 pub struct Tx<'s> {
     inner: Inner<'s>,
     tables: &'s Tables,
-    /// The first write that was refused: this transaction only aborts.
-    refused: Option<StoreError>,
+    watch: Watch<'s>,
 }
 
 /// Runs a closure as one transaction.
+#[inline(always)]
 pub(crate) fn run<P: Product, A>(
     store: &mut MemoryStore<P>,
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
     execute_undoable(store, |transaction| {
-        let mut tx = Tx { inner: P::inner(transaction), tables, refused: None };
+        let watch = Watch::new(&tables.limits);
+        let mut tx = Tx { inner: P::inner(transaction), tables, watch };
         let answer = closure(&mut tx)?;
         tx.commit(answer)
     })
@@ -162,7 +197,7 @@ pub(crate) fn run<P: Product, A>(
 
 impl Tx<'_> {
     fn commit<A>(self, answer: A) -> Result<Committed<A>, Stop> {
-        if let Some(error) = self.refused {
+        if let Some(error) = self.watch.refused() {
             return Err(Stop::Error(error));
         }
         match self.inner {
@@ -172,9 +207,10 @@ impl Tx<'_> {
     }
 
     /// Remembers a refused write.
+    #[inline]
     fn written<T>(&mut self, written: Result<T>) -> Result<T> {
         if let Err(error) = written {
-            self.refused.get_or_insert(error);
+            self.watch.refuse(error);
         }
         written
     }
@@ -189,11 +225,13 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// What the store refuses.
+    #[inline(always)]
     pub fn lookup<I: IndexType>(
         &mut self,
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
+        self.watch.pass()?;
         on!(self, tx => tx.lookup(index, key))
     }
 
@@ -208,7 +246,11 @@ impl Tx<'_> {
         order: Order,
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        on!(self, tx => tx.scan(index, range, order, visit))
+        self.watch.pass()?;
+        let (watch, mut ended) = (&self.watch, Ok(()));
+        let visit = watched(watch, &mut ended, visit);
+        on!(self, tx => tx.scan(index, range, order, visit))?;
+        ended
     }
 
     /// The rows whose keys lie in `range`.
@@ -239,22 +281,24 @@ impl Tx<'_> {
             rows.push(row);
             ControlFlow::Continue(())
         };
+        self.watch.pass()?;
+        let (watch, mut ended) = (&self.watch, Ok(()));
+        let visit = watched(watch, &mut ended, visit);
         on!(self, tx => tx.rows(table, visit))?;
-        Ok(rows)
+        ended.map(|()| rows)
     }
 
     /// A row, to be read in place.
     ///
     /// # Errors
     /// `NoSuchRow`.
+    #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        let checked = self.tables.entries[table.position()].handle();
-        // The first pin verifies that the row is there, which that of a declared table does not.
-        let row = match &self.inner {
-            Inner::Logged(tx) => tx.pin(checked, row).and_then(|_| tx.pin(table, row)),
-            Inner::Volatile(tx) => tx.pin(checked, row).and_then(|_| tx.pin(table, row)),
-        };
-        Ok(RowRef(row?))
+        self.watch.pass()?;
+        Ok(RowRef(match &self.inner {
+            Inner::Logged(tx) => tx.store_ref().pin_live(table, row)?,
+            Inner::Volatile(tx) => tx.store_ref().pin_live(table, row)?,
+        }))
     }
 
     /// Makes a row with all its index entries; what `fill` does not set is zero, empty or null.
@@ -266,6 +310,7 @@ impl Tx<'_> {
         table: &Table<R>,
         fill: impl FnOnce(&mut NewRow<'_, R>),
     ) -> Result<RowId> {
+        self.watch.pass_write()?;
         let entries = &self.tables.entries[table.position()];
         let inserted = on!(self, tx => insert(tx.store(), entries, table, fill));
         self.written(inserted)
@@ -297,7 +342,26 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// `NoSuchRow`, and as [`Tx::insert`]; the transaction can only abort then.
+    #[inline]
     pub fn update<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        self.watch.pass_write()?;
+        let entries = &self.tables.entries[table.position()];
+        if entries.follows(fields.start(), fields.end()) {
+            return self.update_followed(table, row, fields, change);
+        }
+        let updated = on!(self, tx => tx.store().update_live(table, row, fields, change));
+        self.written(updated)
+    }
+
+    /// [`Tx::update`], where index entries may move or values may not be admitted.
+    #[inline(never)]
+    fn update_followed<R: DeclaredTable>(
         &mut self,
         table: &Table<R>,
         row: RowId,
@@ -316,6 +380,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// As [`Tx::update`].
+    #[inline]
     pub fn set<R: DeclaredTable, T: InlineType>(
         &mut self,
         table: &Table<R>,
@@ -338,6 +403,7 @@ impl Tx<'_> {
         column: Column<R, T>,
         value: T::Given<'_>,
     ) -> Result<()> {
+        self.watch.pass_write()?;
         let fields = Fields::none().with(column);
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
@@ -356,6 +422,7 @@ impl Tx<'_> {
     /// # Errors
     /// `NoSuchRow`; the transaction can only abort then.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
+        self.watch.pass_write()?;
         let entries = &self.tables.entries[table.position()];
         let deleted = on!(self, tx => entries.delete(tx.store(), row));
         self.written(deleted)
@@ -371,6 +438,7 @@ impl Tx<'_> {
         row: RowId,
         read: impl FnOnce(&[Value<'_>]) -> T,
     ) -> Result<T> {
+        self.watch.pass()?;
         on!(self, tx => table.entries().read(tx.store(), row, read))
     }
 
@@ -379,6 +447,7 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert_values(&mut self, table: &DynamicTable, values: &[Value<'_>]) -> Result<RowId> {
+        self.watch.pass_write()?;
         let inserted = on!(self, tx => table.entries().insert(tx.store(), values));
         self.written(inserted)
     }
@@ -393,14 +462,30 @@ impl Tx<'_> {
         row: RowId,
         values: &[Value<'_>],
     ) -> Result<()> {
+        self.watch.pass_write()?;
         let updated = on!(self, tx => table.entries().update(tx.store(), row, values));
         self.written(updated)
     }
 }
 
+/// `visit`, until the call is ended.
+fn watched(
+    watch: &Watch<'_>,
+    ended: &mut Result<()>,
+    mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+) -> impl FnMut(RowId) -> ControlFlow<()> {
+    move |row| match watch.pass() {
+        Ok(()) => visit(row),
+        Err(error) => {
+            *ended = Err(error);
+            ControlFlow::Break(())
+        }
+    }
+}
+
 impl std::fmt::Debug for Tx<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tx").field("refused", &self.refused).finish_non_exhaustive()
+        f.debug_struct("Tx").field("refused", &self.watch.refused()).finish_non_exhaustive()
     }
 }
 

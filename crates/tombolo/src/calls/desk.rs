@@ -1,4 +1,4 @@
-//! Where replies wait for whoever asked, and how those are woken.
+//! Where replies wait for their callers, and how those are woken.
 //!
 //! ```text
 //!              open()            deliver()           poll()
@@ -8,55 +8,77 @@
 //! ```
 //!
 //! A call under way has a slot; the slot's number is the call's tag. *waiting*: no reply yet, perhaps
-//! a waker of who polled. *done*: the reply lies there. *abandoned*: nobody will ask. The output
-//! stage delivers all replies of a turn with one lock and wakes afterwards. A thread that waits is
-//! woken like a task: its waker unparks it.
+//! a waker of the thread or task that polled. *done*: the reply lies there. *abandoned*: the answer was
+//! given up. Each slot has a lock of its own, so that a caller that looks for its reply waits for no
+//! other; whether there is one is a word beside the lock. Free slots are found without a lock
+//! (engine `slots.rs`). A delivery brings all replies of a turn and wakes afterwards. A thread that
+//! waits is woken like a task: its waker unparks it.
+//!
+//! A call may be cancelled while it is waiting: its slot says so, and the thread that runs it looks
+//! there, but only while any call of the database is cancelled and not answered: one word for all.
 //!
 //! Not here: what a reply holds. Invariants: a slot is not given out again before its reply came;
-//! nothing of a user's that may take long (waking, dropping) runs under the lock, nor can it panic
-//! into the output stage.
+//! nothing of a user's that may take long (waking, dropping) runs under a lock, nor can it panic
+//! into the stage that delivers.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use tombolo_engine::pipeline::{Reply, Sink, Tagged, guarded};
-use tombolo_storage::sync::{Mutex, Parker};
+use tombolo_engine::pipeline::{Reply, Sink, Slots, Tagged, guarded};
+use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
 use super::envelope::Envelope;
 
 /// What the pipeline answers.
 pub(crate) type Answered = Reply<Box<dyn Envelope>>;
 
-enum Slot {
-    /// With the next free one.
-    Free(Option<u32>),
+/// What lies in a slot. A free one waits, without a waker.
+enum Content {
     Waiting(Option<Waker>),
     Done(Answered),
     Abandoned,
 }
 
-#[derive(Default)]
-struct Slots {
-    slots: Vec<Slot>,
-    free: Option<u32>,
-    /// Why no more replies come, if so.
-    broken: Option<Arc<str>>,
-}
-
-impl Slots {
-    fn release(&mut self, tag: u32) -> Slot {
-        let free = Slot::Free(self.free.replace(tag));
-        std::mem::replace(&mut self.slots[tag as usize], free)
+impl Default for Content {
+    fn default() -> Self {
+        Self::Waiting(None)
     }
 }
+
+/// The reply is there.
+const DONE: u32 = 1;
+/// The call is to end without one, if it can.
+const CANCELLED: u32 = 2;
+
+/// Where a call's reply arrives.
+#[derive(Default)]
+struct Slot {
+    /// Bits, written under the lock.
+    state: AtomicU32,
+    content: Mutex<Content>,
+}
+
+impl Slot {
+    /// Empties it for the next call, under the lock.
+    fn reset(&self, content: &mut Content) -> Content {
+        self.state.store(0, Ordering::Relaxed); // ordered by the list of free slots
+        std::mem::take(content)
+    }
+}
+
+/// Calls that were cancelled and are not answered.
+type Cancels = Arc<AtomicU64>;
 
 /// Where a share of the callers' replies wait.
 #[derive(Default)]
 pub(crate) struct Desk {
-    slots: Mutex<Slots>,
-    /// What a delivery leaves to be done outside the lock; only output stages use it.
+    slots: Slots<Slot>,
+    /// Why no more replies come, if so.
+    broken: OnceLock<Arc<str>>,
+    cancels: Cancels,
+    /// What a delivery leaves to be done outside the locks; only deliveries use it.
     after: Mutex<After>,
 }
 
@@ -69,61 +91,100 @@ struct After {
 
 impl Desk {
     /// A slot for a call.
+    #[inline]
     pub(crate) fn open(&self) -> u32 {
-        let mut slots = self.slots.lock();
-        let Some(tag) = slots.free else {
-            slots.slots.push(Slot::Waiting(None));
-            return (slots.slots.len() - 1) as u32;
-        };
-        let slot = std::mem::replace(&mut slots.slots[tag as usize], Slot::Waiting(None));
-        let Slot::Free(next) = slot else { unreachable!("a free slot is free") };
-        slots.free = next;
-        tag
+        self.slots.take()
     }
 
     /// Gives back the slot of a call that was not taken in.
     pub(crate) fn close(&self, tag: u32) {
-        self.slots.lock().release(tag);
+        self.slots.give(tag);
     }
 
     /// The reply, once it is there; the slot is given back with it. Until then `waker` is woken when
     /// it comes. The error says why none comes any more.
     pub(crate) fn poll(&self, tag: u32, waker: &Waker) -> Poll<Result<Answered, Arc<str>>> {
-        let mut slots = self.slots.lock();
-        if let Slot::Done(_) = slots.slots[tag as usize] {
-            let Slot::Done(reply) = slots.release(tag) else { unreachable!("just seen") };
-            return Poll::Ready(Ok(reply));
-        }
-        if let Some(reason) = &slots.broken {
-            return Poll::Ready(Err(reason.clone()));
-        }
-        if let Slot::Waiting(known) = &mut slots.slots[tag as usize]
-            && !known.as_ref().is_some_and(|known| known.will_wake(waker))
-        {
-            let old = known.replace(waker.clone());
-            drop(slots);
-            drop(old);
+        let slot = self.slots.get(tag);
+        let mut content = slot.content.lock();
+        match &mut *content {
+            Content::Done(_) => {
+                let Content::Done(reply) = slot.reset(&mut content) else {
+                    unreachable!("just seen")
+                };
+                drop(content);
+                self.slots.give(tag);
+                return Poll::Ready(Ok(reply));
+            }
+            // Set before the slots are looked through for wakers: this look is later, or is seen there.
+            _ if let Some(reason) = self.broken.get() => return Poll::Ready(Err(reason.clone())),
+            Content::Waiting(known) if !known.as_ref().is_some_and(|w| w.will_wake(waker)) => {
+                let old = known.replace(waker.clone());
+                drop(content);
+                drop(old);
+            }
+            _ => {}
         }
         Poll::Pending
     }
 
     /// Whether the reply is there, or none will come.
+    #[inline]
     pub(crate) fn is_done(&self, tag: u32) -> bool {
-        let slots = self.slots.lock();
-        slots.broken.is_some() || matches!(slots.slots[tag as usize], Slot::Done(_))
+        // What comes of it is read under the lock.
+        self.slots.get(tag).state.load(Ordering::Acquire) & DONE != 0 || self.broken.get().is_some()
     }
 
-    /// Nobody asks any more: the reply is dropped when it comes. One that is there is given back.
+    /// The answer is given up: the reply is dropped when it comes. One that is there is given back.
     #[must_use = "a reply that is there is an answer"]
     pub(crate) fn abandon(&self, tag: u32) -> Option<Answered> {
-        let mut slots = self.slots.lock();
-        let left = match slots.slots[tag as usize] {
-            Slot::Done(_) => slots.release(tag),
-            _ => std::mem::replace(&mut slots.slots[tag as usize], Slot::Abandoned),
-        };
-        match left {
-            Slot::Done(reply) => Some(reply),
-            _ => None,
+        let slot = self.slots.get(tag);
+        let mut content = slot.content.lock();
+        let was = std::mem::replace(&mut *content, Content::Abandoned);
+        if let Content::Done(reply) = was {
+            slot.reset(&mut content);
+            drop(content);
+            self.slots.give(tag);
+            return Some(reply);
+        }
+        drop(content);
+        drop(was); // its waker is a user's
+        None
+    }
+
+    /// Asks that a call end, unless its reply is there.
+    pub(crate) fn cancel(&self, tag: u32) {
+        let slot = self.slots.get(tag);
+        let content = slot.content.lock();
+        let state = slot.state.load(Ordering::Relaxed);
+        if state & (DONE | CANCELLED) == 0 {
+            slot.state.store(state | CANCELLED, Ordering::Relaxed);
+            // Partner: `Desks::is_cancelled`, which then looks at the slot.
+            self.cancels.fetch_add(1, Ordering::Release);
+        }
+        drop(content);
+    }
+
+    /// Puts a reply into its slot, or notes what else becomes of it.
+    #[inline]
+    fn arrived(&self, tag: u32, reply: Answered, after: &mut After) {
+        let slot = self.slots.get(tag);
+        let mut content = slot.content.lock();
+        if slot.state.load(Ordering::Relaxed) & CANCELLED != 0 {
+            self.cancels.fetch_sub(1, Ordering::Relaxed);
+        }
+        match std::mem::take(&mut *content) {
+            Content::Abandoned => {
+                slot.reset(&mut content);
+                drop(content);
+                self.slots.give(tag);
+                after.abandoned.push(reply);
+            }
+            Content::Waiting(waker) => {
+                *content = Content::Done(reply);
+                slot.state.store(DONE, Ordering::Release); // partner: `is_done`
+                after.woken.extend(waker);
+            }
+            Content::Done(_) => unreachable!("one reply for each call"),
         }
     }
 }
@@ -137,36 +198,63 @@ pub(super) fn drop_reply(reply: Answered) {
 
 impl Sink<Box<dyn Envelope>> for Desk {
     fn deliver(&self, replies: &mut Vec<Tagged<Box<dyn Envelope>>>) {
-        enter_database_thread();
+        let _entered = OnDatabaseThread::enter();
         let mut after = std::mem::take(&mut *self.after.lock());
-        let mut slots = self.slots.lock();
-        for (tag, reply) in replies.drain(..) {
-            let slot = &mut slots.slots[tag as usize];
-            if let Slot::Abandoned = slot {
-                slots.release(tag as u32);
-                after.abandoned.push(reply);
-                continue;
-            }
-            let waiting = std::mem::replace(slot, Slot::Done(reply));
-            let Slot::Waiting(waker) = waiting else { unreachable!("one reply for each call") };
-            after.woken.extend(waker);
+        for (number, reply) in replies.drain(..) {
+            self.arrived(number as u32, reply, &mut after);
         }
-        drop(slots);
         after.woken.drain(..).for_each(|waker| guarded(|| waker.wake()));
         after.abandoned.drain(..).for_each(|reply| guarded(|| drop_reply(reply)));
         *self.after.lock() = after;
     }
 
     fn broken(&self, reason: &Arc<str>) {
-        let mut slots = self.slots.lock();
-        slots.broken = Some(reason.clone());
-        let wakers = slots.slots.iter_mut().filter_map(|slot| match slot {
-            Slot::Waiting(waker) => waker.take(),
-            _ => None,
+        self.broken.get_or_init(|| reason.clone());
+        let mut woken = Vec::new();
+        self.slots.each(|slot| {
+            if let Content::Waiting(waker) = &mut *slot.content.lock() {
+                woken.extend(waker.take());
+            }
         });
-        let woken: Vec<Waker> = wakers.collect();
-        drop(slots);
         woken.into_iter().for_each(|waker| guarded(|| waker.wake()));
+    }
+}
+
+/// All desks of a database, as the thread knows them that runs calls.
+pub(crate) struct Desks {
+    desks: Vec<Arc<Desk>>,
+    cancels: Cancels,
+}
+
+impl Desks {
+    /// So many.
+    pub(crate) fn new(count: usize) -> Self {
+        let cancels = Cancels::default();
+        let desk = |_| Arc::new(Desk { cancels: cancels.clone(), ..Desk::default() });
+        Self { desks: (0..count).map(desk).collect(), cancels: cancels.clone() }
+    }
+
+    /// Each of them.
+    pub(crate) fn all(&self) -> &[Arc<Desk>] {
+        &self.desks
+    }
+
+    /// The number by which the pipeline knows a call.
+    pub(crate) const fn number(desk: usize, tag: u32) -> u64 {
+        (desk as u64) << 32 | tag as u64
+    }
+
+    /// Whether the call of this number is to end.
+    #[inline]
+    pub(crate) fn is_cancelled(&self, number: u64) -> bool {
+        // Partner: `Desk::cancel`.
+        self.cancels.load(Ordering::Acquire) != 0 && self.finds_cancelled(number)
+    }
+
+    #[cold]
+    fn finds_cancelled(&self, number: u64) -> bool {
+        let desk = &self.desks[(number >> 32) as usize];
+        desk.slots.get(number as u32).state.load(Ordering::Relaxed) & CANCELLED != 0
     }
 }
 
@@ -189,33 +277,58 @@ struct Sleeper {
     waker: Waker,
 }
 
-thread_local! {
-    static SLEEPER: Sleeper = {
+impl Sleeper {
+    fn new() -> Self {
         let parker = Arc::new(ThreadWaker(Parker::new()));
-        Sleeper { waker: Waker::from(parker.clone()), parker }
-    };
-    /// Whether this thread belongs to a database.
+        Self { waker: Waker::from(parker.clone()), parker }
+    }
+}
+
+thread_local! {
+    static SLEEPER: Sleeper = Sleeper::new();
+    /// Whether this thread does a database's work in this moment.
     static IS_DATABASE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that this thread is a database's: it must not wait for one. It is never anything else.
-#[inline]
-pub(super) fn enter_database_thread() {
-    IS_DATABASE_THREAD.set(true);
+/// While it lives, its thread runs a database's transaction or hands out its replies: it must not wait
+/// for a database.
+pub(crate) struct OnDatabaseThread {
+    was: bool,
 }
 
-/// Whether this thread is a database's.
+impl OnDatabaseThread {
+    /// From here on, until it is dropped.
+    #[inline]
+    pub(crate) fn enter() -> Self {
+        Self { was: IS_DATABASE_THREAD.replace(true) }
+    }
+}
+
+impl Drop for OnDatabaseThread {
+    #[inline]
+    fn drop(&mut self) {
+        IS_DATABASE_THREAD.set(self.was);
+    }
+}
+
+/// Whether this thread does a database's work in this moment.
+#[inline]
 pub(crate) fn on_database_thread() -> bool {
     IS_DATABASE_THREAD.get()
+}
+
+/// Calls `wait` with this thread's place to sleep; a thread that ends and has none any more gets another.
+fn with_sleeper<T>(wait: impl Fn(&Sleeper) -> T) -> T {
+    SLEEPER.try_with(&wait).unwrap_or_else(|_| wait(&Sleeper::new()))
 }
 
 /// Polls until there is something, sleeping in between; `left` says how long it may, and gives up
 /// with `None`.
 pub(crate) fn block_on<T>(
-    mut poll: impl FnMut(&Waker) -> Poll<T>,
+    poll: impl Fn(&Waker) -> Poll<T>,
     left: impl Fn() -> Option<Duration>,
 ) -> Option<T> {
-    SLEEPER.with(|sleeper| {
+    with_sleeper(|sleeper| {
         loop {
             if let Poll::Ready(ready) = poll(&sleeper.waker) {
                 return Some(ready);
@@ -231,7 +344,7 @@ pub(crate) fn block_on<T>(
 
 /// Sleeps for `time`, or less.
 pub(crate) fn wait_a_moment(time: Duration) {
-    SLEEPER.with(|sleeper| {
+    with_sleeper(|sleeper| {
         let _ = sleeper.parker.0.park_for(time); // woken or not, the caller looks again
     });
 }
@@ -239,7 +352,7 @@ pub(crate) fn wait_a_moment(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use tombolo_engine::pipeline::Refusal;
 
     struct Counting(AtomicUsize);
@@ -248,6 +361,28 @@ mod tests {
         fn wake(self: Arc<Self>) {
             assert!(self.0.fetch_add(1, Ordering::Relaxed) < 100, "woken too often");
         }
+    }
+
+    #[test]
+    fn a_cancelled_call_is_known_until_it_is_answered() {
+        let desks = Desks::new(2);
+        let desk = &desks.all()[1];
+        let (cancelled, other) = (desk.open(), desk.open());
+        desk.cancel(cancelled);
+        desk.cancel(cancelled);
+        assert!(desks.is_cancelled(Desks::number(1, cancelled)));
+        assert!(!desks.is_cancelled(Desks::number(1, other)));
+        assert!(!desk.is_done(cancelled), "that is for the thread that runs it");
+        desk.deliver(&mut refused(cancelled));
+        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0);
+        desk.cancel(cancelled);
+        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0, "it is answered");
+        desk.cancel(other);
+        assert!(desk.abandon(other).is_none());
+        desk.deliver(&mut refused(other));
+        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0);
+        let next = desk.open();
+        assert!(next == other && !desks.is_cancelled(Desks::number(1, next)));
     }
 
     fn refused(tag: u32) -> Vec<Tagged<Box<dyn Envelope>>> {
@@ -293,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_panics_stops_nobody_else() {
+    fn a_waker_that_panics_stops_no_other() {
         struct Panicking;
         impl Wake for Panicking {
             fn wake(self: Arc<Self>) {

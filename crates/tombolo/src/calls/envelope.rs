@@ -9,13 +9,15 @@ use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
-use super::runner::{Logged, Product, Volatile};
+use super::runner::{AnyRunner, Logged, Product, Volatile, on};
 use crate::tx::{self, Tables, Tx};
 
 /// How a call ended.
@@ -28,14 +30,12 @@ pub(crate) enum Ran<A> {
 
 /// How a call ended that has no outcome of its own.
 pub(crate) enum Otherwise {
-    /// Its deadline had passed when its turn came.
-    Expired,
     /// A call with its request id ran before, and this became of it.
     Repeated(Outcome),
-    /// The store refused to remember its request id.
+    /// It was ended before it began, or the store refused to remember its request id.
     Stopped(Stop),
-    /// It panicked with this message, perhaps when it had committed.
-    Panicked { message: Box<str>, has_committed: bool },
+    /// It panicked with this message.
+    Panicked(Box<str>),
 }
 
 /// How a call's turn ended, for whoever counts.
@@ -46,13 +46,25 @@ pub(crate) enum How {
     Panicked,
     /// It did not run: a call with its request id did before.
     Repeated,
+    /// Its deadline passed before its end.
+    Expired,
+    /// It was cancelled before its end.
+    Cancelled,
 }
 
 impl How {
-    const fn of<A>(outcome: &Result<A, Stop>) -> Self {
+    pub(super) const fn of<A>(outcome: &Result<A, Stop>) -> Self {
         match outcome {
             Ok(_) => Self::Committed,
-            Err(_) => Self::Aborted,
+            Err(stop) => Self::stopped(stop),
+        }
+    }
+
+    pub(super) const fn stopped(stop: &Stop) -> Self {
+        match stop {
+            Stop::Error(StoreError::DeadlinePassed) => Self::Expired,
+            Stop::Error(StoreError::Cancelled) => Self::Cancelled,
+            _ => Self::Aborted,
         }
     }
 }
@@ -61,16 +73,16 @@ impl How {
 pub(crate) struct Request {
     /// There until it is answered.
     pub(crate) envelope: Option<Box<dyn Envelope>>,
-    /// The latest time it may begin, on the database's clock.
+    /// The latest time it may begin, and a closure may go on, on the database's clock.
     pub(crate) deadline_ns: u64,
     /// The most it may write to the log, in bytes.
     pub(crate) log_bytes_max: u64,
 }
 
 impl Request {
-    /// What it holds outside itself; of what its input holds elsewhere nothing is known.
+    /// What it holds outside itself.
     pub(crate) fn bytes(&self) -> usize {
-        self.envelope.as_ref().map_or(0, |envelope| size_of_val(&**envelope))
+        self.envelope.as_ref().map_or(0, |envelope| envelope.bytes())
     }
 }
 
@@ -81,13 +93,17 @@ pub(crate) trait Envelope: Send {
     /// The same, on a store without a log.
     fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How;
     /// Asks for what it will wait for.
-    fn locate_logged(&self, store: &Logged, ahead: Ahead);
+    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints);
     /// The same, on a store without a log.
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead);
+    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints);
     /// It ends like this, and in no other way.
     fn end_otherwise(&mut self, how: Otherwise);
     /// What people know it by.
     fn name(&self) -> &'static str;
+    /// What it takes in memory on its way in, and what its input is known to hold elsewhere.
+    fn bytes(&self) -> usize {
+        size_of_val(self)
+    }
     /// Its input, an `Option` of its type, as long as it has not run.
     fn input(&mut self) -> &mut dyn Any;
     /// Its outcome, an `Option<Ran<_>>`.
@@ -112,8 +128,14 @@ pub(crate) trait Body: Send + Sync + 'static {
     ) -> Result<Self::Answer, Stop>;
 
     /// Asks for what the transaction will wait for.
-    fn locate<P: Product>(&self, store: &MemoryStore<P>, input: &Self::Input, ahead: Ahead) {
-        let _ = (store, input, ahead);
+    fn locate<P: Product>(
+        &self,
+        store: &MemoryStore<P>,
+        input: &Self::Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        let _ = (store, input, ahead, hints);
     }
 }
 
@@ -131,15 +153,21 @@ where
     fn run<P: Product>(
         &self,
         store: &mut MemoryStore<P>,
-        _: &Tables,
+        tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
-        self.0.call(store, input)
+        self.0.call_located(store, input, tables.upcoming.current())
     }
 
     #[inline]
-    fn locate<P: Product>(&self, store: &MemoryStore<P>, input: &B::Input, ahead: Ahead) {
-        self.0.locate(store, input, ahead);
+    fn locate<P: Product>(
+        &self,
+        store: &MemoryStore<P>,
+        input: &B::Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        self.0.look_ahead(store, input, ahead, hints);
     }
 }
 
@@ -164,6 +192,7 @@ where
     type Input = I;
     type Answer = A;
 
+    #[inline(always)]
     fn run<P: Product>(
         &self,
         store: &mut MemoryStore<P>,
@@ -194,11 +223,27 @@ impl<B: Body> Registration<B> {
         self.name
     }
 
-    /// An envelope with `input`.
-    pub(crate) fn envelope(self: Arc<Self>, input: B::Input) -> Box<dyn Envelope> {
+    /// Runs it as one transaction of a caller that carries it, which comes to `ended`; says how many
+    /// bytes that logged.
+    #[inline]
+    pub(crate) fn carry(
+        &self,
+        runner: &mut AnyRunner,
+        log_bytes_max: u64,
+        input: &B::Input,
+        ended: &mut Option<Result<B::Answer, Stop>>,
+    ) -> usize {
+        let body = &self.body;
+        on!(runner, runner => {
+            runner.carry(log_bytes_max, |store, tables| body.run(store, tables, input), ended)
+        })
+    }
+
+    /// An envelope with `input`, which holds so many bytes elsewhere.
+    pub(crate) fn envelope(self: Arc<Self>, input: B::Input, held: usize) -> Box<dyn Envelope> {
         let idle = self.idle.lock().pop();
         let mut envelope = idle.unwrap_or_default();
-        envelope.input = Some(input);
+        (envelope.input, envelope.held) = (Some(input), held);
         envelope.registration = Some(self);
         envelope
     }
@@ -209,12 +254,14 @@ struct Registrant<B: Body> {
     /// There while it is under way.
     registration: Option<Arc<Registration<B>>>,
     input: Option<B::Input>,
+    /// What that holds elsewhere, in bytes.
+    held: usize,
     ran: Option<Ran<B::Answer>>,
 }
 
 impl<B: Body> Default for Registrant<B> {
     fn default() -> Self {
-        Self { registration: None, input: None, ran: None }
+        Self { registration: None, input: None, held: 0, ran: None }
     }
 }
 
@@ -230,9 +277,9 @@ impl<B: Body> Registrant<B> {
         how
     }
 
-    fn locate<P: Product>(&self, store: &MemoryStore<P>, ahead: Ahead) {
+    fn locate<P: Product>(&self, store: &MemoryStore<P>, ahead: Ahead, hints: &mut Hints) {
         if let (Some(registration), Some(input)) = (&self.registration, &self.input) {
-            registration.body.locate(store, input, ahead);
+            registration.body.locate(store, input, ahead, hints);
         }
     }
 }
@@ -246,12 +293,12 @@ impl<B: Body> Envelope for Registrant<B> {
         self.run(store, tables)
     }
 
-    fn locate_logged(&self, store: &Logged, ahead: Ahead) {
-        self.locate(store, ahead);
+    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints) {
+        self.locate(store, ahead, hints);
     }
 
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead) {
-        self.locate(store, ahead);
+    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
+        self.locate(store, ahead, hints);
     }
 
     fn end_otherwise(&mut self, how: Otherwise) {
@@ -260,6 +307,10 @@ impl<B: Body> Envelope for Registrant<B> {
 
     fn name(&self) -> &'static str {
         self.registration.as_ref().map_or("a procedure", |registration| registration.name)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.held
     }
 
     fn input(&mut self) -> &mut dyn Any {
@@ -284,6 +335,8 @@ impl<B: Body> Envelope for Registrant<B> {
 /// The envelope of a closure that runs once.
 pub(crate) struct Lone<F, A> {
     closure: Option<F>,
+    /// What that holds elsewhere, in bytes.
+    held: usize,
     ran: Option<Ran<A>>,
 }
 
@@ -292,8 +345,23 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
     A: Send + 'static,
 {
-    pub(crate) fn envelope(closure: F) -> Box<dyn Envelope> {
-        Box::new(Self { closure: Some(closure), ran: None })
+    /// An envelope with `closure`, which holds so many bytes elsewhere.
+    pub(crate) fn envelope(closure: F, held: usize) -> Box<dyn Envelope> {
+        Box::new(Self { closure: Some(closure), held, ran: None })
+    }
+
+    /// Runs a closure as one transaction of a caller that carries it, which comes to `ended`; says how
+    /// many bytes that logged.
+    #[inline]
+    pub(crate) fn carry(
+        closure: F,
+        runner: &mut AnyRunner,
+        log_bytes_max: u64,
+        ended: &mut Option<Result<A, Stop>>,
+    ) -> usize {
+        on!(runner, runner => {
+            runner.carry(log_bytes_max, |store, tables| tx::run(store, tables, closure), ended)
+        })
     }
 
     fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
@@ -318,9 +386,9 @@ where
         self.run(store, tables)
     }
 
-    fn locate_logged(&self, _: &Logged, _: Ahead) {}
+    fn locate_logged(&self, _: &Logged, _: Ahead, _: &mut Hints) {}
 
-    fn locate_volatile(&self, _: &Volatile, _: Ahead) {}
+    fn locate_volatile(&self, _: &Volatile, _: Ahead, _: &mut Hints) {}
 
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));
@@ -328,6 +396,10 @@ where
 
     fn name(&self) -> &'static str {
         type_name::<F>()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.held
     }
 
     fn input(&mut self) -> &mut dyn Any {

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
@@ -48,14 +49,15 @@ impl Identified {
             store.set_rest_log_bytes_max(Some(log_bytes as usize));
             P::run(&mut **inner, store, tables)
         };
-        let ran = requests.run_once(store, *id, run, |how| *how == How::Committed);
+        let ran = requests.run_once(store, *id, run, |how| match how {
+            How::Committed => Outcome::Committed,
+            How::Expired | How::Cancelled => Outcome::Unknown, // it may be tried again
+            _ => Outcome::Aborted,
+        });
         store.set_rest_log_bytes_max(None);
         let (otherwise, how) = match ran {
             Once::Ran(how) => return how,
-            Once::Panicked { panic, has_committed } => {
-                let message = panic_message(&*panic);
-                (Otherwise::Panicked { message, has_committed }, How::Panicked)
-            }
+            Once::Panicked(panic) => (Otherwise::Panicked(panic_message(&*panic)), How::Panicked),
             Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
             Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
         };
@@ -73,12 +75,12 @@ impl Envelope for Identified {
         self.run(store, tables)
     }
 
-    fn locate_logged(&self, store: &Logged, ahead: Ahead) {
-        self.inner.locate_logged(store, ahead);
+    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints) {
+        self.inner.locate_logged(store, ahead, hints);
     }
 
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead) {
-        self.inner.locate_volatile(store, ahead);
+    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
+        self.inner.locate_volatile(store, ahead, hints);
     }
 
     fn end_otherwise(&mut self, how: Otherwise) {
@@ -87,6 +89,10 @@ impl Envelope for Identified {
 
     fn name(&self) -> &'static str {
         self.inner.name()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.inner.bytes()
     }
 
     fn input(&mut self) -> &mut dyn Any {

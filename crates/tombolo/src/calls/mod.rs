@@ -11,28 +11,30 @@
 //! ```
 //!
 //! One box travels: the input lies in it on the way in, the outcome on the way out, and nobody else
-//! can reach it meanwhile, so that the execution thread neither locks nor allocates nor frees for a
+//! can reach it meanwhile, so that the execution stage neither locks nor allocates nor frees for a
 //! call of a registered procedure. Envelopes come from a pool per procedure and return to it.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `envelope.rs` | what travels: bodies, envelopes, pools |
+//! | `held.rs` | what an input holds outside itself |
 //! | `runner.rs` | what the execution stage runs |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
 //! | `desk.rs` | where replies wait, and who waits for them |
-//! | `pending.rs` | the caller's end of a call under way: waiting, polling |
+//! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
 //! | `options.rs` | durability, deadline, log room of a call |
 
 mod desk;
 mod envelope;
+mod held;
 mod identified;
 mod options;
 mod pending;
 mod registered;
 mod runner;
 
-pub(crate) use desk::{Answered, Desk, block_on, on_database_thread, wait_a_moment};
+pub(crate) use desk::{Answered, Desk, Desks, block_on, on_database_thread, wait_a_moment};
 pub(crate) use envelope::{ClosureBody, Envelope, How, Otherwise, ProcedureBody, Ran, Request};
 pub(crate) use identified::{
     Identified, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
@@ -44,6 +46,6 @@ pub(crate) use runner::{
 };
 
 pub use identified::Outcome;
-pub use options::{CallOptions, Durability, Early, PreCommitted, Promise, Settled};
+pub use options::{CallOptions, Durability, Early, EarlyError, PreCommitted, Promise, Settled};
 pub use pending::Pending;
 pub use registered::{NotSubmitted, Registered, Transactions};

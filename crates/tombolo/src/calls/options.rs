@@ -4,8 +4,11 @@
 //! `CallOptions<Early>`, and what a call answers follows from that. Not here: settings of the whole
 //! database (`builder.rs`).
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
+
+use crate::error::Error;
 
 /// When the answers leave that wait for durability, where a database has a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {}
 
-/// Answers that come before what they tell of is durable, as [`PreCommitted`].
+/// Answers that come before what they tell of is durable, as [`PreCommitted`] or [`EarlyError`].
 #[derive(Clone, Copy, Debug)]
 pub enum Early {}
 
@@ -36,27 +39,40 @@ mod sealed {
 pub trait Promise: sealed::Sealed + Copy + Send + 'static {
     /// How an answer `A` comes.
     type Answer<A>;
+    /// How an error comes that a transaction, or an earlier one with its request id, ended with.
+    type Error: From<Error> + Into<Error>;
     /// Whether answers leave at pre-commit.
     #[doc(hidden)]
     const IS_EARLY: bool;
     /// Makes it.
     #[doc(hidden)]
     fn answer<A>(answer: A, is_durable: bool) -> Self::Answer<A>;
+    /// Makes the other.
+    #[doc(hidden)]
+    fn error(error: Error, is_durable: bool) -> Self::Error;
 }
 
 impl Promise for Settled {
     type Answer<A> = A;
+    type Error = Error;
     const IS_EARLY: bool = false;
     fn answer<A>(answer: A, _: bool) -> A {
         answer
+    }
+    fn error(error: Error, _: bool) -> Error {
+        error
     }
 }
 
 impl Promise for Early {
     type Answer<A> = PreCommitted<A>;
+    type Error = EarlyError;
     const IS_EARLY: bool = true;
     fn answer<A>(answer: A, is_durable: bool) -> PreCommitted<A> {
         PreCommitted { answer, is_durable }
+    }
+    fn error(error: Error, is_durable: bool) -> EarlyError {
+        EarlyError { error, is_durable }
     }
 }
 
@@ -85,6 +101,65 @@ impl<A> PreCommitted<A> {
         self.is_durable
     }
 }
+
+/// Why a call that did not wait has no answer, and whether what that tells of may still be lost: that a
+/// key was there already, that a request id had committed, what the transaction saw when it aborted. `?`
+/// makes an [`Error`] of it where a function answers those.
+///
+/// ```
+/// use tombolo::{CallOptions, Database, Error, Stop};
+///
+/// let db = Database::in_memory()?;
+/// let early = db.with(CallOptions::new().early());
+/// let told = early.transaction(|_| Err::<(), _>(Stop::Abort("sold out"))).unwrap_err();
+/// assert_eq!(told.error(), &Error::Aborted("sold out"));
+/// assert!(!told.is_durable()); // in memory nothing is
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyError {
+    error: Error,
+    is_durable: bool,
+}
+
+impl EarlyError {
+    /// The error.
+    pub fn into_inner(self) -> Error {
+        self.error
+    }
+
+    /// The error.
+    pub const fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// Whether all it tells of is durable: what the transaction saw that ended so was, or nothing ran
+    /// that a crash could make undone.
+    pub const fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+}
+
+/// Of a call that did not run, or whose end is not known: there is nothing to be lost.
+impl From<Error> for EarlyError {
+    fn from(error: Error) -> Self {
+        Self { error, is_durable: true }
+    }
+}
+
+impl From<EarlyError> for Error {
+    fn from(early: EarlyError) -> Self {
+        early.error
+    }
+}
+
+impl fmt::Display for EarlyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for EarlyError {}
 
 /// What a call asks for beside its input.
 ///
@@ -140,7 +215,7 @@ impl CallOptions {
         self
     }
 
-    /// Answers leave at pre-commit, as [`PreCommitted`].
+    /// Answers leave at pre-commit, as [`PreCommitted`], and errors as [`EarlyError`].
     pub const fn early(self) -> CallOptions<Early> {
         let Self { deadline, log_bytes_max, request_id, .. } = self;
         CallOptions { durability: None, deadline, log_bytes_max, request_id, promise: PhantomData }
@@ -148,10 +223,12 @@ impl CallOptions {
 }
 
 impl<W> CallOptions<W> {
-    /// The call is answered within this time: it does not begin later
-    /// ([`Error::Expired`](crate::Error::Expired)), and whoever waits for its answer waits no longer
-    /// ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends when
-    /// the database answers.
+    /// The call is answered within this time: it does not begin later, and a closure that runs then is
+    /// ended at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
+    /// ([`Error::Expired`](crate::Error::Expired) of both). A thread that waits for the answer waits no
+    /// longer ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends
+    /// when the database answers. Nothing ends a closure that computes without calling `Tx`, nor a
+    /// [procedure](crate::procedure).
     pub const fn within(mut self, time: Duration) -> Self {
         self.deadline = Some(time);
         self
@@ -159,8 +236,9 @@ impl<W> CallOptions<W> {
 
     /// The most bytes the transaction may write to the log: about the size of the rows it makes and
     /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
-    /// runs; a transaction that writes more is undone. A database in memory has no log and holds
-    /// nobody to it.
+    /// runs; the write that is beyond it is refused
+    /// ([`Error::LogTooLong`](crate::Error::LogTooLong)), and so are all later ones: the transaction is
+    /// undone. A database in memory counts what it would log, and refuses the same.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
         self.log_bytes_max = Some(bytes);
         self
@@ -172,8 +250,8 @@ impl<W> CallOptions<W> {
     /// request has: a UUID, a random one. The setting `request_ids_max` says how many are remembered.
     ///
     /// The id becomes durable with the transaction, in the same group of the log. A transaction that
-    /// aborts is remembered, too; one that was refused before it ran is not, and may be tried again
-    /// with the same id. Such a call writes its id, whatever it does, and waits for room in the log;
+    /// aborts is remembered, too; one that was refused before it ran, or whose deadline passed, is not, and
+    /// may be tried again with the same id. Such a call writes its id, whatever it does, and waits for room in the log;
     /// what it writes besides is bounded by [`log_bytes_max`](CallOptions::log_bytes_max), and is
     /// nothing with [`read_only`](CallOptions::read_only).
     ///
@@ -195,8 +273,8 @@ impl<W> CallOptions<W> {
         self
     }
 
-    /// The transaction only reads. Such calls go on while the log has no room for others. One that
-    /// writes all the same is undone; in a database in memory, which has no log that tells, it commits.
+    /// The transaction only reads. Such calls go on while the log has no room for others. A write is
+    /// refused all the same, and the transaction undone.
     pub const fn read_only(self) -> Self {
         self.log_bytes_max(0)
     }

@@ -1,6 +1,6 @@
-//! The caller's end of a call under way: wait for it, poll it as a future, or let it go.
+//! The caller's end of a call under way: wait for it, poll it as a future, cancel it, or let it go.
 //!
-//! Not here: how replies arrive (`desk.rs`), what they mean (`database.rs`).
+//! Not here: how replies arrive (`desk.rs`), what they mean (`core.rs`).
 
 use std::fmt;
 use std::future::Future;
@@ -11,8 +11,7 @@ use std::task::{Context, Poll};
 
 use super::desk::drop_reply;
 use super::options::{Promise, Settled};
-use crate::database::Core;
-use crate::error::Error;
+use crate::core::Core;
 
 /// Which call: a slot of a desk, and until when its answer is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +22,7 @@ pub(crate) struct Ticket {
 }
 
 /// A call under way. Wait for its answer, on a thread ([`Pending::wait`]) or as a future in any
-/// runtime. Dropping it gives the answer up, not the call.
+/// runtime. Dropping it gives the answer up, not the call; [`Pending::cancel`] ends the call.
 ///
 /// ```
 /// use tombolo::{CallOptions, Database};
@@ -56,9 +55,43 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
     ///
     /// # Panics
     /// When it was polled as a future until it was ready.
-    pub fn wait(mut self) -> Result<W::Answer<A>, Error> {
+    pub fn wait(mut self) -> Result<W::Answer<A>, W::Error> {
         let ticket = self.ticket.take().expect("a call is answered once");
         self.core.wait::<A, W>(ticket)
+    }
+
+    /// Ends the call, if it has not ended. One that has not begun never runs; a closure that runs is ended
+    /// at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone. Its answer,
+    /// which still comes, is [`Error::Cancelled`](crate::Error::Cancelled), or what the call came to
+    /// before: one that has committed is not undone. Nothing ends a closure that computes without calling
+    /// `Tx`, nor a [procedure](crate::procedure) that runs.
+    ///
+    /// ```
+    /// use tombolo::{CallOptions, Database, Error, TableDef};
+    ///
+    /// tombolo::table! {
+    ///     /// Numbers.
+    ///     pub struct Number = "number" { VALUE: BigInt; }
+    /// }
+    ///
+    /// let db = Database::builder().table(TableDef::of::<Number>()).in_memory()?;
+    /// let numbers = db.table::<Number>()?;
+    /// // It never ends by itself.
+    /// let endless = db.with(CallOptions::new().log_bytes_max(1 << 30)).submit(move |tx| {
+    ///     for number in 0.. {
+    ///         let row = tx.insert(&numbers, |row| row.set(Number::VALUE, number))?;
+    ///         tx.delete(&numbers, row)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// endless.cancel();
+    /// assert_eq!(endless.wait(), Err(Error::Cancelled));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn cancel(&self) {
+        if let Some(ticket) = self.ticket {
+            self.core.desk(ticket).cancel(ticket.tag);
+        }
     }
 
     /// Whether [`Pending::wait`] would return at once.
@@ -68,7 +101,7 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
 }
 
 impl<A: Send + 'static, W: Promise> Future for Pending<A, W> {
-    type Output = Result<W::Answer<A>, Error>;
+    type Output = Result<W::Answer<A>, W::Error>;
 
     /// # Panics
     /// When it was ready before.

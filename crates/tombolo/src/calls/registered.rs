@@ -1,27 +1,50 @@
 //! Procedures and closures under the caller's hand: calling, submitting, with or without waiting.
 //!
-//! Not here: what travels (`envelope.rs`), the way in (`database.rs`).
+//! Not here: what travels (`envelope.rs`), the way in (`core.rs`).
 
 use std::fmt;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 use super::envelope::{Body, Envelope, Lone, Registration};
+use super::held::held_bytes;
+use super::identified::Outcome;
 use super::options::{CallOptions, Promise, Settled};
 use super::pending::Pending;
-use crate::database::{Core, Patience};
+use super::runner::AnyRunner;
+use crate::core::{Core, Patience};
 use crate::error::Error;
 use crate::tx::Tx;
+use tombolo_engine::pipeline::{Terms, guarded};
 use tombolo_engine::transaction::Stop;
 
-/// Makes envelopes for calls with `I`.
-trait Envelopes<I>: Send + Sync {
-    fn envelope(self: Arc<Self>, input: I) -> Box<dyn Envelope>;
+/// What is called with `I` and answers `A`: carried by its caller, or in an envelope.
+trait Callable<I, A>: Send + Sync {
+    /// Runs it as one transaction, which comes to `ended`; says how many bytes that logged.
+    fn carry(
+        &self,
+        runner: &mut AnyRunner,
+        log_bytes_max: u64,
+        input: &I,
+        ended: &mut Option<Result<A, Stop>>,
+    ) -> usize;
+    fn envelope(self: Arc<Self>, input: I, held: usize) -> Box<dyn Envelope>;
     fn name(&self) -> &'static str;
 }
 
-impl<B: Body> Envelopes<B::Input> for Registration<B> {
-    fn envelope(self: Arc<Self>, input: B::Input) -> Box<dyn Envelope> {
-        Registration::envelope(self, input)
+impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
+    fn carry(
+        &self,
+        runner: &mut AnyRunner,
+        log_bytes_max: u64,
+        input: &B::Input,
+        ended: &mut Option<Result<B::Answer, Stop>>,
+    ) -> usize {
+        Registration::carry(self, runner, log_bytes_max, input, ended)
+    }
+
+    fn envelope(self: Arc<Self>, input: B::Input, held: usize) -> Box<dyn Envelope> {
+        Registration::envelope(self, input, held)
     }
 
     fn name(&self) -> &'static str {
@@ -32,8 +55,8 @@ impl<B: Body> Envelopes<B::Input> for Registration<B> {
 /// A procedure or closure of one database, ready to be called by any thread. Cloning it is cheap;
 /// it may outlive its [`Database`](crate::Database), which then is closed.
 ///
-/// Calling it allocates nothing once as many calls as are ever under way have been: what travels to
-/// the execution thread and back is used again. Calls that one thread submits run in their order.
+/// Calling it allocates nothing once as many calls as are ever under way have been: what travels
+/// through the queue and back is used again. Calls that one thread submits run in their order.
 ///
 /// ```
 /// # use tombolo::{Database, Error, Stop};
@@ -49,10 +72,13 @@ impl<B: Body> Envelopes<B::Input> for Registration<B> {
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Registered<I, A, W = Settled> {
-    envelopes: Arc<dyn Envelopes<I>>,
+    callable: Arc<dyn Callable<I, A>>,
     core: Arc<Core>,
     options: CallOptions<W>,
-    answer: std::marker::PhantomData<fn() -> A>,
+    /// Those by which a caller carries a call, where it does.
+    terms: Option<Terms>,
+    /// What an input holds elsewhere.
+    input_bytes: fn(&I) -> usize,
 }
 
 /// Why a call was not taken in without waiting; its input, or closure, comes back.
@@ -90,11 +116,13 @@ pub(crate) fn register<B: Body>(
     name: &'static str,
     body: B,
 ) -> Registered<B::Input, B::Answer> {
+    let options = CallOptions::new();
     Registered {
-        envelopes: Arc::new(Registration::new(body, name)),
+        callable: Arc::new(Registration::new(body, name)),
         core: core.clone(),
-        options: CallOptions::new(),
-        answer: std::marker::PhantomData,
+        options,
+        terms: core.terms(&options),
+        input_bytes: held_bytes::<B::Input>,
     }
 }
 
@@ -105,22 +133,57 @@ where
 {
     /// The same procedure, called with other options.
     pub fn with<V: Promise>(&self, options: CallOptions<V>) -> Registered<I, A, V> {
-        Registered {
-            envelopes: self.envelopes.clone(),
-            core: self.core.clone(),
-            options,
-            answer: std::marker::PhantomData,
-        }
+        let (callable, core, input_bytes) =
+            (self.callable.clone(), self.core.clone(), self.input_bytes);
+        let terms = core.terms(&options);
+        Registered { callable, core, options, terms, input_bytes }
+    }
+
+    /// The same procedure, of whose inputs `measure` says how many bytes they hold outside themselves:
+    /// what waits to run is bounded by that and their own size (the setting `queue_bytes_max`).
+    ///
+    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are
+    /// counted without being told. Of any other type that owns something, a struct with a string in
+    /// it, nothing is: a program that submits many that are large says it here. Answers are not
+    /// counted, wherever they wait: who submits has them to take.
+    ///
+    /// ```
+    /// # use tombolo::Database;
+    /// # struct Document { body: Vec<u8> }
+    /// # let db = Database::in_memory()?;
+    /// let store = db.register_closure("store", |_, document: &Document| Ok(document.body.len()));
+    /// let store = store.input_bytes(|document| document.body.capacity());
+    /// assert_eq!(store.call(Document { body: vec![0; 1_000] })?, 1_000);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn input_bytes(mut self, measure: fn(&I) -> usize) -> Self {
+        self.input_bytes = measure;
+        self
+    }
+
+    /// An envelope with `input`.
+    #[inline]
+    fn envelope(&self, input: I) -> Box<dyn Envelope> {
+        // What needs no drop owns nothing.
+        let held = if needs_drop::<I>() { (self.input_bytes)(&input) } else { 0 };
+        self.callable.clone().envelope(input, held)
     }
 
     /// Calls it and sleeps until the answer is there.
     ///
     /// # Errors
     /// Why there is no answer; see [`Error`].
-    pub fn call(&self, input: I) -> Result<W::Answer<A>, Error> {
-        let envelope = self.envelopes.clone().envelope(input);
-        let ticket = self.core.submit(envelope, &self.options, Patience::Waits);
-        self.core.wait::<A, W>(ticket.map_err(refused)?)
+    pub fn call(&self, input: I) -> Result<W::Answer<A>, W::Error> {
+        let carried = self.core.carry::<A, W>(self.terms, |runner, log_bytes_max, ended| {
+            self.callable.carry(runner, log_bytes_max, &input, ended)
+        });
+        if let Some(answer) = carried {
+            if needs_drop::<I>() {
+                guarded(move || drop(input)); // a panic in there takes no answer away
+            }
+            return answer;
+        }
+        self.core.call_queued(self.envelope(input), &self.options)
     }
 
     /// Calls it without waiting for the answer; where the queue is full, waits for room in it.
@@ -128,7 +191,7 @@ where
     /// # Errors
     /// Why the call was not taken in.
     pub fn submit(&self, input: I) -> Result<Pending<A, W>, Error> {
-        let envelope = self.envelopes.clone().envelope(input);
+        let envelope = self.envelope(input);
         let ticket = self.core.submit(envelope, &self.options, Patience::Waits);
         Ok(Pending::new(self.core.clone(), ticket.map_err(refused)?))
     }
@@ -138,7 +201,7 @@ where
     /// # Errors
     /// The input and the reason: [`Error::QueueFull`] where there is no room now.
     pub fn try_submit(&self, input: I) -> Result<Pending<A, W>, NotSubmitted<I>> {
-        let envelope = self.envelopes.clone().envelope(input);
+        let envelope = self.envelope(input);
         match self.core.submit(envelope, &self.options, Patience::None) {
             Ok(ticket) => Ok(Pending::new(self.core.clone(), ticket)),
             Err((envelope, error)) => Err(given_back(envelope, error)),
@@ -148,19 +211,16 @@ where
 
 impl<I, A, W: Copy> Clone for Registered<I, A, W> {
     fn clone(&self) -> Self {
-        Self {
-            envelopes: self.envelopes.clone(),
-            core: self.core.clone(),
-            options: self.options,
-            answer: std::marker::PhantomData,
-        }
+        let (callable, core) = (self.callable.clone(), self.core.clone());
+        let (options, terms, input_bytes) = (self.options, self.terms, self.input_bytes);
+        Self { callable, core, options, terms, input_bytes }
     }
 }
 
 impl<I, A, W: fmt::Debug> fmt::Debug for Registered<I, A, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut registered = f.debug_struct("Registered");
-        registered.field("name", &self.envelopes.name()).field("options", &self.options);
+        registered.field("name", &self.callable.name()).field("options", &self.options);
         registered.finish_non_exhaustive()
     }
 }
@@ -184,11 +244,19 @@ fn given_back<I: 'static>(mut envelope: Box<dyn Envelope>, error: Error) -> NotS
 pub struct Transactions<'d, W = Settled> {
     core: &'d Arc<Core>,
     options: CallOptions<W>,
+    input_bytes: usize,
 }
 
 impl<'d, W: Promise> Transactions<'d, W> {
     pub(crate) const fn new(core: &'d Arc<Core>, options: CallOptions<W>) -> Self {
-        Self { core, options }
+        Self { core, options, input_bytes: 0 }
+    }
+
+    /// Each closure holds so many bytes outside itself, which count for the bound of what waits to run
+    /// (the setting `queue_bytes_max`). Without a word only what a closure itself takes is counted.
+    pub const fn input_bytes(mut self, bytes: usize) -> Self {
+        self.input_bytes = bytes;
+        self
     }
 
     /// Runs a closure as one transaction and sleeps until its answer is there; see
@@ -196,13 +264,35 @@ impl<'d, W: Promise> Transactions<'d, W> {
     ///
     /// # Errors
     /// Why there is no answer; see [`Error`].
-    pub fn transaction<A, F>(&self, closure: F) -> Result<W::Answer<A>, Error>
+    pub fn transaction<A, F>(&self, closure: F) -> Result<W::Answer<A>, W::Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
         A: Send + 'static,
     {
-        let ticket = self.core.submit(Lone::envelope(closure), &self.options, Patience::Waits);
-        self.core.wait::<A, W>(ticket.map_err(refused)?)
+        let mut closure = Some(closure);
+        let terms = self.core.terms(&self.options);
+        let carried = self.core.carry::<A, W>(terms, |runner, log_bytes_max, ended| {
+            let Some(closure) = closure.take() else { unreachable!("it runs once") };
+            Lone::carry(closure, runner, log_bytes_max, ended)
+        });
+        match (carried, closure) {
+            (Some(answer), _) => answer,
+            (None, Some(closure)) => {
+                self.core.call_queued(Lone::envelope(closure, self.input_bytes), &self.options)
+            }
+            (None, None) => unreachable!("a closure that ran has an outcome"),
+        }
+    }
+
+    /// What became of the call with this request id; see [`Database::outcome`](crate::Database::outcome).
+    ///
+    /// # Errors
+    /// Why there is no answer; see [`Error`].
+    pub fn outcome(&self, request_id: u128) -> Result<W::Answer<Outcome>, W::Error> {
+        let mut options = self.options.read_only();
+        options.request_id = None; // it asks for one, and has none
+        let reads = Self { core: self.core, options, input_bytes: 0 };
+        reads.transaction(move |tx| Ok(tx.outcome(request_id)?))
     }
 
     /// The same without waiting for the answer; where the queue is full, waits for room in it.
@@ -214,7 +304,11 @@ impl<'d, W: Promise> Transactions<'d, W> {
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
         A: Send + 'static,
     {
-        let ticket = self.core.submit(Lone::envelope(closure), &self.options, Patience::Waits);
+        let ticket = self.core.submit(
+            Lone::envelope(closure, self.input_bytes),
+            &self.options,
+            Patience::Waits,
+        );
         Ok(Pending::new(self.core.clone(), ticket.map_err(refused)?))
     }
 
@@ -227,7 +321,11 @@ impl<'d, W: Promise> Transactions<'d, W> {
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
         A: Send + 'static,
     {
-        match self.core.submit(Lone::envelope(closure), &self.options, Patience::None) {
+        match self.core.submit(
+            Lone::envelope(closure, self.input_bytes),
+            &self.options,
+            Patience::None,
+        ) {
             Ok(ticket) => Ok(Pending::new(self.core.clone(), ticket)),
             Err((envelope, error)) => Err(given_back(envelope, error)),
         }

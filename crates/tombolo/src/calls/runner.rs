@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
-use tombolo_engine::transaction::Transaction;
+use tombolo_engine::transaction::{Stop, Transaction};
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
+use tombolo_storage::memory::budget::Budget;
+use tombolo_storage::profile::{MemoryCounted, MemoryLogged, MemoryProfile};
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
-use super::desk::enter_database_thread;
+use super::desk::OnDatabaseThread;
 use super::envelope::{Envelope, How, Otherwise, Request};
 use crate::evolve::Evolving;
 use crate::tx::{Inner, Tables};
@@ -22,14 +23,14 @@ use crate::tx::{Inner, Tables};
 /// The store of a database with a log.
 pub(crate) type Logged = MemoryStore<MemoryLogged>;
 /// The store of a database in memory.
-pub(crate) type Volatile = MemoryStore<Memory>;
+pub(crate) type Volatile = MemoryStore<MemoryCounted>;
 
 /// One of the product's profiles: which of an envelope's doors leads to its store.
 pub(crate) trait Product: MemoryProfile + 'static {
     fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &mut Tables) -> How
     where
         Self: Sized;
-    fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead)
+    fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead, hints: &mut Hints)
     where
         Self: Sized;
     fn inner(transaction: Transaction<'_, MemoryStore<Self>>) -> Inner<'_>
@@ -45,9 +46,10 @@ impl Product for MemoryLogged {
     fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &mut Tables) -> How {
         envelope.run_logged(store, tables)
     }
-    fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead) {
-        envelope.locate_logged(store, ahead);
+    fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead, hints: &mut Hints) {
+        envelope.locate_logged(store, ahead, hints);
     }
+    #[inline]
     fn inner(transaction: Transaction<'_, Logged>) -> Inner<'_> {
         Inner::Logged(transaction)
     }
@@ -56,14 +58,15 @@ impl Product for MemoryLogged {
     }
 }
 
-impl Product for Memory {
+impl Product for MemoryCounted {
     #[inline]
     fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &mut Tables) -> How {
         envelope.run_volatile(store, tables)
     }
-    fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead) {
-        envelope.locate_volatile(store, ahead);
+    fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
+        envelope.locate_volatile(store, ahead, hints);
     }
+    #[inline]
     fn inner(transaction: Transaction<'_, Volatile>) -> Inner<'_> {
         Inner::Volatile(transaction)
     }
@@ -72,8 +75,8 @@ impl Product for Memory {
     }
 }
 
-/// What the execution thread counts; it is the only one that writes them.
-#[derive(Debug, Default)]
+/// What the thread counts that runs transactions; there is one at a time.
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
     pub(crate) aborted: AtomicU64,
@@ -81,7 +84,24 @@ pub(crate) struct Counters {
     pub(crate) panicked: AtomicU64,
     pub(crate) repeated: AtomicU64,
     pub(crate) expired: AtomicU64,
-    pub(crate) memory_bytes: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    /// Of the store, which counts there what it holds.
+    memory: Arc<Budget>,
+}
+
+impl Counters {
+    /// Of a database whose store takes its memory from `memory`.
+    pub(crate) fn new(memory: Arc<Budget>) -> Self {
+        let zero = AtomicU64::default;
+        let (committed, aborted, panicked, repeated) = (zero(), zero(), zero(), zero());
+        let (expired, cancelled) = (zero(), zero());
+        Self { committed, aborted, panicked, repeated, expired, cancelled, memory }
+    }
+
+    /// What the store holds now.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory.held_bytes()
+    }
 }
 
 /// Adds 1, as the only writer. Readers want numbers that are about right, not an order.
@@ -98,37 +118,62 @@ pub(crate) struct Runner<P: Product> {
     store: MemoryStore<P>,
     tables: Tables,
     counters: Arc<Counters>,
-    clock: Arc<dyn Clock>,
 }
 
 impl<P: Product> Runner<P> {
-    pub(crate) fn new(
-        store: MemoryStore<P>,
-        tables: Tables,
-        counters: Arc<Counters>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        counters.memory_bytes.store(store.memory_bytes(), Ordering::Relaxed);
-        Self { store, tables, counters, clock }
+    pub(crate) fn new(store: MemoryStore<P>, tables: Tables, counters: Arc<Counters>) -> Self {
+        Self { store, tables, counters }
     }
 
     #[inline]
-    fn run(&mut self, request: &mut Request) {
+    fn run(&mut self, number: u64, request: &mut Request) {
         let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
-        if request.deadline_ns != u64::MAX && self.clock.now_ns() >= request.deadline_ns {
-            envelope.end_otherwise(Otherwise::Expired);
-            return count(&self.counters.expired);
+        if let Some(ended) = self.tables.begin(request.deadline_ns, number) {
+            let stop = Stop::Error(ended);
+            self.count(How::stopped(&stop));
+            return envelope.end_otherwise(Otherwise::Stopped(stop));
         }
-        // Held to what was reserved for it, so that an executed batch always finds its room.
-        let log_bytes = request.log_bytes_max.saturating_sub(TRANSACTION_BYTES);
-        self.store.set_transaction_log_bytes_max(log_bytes as usize);
-        match P::run(&mut **envelope, &mut self.store, &mut self.tables) {
-            How::Committed => count(&self.counters.committed),
-            How::Aborted => count(&self.counters.aborted),
-            How::Panicked => count(&self.counters.panicked),
-            How::Repeated => count(&self.counters.repeated),
-        }
+        hold_to(&mut self.store, request.log_bytes_max);
+        let how = P::run(&mut **envelope, &mut self.store, &mut self.tables);
+        self.count(how);
     }
+
+    #[inline]
+    fn count(&self, how: How) {
+        count(match how {
+            How::Committed => &self.counters.committed,
+            How::Aborted => &self.counters.aborted,
+            How::Panicked => &self.counters.panicked,
+            How::Repeated => &self.counters.repeated,
+            How::Expired => &self.counters.expired,
+            How::Cancelled => &self.counters.cancelled,
+        });
+    }
+
+    /// Runs the transaction of a caller that carries it, which may log so many bytes and comes to
+    /// `ended`; says how many it has logged.
+    #[inline]
+    pub(crate) fn carry<A>(
+        &mut self,
+        log_bytes_max: u64,
+        run: impl FnOnce(&mut MemoryStore<P>, &Tables) -> Result<A, Stop>,
+        ended: &mut Option<Result<A, Stop>>,
+    ) -> usize {
+        let _entered = OnDatabaseThread::enter();
+        self.tables.begin_carried();
+        hold_to(&mut self.store, log_bytes_max);
+        let outcome = run(&mut self.store, &self.tables);
+        self.count(How::of(&outcome));
+        *ended = Some(outcome);
+        self.store.log_bytes()
+    }
+}
+
+/// Holds the next transaction to what was reserved for it, so that a batch that ran finds its room.
+#[inline]
+fn hold_to<P: Product>(store: &mut MemoryStore<P>, log_bytes_max: u64) {
+    let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
+    store.set_transaction_log_bytes_max(log_bytes as usize);
 }
 
 impl<P: Product> Executor for Runner<P>
@@ -140,24 +185,28 @@ where
     type Records = LogBuffer;
 
     fn execute(&mut self, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
-        enter_database_thread();
-        while let Some(request) = batch.request() {
+        let _entered = OnDatabaseThread::enter();
+        while let Some((number, request)) = batch.tagged_request() {
+            self.tables.upcoming.advance();
             // A panic leaves the envelope in the request; the pipeline answers in its place.
-            self.run(request);
+            self.run(number, request);
             let Some(envelope) = request.envelope.take() else {
                 unreachable!("what ran is still there")
             };
             // However it ended is in the envelope, which so returns to its pool.
             batch.answer(Ok(envelope), self.store.log_bytes());
         }
-        self.counters.memory_bytes.store(self.store.memory_bytes(), Ordering::Relaxed);
+        self.tables.upcoming.ran();
     }
 
     fn locate(&mut self, calls: &mut [Call<Request>]) {
         // In two rounds, so that what one asks for has come when the next reads it.
+        let upcoming = self.tables.upcoming.begin(calls.len());
         for ahead in [Ahead::Keys, Ahead::Rows] {
-            for envelope in calls.iter().filter_map(|call| call.request.envelope.as_deref()) {
-                P::locate(envelope, &self.store, ahead);
+            for (call, hints) in calls.iter().zip(&mut *upcoming) {
+                if let Some(envelope) = &call.request.envelope {
+                    P::locate(&**envelope, &self.store, ahead, hints);
+                }
             }
         }
     }
@@ -178,7 +227,7 @@ where
 /// The runner of either product, as the pipeline has it.
 pub(crate) enum AnyRunner {
     Logged(Box<Runner<MemoryLogged>>),
-    Volatile(Box<Runner<Memory>>),
+    Volatile(Box<Runner<MemoryCounted>>),
 }
 
 /// Calls the same on either runner.
@@ -190,6 +239,8 @@ macro_rules! on {
         }
     };
 }
+
+pub(super) use on;
 
 impl AnyRunner {
     /// The store, for what changes its schema.

@@ -2,11 +2,11 @@
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::settings::{
-    ACCOUNTS_PER_BRANCH, BRANCHES, CLIENTS, DATA, DURABILITY, IN_FLIGHT, MIX, ROUNDS, SEED,
-    Setting, Settings, Source, TELLERS_PER_BRANCH, TRANSACTIONS, WAREHOUSES,
+    ACCOUNTS_PER_BRANCH, BRANCHES, CLIENTS, COUNTED, COUNTER, DATA, DURABILITY, IN_FLIGHT, MIX,
+    ROUNDS, SEED, Setting, Settings, Source, TELLERS_PER_BRANCH, TRANSACTIONS, WAREHOUSES,
 };
 use tombolo_lab::compare::{
-    self, EngineResult, Measured, RatioResult, debit_credit, restart_with_huge_pages, tpcc,
+    self, EngineResult, Measured, RatioResult, calls, debit_credit, restart_with_huge_pages, tpcc,
 };
 use tombolo_lab::estimate;
 use tombolo_lab::failure::Failure;
@@ -14,6 +14,7 @@ use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run::{self, PlannedWorkload, verify_memory};
 
+use super::calls::open_own;
 use super::{BUILD, workload};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
@@ -37,6 +38,8 @@ impl Scope for CompareSettings {
         &TRANSACTIONS,
         &ROUNDS,
         &SEED,
+        &COUNTER,
+        &COUNTED,
     ];
     const DEFAULTS: &'static [(&'static Setting, &'static str)] =
         &[(&TRANSACTIONS, "20k"), (&ROUNDS, "5"), (&CLIENTS, "50")];
@@ -48,29 +51,56 @@ Examples:
   cargo run --release --features compare-redis -- compare debit-credit --with redis
   tombolo compare tpcc --with sqlite --mix paper --rounds 5 --json
   tombolo compare debit-credit --with redis,postgres --durability none --clients 8
+  tombolo compare calls --with mutex-hashmap --callers 1,4 --what transfer
+  cargo run --release --features compare-sqlite -- compare calls --with sqlite --counter callgrind
 
-Transactions are counted per round and engine. Servers are started in a directory of their own, on
-UNIX sockets, and removed afterwards.";
+Transactions are counted per round and engine; calls per round, engine and point, of which as many
+are made as a quarter of a second takes, at most 1,000,000, if --transactions is left out. Servers are
+started in a directory of their own, on UNIX sockets, and removed afterwards.";
 
 /// Run the same transactions on other engines, side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc (in memory, one thread) or debit-credit (durable, many callers)
+    /// The workload: tpcc (in memory, one thread), debit-credit (durable, many callers), or calls: what
+    /// one call costs its caller
     workload: String,
-    /// The other engines: sqlite; for debit-credit also lmdb, rocksdb, redb, redis, postgres
+    /// The other engines: sqlite; for debit-credit also lmdb, rocksdb, redb, redis, postgres; for
+    /// calls also redb, lmdb, mutex-hashmap
     #[arg(long = "with", value_name = "ENGINE,…", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// The profiles they are compared with [conventional,memory,bare; debit-credit: memory]
     #[arg(long, value_name = "PROFILE,…", value_delimiter = ',')]
     profiles: Option<Vec<String>>,
+    /// Calls: how many threads call, each number in turn [1,2,4,8]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    callers: Option<Vec<usize>>,
+    /// Calls: what they do [transfer,read]
+    #[arg(long, value_name = "WHAT,…", value_delimiter = ',')]
+    what: Option<Vec<String>>,
     #[command(flatten)]
     flags: Flags<CompareSettings>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let workload = workload(&arguments.workload)?;
     let settings = arguments.flags.settings()?;
+    if arguments.workload == calls::NAME {
+        return run_calls(arguments, &settings);
+    }
+    let workload = workload(&arguments.workload)?;
+    for (flag, given) in [
+        ("--callers", arguments.callers.is_some()),
+        ("--what", arguments.what.is_some()),
+        ("--counter", settings.source(&COUNTER) == Source::Flag),
+        ("--counted", settings.source(&COUNTED) == Source::Flag),
+    ] {
+        if given {
+            let workload = workload.name();
+            return Err(Failure::usage(format!(
+                "{flag} is for calls: leave it out of compare {workload}, or compare calls"
+            )));
+        }
+    }
     let (settings, measured) = match workload {
         PlannedWorkload::Tpcc => run_tpcc(arguments, settings)?,
         PlannedWorkload::DebitCredit => run_debit_credit(arguments, settings)?,
@@ -83,6 +113,45 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))?;
     output.result(&ratios, |ratios, style| terminal::compare(&results, ratios, style))?;
     compare::failure(&measured).map_or(Ok(()), Err)
+}
+
+fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+    if arguments.profiles.is_some() {
+        return Err(Failure::usage(
+            "calls are of the library, which is profile memory: leave --profiles out",
+        ));
+    }
+    for setting in [
+        &WAREHOUSES,
+        &MIX,
+        &BRANCHES,
+        &TELLERS_PER_BRANCH,
+        &ACCOUNTS_PER_BRANCH,
+        &CLIENTS,
+        &IN_FLIGHT,
+    ] {
+        if settings.source(setting) == Source::Flag {
+            return Err(Failure::usage(format!(
+                "calls have no --{}: leave it out, and say with --callers how many threads call",
+                setting.flag()
+            )));
+        }
+    }
+    let callers = arguments.callers.clone().unwrap_or_else(|| vec![1, 2, 4, 8]);
+    let both = || calls::What::ALL.map(|what| what.name().to_owned()).to_vec();
+    let what = arguments.what.clone().unwrap_or_else(both);
+    let plan = calls::Plan::new(settings, &arguments.engines, &callers, &what)?;
+    restart_with_huge_pages();
+    let called = calls::compare(&plan, &open_own, &mut Bar::default())?;
+    let header = Header::new("compare", BUILD, settings, &Host::read())
+        .and(&[("callers", callers.into()), ("what", what.into())]);
+    let result = |called| calls::CallResult::new(header.clone(), called);
+    let results: Vec<calls::CallResult> = called.iter().map(result).collect();
+    let output = Output::new(arguments.flags.json);
+    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))?;
+    let ratios = calls::RatioResult::new(header.clone(), &called);
+    output.result(&ratios, |_, style| terminal::calls(&results, style))?;
+    calls::failure(&called).map_or(Ok(()), Err)
 }
 
 /// What was measured, under which settings.

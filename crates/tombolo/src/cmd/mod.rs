@@ -3,6 +3,7 @@
 //! One file per command. A command or flag that does not exist yet is an error like any other
 //! unknown one.
 
+mod calls;
 mod check;
 mod checkpoint_process;
 mod compare;
@@ -56,6 +57,8 @@ enum Command {
     Report(report::Arguments),
     #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
+    #[command(name = tombolo_lab::compare::calls::CHILD_COMMAND, hide = true)]
+    CountCalls(calls::Arguments),
     #[command(name = tombolo_lab::checkpoint_process::CHILD_COMMAND, hide = true)]
     CheckpointProcess(checkpoint_process::Arguments),
 }
@@ -74,6 +77,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
+        Command::CountCalls(arguments) => calls::run(&arguments),
         Command::CheckpointProcess(arguments) => checkpoint_process::run(&arguments),
     }
 }

@@ -7,10 +7,11 @@ use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::progress::Progress;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, Plan, PlannedWorkload};
-use tombolo_lab::sweep::{self, Summary};
+use tombolo_lab::run::{self, Outcome, Plan, PlannedWorkload};
+use tombolo_lab::sweep::{self, Point, Summary};
 use tombolo_storage::profile::PROFILES;
 
 use super::{BUILD, workload};
@@ -116,15 +117,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 plan.counter = "none".to_owned(); // counts do not change from round to round
             }
             plan.keep_fresh = !many;
-            let (mut result, failure) = run_one(settings, &plan, arguments.dump.clone())?;
+            let at = many.then(|| (point.clone(), round));
+            let mut shown = Shown { settings, output, at, bar: Bar::default(), failed: None };
+            let dump = arguments.dump.clone();
+            let (mut result, failure) = run_with(settings, &plan, dump, &mut shown)?;
+            shown.failed.map_or(Ok(()), Err)?;
             if let Some(configuration) = configuration {
                 result.config = Some(configuration.name());
                 result.notes.extend(configuration.caveat(threads::available()));
             }
-            if many {
-                (result.point, result.round) = (Some(point.clone()), Some(round));
-            }
-            output.result(&result, terminal::run)?;
+            (result.point, result.round) = shown.at.unzip();
+            output.result(&result, terminal::verified)?;
             if let Some(failure) = failure {
                 return Err(failure);
             }
@@ -159,9 +162,53 @@ pub(super) fn run_one(
     plan: &Plan,
     dump: Option<PathBuf>,
 ) -> Result<(RunResult, Option<Failure>), Failure> {
-    let outcome = run::run(plan, dump, &mut Bar::default())?;
+    run_with(settings, plan, dump, &mut Bar::default())
+}
+
+fn run_with(
+    settings: &Settings,
+    plan: &Plan,
+    dump: Option<PathBuf>,
+    progress: &mut dyn Progress,
+) -> Result<(RunResult, Option<Failure>), Failure> {
+    let outcome = run::run(plan, dump, progress)?;
     let header = Header::new("run", BUILD, settings, &Host::read());
     Ok((RunResult::new(header, &outcome), outcome.failure()))
+}
+
+/// A run's progress, and for people its figures as soon as it has them.
+struct Shown<'a> {
+    settings: &'a Settings,
+    output: Output,
+    /// Where a sweep is.
+    at: Option<(Point, u64)>,
+    bar: Bar,
+    /// Why the figures could not be shown.
+    failed: Option<Failure>,
+}
+
+impl Progress for Shown<'_> {
+    fn begin(&mut self, what: &str) {
+        self.bar.begin(what);
+    }
+
+    fn part(&mut self, part: f64, detail: &str) {
+        self.bar.part(part, detail);
+    }
+
+    fn end(&mut self) {
+        self.bar.end();
+    }
+
+    fn measured(&mut self, outcome: &Outcome) {
+        let shown = self.output.people(|style| {
+            let header = Header::new("run", BUILD, self.settings, &Host::read());
+            let mut result = RunResult::new(header, outcome);
+            (result.point, result.round) = self.at.clone().unzip();
+            terminal::measured(&result, style)
+        });
+        self.failed = shown.err();
+    }
 }
 
 fn list_profiles(output: Output, json: bool) -> Result<(), Failure> {

@@ -65,6 +65,7 @@ impl Tx<'_> {
         row: RowId,
         value: &R,
     ) -> Result<()> {
+        self.watch.pass_write()?;
         let entries = &self.tables.entries[table.position()];
         let updated = on!(self, tx => entries.change(tx.store(), row, 0..R::SIZE, |store| {
             let (whole, mut variable) = (Fields::whole(R::SIZE), Vec::new());

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
 
+use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
+use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::schema::TableDef;
 
@@ -115,7 +117,9 @@ fn indexes_follow_whatever_is_written_and_undone() {
     let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
     store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
     store.create_table(crate::calls::request_table()).unwrap();
-    let tables = Tables::new(store.schema(), 1).unwrap();
+    let tables =
+        Tables::new(store.schema(), 1, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
+            .unwrap();
     let resolve = tombolo_storage::store::resolve_table::<Entry>(store.schema());
     let (table, schema) = (resolve.unwrap(), store.schema().clone());
     let by_id = tombolo_storage::store::resolve_index::<ById>(&schema).unwrap();

@@ -4,11 +4,13 @@
 //! share the cores. Not here: databases that are killed (`cargo xtask kills`), the library.
 
 mod apart;
+mod calls;
 mod debit_credit;
 mod dissect;
 mod durable;
 mod ended;
 mod files;
+mod open_loop;
 mod recovery;
 mod report;
 mod results;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The fields of cli.md that a result of `run` has now.
 const FIELDS: &str = "command version commit settings settings_hash host seed workload mix profile \
-    durability islands threads clients in_flight committed aborted aborts_by_reason wall_s cpu_s \
+    durability islands threads clients in_flight loop rate committed aborted aborts_by_reason wall_s cpu_s \
     engine_cpu_s tps tps_per_cpu_s tps_per_execution_cpu_s by_stage raw_flush_us latency_us \
     within_1s_percent by_transaction log_bytes flushes \
     transactions_per_flush flush_us work disk_bytes load_cpu_s data_dir data_fs memory_bytes \

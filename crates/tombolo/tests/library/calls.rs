@@ -7,20 +7,20 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, current, park};
 use std::time::Duration;
 
-use tombolo::{CallOptions, Database, Durability, Error, Pending, Stop};
+use tombolo::{CallOptions, Database, Durability, Error, Outcome, Pending, Stop};
 use tombolo_engine::threads::on_each;
 
 use super::{Counters, adding, builder, value};
 
 /// A call that holds the execution thread until it is told to end.
-struct Holding {
+pub(super) struct Holding {
     end: Sender<()>,
     call: Pending<(), tombolo::Settled>,
 }
 
 impl Holding {
     /// Returns once it runs.
-    fn start(db: &Database) -> Self {
+    pub(super) fn start(db: &Database) -> Self {
         let (begun, has_begun) = channel();
         let (end, ended): (_, Receiver<()>) = channel();
         let call = db.with(CallOptions::new()).submit(move |_| {
@@ -33,14 +33,14 @@ impl Holding {
         Self { end, call }
     }
 
-    fn end(self) {
+    pub(super) fn end(self) {
         self.end.send(()).unwrap();
         self.call.wait().unwrap();
     }
 }
 
 /// Runs a future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -153,12 +153,29 @@ fn answers_that_did_not_wait_have_another_type() {
         let answer = early.call(1).unwrap();
         assert_eq!((*answer.get(), answer.is_durable()), (n, false));
     }
+    // Nor does an error, which says that what it tells of may be lost.
+    let id = 0xEA51;
+    let once = db.with(CallOptions::new().early().request_id(id));
+    assert!(!once.transaction(|_| Ok(())).unwrap().is_durable());
+    let looks = db.with(CallOptions::new().early().within(Duration::from_secs(60)));
+    let losable = [
+        (once.transaction(|_| Ok(())), Error::Repeated(Outcome::Committed)),
+        (looks.transaction(|_| Err(Stop::Abort("seen"))), Error::Aborted("seen")),
+    ];
+    for (told, error) in losable {
+        let told = told.unwrap_err();
+        assert_eq!((told.error(), told.is_durable()), (&error, false));
+    }
+    let outcome = looks.outcome(id).unwrap();
+    assert_eq!((*outcome.get(), outcome.is_durable()), (Outcome::Committed, false));
     assert_eq!(db.statistics().flushes, 0);
     // One that waits makes all before it durable, and asks for that at once.
     assert_eq!(add.call(1), Ok(21));
     assert_eq!(db.statistics().flushes, 1);
     let read = db.with(CallOptions::new().early().read_only()).transaction(|_| Ok(7)).unwrap();
     assert!(read.is_durable() && read.into_inner() == 7);
+    let told = once.transaction(|_| Ok(())).unwrap_err();
+    assert!(told.is_durable() && told.into_inner() == Error::Repeated(Outcome::Committed));
     db.close().unwrap();
     assert_eq!(value(&builder().open(place.path()).unwrap(), 1), 21);
 }

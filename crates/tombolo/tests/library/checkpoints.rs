@@ -211,3 +211,24 @@ fn an_image_lies_in_the_directories_it_was_made_with() {
     let db = with(&[&second, &third, &more]).open(&own).unwrap();
     assert_eq!(adding(&db).call(1), Ok(4));
 }
+
+/// A last checkpoint that cannot be written is told by `close`; what was answered is there all the same.
+#[test]
+fn a_close_tells_of_a_last_checkpoint_that_failed() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(place.path()).unwrap();
+    assert_eq!(adding(&db).call(1), Ok(1));
+    // Where the catalogue would be made.
+    let names = (1..10).map(|number| place.path().join(format!("checkpoint-{number:06}")));
+    let in_the_way: Vec<_> = names.filter(|name| fs::create_dir(name).is_ok()).collect();
+    let told = db.close().unwrap_err();
+    assert!(matches!(told, Error::CheckpointsFailed(_)), "{told:?}");
+    assert!(!told.is_final() && !told.is_retryable() && !told.may_have_committed());
+    in_the_way.iter().for_each(|name| fs::remove_dir(name).unwrap());
+    let db = open(place.path()).unwrap();
+    assert!(db.recovery().unwrap().transactions > 0);
+    assert_eq!(adding(&db).call(1), Ok(2));
+    assert_eq!(db.close(), Ok(()));
+    let db = open(place.path()).unwrap();
+    assert_eq!((db.recovery().unwrap().transactions, value(&db, 1)), (0, 2));
+}

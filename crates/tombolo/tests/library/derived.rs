@@ -151,6 +151,6 @@ fn values_are_written_replaced_and_read_back_after_a_restart() {
         assert_eq!(by_name, by_key);
         let outside = thing(&mut rng, 1_000, 0);
         let refused = put.call(outside).unwrap_err();
-        assert!(matches!(refused, Error::RefusedAt { .. }), "{refused}");
+        assert!(matches!(refused.error(), Error::RefusedAt { .. }), "{refused}");
     }
 }

@@ -209,12 +209,23 @@ fn a_full_log_refuses_writes_and_reads_go_on() {
 #[test]
 fn a_call_writes_no_more_log_than_it_may() {
     let place = tempfile::tempdir().unwrap();
+    writes_no_more_than_it_may(&builder().in_memory().unwrap());
     let db = builder().open(place.path()).unwrap();
-    let add = adding(&db);
+    writes_no_more_than_it_may(&db);
+    let counters = Counters::of(&db);
+    let make = move |tx: &mut tombolo::Tx<'_>| counters.row(tx, 2).map(drop);
+    let huge = db.with(CallOptions::new().log_bytes_max(1 << 40)).transaction(make).unwrap_err();
+    assert!(matches!(huge, Error::TooLarge { .. }) && !huge.is_retryable(), "{huge}");
+    assert_eq!(adding(&db).call(1), Ok(2));
+}
+
+/// In memory as on disk.
+fn writes_no_more_than_it_may(db: &tombolo::Database) {
+    let add = adding(db);
     let reader = add.with(CallOptions::new().read_only());
     let written = reader.call(1).unwrap_err();
     assert!(written.to_string().contains("read only"), "{written}");
-    let counters = Counters::of(&db);
+    let counters = Counters::of(db);
     let fill = move |bytes: usize| {
         let counters = counters.clone();
         move |tx: &mut tombolo::Tx<'_>| {
@@ -237,15 +248,13 @@ fn a_call_writes_no_more_log_than_it_may() {
         let written = add.with(options).call(1).unwrap_err();
         assert_eq!(written, Error::LogTooLong { log_bytes_max: 0 }, "{id}");
     }
-    let counters = Counters::of(&db);
+    let counters = Counters::of(db);
     let looks = move |tx: &mut tombolo::Tx<'_>| Ok(tx.rows(&counters.table)?.len());
     assert_eq!(db.with(read.request_id(5)).transaction(looks), Ok(0));
     assert_eq!(db.outcome(5), Ok(tombolo::Outcome::Committed));
     db.with(bounded.request_id(6)).transaction(fill(10)).unwrap();
     let options = CallOptions::new().log_bytes_max(200_000);
     db.with(options).transaction(fill(100_000)).unwrap();
-    let huge = db.with(options.log_bytes_max(1 << 40)).transaction(fill(10)).unwrap_err();
-    assert!(matches!(huge, Error::TooLarge { .. }) && !huge.is_retryable(), "{huge}");
     assert_eq!(add.call(1), Ok(1));
 }
 
@@ -258,6 +267,7 @@ fn memory_has_a_bound_and_who_stays_within_it_lives() {
         tx.set_variable(&counters.table, row, Counter::NAME, Some(&name))?;
         Ok(())
     });
+    let hoard = hoard.with(CallOptions::new().log_bytes_max(200_000));
     let refused = (1..10_000).find_map(|id| hoard.call(id).err());
     let Some(Error::Refused(StoreError::NoSpace { held_bytes })) = refused else {
         panic!("{refused:?}")

@@ -3,9 +3,13 @@
 //! Not here: crashes of the machine and lying disks (the simulator's), the command.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+mod ahead;
 mod archives;
 mod backups;
+mod bounds;
 mod calls;
+mod cancelling;
+mod carrying;
 mod checkpoints;
 mod derived;
 mod directories;

@@ -7,8 +7,8 @@ use tombolo::procedure::{
     Committed, Procedure, Reading, SchemaError, Store, resolve_index, resolve_table,
 };
 use tombolo::{
-    CallOptions, Database, DeclaredTable, Error, Fields, Index, Outcome, Schema, Stop, Table,
-    TableDef,
+    CallOptions, Database, DeclaredTable, Error, Fields, Index, Outcome, Schema, Stop, StoreError,
+    Table, TableDef,
 };
 
 use super::{ById, Counter, Counters, adding, open, value};
@@ -100,11 +100,20 @@ fn what_a_refused_call_holds_ends_no_database() {
     db.close().unwrap();
 }
 
-/// Commits, and panics before it answers.
+/// How a procedure goes on that has called `commit` or `abort`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Afterwards {
+    Returns,
+    Aborts,
+    Fails,
+    Panics,
+}
+
+/// Makes a row unless it aborts, and has second thoughts.
 struct Late(Table<Counter>, Index<ById>);
 
 impl Procedure for Late {
-    type Input = (i32, bool);
+    type Input = (i32, bool, Afterwards);
     type Answer = ();
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
@@ -114,9 +123,9 @@ impl Procedure for Late {
     fn run<S: Store>(
         &self,
         tx: Reading<'_, S>,
-        &(id, aborts): &(i32, bool),
+        &(id, aborts, afterwards): &(i32, bool, Afterwards),
     ) -> Result<Committed<()>, Stop> {
-        let committed = match aborts {
+        let ended = match aborts {
             true => tx.abort("as told"),
             false => {
                 let mut tx = tx.write();
@@ -125,12 +134,19 @@ impl Procedure for Late {
                 tx.commit(())
             }
         };
-        panic!("behind {committed:?}");
+        match afterwards {
+            Afterwards::Returns => ended,
+            Afterwards::Aborts => Err(Stop::Abort("second thoughts")),
+            Afterwards::Fails => Err(Stop::Error(StoreError::NoSuchRow { table: 0 })),
+            Afterwards::Panics => panic!("behind {ended:?}"),
+        }
     }
 }
 
+/// What a procedure returns decides, and nothing it did before: the answer, the row, the statistics and
+/// the request id tell the same, in memory and after a restart.
 #[test]
-fn a_panic_behind_a_commit_says_that_it_committed() {
+fn a_commit_counts_when_its_procedure_has_returned_it() {
     let place = tempfile::tempdir().unwrap();
     let without_indexes = || {
         let table = TableDef::of::<Counter>().with::<ById>();
@@ -141,22 +157,40 @@ fn a_panic_behind_a_commit_says_that_it_committed() {
         db.transaction(move |tx| Ok(tx.lookup(&by_id, id)?.is_some())).unwrap()
     };
     let directory = without_indexes().open(place.path()).unwrap();
+    let mut made = Vec::new();
     for db in [without_indexes().in_memory().unwrap(), directory] {
         let late = db.register::<Late>().unwrap();
-        for (id, call) in [(1, late.clone()), (2, late.with(CallOptions::new().request_id(2)))] {
-            let aborted = call.call((id + 10, true)).unwrap_err();
-            assert!(matches!(aborted, Error::Panicked(_)), "{aborted}");
-            assert!(!aborted.may_have_committed() && !there(&db, id + 10));
+        let mut id = 0;
+        made.clear();
+        use Afterwards::{Aborts, Fails, Panics, Returns};
+        for (aborts, afterwards) in
+            [Returns, Aborts, Fails, Panics].into_iter().flat_map(|how| [(false, how), (true, how)])
+        {
+            let commits = !aborts && afterwards == Returns;
+            for has_id in [false, true] {
+                id += 1;
+                let once = late.with(CallOptions::new().request_id(id as u128));
+                let call = if has_id { &once } else { &late };
+                let before = db.statistics();
+                let said = call.call((id, aborts, afterwards));
+                assert_eq!(said.is_ok(), commits, "{said:?}");
+                if let Err(error) = said {
+                    assert!(!error.may_have_committed() && !error.is_final(), "{error}");
+                }
+                let after = db.statistics();
+                assert_eq!(after.committed - before.committed, u64::from(commits));
+                let failed = |counted: &tombolo::Statistics| counted.aborted + counted.panicked;
+                assert_eq!(failed(&after) - failed(&before), u64::from(!commits));
+                assert_eq!(there(&db, id), commits, "{aborts} {afterwards:?}");
+                made.push((id, commits));
+                if has_id {
+                    let outcome = if commits { Outcome::Committed } else { Outcome::Aborted };
+                    assert_eq!(db.outcome(id as u128), Ok(outcome));
+                }
+            }
         }
-        for (id, call) in [(1, late.clone()), (2, late.with(CallOptions::new().request_id(3)))] {
-            let committed = call.call((id, false)).unwrap_err();
-            assert!(matches!(committed, Error::PanickedCommitted(_)), "{committed}");
-            assert!(committed.may_have_committed() && !committed.is_retryable());
-            assert!(committed.to_string().contains("committed, but"), "{committed}");
-            assert!(there(&db, id));
-        }
-        assert_eq!((db.outcome(2), db.outcome(3)), (Ok(Outcome::Aborted), Ok(Outcome::Committed)));
+        db.close().unwrap();
     }
     let db = without_indexes().open(place.path()).unwrap();
-    assert!(there(&db, 1) && there(&db, 2) && !there(&db, 11) && !there(&db, 12));
+    assert!(made.into_iter().all(|(id, commits)| there(&db, id) == commits));
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
 use tombolo::procedure::{resolve_index, resolve_table};
-use tombolo::{CallOptions, Database, Error, Fields, Outcome, Schema, Stop, TableDef, types};
+use tombolo::{
+    CallOptions, Database, Error, Fields, Outcome, PreCommitted, Schema, Stop, TableDef, types,
+};
 use tombolo_engine::threads::on_each;
 
 use super::kills::{CHILD, child};
@@ -55,7 +57,8 @@ fn calls_run_once_and_are_known_when_the_directory_is_opened_again() {
             procedure.with(with(3)).call(9),
             db.with(with(4)).transaction(|_| Err(Stop::Abort("not today"))),
             db.with(with(5)).transaction(panics),
-            db.with(with(6).early()).transaction(|_| Ok(6)).map(|answer| answer.into_inner()),
+            (db.with(with(6).early()).transaction(|_| Ok(6)).map(PreCommitted::into_inner))
+                .map_err(Error::from),
         ];
         let first = [
             Ok(1),

@@ -2,7 +2,9 @@
 //! a model.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::recovery::ReplayPart;
@@ -13,7 +15,8 @@ use tombolo_storage::value_log::{LogBuffer, Transactions};
 
 use super::super::envelope::Lone;
 use super::*;
-use crate::calls::Ran;
+use crate::calls::{Desks, Ran};
+use crate::tx::Tx;
 
 tombolo_storage::table! {
     /// What calls leave behind: their id.
@@ -28,7 +31,9 @@ fn store<P: MemoryProfile>(ids_max: u64) -> (MemoryStore<P>, Tables) {
     let mut store = MemoryStore::new(Limits::default());
     store.create_table(TableDef::of::<Effect>().with::<EffectById>()).unwrap();
     store.create_table(request_table()).unwrap();
-    let tables = Tables::new(store.schema(), ids_max).unwrap();
+    let tables =
+        Tables::new(store.schema(), ids_max, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
+            .unwrap();
     (store, tables)
 }
 
@@ -45,7 +50,7 @@ enum End {
 /// A call with an id, which leaves a row with it behind.
 fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
     let effects: Table<Effect> = resolve_table(schema).unwrap();
-    let lone = Lone::envelope(move |tx| {
+    let closure = move |tx: &mut Tx<'_>| {
         if !matches!(end, End::Reads) {
             tx.insert(&effects, |row| row.set(Effect::ID, id))?;
         }
@@ -54,7 +59,8 @@ fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
             End::Aborts => Err(Stop::Abort("as told")),
             End::Panics => panic!("as told"),
         }
-    });
+    };
+    let lone = Lone::envelope(closure, 0);
     Identified::envelope(id as u128, lone, 1 << 20)
 }
 
@@ -65,8 +71,8 @@ fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end
     match (how, ran) {
         (How::Committed, Ran::Ended(Ok(answer))) => assert_eq!(answer, id),
         (How::Aborted, Ran::Ended(Err(stop))) => assert_eq!(stop, Stop::Abort("as told")),
-        (How::Panicked, Ran::Otherwise(Otherwise::Panicked { message, has_committed })) => {
-            assert_eq!((&*message, has_committed), ("as told", false));
+        (How::Panicked, Ran::Otherwise(Otherwise::Panicked(message))) => {
+            assert_eq!(&*message, "as told");
         }
         (How::Repeated, Ran::Otherwise(Otherwise::Repeated(outcome))) => {
             assert_eq!(outcome, told(store, tables, id));
@@ -94,7 +100,7 @@ fn has_effect<P: Product>(store: &mut MemoryStore<P>, id: i64) -> bool {
 #[test]
 fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     const KEPT: usize = 7;
-    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(KEPT as u64);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(KEPT as u64);
     let (mut model, mut rng) = (VecDeque::<(i64, Outcome)>::new(), Rng::stream(1, &[]));
     let mut repeated = 0;
     for _ in 0..1_000 {
@@ -128,7 +134,9 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     assert!(repeated > 200, "{repeated}");
     assert_eq!(store.check(), []);
     // Fewer from now on: two go for each that comes.
-    let mut tables = Tables::new(store.schema(), 2).unwrap();
+    let mut tables =
+        Tables::new(store.schema(), 2, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
+            .unwrap();
     for id in 100..120 {
         assert_eq!(run(&mut store, &mut tables, id, End::Reads), How::Committed);
     }
@@ -159,7 +167,9 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
         part.apply(&log.as_slice()[..end]).unwrap();
         let parts = vec![part.finish().unwrap()];
         let mut store: Logged = MemoryStore::from_replay(Limits::default(), parts).unwrap();
-        let tables = Tables::new(store.schema(), 10).unwrap();
+        let tables =
+            Tables::new(store.schema(), 10, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
+                .unwrap();
         let newest = (0..30).rev().find(|&id| told(&mut store, &tables, id) != Outcome::Unknown);
         for id in 0..30 {
             let outcome = told(&mut store, &tables, id);
@@ -175,7 +185,7 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
 
 #[test]
 fn a_call_that_never_begins_leaves_no_preface_behind() {
-    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(10);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(10);
     struct Idle;
     impl crate::calls::envelope::Body for Idle {
         type Input = ();
@@ -185,7 +195,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
         }
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
-    let mut call = Identified::envelope(5, std::sync::Arc::new(idle).envelope(()), 1 << 20);
+    let mut call = Identified::envelope(5, Arc::new(idle).envelope((), 0), 1 << 20);
     assert_eq!(call.run_volatile(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
     assert_eq!(told(&mut store, &tables, 5), Outcome::Aborted);
@@ -194,7 +204,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
 
 #[test]
 fn without_memory_nothing_runs_and_nothing_is_remembered() {
-    let (mut store, mut tables) = store::<tombolo_storage::profile::Memory>(1_000_000);
+    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(1_000_000);
     let full = (0..1_000_000).find(|&id| {
         store.set_memory_bytes_max(4 << 20);
         let mut call = call(store.schema(), id, End::Reads);

@@ -1,0 +1,158 @@
+//! Our own side of `compare calls`: the library, called as a program calls it; and the hidden command
+//! that `--counter callgrind` starts under valgrind.
+//!
+//! Not here: other engines, callers, figures (the lab).
+
+use std::path::PathBuf;
+
+use tombolo::{Database, Error, Registered, Stop, Table};
+use tombolo_lab::compare::calls::{self, ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
+use tombolo_lab::failure::Failure;
+
+/// Accounts that are loaded by one transaction.
+const LOADED_AT_ONCE: usize = 1_000;
+
+#[derive(Table)]
+struct Account {
+    #[key]
+    id: i32,
+    cents: i64,
+}
+
+/// A transfer's input: from which account, to which, how much.
+type Transfer = (i32, i32, i64);
+
+/// A database with the accounts, and what is called on it.
+struct Own {
+    database: Database,
+    transfer: Registered<Transfer, ()>,
+    read: Registered<i32, i64>,
+    total: Registered<(), i64>,
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("tombolo failed: {error}"))
+}
+
+/// Opens our own side.
+///
+/// # Errors
+/// When the library refuses.
+pub(super) fn open_own(opening: &Opening<'_>) -> Result<Box<dyn Engine>, Failure> {
+    let builder = Database::builder().define::<Account>();
+    let database = match opening.is_durable {
+        true => builder.open(opening.directory),
+        false => builder.in_memory(),
+    };
+    let database = database.map_err(|error| Failure::environment(error.to_string()))?;
+    let own = Own::register(database).map_err(failed)?;
+    own.load().map_err(failed)?;
+    Ok(Box::new(own))
+}
+
+impl Own {
+    fn register(database: Database) -> Result<Self, Error> {
+        const MISSING: Stop = Stop::Abort("no such account");
+        let (accounts, by_id) = (database.table()?, database.index::<AccountKey>()?);
+        let transfer = database.register_closure("transfer", move |tx, input: &Transfer| {
+            let &(from, to, cents) = input;
+            for (id, change) in [(from, -cents), (to, cents)] {
+                let row = tx.lookup(&by_id, id)?.ok_or(MISSING)?;
+                let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
+                tx.set(&accounts, row, Account::CENTS, left)?;
+            }
+            Ok(())
+        });
+        let (accounts, by_id) = (database.table()?, database.index::<AccountKey>()?);
+        let read = database.register_closure("read", move |tx, &id: &i32| {
+            let row = tx.lookup(&by_id, id)?.ok_or(MISSING)?;
+            Ok(tx.get(&accounts, row)?.get(Account::CENTS))
+        });
+        let accounts = database.table()?;
+        let total = database.register_closure("total", move |tx, (): &()| {
+            let mut cents = 0;
+            for row in tx.rows(&accounts)? {
+                cents += tx.get(&accounts, row)?.get(Account::CENTS);
+            }
+            Ok(cents)
+        });
+        Ok(Self { database, transfer, read, total })
+    }
+
+    fn load(&self) -> Result<(), Error> {
+        for first in (0..ACCOUNTS).step_by(LOADED_AT_ONCE) {
+            let accounts = self.database.table()?;
+            self.database.transaction(move |tx| {
+                for id in (first..ACCOUNTS).take(LOADED_AT_ONCE) {
+                    tx.insert_row(&accounts, &Account { id, cents: CENTS_EACH })?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Own {
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn with_caller(&self, _: bool, work: &mut dyn FnMut(&mut dyn Caller)) -> Result<(), Failure> {
+        work(&mut &*self);
+        Ok(())
+    }
+
+    fn total_cents(&self) -> Result<Option<i64>, Failure> {
+        self.total.call(()).map(Some).map_err(failed)
+    }
+
+    fn log(&self) -> Option<(u64, u64)> {
+        let statistics = self.database.statistics();
+        Some((statistics.flushed_bytes, statistics.flushes))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.database.close().map_err(failed)
+    }
+}
+
+impl Caller for &Own {
+    fn transfer(&mut self, from: i32, to: i32, cents: i64) -> Result<(), Failure> {
+        self.transfer.call((from, to, cents)).map_err(failed)
+    }
+
+    fn read(&mut self, account: i32) -> Result<i64, Failure> {
+        self.read.call(account).map_err(failed)
+    }
+}
+
+/// Count calls of an engine, as a process under callgrind
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The engine
+    #[arg(long)]
+    engine: String,
+    /// Whether answers are durable: none or group
+    #[arg(long)]
+    durability: String,
+    /// What is called
+    #[arg(long, value_delimiter = ',')]
+    what: Vec<String>,
+    /// Calls that are counted
+    #[arg(long)]
+    counted: u64,
+    /// A directory that is not there yet
+    #[arg(long)]
+    directory: PathBuf,
+    /// Count what all threads do
+    #[arg(long)]
+    all_threads: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let is_durable = arguments.durability != calls::durability_name(false);
+    let opening = Opening { directory: &arguments.directory, is_durable };
+    let counted = (arguments.counted, arguments.all_threads);
+    calls::child((&arguments.engine, &arguments.what), &opening, counted, &open_own)
+}

@@ -1,0 +1,114 @@
+//! What ends a transaction before its closure does: a write that was refused, a deadline, its caller.
+//!
+//! A closure is ended where it calls its transaction: that call is refused, and whatever the closure
+//! makes of it, the transaction is undone. At every 64th call, or row that is visited, the clock is read
+//! of calls with a deadline, and a word is looked at that says whether any call was cancelled. A call
+//! that its caller's thread carries has no deadline, and no thread that could cancel it.
+//!
+//! Not here: how a cancelled call is known (`calls/desk.rs`); closures that compute without calling
+//! their transaction, which nothing ends, and procedures.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_storage::error::{Error as StoreError, Result};
+
+use crate::calls::Desks;
+
+/// Calls, and rows visited, between two looks.
+const STRIDE: u64 = 64;
+
+/// What may end the call at hand.
+pub(super) struct Limits {
+    clock: Arc<dyn Clock>,
+    desks: Arc<Desks>,
+    /// Its deadline on that clock; `MAX` for none.
+    deadline_ns: u64,
+    /// Its number, if it can be cancelled.
+    number: Option<u64>,
+}
+
+impl Limits {
+    pub(super) fn none(clock: Arc<dyn Clock>, desks: Arc<Desks>) -> Self {
+        Self { clock, desks, deadline_ns: u64::MAX, number: None }
+    }
+
+    /// From here on those of a call that was queued; says why it does not begin, if so.
+    #[inline]
+    pub(super) fn set(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
+        (self.deadline_ns, self.number) = (deadline_ns, Some(number));
+        self.ended()
+    }
+
+    /// From here on there are none.
+    #[inline]
+    pub(super) fn lift(&mut self) {
+        (self.deadline_ns, self.number) = (u64::MAX, None);
+    }
+
+    /// Why the call ends, if so.
+    #[inline]
+    fn ended(&self) -> Option<StoreError> {
+        if self.number.is_some_and(|number| self.desks.is_cancelled(number)) {
+            return Some(StoreError::Cancelled);
+        }
+        let has_passed = self.deadline_ns != u64::MAX && self.clock.now_ns() >= self.deadline_ns;
+        has_passed.then_some(StoreError::DeadlinePassed)
+    }
+}
+
+/// What is watched while a closure runs.
+pub(super) struct Watch<'s> {
+    limits: &'s Limits,
+    /// Calls until the next look; where nothing ends the call there are always some.
+    left: Cell<u64>,
+    /// What was refused first that dooms the transaction.
+    refused: Cell<Option<StoreError>>,
+}
+
+impl<'s> Watch<'s> {
+    pub(super) fn new(limits: &'s Limits) -> Self {
+        let left = if limits.number.is_none() { u64::MAX } else { STRIDE };
+        Self { limits, left: Cell::new(left), refused: Cell::new(None) }
+    }
+
+    /// A call begins, or a row is visited.
+    #[inline]
+    pub(super) fn pass(&self) -> Result<()> {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        if left > 0 { Ok(()) } else { self.look() }
+    }
+
+    /// A call begins that writes: none does behind one that was refused.
+    #[inline]
+    pub(super) fn pass_write(&self) -> Result<()> {
+        match self.refused.get() {
+            Some(error) => Err(error),
+            None => self.pass(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<()> {
+        if let Some(error) = self.limits.ended() {
+            self.left.set(1); // so that the next call looks, too
+            self.refuse(error);
+            return Err(error);
+        }
+        self.left.set(STRIDE);
+        Ok(())
+    }
+
+    /// This was refused: the transaction only aborts.
+    #[cold]
+    pub(super) fn refuse(&self, error: StoreError) {
+        self.refused.set(self.refused.get().or(Some(error)));
+    }
+
+    /// Why the transaction only aborts, if so.
+    pub(super) fn refused(&self) -> Option<StoreError> {
+        self.refused.get()
+    }
+}
