@@ -47,7 +47,8 @@ const CALLS: CallNames = CallNames {
         ("lookup_many_for_update", Category::Lookup),
         ("prefetch", Category::Lookup),
         ("prefetch_lookup", Category::Lookup),
-        ("prefetch_found", Category::Lookup),
+        ("find_ahead", Category::Lookup),
+        ("removals", Category::Lookup),
         ("pin", Category::Pin),
         ("update", Category::Update),
         ("set_variable", Category::Update),
@@ -272,7 +273,7 @@ fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded
 }
 
 /// The file of this very command.
-fn own_file() -> Result<PathBuf, CounterError> {
+pub(crate) fn own_file() -> Result<PathBuf, CounterError> {
     std::env::current_exe()
         .map_err(|source| CounterError::System { what: "find the command's own file", source })
 }

@@ -411,7 +411,7 @@ fn record<I: WorkloadInput>(
 }
 
 /// What reading the clock costs: the middle of many readings, two after each other.
-fn reading_ns(clock: &dyn Clock) -> u64 {
+pub(crate) fn reading_ns(clock: &dyn Clock) -> u64 {
     let mut costs = [0; 1_001];
     for cost in &mut costs {
         let before = clock.now_ns();

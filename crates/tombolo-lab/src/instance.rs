@@ -3,9 +3,10 @@
 //!
 //! # Map
 //! The engine and the transactions that are measured are compiled once per profile, in `benchmark.rs`;
-//! `open.rs` lists the profiles. Everything else — loading, checking, dumping, restoring, tampering
-//! — is compiled once, over a store without type (`erased.rs`). Behind [`Instance`] there is one
-//! dynamic call per batch of inputs and none inside. Not here: clocks, files, what is printed.
+//! `open.rs` lists the profiles, and the crate `tombolo-ladder` those on pages. Everything else —
+//! loading, checking, dumping, restoring, tampering — is compiled once, over a store without type
+//! (`erased.rs`). Behind [`Instance`] there is one dynamic call per batch of inputs and none inside.
+//! Not here: clocks, files, what is printed.
 //!
 //! Invariant: what is timed runs on the store without probes ([`Metered::store`]).
 //!
@@ -43,8 +44,8 @@ use crate::workload::tpcc::loader::Scale;
 
 pub use erased::{DynamicStore, Erased, ErasedPin};
 pub use open::{
-    Deployed, NoDatabase, Options, can_be_saved, create, create_product, has_pages, open,
-    open_saved, runs_all_natively,
+    Deployed, How, Made, MakePaged, NoDatabase, Options, can_be_saved, create, create_product,
+    has_pages, open, open_saved, paged, run_on_pages_by, runs_all_natively,
 };
 pub use part::Part;
 pub use product::GROUP;
@@ -109,8 +110,9 @@ pub trait Instance<W: Workload = Scale> {
     fn set_retries_max(&mut self, retries: u64);
 
     /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs
-    /// on a store that gains by it; none unless told.
-    fn set_locate_ahead(&mut self, transactions: usize);
+    /// on a store that can gain by it, or as many as pay; none unless told. What is counted is looked
+    /// ahead at only where a number was told.
+    fn set_locate_ahead(&mut self, transactions: Option<usize>);
 
     /// Runs one transaction per input on the first session.
     ///

@@ -36,7 +36,7 @@ impl<S: Store> Metered<S> {
 
 impl<S: Store> Store for Metered<S> {
     pass_through! {
-        schema create_table phase begin_writes abort scan rows delete remove poison check usage
+        schema create_table phase begin_writes abort scan rows delete remove removals poison check usage
         fail
     }
 
@@ -124,16 +124,11 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
-    fn prefetch_found<I: IndexType, R: TableType>(
-        &self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        table: &Table<R>,
-        fields: Fields<R>,
-    ) {
+    fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
         self.meter.enter(call::Lookup);
-        self.store.prefetch_found(index, key, table, fields);
+        let found = self.store.find_ahead(index, key);
         self.meter.exit(call::Lookup);
+        found
     }
 
     #[inline(always)]
@@ -198,14 +193,14 @@ impl<S: Store> Store for Metered<S> {
     }
 
     #[inline(always)]
-    fn insert_run<I: IndexType>(
+    fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        keys: &[I::Key<'_>],
         rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
         self.meter.enter(call::Insert);
-        let result = self.store.insert_run(index, keys, rows);
+        let result = self.store.insert_run(index, rows, key);
         self.meter.exit(call::Insert);
         result
     }

@@ -161,19 +161,23 @@ macro_rules! call {
             self.store.prefetch(table, row, fields);
         }
     };
-    (prefetch_found) => {
+    (find_ahead) => {
         #[inline(always)]
-        fn prefetch_found<
-            I: tombolo_storage::key::IndexType,
-            R: tombolo_storage::store::TableType,
-        >(
+        fn find_ahead<I: tombolo_storage::key::IndexType>(
             &self,
             index: &tombolo_storage::store::Index<I>,
             key: I::Key<'_>,
-            table: &tombolo_storage::store::Table<R>,
-            fields: tombolo_storage::row::Fields<R>,
-        ) {
-            self.store.prefetch_found(index, key, table, fields);
+        ) -> Option<tombolo_storage::row::RowId> {
+            self.store.find_ahead(index, key)
+        }
+    };
+    (removals) => {
+        #[inline(always)]
+        fn removals<I: tombolo_storage::key::IndexType>(
+            &self,
+            index: &tombolo_storage::store::Index<I>,
+        ) -> Option<u64> {
+            self.store.removals(index)
         }
     };
     (pin) => {
@@ -243,13 +247,13 @@ macro_rules! call {
     };
     (insert_run) => {
         #[inline(always)]
-        fn insert_run<I: tombolo_storage::key::IndexType>(
+        fn insert_run<'k, I: tombolo_storage::key::IndexType>(
             &mut self,
             index: &tombolo_storage::store::Index<I>,
-            keys: &[I::Key<'_>],
             rows: &[tombolo_storage::row::RowId],
+            key: impl Fn(usize) -> I::Key<'k>,
         ) -> tombolo_storage::error::Result<()> {
-            self.store.insert_run(index, keys, rows)
+            self.store.insert_run(index, rows, key)
         }
     };
     (remove) => {

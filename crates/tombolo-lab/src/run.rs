@@ -141,10 +141,7 @@ fn run_workload<W: Deployed>(
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     let measured = measure(plan, &workload, &clock, &times, &mut *instance, progress)?;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
-    let (verification, state_hash) = look(plan, &mut *instance, dump, progress)?;
-    end(plan, instance, place.as_ref())?; // the counted databases need the memory
-    let (counts, cycles) = count(plan, &workload, counter, progress)?;
-    Ok(Outcome {
+    let mut outcome = Outcome {
         plan: plan.clone(),
         load_s,
         usage,
@@ -155,15 +152,20 @@ fn run_workload<W: Deployed>(
         place,
         latencies: measured.latencies,
         disk_bytes,
-        verification,
-        state_hash,
+        verification: Verification::default(),
+        state_hash: None,
         counter,
-        counts,
-        cycles,
+        counts: Vec::new(),
+        cycles: Vec::new(),
         stages: Vec::new(),
         notes: note.into_iter().chain(plan.notes()).collect(),
         pipeline: None,
-    })
+    };
+    progress.measured(&outcome);
+    (outcome.verification, outcome.state_hash) = look(plan, &mut *instance, dump, progress)?;
+    end(plan, instance, outcome.place.as_ref())?; // the counted databases need the memory
+    (outcome.counts, outcome.cycles) = count(plan, &workload, counter, progress)?;
+    Ok(outcome)
 }
 
 /// Verifies what the run left, and hashes and dumps it.

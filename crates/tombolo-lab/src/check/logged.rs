@@ -65,9 +65,9 @@ pub(super) fn check(
     };
     progress.begin("verifying");
     let hash = match dump {
-        Some(dump) => dump.write_with(|open| dump::dump(&mut Erased::new(&mut store), open))?,
+        Some(dump) => dump.write_with(|open| dump::dump(&mut store, open))?,
         None => {
-            let hash = dump::state_hash(&mut Erased::new(&mut store));
+            let hash = dump::state_hash(&mut store);
             hash.map_err(|error| Failure::check(error.to_string()))?
         }
     };

@@ -8,16 +8,23 @@
 //!
 //! # Map
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
-//! and with equal callers, on servers too. Here is what both have in common: names, what a round
-//! took, ratios, what makes a comparison worthless; `report` has the results.
+//! and with equal callers, on servers too; [`calls`] what one call costs the program that makes it.
+//! Here is what they have in common: names, what a round took, ratios, directories, what makes a
+//! comparison worthless; `report` has the results.
 //!
 //! Not here: arguments, exit codes, standard output.
 
+pub mod calls;
 pub mod debit_credit;
+#[cfg(feature = "compare-lmdb")]
+#[expect(unsafe_code, reason = "LMDB maps a file that others could change")]
+mod lmdb;
 mod report;
 pub mod tpcc;
 
+use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,10 +35,15 @@ pub use report::{EngineResult, RatioResult};
 use crate::failure::Failure;
 use crate::histogram::Summary;
 use crate::instance::Verification;
+use crate::run::Place;
 use crate::sweep::Spread;
 
 /// What the names of our own engines begin with.
 pub const OURS: &str = "tombolo/";
+
+/// What redb's manifest says: the crate does not tell its version.
+#[cfg(feature = "compare-redb")]
+const REDB_VERSION: &str = "4.5";
 
 /// What running one batch took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -96,6 +108,44 @@ fn place_of(round: usize, turn: usize, engines: usize) -> usize {
 /// What a build with the peer called `name` needs, if anything: commands to be typed before it.
 fn needed_before(name: &str) -> &'static str {
     if name == "rocksdb" { "sudo apt-get install librocksdb-dev clang && " } else { "" }
+}
+
+/// Whether the peer called `name` is in this build.
+fn is_built(name: &str) -> bool {
+    let built = [
+        ("sqlite", cfg!(feature = "compare-sqlite")),
+        ("lmdb", cfg!(feature = "compare-lmdb")),
+        ("rocksdb", cfg!(feature = "compare-rocksdb")),
+        ("redb", cfg!(feature = "compare-redb")),
+        ("redis", cfg!(feature = "compare-redis")),
+        ("postgres", cfg!(feature = "compare-postgres")),
+    ];
+    built.contains(&(name, true))
+}
+
+/// The directory of all engines' files, removed with everything in it however a comparison ends.
+struct Scratch(Place);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is not worth hiding the result.
+        let _ = self.0.remove();
+    }
+}
+
+/// The full path: the only one that means the same to processes elsewhere.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(path).map_err(|error| {
+        let path = path.display();
+        Failure::environment(format!("directory {path} cannot be read: {error}"))
+    })
+}
+
+/// The directory at `path`, made.
+fn made(path: &Path) -> Result<&Path, Failure> {
+    fs::create_dir(path).map(|()| path).map_err(|error| {
+        Failure::environment(format!("directory {} cannot be made: {error}", path.display()))
+    })
 }
 
 /// Why the peer called `name` cannot be opened: it is not in this build, or not one of `peers`.

@@ -81,10 +81,14 @@ impl Callgrind {
     fn command(&self, program: &Program, dir: &Path, detail: Detail) -> Command {
         let mut command = Command::new(&self.valgrind);
         command
-            .args(["--tool=callgrind", "-q", "--instr-atstart=no", "--collect-atstart=no"])
+            .args(["--tool=callgrind", "-q", "--instr-atstart=no"])
+            .arg(match detail {
+                Detail::Totals(Collected::AllThreads) => "--collect-atstart=yes",
+                _ => "--collect-atstart=no",
+            })
             .args(["--cache-sim=no", "--branch-sim=no", "--trace-children=no"])
             .arg(match detail {
-                Detail::Totals => "--dump-instr=no",
+                Detail::Totals(_) => "--dump-instr=no",
                 Detail::Instructions => "--dump-instr=yes",
             })
             // All dumps in one file, easily read; mangled names, because two functions of the same
@@ -108,6 +112,20 @@ impl Callgrind {
         command
     }
 
+    /// Runs `program` to its end, and reads how many instructions each of its dumps is of.
+    ///
+    /// # Errors
+    /// When it cannot be started, fails, or leaves counts that cannot be used.
+    pub fn totals(
+        &self,
+        program: &Program,
+        collected: Collected,
+    ) -> Result<Vec<(String, u64)>, CounterError> {
+        let (text, _) = Running::start(self, program, Detail::Totals(collected))?.finish()?;
+        let dumps = dumps::parse(&text)?;
+        Ok(dumps.into_iter().map(|dump| (dump.name.to_owned(), dump.total)).collect())
+    }
+
     /// Runs `program` to its end, twice, and reads its counts; its calls are the functions that
     /// `names` says. Its standard error is ours.
     ///
@@ -117,7 +135,7 @@ impl Callgrind {
     pub fn run(&self, program: &Program, names: CallNames) -> Result<Counted, CounterError> {
         let (path, file) = read_program(&program.program)?;
         let mut symbols = Symbols::new(&path, &file, names)?;
-        let totals = Running::start(self, program, Detail::Totals)?;
+        let totals = Running::start(self, program, Detail::Totals(Collected::OneThread))?;
         let instructions = Running::start(self, program, Detail::Instructions)?;
         let mut counts = Counts::default();
         let (text, stdout) = totals.finish()?;
@@ -136,6 +154,15 @@ impl Callgrind {
     }
 }
 
+/// Whose instructions are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// Those of the thread that switches collecting on.
+    OneThread,
+    /// Those of all threads, while the program is instrumented.
+    AllThreads,
+}
+
 /// A program's file by its real path, by which callgrind knows it.
 fn read_program(program: &Path) -> Result<(PathBuf, Vec<u8>), CounterError> {
     let failed = || CounterError::system("read the counted program's file");
@@ -148,7 +175,7 @@ fn read_program(program: &Path) -> Result<(PathBuf, Vec<u8>), CounterError> {
 #[derive(Clone, Copy, Debug)]
 enum Detail {
     /// Totals.
-    Totals,
+    Totals(Collected),
     /// The cost of every instruction too.
     Instructions,
 }

@@ -1,11 +1,13 @@
 //! The callers of a pipeline: `clients` callers, each with `in_flight` calls under way, in a closed
-//! loop.
+//! loop; or calls that begin at their times, answered or not, in an open one.
 //!
-//! A call that is answered is followed by the caller's next at once. None of them is a thread: the
-//! calling thread makes all calls and takes all answers, many at a time. Each call takes the next
+//! In a closed loop a call that is answered is followed by the caller's next at once. No caller is a
+//! thread: the calling thread makes all calls and takes all answers, many at a time. Each call takes the next
 //! input, so inputs are executed in their order, whichever caller has a call free, and the same
-//! inputs leave the same rows. Every answer is timed, from handing the call to the pipeline until its
-//! answer is taken; the clock is read once per round of calls and once per round of answers.
+//! inputs leave the same rows. Every answer is timed, from handing the call to the pipeline, or in an
+//! open loop from when the call should have begun, until its answer is taken; the clock is read once
+//! per round of calls and once per round of answers. In an open loop the calling thread does not
+//! sleep while nothing is due, so that no call begins late because of it.
 //!
 //! Not here: where inputs come from, what is measured of the process.
 
@@ -15,12 +17,13 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
     Call, Caller, Durability, Executor, Failure as CallFailure, Pipeline, Reply,
 };
-use tombolo_engine::threads::StageLoop;
+use tombolo_engine::threads::{StageLoop, give_way};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
+use super::arrivals::{Arrivals, Behind};
 use super::executor::{Answered, CallNumber, Database, Request};
 use crate::drive::{ByKind, Tally, stopped};
 use crate::failure::Failure;
@@ -31,6 +34,11 @@ use crate::workload::{Kind, Workload, WorkloadInput};
 const BULK: usize = 4_096;
 /// Time between two looks at how far a long batch is.
 const LOOK_NS: u64 = 200_000_000;
+/// The most calls under way in an open loop; what is due beyond them begins late.
+pub(crate) const OPEN_CALLS_MAX: usize = 16_384;
+/// How long an open loop looks for answers before it waits for one, to be told of a pipeline that is
+/// broken.
+const LOOKING_NS_MAX: u64 = 100_000_000;
 /// How long a thread that steps stages itself sleeps at most.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -99,6 +107,8 @@ pub(crate) struct Clients<'a, W: Workload> {
     sequences: Vec<u64>,
     acks: Option<Acks>,
     in_flight: usize,
+    /// When measured calls begin, in an open loop.
+    arrivals: Option<Arrivals>,
 }
 
 /// How callers call.
@@ -130,26 +140,34 @@ impl<W: Workload> Group<W> {
         self.free.len() == self.slots.len()
     }
 
-    /// Makes a call for each of `inputs` for which one is free; how many.
+    /// Makes a call for each of `inputs` for which one is free, and in an open loop due; how many.
     fn make(
         &mut self,
         inputs: &[W::Input],
         now_ns: u64,
+        arrivals: &mut Option<&mut Arrivals>,
         mut number_of: impl FnMut(u32) -> Option<CallNumber>,
     ) -> usize {
         let count = inputs.len().min(self.free.len());
-        for input in &inputs[..count] {
+        for (made, input) in inputs[..count].iter().enumerate() {
+            let made_ns = match arrivals {
+                None => now_ns,
+                Some(arrivals) => match arrivals.next(now_ns) {
+                    Some(due_ns) => due_ns,
+                    None => return made,
+                },
+            };
             let Some(at) = self.free.pop() else { unreachable!("there are enough") };
             let number = number_of(at);
-            self.slots[at as usize] = Slot { kind: input.kind(), number, made_ns: now_ns };
+            self.slots[at as usize] = Slot { kind: input.kind(), number, made_ns };
             let request = Request::Run { input: *input, number };
             self.calls.push(self.caller.prepare(request, at.into(), self.durability));
         }
         count
     }
 
-    /// Hands calls to the pipeline and waits for answers.
-    fn exchange(&mut self, own: &mut Option<StageLoop>) -> Result<(), Failure> {
+    /// Hands calls to the pipeline and takes answers; it waits for one unless told not to.
+    fn exchange(&mut self, own: &mut Option<StageLoop>, waits: bool) -> Result<(), Failure> {
         let refused = |refusal: tombolo_engine::pipeline::Refusal| {
             Failure::environment(format!("the run ended: {refusal}"))
         };
@@ -158,8 +176,18 @@ impl<W: Workload> Group<W> {
         }
         match own {
             Some(stages) => {
-                stages.turn_or_sleep(Some(NAP));
+                match waits {
+                    true => stages.turn_or_sleep(Some(NAP)),
+                    false => stages.turn(),
+                };
                 self.caller.take(&mut self.replies);
+                Ok(())
+            }
+            None if !waits => {
+                self.caller.take(&mut self.replies);
+                if self.replies.is_empty() {
+                    give_way();
+                }
                 Ok(())
             }
             None => self.caller.wait(&mut self.replies).map_err(refused),
@@ -194,7 +222,22 @@ impl<'a, W: Workload> Clients<'a, W> {
         let bulk = Group::new(pipeline.caller(BULK), BULK, Durability::Group);
         let measured = Group::new(pipeline.caller(calls), calls, durability);
         let own = pipeline.own_stages();
-        Self { clock, measured, bulk, own, sequences, acks, in_flight }
+        Self { clock, measured, bulk, own, sequences, acks, in_flight, arrivals: None }
+    }
+
+    /// Has measured calls begin at these times from now on.
+    pub(crate) fn begin_at(&mut self, arrivals: Arrivals) {
+        self.arrivals = Some(arrivals);
+    }
+
+    /// How far they were behind, in an open loop.
+    pub(crate) fn behind(&self) -> Option<Behind> {
+        self.arrivals.as_ref().map(Arrivals::behind)
+    }
+
+    /// Whether they do the stages' work on their own thread.
+    pub(crate) fn carry(&self) -> bool {
+        self.measured.caller.carries()
     }
 
     /// Whether a transaction that is refused for want of memory is counted as one that aborted, or,
@@ -216,7 +259,7 @@ impl<'a, W: Workload> Clients<'a, W> {
         answers: &mut Answers,
         watch: Watch<'_>,
     ) -> Result<(), Failure> {
-        let Self { clock, measured, own, sequences, acks, in_flight, .. } = self;
+        let Self { clock, measured, own, sequences, acks, in_flight, arrivals, .. } = self;
         let number_of = |at: u32| {
             let client = at / *in_flight as u32;
             let last = sequences.get_mut(client as usize)?;
@@ -224,7 +267,7 @@ impl<'a, W: Workload> Clients<'a, W> {
             Some(CallNumber { client, sequence: *last })
         };
         let batch = Batch { inputs, until_ns, answers, watch };
-        run(*clock, measured, own, acks.as_mut(), number_of, batch)
+        run(*clock, (measured, arrivals.as_mut()), own, acks.as_mut(), number_of, batch)
     }
 
     /// Runs a transaction for each of `inputs` of which only the rows matter.
@@ -236,7 +279,7 @@ impl<'a, W: Workload> Clients<'a, W> {
         let watch = &mut |_| ();
         let watch = Watch::progress(watch);
         let batch = Batch { inputs, until_ns: u64::MAX, answers, watch };
-        run(self.clock, &mut self.bulk, &mut self.own, None, |_| None, batch)
+        run(self.clock, (&mut self.bulk, None), &mut self.own, None, |_| None, batch)
     }
 
     /// Takes memory for the rows that `inputs` will add, as far as a budget allows.
@@ -248,7 +291,7 @@ impl<'a, W: Workload> Clients<'a, W> {
         let request = Request::Reserve(W::new_rows(inputs));
         bulk.calls.push(bulk.caller.prepare(request, 0, bulk.durability));
         loop {
-            bulk.exchange(own)?;
+            bulk.exchange(own, true)?;
             if let Some((_, reply)) = bulk.replies.pop() {
                 let outcome = reply.outcome();
                 let outcome = outcome.map_err(|why| Failure::environment(why.to_string()))?;
@@ -267,10 +310,10 @@ impl<'a, W: Workload> Clients<'a, W> {
     }
 }
 
-/// Runs a batch with the callers of `group`.
+/// Runs a batch with the callers of `group`, whose calls begin at `arrivals` in an open loop.
 fn run<W: Workload>(
     clock: &dyn Clock,
-    group: &mut Group<W>,
+    (group, mut arrivals): (&mut Group<W>, Option<&mut Arrivals>),
     own: &mut Option<StageLoop>,
     mut acks: Option<&mut Acks>,
     mut number_of: impl FnMut(u32) -> Option<CallNumber>,
@@ -278,17 +321,33 @@ fn run<W: Workload>(
 ) -> Result<(), Failure> {
     let Batch { mut inputs, until_ns, answers, watch } = batch;
     let (count, mut now_ns, mut looked_ns) = (inputs.len(), clock.now_ns(), 0);
+    if let Some(arrivals) = &mut arrivals {
+        arrivals.begin(now_ns);
+    }
+    let mut answered_ns = now_ns;
     loop {
         if now_ns < until_ns {
-            inputs = &inputs[group.make(inputs, now_ns, &mut number_of)..];
+            inputs = &inputs[group.make(inputs, now_ns, &mut arrivals, &mut number_of)..];
         } else {
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.give_up(until_ns);
+            }
             inputs = &[];
         }
-        if group.is_idle() {
+        // In an open loop none may be under way because none is due.
+        if group.is_idle() && inputs.is_empty() {
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.end(now_ns);
+            }
             return Ok(());
         }
-        group.exchange(own)?;
+        let waits = arrivals.is_none()
+            || (!group.is_idle() && now_ns.saturating_sub(answered_ns) > LOOKING_NS_MAX);
+        group.exchange(own, waits)?;
         now_ns = clock.now_ns();
+        if group.is_idle() || !group.replies.is_empty() {
+            answered_ns = now_ns;
+        }
         let in_checkpoint = (watch.is_writing_checkpoint)();
         take(group, (now_ns, in_checkpoint), answers, acks.as_deref_mut())?;
         if now_ns - looked_ns > LOOK_NS {

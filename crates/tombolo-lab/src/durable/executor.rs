@@ -4,6 +4,7 @@
 //! procedure answers. What a transaction may log is known from its kind before it runs. Not here:
 //! queues and threads (the engine's pipeline), callers (`clients.rs`).
 
+use tombolo_engine::hints::{Hints, Upcoming};
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
@@ -55,6 +56,8 @@ pub(crate) struct Database<P: MemoryProfile, W: Workload> {
     pub(crate) store: MemoryStore<P>,
     transactions: W::Transactions,
     sequences: Option<Sequences>,
+    /// What looking ahead found for the calls that run next.
+    upcoming: Upcoming,
     /// What components were asked to do.
     pub(crate) work: WorkDone,
 }
@@ -70,7 +73,8 @@ impl<P: MemoryProfile, W: Workload> Database<P, W> {
         sequences: Option<Sequences>,
     ) -> Result<Self, SchemaError> {
         let transactions = workload.bind(store.schema())?;
-        Ok(Self { store, transactions, sequences, work: WorkDone::default() })
+        let (upcoming, work) = Default::default();
+        Ok(Self { store, transactions, sequences, upcoming, work })
     }
 
     /// Runs one transaction.
@@ -79,17 +83,20 @@ impl<P: MemoryProfile, W: Workload> Database<P, W> {
     /// How it ended otherwise than by committing.
     #[inline]
     pub(crate) fn call(&mut self, input: &W::Input) -> Result<Answered<W>, Stop> {
-        call::<W, _>(&self.transactions, &mut self.store, input)
+        call::<W, _>(&self.transactions, &mut self.store, input, &Hints::none())
     }
 
     /// Takes memory for rows.
     ///
     /// # Errors
     /// `NoSpace`.
-    pub(crate) fn reserve(&mut self, rows: W::NewRows) -> Result<Answered<W>, Stop> {
+    pub(crate) fn reserve(
+        store: &mut MemoryStore<P>,
+        rows: W::NewRows,
+    ) -> Result<Answered<W>, Stop> {
         for (table, rows) in W::by_table(rows) {
-            if let Some(position) = self.store.schema().table(table) {
-                self.store.reserve(position, rows)?;
+            if let Some(position) = store.schema().table(table) {
+                store.reserve(position, rows)?;
             }
         }
         Ok(Answered::Reserved)
@@ -102,8 +109,9 @@ fn call<W: Workload, S: Store>(
     transactions: &W::Transactions,
     store: &mut S,
     input: &W::Input,
+    hints: &Hints,
 ) -> Result<Answered<W>, Stop> {
-    W::call(transactions, store, input).map(|answer| Answered::Ran(answer.into()))
+    W::call(transactions, store, input, hints).map(|answer| Answered::Ran(answer.into()))
 }
 
 impl<P: MemoryProfile, W: Workload> Executor for Database<P, W>
@@ -116,30 +124,30 @@ where
 
     fn execute(&mut self, batch: &mut Batch<'_, Request<W>, Answered<W>>) {
         while let Some(request) = batch.request() {
+            let hints = self.upcoming.advance();
             let outcome = match (&*request, &self.sequences) {
-                (Request::Reserve(rows), _) => {
-                    let rows = *rows;
-                    self.reserve(rows)
-                }
+                (Request::Reserve(rows), _) => Self::reserve(&mut self.store, *rows),
                 (Request::Run { input, number: Some(number) }, Some(sequences)) => {
                     let mut store = Numbered::new(&mut self.store, sequences, *number);
-                    call::<W, _>(&self.transactions, &mut store, input)
+                    call::<W, _>(&self.transactions, &mut store, input, hints)
                 }
                 (Request::Run { input, .. }, _) => {
-                    call::<W, _>(&self.transactions, &mut self.store, input)
+                    call::<W, _>(&self.transactions, &mut self.store, input, hints)
                 }
             };
             batch.answer(outcome, self.store.log_bytes());
         }
+        self.upcoming.ran();
         self.work.add(&WorkDone::take());
     }
 
     fn locate(&mut self, calls: &mut [Call<Request<W>>]) {
         // In two rounds, so that what one asks for has come when the next reads it.
+        let upcoming = self.upcoming.begin(calls.len());
         for ahead in [Ahead::Keys, Ahead::Rows] {
-            for call in &*calls {
+            for (call, hints) in calls.iter().zip(&mut *upcoming) {
                 if let Request::Run { input, .. } = &call.request {
-                    W::locate(&self.transactions, &self.store, input, ahead);
+                    W::look_ahead(&self.transactions, &self.store, input, ahead, hints);
                 }
             }
         }
@@ -194,9 +202,9 @@ mod tests {
             let _ = match number {
                 Some(number) => {
                     let mut store = Numbered::new(&mut database.store, sequences, number);
-                    call::<W, _>(&database.transactions, &mut store, &input)
+                    call::<W, _>(&database.transactions, &mut store, &input, &Hints::none())
                 }
-                None => call::<W, _>(&database.transactions, &mut database.store, &input),
+                None => database.call(&input),
             };
             let mut log = LogBuffer::new();
             database.store.take_log(&mut log);

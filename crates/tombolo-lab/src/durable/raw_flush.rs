@@ -8,8 +8,10 @@
 //!
 //! The file is written over beforehand, like a log's segments, and goes when the probe is over.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tombolo_engine::clock::Clock;
-use tombolo_storage::disk::{ALIGNMENT_MAX, Disk, DiskError, Open};
+use tombolo_storage::disk::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open};
 
 use crate::histogram::Latencies;
 
@@ -51,30 +53,84 @@ pub(crate) fn measure(
     pause_ns: u64,
 ) -> Result<RawFlush, DiskError> {
     let pause_ns = pause_ns.min(PAUSE_MAX_NS);
-    let bytes = (bytes.max(1) as usize).next_multiple_of(ALIGNMENT_MAX);
-    let found = time(disk, clock, bytes, pause_ns);
-    let removed = disk.remove(FILE);
+    let raw = RawFile::create(disk, bytes).inspect_err(|_| {
+        // What could not be written over is no probe; that it stays is told by the first error.
+        let _ = disk.remove(FILE);
+    })?;
+    let bytes = raw.bytes();
+    let found = time(&raw, clock, pause_ns);
+    let removed = raw.remove(disk);
     let [latencies, paced] = found?;
     removed?;
-    Ok(RawFlush { bytes: bytes as u64, latencies, paced, pause_ns })
+    Ok(RawFlush { bytes, latencies, paced, pause_ns })
+}
+
+/// A file that is written over and forced to the device, like a segment of a log.
+#[derive(Debug)]
+pub(crate) struct RawFile {
+    file: Box<dyn DiskFile>,
+    /// What is written, from `from` on: direct writes want an aligned address, which no vector
+    /// promises.
+    memory: Vec<u8>,
+    from: usize,
+    /// How many places of so many bytes the file has.
+    places: usize,
+    bytes: usize,
+    /// The place that is written next.
+    next: AtomicUsize,
+}
+
+impl RawFile {
+    /// The probe's file in `disk`, written over for flushes of `bytes` bytes, rounded up to what the
+    /// device writes at once.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn create(disk: &dyn Disk, bytes: u64) -> Result<Self, DiskError> {
+        let bytes = (bytes.max(1) as usize).next_multiple_of(ALIGNMENT_MAX);
+        let places = FILE_BYTES.div_ceil(bytes);
+        let memory = vec![0xA5_u8; bytes + ALIGNMENT_MAX];
+        let from = memory.as_ptr().align_offset(ALIGNMENT_MAX);
+        let file = disk.open_direct(FILE, Open::New)?;
+        file.set_len((places * bytes) as u64)?;
+        let raw = Self { file, memory, from, places, bytes, next: AtomicUsize::new(0) };
+        (0..places).try_for_each(|place| raw.write(place))?;
+        raw.file.sync()?;
+        Ok(raw)
+    }
+
+    /// Bytes of a flush.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    fn write(&self, place: usize) -> Result<(), DiskError> {
+        let written = &self.memory[self.from..self.from + self.bytes];
+        self.file.write_at(written, (place * self.bytes) as u64)
+    }
+
+    /// Writes the next place and forces it to the device.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn flush(&self) -> Result<(), DiskError> {
+        // Relaxed: each place is as good as another, only two threads should not write the same one.
+        self.write(self.next.fetch_add(1, Ordering::Relaxed) % self.places)?;
+        self.file.sync()
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn remove(self, disk: &dyn Disk) -> Result<(), DiskError> {
+        drop(self.file);
+        disk.remove(FILE)
+    }
 }
 
 /// Flushes without a pause, and with one.
-fn time(
-    disk: &dyn Disk,
-    clock: &dyn Clock,
-    bytes: usize,
-    pause_ns: u64,
-) -> Result<[Latencies; 2], DiskError> {
-    let places = FILE_BYTES.div_ceil(bytes);
-    // Direct writes want an aligned address, which no vector promises.
-    let memory = vec![0xA5_u8; bytes + ALIGNMENT_MAX];
-    let from = memory.as_ptr().align_offset(ALIGNMENT_MAX);
-    let buffer = &memory[from..from + bytes];
-    let file = disk.open_direct(FILE, Open::New)?;
-    file.set_len((places * bytes) as u64)?;
-    (0..places).try_for_each(|place| file.write_at(buffer, (place * bytes) as u64))?;
-    file.sync()?;
+fn time(raw: &RawFile, clock: &dyn Clock, pause_ns: u64) -> Result<[Latencies; 2], DiskError> {
     let mut found = [Latencies::default(), Latencies::default()];
     let start_ns = clock.now_ns();
     let mut last_ns = start_ns;
@@ -89,8 +145,7 @@ fn time(
         if from_ns - start_ns > TIME_MAX_NS {
             break;
         }
-        file.write_at(buffer, (flush % places * bytes) as u64)?;
-        file.sync()?;
+        raw.flush()?;
         last_ns = clock.now_ns();
         found[kind].record(last_ns - from_ns);
     }

@@ -108,7 +108,7 @@ impl<S: Store> Store for Numbered<'_, S> {
     pass_through! {
         schema create_table begin phase begin_writes abort lookup lookup_many lookup_for_update
         lookup_many_for_update scan rows prefetch_lookup prefetch_insert prefetch
-        prefetch_found pin update set_variable create delete insert insert_run remove poison
+        find_ahead removals pin update set_variable create delete insert insert_run remove poison
         check usage fail
     }
 

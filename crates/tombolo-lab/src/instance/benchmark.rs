@@ -10,6 +10,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Hints;
+use tombolo_engine::look_ahead::LookAhead;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
@@ -17,7 +19,7 @@ use tombolo_storage::log::LogUsage;
 use tombolo_storage::store::{Store, Usage};
 
 use super::erased::{Erased, Handles};
-use super::session::{Look, execute, execute_alone, execute_on_all, look_ahead};
+use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
 use super::verify::{StoreChecks, Verification, verify};
 use super::{Executed, Instance, OpenTable};
 use crate::counters::CounterError;
@@ -87,8 +89,8 @@ pub(super) struct Benchmark<W: Workload, S, K> {
     /// Bound once there are tables.
     bound: Option<Bound<W>>,
     retries_max: u64,
-    /// Inputs that are looked ahead at.
-    locate_ahead: usize,
+    /// How many inputs are looked ahead at.
+    ahead: LookAhead,
     kind: PhantomData<K>,
 }
 
@@ -104,23 +106,37 @@ fn call<W: Workload, S: Store, K: Kind<S>>(
     bound: &Bound<W>,
     store: &mut S,
     input: &W::Input,
+    hints: &Hints,
 ) -> Result<W::Answer, Stop> {
     if K::ALL {
-        return W::call(&bound.transactions, store, input);
+        return W::call(&bound.transactions, store, input, hints);
     }
     match W::call_measured(&bound.transactions, store, input) {
         Some(outcome) => outcome,
         None => {
             let mut erased = Erased::with_handles(store, Arc::clone(&bound.handles));
-            W::call(&bound.transactions, &mut erased, input)
+            W::call(&bound.transactions, &mut erased, input, hints)
         }
     }
 }
 
 /// Asks for what the transaction of `input` will wait for. Compiled once per store, as [`call`].
 #[inline(never)]
-fn locate<W: Workload, S: Store>(bound: &Bound<W>, store: &S, input: &W::Input, ahead: Ahead) {
-    W::locate(&bound.transactions, store, input, ahead);
+fn locate<W: Workload, S: Store>(
+    bound: &Bound<W>,
+    store: &S,
+    input: &W::Input,
+    ahead: Ahead,
+    hints: &mut Hints,
+) {
+    W::look_ahead(&bound.transactions, store, input, ahead, hints);
+}
+
+/// [`locate`] of these transactions.
+fn locate_with<W: Workload, S: Store>(
+    bound: &Bound<W>,
+) -> impl Fn(&S, &W::Input, Ahead, &mut Hints) {
+    |store, input, ahead, hints| locate(bound, store, input, ahead, hints)
 }
 
 /// The same as [`call`] on the store with probes, where there are any: elsewhere calls are told apart by
@@ -130,11 +146,12 @@ fn call_metered<W: Workload, S: Store, K: Kind<S>>(
     bound: &Bound<W>,
     metered: &mut Metered<S>,
     input: &W::Input,
+    hints: &Hints,
 ) -> Result<W::Answer, Stop> {
     if K::ALL {
-        W::call(&bound.transactions, metered, input)
+        W::call(&bound.transactions, metered, input, hints)
     } else {
-        call::<W, S, K>(bound, &mut metered.store, input)
+        call::<W, S, K>(bound, &mut metered.store, input, hints)
     }
 }
 
@@ -148,8 +165,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
     /// A database on `store`, which is its first session.
     pub(super) fn new(store: S) -> Self {
         let (metered, others) = (Metered::new(store), Vec::new());
-        let (bound, retries_max, locate_ahead) = (None, RETRIES, 0);
-        Self { metered, others, bound, retries_max, locate_ahead, kind: PhantomData }
+        let (bound, retries_max, ahead) = (None, RETRIES, LookAhead::always(0));
+        Self { metered, others, bound, retries_max, ahead, kind: PhantomData }
     }
 
     fn bind_to(&mut self, workload: W) -> Result<(), SchemaError> {
@@ -157,11 +174,6 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
         let transactions = workload.bind(schema)?;
         self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
         Ok(())
-    }
-
-    /// Inputs that are looked ahead at, where that can gain anything.
-    fn ahead(&self) -> usize {
-        if K::LOOKS_AHEAD { self.locate_ahead } else { 0 }
     }
 
     /// Executes on all sessions; a lone one looks ahead, unless each transaction is timed: then it
@@ -176,19 +188,16 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let retries_max = self.retries_max;
         if !K::SHARED || self.others.is_empty() {
-            let ahead = if ends.is_none() { self.ahead() } else { 0 };
-            let look = Look {
-                ahead,
-                locate: |store: &S, input: &W::Input, a| locate(bound, store, input, a),
-            };
+            let locate = locate_with(bound);
+            let mut look = Look { ahead: &mut self.ahead, locate };
             let store = &mut self.metered.store;
-            return execute_alone(store, inputs, clock, ends, &look, |store, input| {
-                execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input))
+            return execute_alone(store, inputs, clock, ends, &mut look, |store, input, hints| {
+                execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
             });
         }
         let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
         execute_on_all(sessions, inputs, clock, tally, ends, |session, input, tally| {
-            execute(input, retries_max, tally, || call::<W, S, K>(bound, session, input))
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, session, input, NO_HINTS))
         })
     }
 
@@ -199,16 +208,17 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
         let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
         let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };
         self.metered.meter.only(Some(group.kind));
-        let ahead = if self.ahead() > 0 { &[Ahead::Keys, Ahead::Rows][..] } else { &[] };
+        let ahead = if self.ahead.untimed() > 0 { &[Ahead::Keys, Ahead::Rows][..] } else { &[] };
+        let mut hints = Hints::none();
         for input in &group.inputs {
             self.metered.meter.transaction_begin(kind_of(input));
             for &ahead in ahead {
-                locate(bound, &self.metered.store, input, ahead);
+                locate(bound, &self.metered.store, input, ahead, &mut hints);
             }
             let answer = if probes {
-                call_metered::<W, S, K>(bound, &mut self.metered, input)
+                call_metered::<W, S, K>(bound, &mut self.metered, input, &hints)
             } else {
-                call::<W, S, K>(bound, &mut self.metered.store, input)
+                call::<W, S, K>(bound, &mut self.metered.store, input, &hints)
             };
             self.metered.meter.transaction_end();
             if black_box(&answer).is_err() != input.aborts() {
@@ -281,19 +291,17 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         self.retries_max = retries;
     }
 
-    fn set_locate_ahead(&mut self, transactions: usize) {
-        self.locate_ahead = transactions;
+    fn set_locate_ahead(&mut self, transactions: Option<usize>) {
+        self.ahead = LookAhead::of(if K::LOOKS_AHEAD { transactions } else { Some(0) });
     }
 
     fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
-        let look = Look {
-            ahead: self.ahead(),
-            locate: |store: &S, input: &W::Input, ahead| locate(bound, store, input, ahead),
-        };
         let retries_max = self.retries_max;
-        look_ahead(&mut self.metered.store, inputs, &look, |store, _, input| {
-            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input))
+        let (store, ahead) = (&mut self.metered.store, self.ahead.untimed());
+        let range = 0..inputs.len();
+        look_ahead(store, inputs, range, ahead, &locate_with(bound), |store, input, hints| {
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
         })
     }
 
@@ -349,11 +357,11 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
     }
 
     fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
-        Ok(dump::state_hash(&mut Erased::new(&mut self.metered.store))?)
+        Ok(dump::state_hash(&mut self.metered.store)?)
     }
 
     fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
-        dump::dump(&mut Erased::new(&mut self.metered.store), open)
+        dump::dump(&mut self.metered.store, open)
     }
 
     fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {

@@ -51,6 +51,12 @@ pub trait DynamicStore {
         visit: Visit<'_>,
     ) -> Result<()>;
     fn rows(&mut self, table: &Table<Dynamic>, visit: Visit<'_>) -> Result<()>;
+    /// Shows all rows of a table, one after the other: none is on the heap, as a pin is.
+    fn each_row(
+        &mut self,
+        table: &Table<Dynamic>,
+        see: &mut dyn FnMut(&dyn RowBytes),
+    ) -> Result<()>;
     fn pin<'a>(&'a self, table: &Table<Dynamic>, row: RowId) -> Result<ErasedPin<'a>>;
     fn update(
         &mut self,
@@ -126,6 +132,21 @@ impl<S: Store> DynamicStore for S {
     fn rows(&mut self, table: &Table<Dynamic>, visit: Visit<'_>) -> Result<()> {
         Store::rows(self, table, visit)
     }
+    fn each_row(
+        &mut self,
+        table: &Table<Dynamic>,
+        see: &mut dyn FnMut(&dyn RowBytes),
+    ) -> Result<()> {
+        let mut rows = Vec::new();
+        Store::rows(self, table, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        rows.into_iter().try_for_each(|row| {
+            see(Store::pin(self, table, row)?.pin());
+            Ok(())
+        })
+    }
     fn pin<'a>(&'a self, table: &Table<Dynamic>, row: RowId) -> Result<ErasedPin<'a>> {
         Ok(ErasedPin(Box::new(Pinned(Store::pin(self, table, row)?))))
     }
@@ -162,7 +183,7 @@ impl<S: Store> DynamicStore for S {
         keys: &[&[Value<'_>]],
         rows: &[RowId],
     ) -> Result<()> {
-        Store::insert_run(self, index, keys, rows)
+        Store::insert_run(self, index, rows, |at| keys[at])
     }
     fn remove(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<bool> {
         Store::remove(self, index, key, row)
@@ -472,15 +493,15 @@ impl Store for Erased<'_> {
         self.store.insert(&self.handles.indexes[index.position()], &values.values(), row)
     }
 
-    fn insert_run<I: IndexType>(
+    fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        keys: &[I::Key<'_>],
         rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
-        let mut erased = Vec::with_capacity(keys.len());
-        for key in keys {
-            let (values, fit) = values_of(index, *key);
+        let mut erased = Vec::with_capacity(rows.len());
+        for at in 0..rows.len() {
+            let (values, fit) = values_of(index, key(at));
             if fit != Fit::Within {
                 return Err(self.unfit(index, values.len()));
             }

@@ -1,11 +1,13 @@
 //! The profiles: which types databases are made of.
 //!
-//! The one place where profiles and the workload meet (`for_each_memory_profile!`,
-//! `for_each_paged_profile!`). Names of profiles that mean the same type share its code. Not here:
-//! which settings fit a profile (`run/plan.rs`).
+//! The place where profiles and the workload meet (`for_each_memory_profile!`); with the feature
+//! `every-profile` TPC-C meets those on pages in the crate `tombolo-ladder`, which is told of here.
+//! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
+//! (`run/plan.rs`).
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use tombolo_storage::disk::{Disk, MemDisk};
 use tombolo_storage::error::Error;
@@ -154,7 +156,11 @@ impl fmt::Display for NoDatabase {
 
 impl std::error::Error for NoDatabase {}
 
-fn paged<W: Workload, P: PagedProfile>(
+/// A database on pages, of profile `P`. Where this is called is where its code is compiled.
+///
+/// # Errors
+/// When the store refuses.
+pub fn paged<W: Workload, P: PagedProfile>(
     options: &Options,
     how: How,
 ) -> Result<Box<dyn Instance<W>>, NoDatabase>
@@ -180,18 +186,37 @@ const fn all_on(switches: &Switches) -> bool {
 
 /// The paged profiles that are compiled without the feature `every-profile`: compiling the workload
 /// for all of them takes minutes, which tests of everything else need not wait for.
-#[cfg(not(feature = "every-profile"))]
-macro_rules! for_each_tested_profile {
-    ($each:ident) => {
-        $each!("conventional", tombolo_storage::profile::Conventional);
-        $each!("no-lsn", tombolo_storage::profile::NoLsn);
-        $each!("no-locking", tombolo_storage::profile::NoLocking);
-        $each!("no-sessions", tombolo_storage::profile::NoSessions);
-    };
+#[cfg(any(test, not(feature = "every-profile")))]
+fn on_tested_pages(profile: &str, options: &Options, how: How) -> Made<tpcc::loader::Scale> {
+    use tombolo_storage::profile::{NoLocking, NoLsn, NoSessions};
+    Some(match profile {
+        "conventional" => paged::<_, Conventional>(options, how),
+        "no-lsn" => paged::<_, NoLsn>(options, how),
+        "no-locking" => paged::<_, NoLocking>(options, how),
+        "no-sessions" => paged::<_, NoSessions>(options, how),
+        _ => return None,
+    })
+}
+
+/// With it none is compiled here.
+#[cfg(all(not(test), feature = "every-profile"))]
+fn on_tested_pages(_: &str, _: &Options, _: How) -> Made<tpcc::loader::Scale> {
+    None
+}
+
+/// Makes databases of TPC-C on pages, by the profile's name.
+pub type MakePaged = fn(&str, &Options, How) -> Made<tpcc::loader::Scale>;
+
+/// What another crate compiled.
+static ON_PAGES: OnceLock<MakePaged> = OnceLock::new();
+
+/// From now on TPC-C runs on the profiles that `make` knows. The first call counts.
+pub fn run_on_pages_by(make: MakePaged) {
+    ON_PAGES.get_or_init(|| make);
 }
 
 /// Whether and how a database is made: `None` where no profile in this list has the name.
-type Made<W> = Option<Result<Box<dyn Instance<W>>, NoDatabase>>;
+pub type Made<W> = Option<Result<Box<dyn Instance<W>>, NoDatabase>>;
 
 fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W> {
     macro_rules! if_named {
@@ -219,27 +244,11 @@ pub trait Deployed: Workload {
     fn note_in(&self, plan: &mut Plan);
 }
 
-macro_rules! paged_if_named {
-    ($for_each:ident, $profile:ident, $options:ident, $how:ident) => {
-        macro_rules! if_named {
-            ($name:literal, $type:ty) => {
-                if $profile == $name {
-                    return Some(paged::<Self, $type>($options, $how));
-                }
-            };
-        }
-        $for_each!(if_named);
-    };
-}
-
 /// What the ladders are measured with.
 impl Deployed for tpcc::loader::Scale {
     fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
-        #[cfg(feature = "every-profile")]
-        paged_if_named!(for_each_paged_profile, profile, options, how);
-        #[cfg(not(feature = "every-profile"))]
-        paged_if_named!(for_each_tested_profile, profile, options, how);
-        None
+        let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);
+        make(profile, options, how)
     }
 
     fn note_in(&self, plan: &mut Plan) {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    self, Builder, Caller, Durability, GroupLog, GroupLogError, Pipeline, RoomMaker, Stage,
+    self, Builder, Caller, Durability, GroupLog, GroupLogError, Pipeline, RoomMaker, Spread, Stage,
     StageKind, Step, Tagged, ValueLogGroups,
 };
 use tombolo_engine::settings::Settings;
@@ -76,7 +76,7 @@ pub(super) struct Product<W: Workload> {
     usage: LogUsage,
     directory: PathBuf,
     /// Calls that the pipeline looks ahead at.
-    locate_ahead: usize,
+    locate_ahead: Option<usize>,
 }
 
 const NOT_LOADED: Stop = Stop::Error(Error::Poisoned { reason: "nothing was loaded" });
@@ -110,7 +110,7 @@ impl<W: Workload> Product<W> {
             room,
             usage: LogUsage::default(),
             directory,
-            locate_ahead: 0,
+            locate_ahead: Some(0),
         })
     }
 
@@ -236,11 +236,13 @@ impl<W: Workload> Stepped<W> {
     fn start(
         database: Piped<W>,
         log: Box<dyn GroupLog>,
-        locate_ahead: usize,
+        locate_ahead: Option<usize>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let mut options = pipeline::Options::new(&Settings::default(), 1);
-        options.locate_ahead = locate_ahead;
+        options.locate_ahead = Some(locate_ahead.unwrap_or(0)); // what is counted is not timed
+        // Every stage is counted by itself, and so is none that a caller would carry.
+        options.spread = Spread::One;
         // What happens must not depend on the time: no group is closed by it, and no transaction is
         // watched because one before took long, as all do under valgrind.
         options.group.seal_ns_max = u64::MAX;
@@ -426,7 +428,7 @@ impl<W: Workload> Instance<W> for Product<W> {
 
     fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop> {
         let State::Ready(database) = &mut self.state else { return Err(NOT_LOADED) };
-        database.reserve(W::new_rows(inputs)).map(|_| ())
+        Database::<_, W>::reserve(&mut database.store, W::new_rows(inputs)).map(|_| ())
     }
 
     fn open_sessions(&mut self, threads: usize) -> Result<(), Failure> {
@@ -438,8 +440,8 @@ impl<W: Workload> Instance<W> for Product<W> {
 
     fn set_retries_max(&mut self, _: u64) {} // no transaction gives way to another
 
-    fn set_locate_ahead(&mut self, transactions: usize) {
-        self.locate_ahead = transactions; // on the rungs of a ladder it is 0
+    fn set_locate_ahead(&mut self, transactions: Option<usize>) {
+        self.locate_ahead = transactions;
     }
 
     fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
@@ -508,11 +510,11 @@ impl<W: Workload> Instance<W> for Product<W> {
     }
 
     fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
-        Ok(dump::state_hash(&mut Erased::new(self.store()))?)
+        Ok(dump::state_hash(self.store())?)
     }
 
     fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
-        dump::dump(&mut Erased::new(self.store()), open)
+        dump::dump(self.store(), open)
     }
 
     fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
@@ -583,7 +585,7 @@ mod tests {
         product.load(workload, 1, &mut |_, _| ()).unwrap();
         let (database, log) = (product.take().unwrap(), product.log.take().unwrap());
         let clock = Arc::new(SlowingClock(AtomicU64::new(1_000)));
-        let mut stepped = Stepped::start(database, log, 0, clock);
+        let mut stepped = Stepped::start(database, log, Some(0), clock);
         stepped.step(StageKind::Room);
         let inputs: Vec<_> = workload.inputs().take(GROUP).collect();
         let meter = Meter::default();

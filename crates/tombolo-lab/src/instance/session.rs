@@ -1,14 +1,18 @@
 //! Executing inputs: on one session, or on several at once, each on a thread of its own.
 //!
-//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`). Several
+//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`), at so many as
+//! told or as pay. Several
 //! share one array of inputs and each takes the next when it is free. A transaction that gave way to
 //! another is tried again at once, and counts as aborted each time; one that always gives way ends
 //! the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Hints;
+use tombolo_engine::look_ahead::LookAhead;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::threads;
 use tombolo_engine::transaction::Stop;
@@ -84,16 +88,48 @@ const fn reason(error: Error) -> &'static str {
     }
 }
 
-/// What to do with inputs that come later, and how many of them are looked at.
-pub(super) struct Look<L> {
-    /// 0: none.
-    pub(super) ahead: usize,
+/// How inputs that come later are looked at, and how many of them.
+pub(super) struct Look<'a, L> {
+    pub(super) ahead: &'a mut LookAhead,
     pub(super) locate: L,
 }
 
-/// Calls `execute` with the position of each of `inputs`, the input, and what `look` works on. An
-/// input is looked at twice before: for its keys when it is `ahead` inputs away, for its rows half
-/// way from there.
+/// What was found of the inputs that come next, by their positions.
+struct Window {
+    /// As many as a power of two: those of a position, and which position that is.
+    hints: Vec<(usize, Hints)>,
+}
+
+impl Window {
+    /// For inputs that are looked at when they are `ahead` away.
+    fn new(ahead: usize) -> Self {
+        let len = (ahead + 1).next_power_of_two();
+        Self { hints: vec![(usize::MAX, Hints::none()); len] }
+    }
+
+    /// Where the hints go of the input at `position`.
+    #[inline(always)]
+    fn at(&mut self, position: usize) -> &mut Hints {
+        let mask = self.hints.len() - 1;
+        let (of, hints) = &mut self.hints[position & mask];
+        *of = position;
+        hints
+    }
+
+    /// What was found of the input at `position`.
+    #[inline(always)]
+    fn of(&self, position: usize) -> &Hints {
+        let (of, hints) = &self.hints[position & (self.hints.len() - 1)];
+        if *of == position { hints } else { NO_HINTS }
+    }
+}
+
+/// Of what was not looked at.
+pub(super) const NO_HINTS: &Hints = &Hints::none();
+
+/// Calls `execute` with each of `inputs` in `range`, what was found of it, and what `locate` works on. An
+/// input is looked at twice before: for its keys when it is `ahead` inputs away, for its rows half way
+/// from there.
 ///
 /// # Errors
 /// The first of `execute`, after which nothing more is executed.
@@ -101,20 +137,22 @@ pub(super) struct Look<L> {
 pub(super) fn look_ahead<S, I>(
     session: &mut S,
     inputs: &[I],
-    look: &Look<impl Fn(&S, &I, Ahead)>,
-    mut execute: impl FnMut(&mut S, usize, &I) -> Result<(), Stop>,
+    range: Range<usize>,
+    ahead: usize,
+    locate: &impl Fn(&S, &I, Ahead, &mut Hints),
+    mut execute: impl FnMut(&mut S, &I, &Hints) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    if look.ahead == 0 {
-        return inputs.iter().enumerate().try_for_each(|(at, input)| execute(session, at, input));
+    if ahead == 0 {
+        return inputs[range].iter().try_for_each(|input| execute(session, input, NO_HINTS));
     }
-    for (at, input) in inputs.iter().enumerate() {
-        if let Some(later) = inputs.get(at + look.ahead) {
-            (look.locate)(session, later, Ahead::Keys);
+    let mut window = Window::new(ahead);
+    for (at, input) in range.clone().zip(&inputs[range]) {
+        for (ahead, distance) in [(Ahead::Keys, ahead), (Ahead::Rows, ahead.div_ceil(2))] {
+            if let Some(later) = inputs.get(at + distance) {
+                locate(session, later, ahead, window.at(at + distance));
+            }
         }
-        if let Some(later) = inputs.get(at + look.ahead.div_ceil(2)) {
-            (look.locate)(session, later, Ahead::Rows);
-        }
-        execute(session, at, input)?;
+        execute(session, input, window.of(at))?;
     }
     Ok(())
 }
@@ -147,8 +185,8 @@ struct Done {
     outcome: Result<(), Stop>,
 }
 
-/// Executes `inputs` one after the other on this thread, looking ahead, and notes when each was over
-/// if `ends` has room for it.
+/// Executes `inputs` one after the other on this thread, and looks ahead. If `ends` has room for it, notes
+/// when each was over instead: each is timed as if none waited behind it.
 ///
 /// # Errors
 /// What the store failed with.
@@ -157,17 +195,30 @@ pub(super) fn execute_alone<S, I>(
     inputs: &[I],
     clock: &dyn Clock,
     ends: Option<&mut [u64]>,
-    look: &Look<impl Fn(&S, &I, Ahead)>,
-    mut call: impl FnMut(&mut S, &I) -> Result<(), Stop>,
+    look: &mut Look<'_, impl Fn(&S, &I, Ahead, &mut Hints)>,
+    mut call: impl FnMut(&mut S, &I, &Hints) -> Result<(), Stop>,
 ) -> Result<Executed, Stop> {
     let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
-    match ends {
-        None => look_ahead(session, inputs, look, |session, _, input| call(session, input))?,
-        Some(ends) => look_ahead(session, inputs, look, |session, at, input| {
-            call(session, input)?;
-            ends[at] = clock.now_ns();
-            Ok(())
-        })?,
+    if let Some(ends) = ends {
+        for (input, end) in inputs.iter().zip(ends) {
+            call(session, input, NO_HINTS)?;
+            *end = clock.now_ns();
+        }
+    } else {
+        // The clock is read only to find how many pay.
+        let mut now_ns = look.ahead.slice().map(|_| clock.now_ns());
+        let mut done = 0;
+        while done < inputs.len() {
+            let slice = look.ahead.slice().unwrap_or(inputs.len());
+            let range = done..inputs.len().min(done + slice);
+            let (ahead, count) = (look.ahead.depth(), range.len());
+            look_ahead(session, inputs, range, ahead, &look.locate, &mut call)?;
+            if let Some(now_ns) = &mut now_ns {
+                let begun_ns = std::mem::replace(now_ns, clock.now_ns());
+                look.ahead.ran(count, *now_ns - begun_ns);
+            }
+            done += count;
+        }
     }
     let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
     Ok(Executed { engine_cpu, work: WorkDone::take() })
@@ -248,14 +299,14 @@ mod tests {
         let position = |input: &Input| inputs.iter().position(|other| std::ptr::eq(other, input));
         for (ahead, rows) in [(0, 0), (1, 1), (2, 1), (5, 3), (8, 4), (200, 100)] {
             let looks = std::cell::RefCell::new(Vec::new());
-            let look = Look {
-                ahead,
-                locate: |done: &usize, input: &Input, ahead: Ahead| {
+            let mut look = Look {
+                ahead: &mut LookAhead::always(ahead),
+                locate: |done: &usize, input: &Input, ahead: Ahead, _: &mut Hints| {
                     looks.borrow_mut().push((ahead, position(input).unwrap() - *done));
                 },
             };
             let mut done = 0;
-            execute_alone(&mut done, &inputs, &clock, None, &look, |done, input| {
+            execute_alone(&mut done, &inputs, &clock, None, &mut look, |done, input, _| {
                 assert_eq!(position(input), Some(*done));
                 *done += 1;
                 Ok(())
@@ -275,10 +326,12 @@ mod tests {
     #[test]
     fn a_failure_ends_a_lone_session() {
         let (inputs, clock) = (inputs(50), SystemClock::new());
-        let look = Look { ahead: 4, locate: |_: &usize, _: &Input, _| () };
+        let mut ahead = LookAhead::always(4);
+        let mut look =
+            Look { ahead: &mut ahead, locate: |_: &usize, _: &Input, _, _: &mut Hints| () };
         let (mut done, mut ends) = (0, vec![0; 50]);
         let outcome =
-            execute_alone(&mut done, &inputs, &clock, Some(&mut ends), &look, |done, _| {
+            execute_alone(&mut done, &inputs, &clock, Some(&mut ends), &mut look, |done, _, _| {
                 *done += 1;
                 if *done == 10 { Err(Stop::Error(Error::NoUndo)) } else { Ok(()) }
             });

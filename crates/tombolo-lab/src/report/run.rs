@@ -195,6 +195,33 @@ impl From<&Plan> for ScaleResult {
     }
 }
 
+/// When calls began; what is of an open loop is null in a closed one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LoopResult {
+    /// `closed`: when their caller's last was answered; `open`: at their times.
+    #[serde(rename = "loop")]
+    pub kind: &'static str,
+    /// Calls per second.
+    pub rate: Option<u64>,
+    /// The most that a call began late, which is in the latencies.
+    pub behind_us_max: Option<f64>,
+    /// Calls that should have begun before the end and did not.
+    pub not_begun: Option<u64>,
+}
+
+impl From<&Outcome> for LoopResult {
+    fn from(outcome: &Outcome) -> Self {
+        let rate = outcome.plan.rate;
+        let behind = outcome.pipeline.as_ref().and_then(|found| found.behind);
+        Self {
+            kind: if rate.is_some() { "open" } else { "closed" },
+            rate,
+            behind_us_max: behind.map(|behind| rounded(behind.ns_max as f64 / 1e3, 1)),
+            not_begun: behind.map(|behind| behind.not_begun),
+        }
+    }
+}
+
 /// A result of `run`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
@@ -210,6 +237,9 @@ pub struct RunResult {
     pub threads: u64,
     pub clients: u64,
     pub in_flight: u64,
+    /// When calls began.
+    #[serde(flatten)]
+    pub calls: LoopResult,
     pub committed: u64,
     pub aborted: u64,
     pub aborts_by_reason: BTreeMap<&'static str, u64>,
@@ -305,6 +335,7 @@ impl RunResult {
             threads: outcome.plan.threads as u64,
             clients: clients.unwrap_or(1),
             in_flight: in_flight.unwrap_or(1),
+            calls: LoopResult::from(outcome),
             committed: total.committed,
             aborted: total.aborted,
             aborts_by_reason: outcome.throughput.tally.reasons.iter().copied().collect(),
@@ -438,16 +469,14 @@ fn stage_instructions(stage: &str, outcome: &Outcome) -> Option<f64> {
     (committed > 0).then(|| rounded(sum / committed as f64, 2))
 }
 
-/// What a stage's thread took, input and execution also where they visited the logging stage's: a
-/// step of theirs waits for nothing, so the time it takes is about what it takes of the processor.
+/// What a stage's thread took. Where callers carry, their thread has executed: a step of that waits for
+/// nothing, so the time it took is about what it took of the processor; of others it is not known.
 fn cpu_of(found: &PipelineOutcome, thread: &str) -> Option<Duration> {
-    let cpu = *found.cpu.get(thread)?;
-    let visiting = Duration::from_nanos(found.busy.visiting_ns);
-    Some(match thread {
-        thread if thread == STAGES[1].1 => cpu + visiting,
-        thread if thread == STAGES[2].1 => cpu.saturating_sub(visiting),
-        _ => cpu,
-    })
+    match found.is_carried {
+        true if thread == STAGES[1].1 => Some(Duration::from_nanos(found.busy.execution_ns)),
+        true => None,
+        false => found.cpu.get(thread).copied(),
+    }
 }
 
 fn per_execution_cpu_s(outcome: &Outcome) -> Option<f64> {
@@ -458,6 +487,9 @@ fn per_execution_cpu_s(outcome: &Outcome) -> Option<f64> {
 }
 
 fn of_raw_percent(outcome: &Outcome) -> Option<f64> {
+    if outcome.plan.rate.is_some() {
+        return None; // the rate is given, whatever the device takes
+    }
     let raw = outcome.pipeline.as_ref()?.raw_flush.as_ref()?.latencies.summary()?;
     let calls = (outcome.plan.clients * outcome.plan.in_flight) as f64;
     Some(rounded(100.0 * outcome.throughput.per_second() * raw.mean / 1e6 / calls, 2))

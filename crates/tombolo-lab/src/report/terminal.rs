@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::check::CheckResult;
 use super::run::{ByTransaction, CheckpointResult, ProfileResult, RecoveryResult, RunResult};
 use super::{quantity, separated, size};
+use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
 use crate::histogram::Summary as Latency;
@@ -133,8 +134,8 @@ fn title(result: &RunResult) -> String {
     )
 }
 
-/// What `run` prints.
-pub fn run(result: &RunResult, style: Style) -> String {
+/// What `run` prints when it has its figures, before it verifies them.
+pub fn measured(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
     line(&mut text, format_args!("{}", style.strong(&title(result))));
     let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
@@ -154,10 +155,19 @@ pub fn run(result: &RunResult, style: Style) -> String {
         say("aborted", &format!("{} ({})", separated(result.aborted), reasons.join(", ")));
     }
     if let Some(summary) = &result.latency_us {
-        let callers = result.clients.saturating_mul(result.in_flight);
-        let callers =
-            if callers > 1 { format!(", {callers} calls under way") } else { String::new() };
-        say("latency", &format!("{}{}", latency(summary), style.faint(&callers)));
+        let loop_of = match result.calls.rate {
+            Some(rate) => format!(", open loop, {} calls a second", separated(rate)),
+            None => match result.clients.saturating_mul(result.in_flight) {
+                1 => ", closed loop".to_owned(),
+                callers => format!(", closed loop, {callers} calls under way"),
+            },
+        };
+        say("latency", &format!("{}{}", latency(summary), style.faint(&loop_of)));
+    }
+    if let (Some(late), Some(not_begun)) = (result.calls.behind_us_max, result.calls.not_begun) {
+        let not_begun = separated(not_begun);
+        let late = quantity(late);
+        say("behind", &format!("calls began up to {late} µs late, {not_begun} not at all"));
     }
     durable(result, style).iter().for_each(|(name, what)| say(name, what));
     say(
@@ -180,6 +190,13 @@ pub fn run(result: &RunResult, style: Style) -> String {
             ),
         );
     }
+    text
+}
+
+/// What `run` prints behind that, when all is verified and counted.
+pub fn verified(result: &RunResult, style: Style) -> String {
+    let mut text = String::new();
+    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
     say("checks", &checks(&result.checks, style));
     say("state", result.state());
     text.push('\n');
@@ -222,8 +239,13 @@ fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
     }
     if let (Some(raw), Some(bytes)) = (&result.raw_flush_us, result.raw_flush_bytes) {
         let (p50, mean, bytes) = (quantity(raw.p50), quantity(raw.mean), size(bytes));
-        let share = quantity(result.of_raw_percent.unwrap_or(0.0));
-        let meaning = format!("alone; the run is {share} % of one such flush per call");
+        let meaning = match result.of_raw_percent {
+            Some(percent) => {
+                let share = quantity(percent);
+                format!("alone; the run is {share} % of one such flush per call")
+            }
+            None => "alone".to_owned(),
+        };
         let meaning = style.faint(&meaning);
         told.push((
             "device",
@@ -409,6 +431,34 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
             &mut text,
             format_args!("  {theirs} takes {times} the processor time of {ours} {range}"),
         );
+    }
+    text
+}
+
+/// What `compare calls` prints.
+pub fn calls(results: &[CallResult], style: Style) -> String {
+    let mut text = String::new();
+    let title = "what a call costs its caller, in µs: the middle round, latencies of a closed loop";
+    line(&mut text, format_args!("{}", style.strong(title)));
+    let head = ["", "callers", "wall", "CPU", "p50", "p99", "p99.9", "instructions", ""];
+    for group in results.chunk_by(|a, b| (a.what, a.durability) == (b.what, b.durability)) {
+        let what = format!("{}, durability {}", group[0].what, group[0].durability);
+        line(&mut text, format_args!("\n{}", style.strong(&what)));
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for result in group {
+            let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = result;
+            let mark = match result.consistent {
+                Some(true) => "✓",
+                Some(false) => "✗ money is not what it was",
+                None => "",
+            };
+            let mut row = vec![result.engine.clone(), result.callers.to_string()];
+            row.extend([wall_us, cpu_us, p50_us, p99_us, p999_us].map(|us| quantity(*us)));
+            row.push(result.instructions.map_or_else(String::new, quantity));
+            row.push(mark.to_owned());
+            rows.push(row);
+        }
+        text.push_str(&table(&rows, 1, style));
     }
     text
 }

@@ -124,7 +124,7 @@ pub(crate) fn write_first_checkpoint<E: Executor>(
     progress.end();
     written.map_err(|refusal| {
         let what_to_do = match &refusal {
-            CheckpointRefusal::Full(_) => "make room, or leave checkpoints out: --checkpoints off",
+            CheckpointRefusal::Full(_) => "or leave checkpoints out: --checkpoints off",
             _ => "give --data another disk, or leave checkpoints out: --checkpoints off",
         };
         Failure::environment(format!("no checkpoint of what was loaded: {refusal}: {what_to_do}"))

@@ -25,20 +25,20 @@ use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::{Store, Usage};
 
 use super::on_disk::{self, OnDisk};
-use super::{Counts, Outcome, Place, Plan, WARM_UP};
+use super::{Outcome, Place, Plan, WARM_UP};
 use crate::counters::miss;
 use crate::counting::Counter;
 use crate::drive::{self, Bound, Throughput};
 use crate::dump::state_hash;
 use crate::dump_files::DumpDirectory;
 use crate::durable::{
-    self, Acks, Answered, Answers, Calling, Clients, Database, RawFlush, Recovery, Request,
-    Sequences, Watch,
+    self, Acks, Answered, Answers, Arrivals, Behind, Calling, Clients, Database, RawFlush,
+    Recovery, Request, Sequences, Watch,
 };
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{Deployed, DynamicStore, Erased, Verification, verify_in_memory};
+use crate::instance::{Deployed, DynamicStore, Verification, verify_in_memory};
 use crate::progress::Progress;
 use crate::report;
 use crate::workload::Workload;
@@ -52,6 +52,8 @@ const GROUP_HEADER_BYTES: u64 = 64;
 pub struct PipelineOutcome {
     /// How long the stages worked while they were measured.
     pub busy: Busy,
+    /// Whether the callers' thread carried their calls: it did the stages' work.
+    pub is_carried: bool,
     /// Processor time of the pipeline's threads meanwhile, by the first stage on each; none where
     /// the system does not say.
     pub cpu: BTreeMap<String, Duration>,
@@ -63,6 +65,8 @@ pub struct PipelineOutcome {
     pub checkpoint: Option<CheckpointStatistics>,
     /// How long answers took that came while one was written.
     pub in_checkpoint: Latencies,
+    /// How far calls were behind their times, in an open loop.
+    pub behind: Option<Behind>,
     /// Memory that DB′ took when the measured part began, in bytes.
     pub copy_loaded_bytes: u64,
     /// Memory that the store took when the run was over, in bytes.
@@ -229,13 +233,6 @@ where
     let mut store = through.run(store, disk, place.as_ref(), progress)?;
     let store_end_bytes = Store::usage(&mut store).memory_bytes;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
-    let (verification, state_hash) = look(&plan, &mut store, dump, progress)?;
-    drop(store); // the counted databases need the memory
-    if let Some(place) = place.as_ref().filter(|place| place.is_fresh && !plan.keep_fresh) {
-        place.remove()?;
-    }
-    let (counts, cycles): Counts = super::count(&plan, &workload, counter, progress)?;
-    let stages = super::count_stages(&plan, &workload, counter, place.as_ref(), progress)?;
     let Through { throughput, answers, log, flushes, mut found, notes: told, .. } = through;
     found.store_end_bytes = store_end_bytes;
     let cut = recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
@@ -243,7 +240,7 @@ where
     let notes = note.into_iter().chain(cut).chain(told).chain(plan.notes()).collect();
     found.recovery = recovery;
     found.in_checkpoint = answers.in_checkpoint;
-    Ok(Outcome {
+    let mut outcome = Outcome {
         load_s,
         usage,
         miss_ns,
@@ -253,16 +250,27 @@ where
         place,
         latencies: answers.latencies,
         disk_bytes,
-        verification,
-        state_hash,
+        verification: Verification::default(),
+        state_hash: None,
         counter,
-        counts,
-        cycles,
-        stages,
+        counts: Vec::new(),
+        cycles: Vec::new(),
+        stages: Vec::new(),
         notes,
         pipeline: Some(found),
-        plan,
-    })
+        plan: plan.clone(),
+    };
+    progress.measured(&outcome);
+    (outcome.verification, outcome.state_hash) = look(&plan, &mut store, dump, progress)?;
+    drop(store); // the counted databases need the memory
+    let place = outcome.place.as_ref();
+    if let Some(place) = place.filter(|place| place.is_fresh && !plan.keep_fresh) {
+        place.remove()?;
+    }
+    let stages = super::count_stages(&plan, &workload, counter, place, progress)?;
+    (outcome.counts, outcome.cycles) = super::count(&plan, &workload, counter, progress)?;
+    outcome.stages = stages;
+    Ok(outcome)
 }
 
 /// Verifies what the run left, and hashes and dumps it.
@@ -277,10 +285,8 @@ fn look(
     let verification = verify_in_memory(store).map_err(|error| cannot_read(&error))?;
     progress.part(0.5, "hashing");
     let hash = match dump {
-        Some(directory) => {
-            directory.write_with(|open| crate::dump::dump(&mut Erased::new(store), open))?
-        }
-        None => state_hash(&mut Erased::new(store)).map_err(|error| cannot_read(&error))?,
+        Some(directory) => directory.write_with(|open| crate::dump::dump(store, open))?,
+        None => state_hash(store).map_err(|error| cannot_read(&error))?,
     };
     progress.end();
     Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
@@ -352,6 +358,9 @@ impl<'a, W: Workload> Through<'a, W> {
         let pipeline = pipeline.map_err(|refused| Failure::environment(refused.to_string()))?;
         let mut clients = Clients::new(&pipeline, calling, self.clock);
         clients.outlive_no_space(plan.outlives_no_space());
+        if let Some(rate) = plan.rate {
+            clients.begin_at(Arrivals::new(rate, plan.seed));
+        }
         let first = match wants_first {
             true => on_disk::write_first_checkpoint(&pipeline, progress),
             false => Ok(()),
@@ -402,7 +411,7 @@ impl<'a, W: Workload> Through<'a, W> {
             Durability::Async => Leaves::Async,
             Durability::Sync => Leaves::Sync,
         };
-        let (clients, in_flight) = (plan.clients, plan.in_flight);
+        let (clients, in_flight) = plan.calls_under_way();
         let mut calling =
             Calling { clients, in_flight, durability, sequences: Vec::new(), acks: None };
         let Some(path) = &plan.acks else { return Ok((None, calling)) };
@@ -440,6 +449,7 @@ impl<'a, W: Workload> Through<'a, W> {
             batch.extend(inputs.by_ref().take(rest.min(plan.batch as u64) as usize));
             self.run_batch(pipeline, clients, &batch, progress)?;
         }
+        self.found.behind = clients.behind();
         (self.log, self.flushes) = flushes.take();
         let checkpoint = on_disk::since(pipeline.statistics().checkpoint, before);
         self.found.checkpoint = plan.image.map(|_| checkpoint);
@@ -502,7 +512,13 @@ impl<'a, W: Workload> Through<'a, W> {
         found.wall += Duration::from_nanos(clock.now_ns() - start_ns);
         let process_cpu = clock.process_cpu().saturating_sub(reserved);
         found.process_cpu += process_cpu;
-        found.engine_cpu += process_cpu.saturating_sub(clock.thread_cpu().saturating_sub(client));
+        // A caller that carries does the engine's work on its thread: all of that counts then.
+        self.found.is_carried = clients.carry();
+        let client = match self.found.is_carried {
+            true => Duration::ZERO,
+            false => clock.thread_cpu().saturating_sub(client),
+        };
+        found.engine_cpu += process_cpu.saturating_sub(client);
         self.found.add(busy, pipeline.statistics().busy, &cpu, &host::threads_cpu());
         ran
     }
@@ -527,7 +543,6 @@ impl PipelineOutcome {
         self.busy.logging_ns += after.logging_ns - before.logging_ns;
         self.busy.output_ns += after.output_ns - before.output_ns;
         self.busy.checkpoint_ns += after.checkpoint_ns - before.checkpoint_ns;
-        self.busy.visiting_ns += after.visiting_ns - before.visiting_ns;
         for (name, &cpu) in cpu_after {
             let before = cpu_before.get(name).copied().unwrap_or_default();
             *self.cpu.entry(name.clone()).or_default() += cpu.saturating_sub(before);

@@ -24,6 +24,7 @@ use super::place::{self, Place};
 use super::planned::{PlannedWorkload, debit_credit_scale, mix_named};
 use crate::counting::Counter;
 use crate::drive::Bound;
+use crate::durable::OPEN_CALLS_MAX;
 use crate::failure::Failure;
 use crate::instance::{self, Options, Part};
 use crate::workload::debit_credit;
@@ -38,6 +39,9 @@ const PAGED_TPS_EXPECTED: f64 = 60_000.0;
 const TIMED_TRANSACTIONS_MAX: u64 = 1_500_000;
 /// The most calls under way: their completion times are kept.
 const CALLERS_MAX: u64 = 1_000_000;
+
+/// The most inputs that are made at a time for an open loop.
+const OPEN_BATCH_MAX: u64 = 500_000;
 
 /// Segments of a log are whole blocks.
 const LOG_BLOCK_BYTES: u64 = 4_096;
@@ -70,8 +74,8 @@ pub struct Plan {
     pub threads: usize,
     /// How often a transaction that gave way is tried again.
     pub retries_max: u64,
-    /// Transactions that are looked ahead at.
-    pub locate_ahead: usize,
+    /// Transactions that are looked ahead at, where it was said; else as many as pay.
+    pub locate_ahead: Option<usize>,
     /// Bytes of the buffer pool, where it was said.
     pub pool_bytes: Option<u64>,
     /// Bytes of the log's buffer.
@@ -90,6 +94,8 @@ pub struct Plan {
     pub clients: usize,
     /// Calls each of them has under way.
     pub in_flight: usize,
+    /// Calls per second in an open loop; in a closed one none.
+    pub rate: Option<u64>,
     /// Calls under way in all, at least one for each thread.
     pub callers: usize,
     /// The pipeline's numbers, where there is one.
@@ -141,6 +147,7 @@ impl Plan {
         let info = profile_named(settings.word(&settings::PROFILE))?;
         let durability = durability_of(info, settings)?;
         verify_profile(info, settings)?;
+        let rate = rate_of(info, settings)?;
         let clients = settings.count(&settings::CLIENTS);
         let in_flight = settings.count(&settings::IN_FLIGHT);
         let threads = settings.count(&settings::THREADS);
@@ -170,7 +177,7 @@ impl Plan {
             acks: None,
             threads: threads as usize,
             retries_max: settings.count(&settings::RETRIES_MAX),
-            locate_ahead: count(&settings::LOCATE_AHEAD),
+            locate_ahead: settings.number(&settings::LOCATE_AHEAD).map(|n| n as usize),
             pool_bytes: settings.number(&settings::POOL_BYTES),
             log_buffer_bytes: count(&settings::LOG_BUFFER_BYTES),
             locks: lock_settings(settings),
@@ -180,6 +187,7 @@ impl Plan {
             bound,
             clients: clients as usize,
             in_flight: in_flight as usize,
+            rate,
             callers: callers as usize,
             pipeline: pipeline::Options::new(settings, threads::available()),
             log: log_settings(settings)?,
@@ -189,7 +197,7 @@ impl Plan {
             checkpoints_apart: settings.word(&settings::CHECKPOINT_PROCESS) == "other",
             limits: limits(settings),
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
-            batch: count(&settings::BATCH),
+            batch: batch_of(settings, rate, bound),
             reserve: settings.word(&settings::RESERVE) == "yes",
             load_threads: load_threads(settings),
             memory_limit: settings.number(&settings::MEMORY_LIMIT),
@@ -254,6 +262,14 @@ impl Plan {
     /// Whether its transactions go through the pipeline.
     pub fn is_piped(&self) -> bool {
         self.profile == Memory::NAME
+    }
+
+    /// How many calls are under way when a pipeline's callers are measured.
+    pub(super) fn calls_under_way(&self) -> (usize, usize) {
+        match self.rate {
+            Some(_) => (OPEN_CALLS_MAX, 1),
+            None => (self.clients, self.in_flight),
+        }
     }
 
     /// Whether the order of transactions is that of the inputs, and with it the rows. Threads leave
@@ -354,6 +370,12 @@ impl Plan {
                 Memory::NAME
             )))
         };
+        if self.acks.is_some() && self.rate.is_some() {
+            return Err(Failure::usage(
+                "--acks numbers the calls of each client, and an open loop has no clients: leave \
+                 --loop open out",
+            ));
+        }
         match (self.acks.is_some(), self.resume) {
             (true, _) if !is_logged => refused("--acks"),
             (_, true) if !is_logged => refused("--resume"),
@@ -475,6 +497,54 @@ fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<(), Failure
         )));
     }
     Ok(())
+}
+
+/// How many calls are made a second, if they begin at their times.
+fn rate_of(info: &ProfileInfo, settings: &Settings) -> Result<Option<u64>, Failure> {
+    let rate = settings.number(&settings::RATE);
+    match (settings.word(&settings::LOOP), rate) {
+        ("closed", None) => return Ok(None),
+        ("closed", Some(_)) => {
+            return Err(Failure::usage(
+                "a closed loop makes the next call when one is answered: leave --rate out, or use \
+                 --loop open",
+            ));
+        }
+        (_, None) => {
+            return Err(Failure::usage(
+                "in an open loop calls begin at their times: say with --rate how many a second",
+            ));
+        }
+        _ => {}
+    }
+    if info.name != Memory::NAME {
+        return Err(Failure::usage(format!(
+            "profile {} executes its inputs one after the other, without callers: use --loop closed, \
+             or --profile {}",
+            info.name,
+            Memory::NAME
+        )));
+    }
+    for setting in [&settings::CLIENTS, &settings::IN_FLIGHT] {
+        if settings.source(setting) == Source::Flag {
+            return Err(Failure::usage(format!(
+                "in an open loop calls do not wait for each other: leave --{} out",
+                setting.flag()
+            )));
+        }
+    }
+    Ok(rate)
+}
+
+/// How many inputs are made at a time. An open loop is not broken off to make some, if it can be.
+fn batch_of(settings: &Settings, rate: Option<u64>, bound: Bound) -> usize {
+    let batch = settings.count(&settings::BATCH);
+    let calls = match (rate, bound) {
+        (None, _) => 0,
+        (Some(_), Bound::Transactions(transactions)) => transactions,
+        (Some(rate), Bound::Time(time)) => (rate as f64 * time.as_secs_f64() * 1.01) as u64,
+    };
+    batch.max(calls.min(OPEN_BATCH_MAX)) as usize
 }
 
 fn log_settings(settings: &Settings) -> Result<value_log::LogSettings, Failure> {

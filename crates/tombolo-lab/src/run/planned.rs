@@ -100,17 +100,14 @@ impl Plan {
                 ("accounts-per-branch", self.debit_credit.accounts_per_branch.to_string()),
             ],
         };
-        let flags = [
-            ("seed", self.seed.to_string()),
-            ("counted", self.counted.to_string()),
-            ("locate-ahead", self.locate_ahead.to_string()),
-        ];
+        let flags = [("seed", self.seed.to_string()), ("counted", self.counted.to_string())];
+        let ahead = self.locate_ahead.map(|ahead| ("locate-ahead", ahead.to_string()));
         let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
         let part = self.part.iter().flat_map(|(part, parent)| {
             [("part", part.rung().to_owned()), ("logs", parent.display().to_string())]
         });
         let profile = std::iter::once(("profile", self.profile.clone()));
-        let flags = profile.chain(scale).chain(flags).chain(saved).chain(part);
+        let flags = profile.chain(scale).chain(flags).chain(ahead).chain(saved).chain(part);
         flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
     }
 }

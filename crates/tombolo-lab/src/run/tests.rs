@@ -29,7 +29,7 @@ fn settings_become_a_plan() {
     assert_eq!((plan.mix, plan.bound, plan.callers), (Mix::Paper, Bound::Transactions(5_000), 20));
     assert_eq!(
         plan.count_arguments().join(" "),
-        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000 --locate-ahead 0"
+        "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000"
     );
 }
 
@@ -158,7 +158,7 @@ fn looking_ahead_changes_no_state() {
         let plan = plan(&given).unwrap();
         let mut instance = instance::create("bare", &plan.options()).unwrap();
         instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
-        instance.set_locate_ahead(ahead);
+        instance.set_locate_ahead(Some(ahead));
         let (inputs, mut tally) = (plan.inputs().take(1_500), Tally::default());
         instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
         (tally, instance.state_hash().unwrap())

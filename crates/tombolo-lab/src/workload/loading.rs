@@ -89,6 +89,5 @@ pub(super) fn insert_run<'a, S: Store, I: DeclaredIndex, T>(
     ids: &[RowId],
     key: impl Fn(&'a T) -> <I as IndexType>::Key<'a>,
 ) -> Result<(), Error> {
-    let keys: Vec<_> = rows.iter().map(key).collect();
-    store.insert_run(index, &keys, ids)
+    store.insert_run(index, ids, |at| key(&rows[at]))
 }

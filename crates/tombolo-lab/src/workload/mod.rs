@@ -17,6 +17,7 @@ pub mod tpcc;
 
 use std::fmt;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
@@ -107,7 +108,7 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     /// When the schema lacks a table or an index, or defines it differently.
     fn bind(&self, schema: &Schema) -> Result<Self::Transactions, SchemaError>;
 
-    /// Runs the transaction of `input`.
+    /// Runs the transaction of `input`, with what looking ahead found.
     ///
     /// # Errors
     /// Its abort, or what the store refused.
@@ -115,26 +116,28 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
         transactions: &Self::Transactions,
         store: &mut S,
         input: &Self::Input,
+        hints: &Hints,
     ) -> Result<Self::Answer, Stop>;
 
     /// The same on a store for which only what is measured of it is compiled; none if `input` is of
-    /// another transaction.
+    /// another transaction. Such a store does not look ahead.
     #[inline]
     fn call_measured<S: Store>(
         transactions: &Self::Transactions,
         store: &mut S,
         input: &Self::Input,
     ) -> Option<Result<Self::Answer, Stop>> {
-        Some(Self::call(transactions, store, input))
+        Some(Self::call(transactions, store, input, &Hints::none()))
     }
 
-    /// Asks for what the transaction of `input` will wait for; see
-    /// [`Procedure::locate`](tombolo_engine::procedure::Procedure::locate).
-    fn locate<S: Store>(
+    /// Looks ahead at the transaction of `input`; see
+    /// [`Procedure::look_ahead`](tombolo_engine::procedure::Procedure::look_ahead).
+    fn look_ahead<S: Store>(
         transactions: &Self::Transactions,
         store: &S,
         input: &Self::Input,
         ahead: Ahead,
+        hints: &mut Hints,
     );
 
     /// The most bytes of log that the records of any transaction take.

@@ -3,25 +3,16 @@
 //! # Rows
 //! A tree per table, its keys native integers, which LMDB compares as such.
 //!
-//! # Durability
-//! `group`: LMDB's default: a transaction's pages are written and synced, then the page that leads to
-//! them, which is two syncs. Without the second (`MDB_NOMETASYNC`) the last transaction may be lost.
-//! `none`: `MDB_NOSYNC` on a writable map, the least that a database with a file can do.
-//!
-//! # Unsafe
-//! Opening maps a file: who changes it from elsewhere changes memory that this program trusts. It
-//! lies in a directory that the comparison has just made for itself, and removes
-//! (docs/decisions/0025-peers-by-their-libraries.md).
+//! Not here: its environment, and what makes its commits durable (`compare/lmdb.rs`).
 
 use heed::types::Bytes;
-use heed::{
-    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, Error, IntegerComparator, PutFlags,
-};
+use heed::{CommitOrAbort, Database, Env, Error, IntegerComparator, PutFlags};
 
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
 use super::{Opening, made};
+use crate::compare::lmdb::{self, failed};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 
@@ -40,10 +31,6 @@ pub(super) struct Lmdb {
     version: String,
 }
 
-fn failed(error: Error) -> Failure {
-    Failure::check(format!("lmdb failed: {error}"))
-}
-
 impl Lmdb {
     /// Makes a database and loads it.
     ///
@@ -54,25 +41,13 @@ impl Lmdb {
         progress: &mut dyn FnMut(f64),
     ) -> Result<OneThread<Self>, Failure> {
         let directory = made(&opening.directory)?;
-        let mut options = EnvOpenOptions::new();
         let map_bytes = MAP_BYTES_MIN + opening.rows.count() * MAP_BYTES_PER_ROW;
         // In whole pages, of whatever size.
-        options.map_size(map_bytes.next_multiple_of(MAP_BYTES_MIN));
-        options.max_dbs(TABLES.len() as u32);
-        let flags = if opening.plan.is_durable() {
-            EnvFlags::empty()
-        } else {
-            EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC
-        };
-        // SAFETY: the file lies in a directory that `made` has just made, so nobody else has it open
-        // or mapped, and it is not opened twice. The flags ask for no sync where nothing is promised,
-        // and never for no lock; the writable map is reached by nothing but LMDB, since heed gives out
-        // its bytes to read only.
-        let environment = unsafe { options.flags(flags).open(directory) };
-        let environment = environment.map_err(failed)?;
+        let map_bytes = map_bytes.next_multiple_of(MAP_BYTES_MIN);
+        let trees = TABLES.len() as u32;
+        let environment = lmdb::open(directory, map_bytes, trees, opening.plan.is_durable())?;
         let trees = create(&environment).map_err(failed)?;
-        let heed::LmdbVersion { major, minor, patch, .. } = heed::lmdb_version();
-        let lmdb = Self { environment, trees, version: format!("{major}.{minor}.{patch}") };
+        let lmdb = Self { environment, trees, version: lmdb::version() };
         lmdb.load(opening, progress).map_err(failed)?;
         Ok(OneThread::new(lmdb, opening))
     }

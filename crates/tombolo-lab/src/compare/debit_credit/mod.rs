@@ -22,7 +22,6 @@
 mod embedded;
 mod ledger;
 #[cfg(feature = "compare-lmdb")]
-#[expect(unsafe_code, reason = "LMDB maps a file that others could change")]
 mod lmdb;
 #[cfg(feature = "compare-postgres")]
 #[expect(clippy::disallowed_types, reason = "sockets of servers that are not ours")]
@@ -46,15 +45,16 @@ mod tombolo;
 #[cfg(feature = "values")]
 mod values;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 
-use super::{Batch, Calls, Measured, OURS, no_engine, place_of};
+#[cfg(feature = "peers")]
+use super::made;
+use super::{Batch, Calls, Measured, OURS, Scratch, absolute, is_built, no_engine, place_of};
 use crate::estimate;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
@@ -171,18 +171,6 @@ pub fn verify_names(names: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_built(name: &str) -> bool {
-    let built = [
-        ("sqlite", cfg!(feature = "compare-sqlite")),
-        ("lmdb", cfg!(feature = "compare-lmdb")),
-        ("rocksdb", cfg!(feature = "compare-rocksdb")),
-        ("redb", cfg!(feature = "compare-redb")),
-        ("redis", cfg!(feature = "compare-redis")),
-        ("postgres", cfg!(feature = "compare-postgres")),
-    ];
-    built.contains(&(name, true))
-}
-
 /// Refuses a machine that lacks memory, or what one of the engines needs, before anything is loaded.
 ///
 /// # Errors
@@ -202,14 +190,6 @@ pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The directory at `path`, made.
-#[cfg(feature = "peers")]
-fn made(path: &Path) -> Result<&Path, Failure> {
-    fs::create_dir(path).map(|()| path).map_err(|error| {
-        Failure::environment(format!("directory {} cannot be made: {error}", path.display()))
-    })
 }
 
 /// Opens the engine called `name` and loads it.
@@ -233,16 +213,6 @@ fn open<'a>(
         "postgres" => Ok(Box::new(postgres::Postgres::open(&opening, progress)?)),
         name if name.starts_with(OURS) => tombolo::open(opening, progress),
         name => Err(no_engine(name, Scale::NAME, &PEERS)),
-    }
-}
-
-/// The directory of all engines' files, removed with everything in it however a comparison ends.
-struct Scratch(Place);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is not worth hiding the result.
-        let _ = self.0.remove();
     }
 }
 
@@ -317,13 +287,6 @@ pub fn compare(
     let found = contenders.into_iter().map(|contender| contender.finish(plan, &ledger)).collect();
     progress.end();
     found
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    fs::canonicalize(path).map_err(|error| {
-        let path = path.display();
-        Failure::environment(format!("directory {path} cannot be read: {error}"))
-    })
 }
 
 #[cfg(test)]

@@ -14,11 +14,10 @@ use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, TABLES};
 use super::values::{self, Value};
 use super::{Opening, made};
+use crate::compare::REDB_VERSION;
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 
-/// What its manifest says: the crate does not tell its version.
-const VERSION: &str = "4.5";
 /// All rows in memory.
 const CACHE_BYTES: usize = 4 << 30;
 
@@ -109,7 +108,7 @@ fn call(tables: &mut [Rows<'_>; 3], input: &Input) -> Result<bool, Failure> {
 
 impl Embedded for Redb {
     fn version(&self) -> &str {
-        VERSION
+        REDB_VERSION
     }
 
     fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {

@@ -51,7 +51,7 @@ fn syncs(name: &str) -> Vec<usize> {
     let output = strace.output().expect("strace is missing: apt-get install strace");
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
-    let trace = fs::read_to_string(&file).unwrap();
+    let trace = std::fs::read_to_string(&file).unwrap();
     let of = |engine: &String| {
         // A file's path is told beside its number.
         let folder = format!("/data/{}/", engine.strip_prefix(OURS).unwrap_or(engine));

@@ -311,6 +311,5 @@ fn since(after: Busy, before: Busy) -> Busy {
         logging_ns: after.logging_ns - before.logging_ns,
         output_ns: after.output_ns - before.output_ns,
         checkpoint_ns: after.checkpoint_ns - before.checkpoint_ns,
-        visiting_ns: after.visiting_ns - before.visiting_ns,
     }
 }

@@ -21,6 +21,7 @@ pub mod transaction;
 #[cfg(test)]
 mod tests;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::transaction::Stop;
@@ -149,13 +150,20 @@ impl Workload for Scale {
         transactions: &DebitCredit,
         store: &mut S,
         input: &Input,
+        hints: &Hints,
     ) -> Result<i64, Stop> {
-        transactions.call(store, input)
+        transactions.call_located(store, input, hints)
     }
 
     #[inline]
-    fn locate<S: Store>(transactions: &DebitCredit, store: &S, input: &Input, ahead: Ahead) {
-        transactions.locate(store, input, ahead);
+    fn look_ahead<S: Store>(
+        transactions: &DebitCredit,
+        store: &S,
+        input: &Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        transactions.look_ahead(store, input, ahead, hints);
     }
 
     #[inline]

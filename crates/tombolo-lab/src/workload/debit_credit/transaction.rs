@@ -7,6 +7,7 @@
 //! nothing to restore; what a store with undo saves of each row before it changes it is taken back
 //! when anything fails behind that.
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Committed, Reading, Stop};
 use tombolo_storage::error::{Result, SchemaError};
@@ -66,18 +67,21 @@ impl Procedure for DebitCredit {
         })
     }
 
+    #[inline(always)]
+    fn removals<S: Store>(&self, store: &S) -> Option<u64> {
+        store.removals(&self.account_key)
+    }
+
     /// The account: tellers and branches are few.
     #[inline(always)]
-    fn locate<S: Store>(&self, store: &S, input: &Input, ahead: Ahead) {
+    fn locate<S: Store>(&self, store: &S, input: &Input, ahead: Ahead, hints: &mut Hints) {
         match ahead {
             Ahead::Keys => store.prefetch_lookup(&self.account_key, input.account),
             Ahead::Rows => {
-                store.prefetch_found(
-                    &self.account_key,
-                    input.account,
-                    &self.account,
-                    Account::READ,
-                );
+                if let Some(account) = store.find_ahead(&self.account_key, input.account) {
+                    store.prefetch(&self.account, account, Account::READ);
+                    hints.push(account);
+                }
             }
         }
     }
@@ -85,10 +89,23 @@ impl Procedure for DebitCredit {
     #[inline]
     fn run<S: Store>(
         &self,
-        mut tx: Reading<'_, S>,
+        tx: Reading<'_, S>,
         input: &Input,
     ) -> std::result::Result<Committed<i64>, Stop> {
-        let account = tx.lookup_for_update(&self.account_key, input.account)?;
+        self.run_located(tx, input, &[])
+    }
+
+    #[inline]
+    fn run_located<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &Input,
+        located: &[RowId],
+    ) -> std::result::Result<Committed<i64>, Stop> {
+        let account = match *located {
+            [account] => Some(account),
+            _ => tx.lookup_for_update(&self.account_key, input.account)?,
+        };
         let teller = tx.lookup_for_update(&self.teller_key, input.teller)?;
         let branch = tx.lookup_for_update(&self.branch_key, input.branch)?;
         let (Some(account), Some(teller), Some(branch)) = (account, teller, branch) else {

@@ -1,5 +1,6 @@
 //! TPC-C as a [`Workload`], for what runs any.
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::{Stop, execute};
 use tombolo_storage::error::SchemaError;
@@ -186,8 +187,9 @@ impl Workload for Scale {
         transactions: &Transactions,
         store: &mut S,
         input: &Input,
+        hints: &Hints,
     ) -> Result<Answer, Stop> {
-        transactions.call(store, input)
+        transactions.call_located(store, input, hints)
     }
 
     #[inline]
@@ -200,8 +202,14 @@ impl Workload for Scale {
     }
 
     #[inline]
-    fn locate<S: Store>(transactions: &Transactions, store: &S, input: &Input, ahead: Ahead) {
-        transactions.locate(store, input, ahead);
+    fn look_ahead<S: Store>(
+        transactions: &Transactions,
+        store: &S,
+        input: &Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        transactions.look_ahead(store, input, ahead, hints);
     }
 
     fn log_bytes_max(input: &Input) -> usize {

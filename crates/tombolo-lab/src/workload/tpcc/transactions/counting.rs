@@ -45,7 +45,7 @@ impl<S> Counting<S> {
 impl<S: Store> Store for Counting<S> {
     pass_through! {
         schema create_table begin phase begin_writes commit abort rows set_variable poison
-        check usage
+        removals check usage
     }
 
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
@@ -133,14 +133,14 @@ impl<S: Store> Store for Counting<S> {
         self.store.insert(index, key, row)
     }
 
-    fn insert_run<I: IndexType>(
+    fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        keys: &[I::Key<'_>],
         rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
-        self.count(|calls| calls.inserts += keys.len());
-        self.store.insert_run(index, keys, rows)
+        self.count(|calls| calls.inserts += rows.len());
+        self.store.insert_run(index, rows, key)
     }
 
     fn remove<I: IndexType>(

@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Reading;
 use tombolo_storage::error::{Result, SchemaError};
@@ -95,13 +96,28 @@ impl Customers {
         tx.lookup_for_update(&self.by_id, (w_id, d_id, c_id))
     }
 
-    /// Asks for what finding a customer by number, and reading it, will wait for.
+    /// How many entries the index of numbers has lost.
     #[inline(always)]
-    pub(super) fn locate<S: Store>(&self, store: &S, key: (i32, i16, i32), ahead: Ahead) {
+    pub(super) fn removals<S: Store>(&self, store: &S) -> Option<u64> {
+        store.removals(&self.by_id)
+    }
+
+    /// Asks for what finding a customer by number, and reading it, will wait for; notes where it is.
+    #[inline(always)]
+    pub(super) fn locate<S: Store>(
+        &self,
+        store: &S,
+        key: (i32, i16, i32),
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
         match ahead {
             Ahead::Keys => store.prefetch_lookup(&self.by_id, key),
             Ahead::Rows => {
-                store.prefetch_found(&self.by_id, key, &self.table, Customer::ACCOUNT);
+                if let Some(customer) = store.find_ahead(&self.by_id, key) {
+                    store.prefetch(&self.table, customer, Customer::ACCOUNT);
+                    hints.push(customer);
+                }
             }
         }
     }

@@ -21,6 +21,7 @@ pub mod stock_level;
 mod customer;
 mod row_list;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Stop, execute};
 use tombolo_storage::error::{Error, SchemaError};
@@ -96,9 +97,30 @@ impl Transactions {
     /// If the transactions were bound for the paper's mix and `input` is none of it.
     #[inline]
     pub fn call<S: Store>(&self, store: &mut S, input: &Input) -> Result<Answer, Stop> {
+        self.call_located(store, input, &Hints::none())
+    }
+
+    /// The same with what looking ahead found.
+    ///
+    /// # Errors
+    /// As [`Transactions::call`].
+    ///
+    /// # Panics
+    /// As [`Transactions::call`].
+    #[inline]
+    pub fn call_located<S: Store>(
+        &self,
+        store: &mut S,
+        input: &Input,
+        hints: &Hints,
+    ) -> Result<Answer, Stop> {
         match input {
-            Input::NewOrder(input) => self.new_order.call(store, input).map(Answer::NewOrder),
-            Input::Payment(input) => self.payment.call(store, input).map(Answer::Payment),
+            Input::NewOrder(input) => {
+                self.new_order.call_located(store, input, hints).map(Answer::NewOrder)
+            }
+            Input::Payment(input) => {
+                self.payment.call_located(store, input, hints).map(Answer::Payment)
+            }
             Input::OrderStatus(input) => {
                 self.standard().order_status.call(store, input).map(Answer::OrderStatus)
             }
@@ -129,13 +151,13 @@ impl Transactions {
         }
     }
 
-    /// Asks for what the transaction that `input` is of will wait for; see [`Procedure::locate`].
-    /// The three that only the standard mix has are not looked ahead at.
+    /// Looks ahead at the transaction that `input` is of; see [`Procedure::look_ahead`]. The three that
+    /// only the standard mix has are not looked ahead at.
     #[inline]
-    pub fn locate<S: Store>(&self, store: &S, input: &Input, ahead: Ahead) {
+    pub fn look_ahead<S: Store>(&self, store: &S, input: &Input, ahead: Ahead, hints: &mut Hints) {
         match input {
-            Input::NewOrder(input) => self.new_order.locate(store, input, ahead),
-            Input::Payment(input) => self.payment.locate(store, input, ahead),
+            Input::NewOrder(input) => self.new_order.look_ahead(store, input, ahead, hints),
+            Input::Payment(input) => self.payment.look_ahead(store, input, ahead, hints),
             _ => {}
         }
     }
@@ -148,7 +170,18 @@ impl Transactions {
 /// The row that a look-up found, where the data always hold one.
 #[inline(always)]
 fn existing<R: TableType>(table: &Table<R>, found: Option<RowId>) -> Result<RowId, Error> {
-    found.ok_or(Error::NoSuchRow { table: table.position() as u32 })
+    match found {
+        Some(row) => Ok(row),
+        None => Err(missing(table.position())),
+    }
+}
+
+/// That the data are not what they always are. A call of its own: what follows several look-ups is
+/// not compiled as a rare case.
+#[cold]
+#[inline(never)]
+fn missing(table: usize) -> Error {
+    Error::NoSuchRow { table: table as u32 }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! By number: 3 look-ups and 3 pins (district, warehouse, customer), 3 updates, 1 create, no index
 //! entry. By name, a scan takes the place of the customer's look-up.
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
@@ -19,7 +20,7 @@ use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
     Customer, District, DistrictKey, History, Warehouse, WarehouseKey,
 };
-use crate::workload::tpcc::text::{Text, copy_short};
+use crate::workload::tpcc::text::Text;
 
 /// What a Payment tells the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,22 +65,40 @@ impl Procedure for Payment {
         })
     }
 
+    #[inline(always)]
+    fn removals<S: Store>(&self, store: &S) -> Option<u64> {
+        self.customers.removals(store)
+    }
+
     /// The customer, if its number is known.
     #[inline(always)]
-    fn locate<S: Store>(&self, store: &S, input: &PaymentInput, ahead: Ahead) {
+    fn locate<S: Store>(&self, store: &S, input: &PaymentInput, ahead: Ahead, hints: &mut Hints) {
         if let CustomerInput::Id(c_id) = input.customer {
-            self.customers.locate(store, (input.c_w_id, input.c_d_id, c_id), ahead);
+            self.customers.locate(store, (input.c_w_id, input.c_d_id, c_id), ahead, hints);
         }
     }
 
     #[inline]
     fn run<S: Store>(
         &self,
-        mut tx: Reading<'_, S>,
+        tx: Reading<'_, S>,
         input: &PaymentInput,
     ) -> Result<Committed<PaymentAnswer>, Stop> {
+        self.run_located(tx, input, &[])
+    }
+
+    #[inline]
+    fn run_located<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &PaymentInput,
+        located: &[RowId],
+    ) -> Result<Committed<PaymentAnswer>, Stop> {
         let (w_id, d_id) = (input.c_w_id, input.c_d_id);
-        let customer = self.customers.find_for_update(&mut tx, w_id, d_id, &input.customer)?;
+        let customer = match *located {
+            [customer] => customer,
+            _ => self.customers.find_for_update(&mut tx, w_id, d_id, &input.customer)?,
+        };
         self.pay(tx, input, customer)
     }
 }
@@ -162,13 +181,9 @@ impl Payment {
 /// H_DATA: W_NAME and D_NAME with four blanks between (2.5.2.2).
 #[inline(always)]
 fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
-    const BLANKS: &[u8; 4] = b"    ";
-    let d_start = w_name.len() + BLANKS.len();
-    Text::filled(d_start + d_name.len(), |data| {
-        copy_short(&mut data[..w_name.len()], w_name);
-        data[w_name.len()..d_start].copy_from_slice(BLANKS);
-        copy_short(&mut data[d_start..], d_name);
-    })
+    let mut data = Text::EMPTY;
+    [w_name, b"    ", d_name].into_iter().for_each(|part| data.push_short(part));
+    data
 }
 
 impl Payment {
@@ -181,22 +196,26 @@ impl Payment {
         input: &PaymentInput,
         answer: &PaymentAnswer,
     ) -> Result<()> {
-        let pay = |row: &mut RowMut<'_, Customer>| {
-            row.set(Customer::C_BALANCE, answer.c_balance);
-            let paid = row.get(Customer::C_YTD_PAYMENT) + input.h_amount;
-            row.set(Customer::C_YTD_PAYMENT, paid);
-            row.set(Customer::C_PAYMENT_CNT, row.get(Customer::C_PAYMENT_CNT) + 1);
-        };
         if answer.c_credit.as_bytes() != b"BC" {
-            return tx.update(&self.customers.table, customer, Customer::PAID, pay);
+            return tx.update(&self.customers.table, customer, Customer::PAID, |row| {
+                pay_balance(row, input, answer);
+            });
         }
         tx.update(&self.customers.table, customer, Customer::PAID_BAD, |row| {
-            pay(row);
+            pay_balance(row, input, answer);
             let mut data = [0; C_DATA];
             let len = bad_credit_data(&mut data, input, answer.c_id, row.get(Customer::C_DATA));
             row.set(Customer::C_DATA, &data[..len]);
         })
     }
+}
+
+/// Changes the customer's balance and counts.
+#[inline(always)]
+fn pay_balance(row: &mut RowMut<'_, Customer>, input: &PaymentInput, answer: &PaymentAnswer) {
+    row.set(Customer::C_BALANCE, answer.c_balance);
+    row.set(Customer::C_YTD_PAYMENT, row.get(Customer::C_YTD_PAYMENT) + input.h_amount);
+    row.set(Customer::C_PAYMENT_CNT, row.get(Customer::C_PAYMENT_CNT) + 1);
 }
 
 /// The width of C_DATA.

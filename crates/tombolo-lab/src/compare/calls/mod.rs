@@ -1,0 +1,490 @@
+//! Calls, one at a time: what one costs the program that makes it, beside other engines and the
+//! device alone.
+//!
+//! 100,000 accounts; a transfer looks two of them up and changes both, a read looks one up. A caller
+//! is a thread that makes its next call when it has the answer to its last: the most natural way to
+//! use a library. Each engine is called as its users call it (docs/compare.md): a caller has a
+//! connection of its own where engines have connections, and writers take turns where engines let
+//! one write.
+//!
+//! # Map
+//! [`Engine`] is what an engine has to offer; `hash_map`, `sqlite`, `redb`, `lmdb` are peers,
+//! `raw_device` is the device without an engine. Our own side lies with the command, since the
+//! library depends on this crate and not the other way round. `driver` has the callers, `counting`
+//! counts instructions, `report` is what is told.
+//!
+//! # What is measured
+//! All engines are open at once; a round calls each of them at each point before the next round
+//! begins. At a point there are two passes: wall-clock time and the process's processor time come
+//! from one in which no clock is read between two calls, latencies from a second one. Money is
+//! neither made nor lost: what all accounts hold in the end is looked at.
+//!
+//! Not here: arguments, exit codes, standard output.
+
+mod counting;
+mod driver;
+mod hash_map;
+#[cfg(feature = "compare-lmdb")]
+mod lmdb;
+mod raw_device;
+#[cfg(feature = "compare-redb")]
+mod redb;
+mod report;
+#[cfg(feature = "compare-sqlite")]
+mod sqlite;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::settings::{self, Settings, Source};
+
+pub use counting::{CHILD_COMMAND, Counted, child};
+pub use report::{CallResult, RatioResult};
+
+use super::{Batch, OURS, Scratch, absolute, is_built, no_engine, place_of};
+use crate::failure::Failure;
+use crate::histogram::Latencies;
+use crate::progress::Progress;
+use crate::run::Place;
+use driver::{Bound, Point};
+
+/// What `compare` calls this.
+pub const NAME: &str = "calls";
+/// The other engines there are, whether built in or not.
+pub const PEERS: [&str; 4] = ["sqlite", "redb", "lmdb", hash_map::NAME];
+/// The name of our own side.
+pub const OWN: &str = "tombolo/memory";
+/// How many accounts there are: they are called 0, 1, 2, …
+pub const ACCOUNTS: i32 = 100_000;
+/// What each of them holds in the beginning.
+pub const CENTS_EACH: i64 = 100;
+/// How long a pass takes at the most where the number of calls was not given.
+const PASS_TIME_MAX: Duration = Duration::from_millis(250);
+/// How many calls it makes at the most then. Fewer would be over before threads have begun and rows are
+/// in the processor's caches, where a call takes 0.1 us.
+const PASS_CALLS_MAX: u64 = 1_000_000;
+/// The most threads that call.
+const CALLERS_MAX: usize = 256;
+/// Calls from which is learned what our log writes for one.
+const SIZED: u64 = 200;
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Looks two accounts up and changes both.
+    Transfer,
+    /// Looks one account up.
+    Read,
+}
+
+impl What {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Transfer, Self::Read];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfer",
+            Self::Read => "read",
+        }
+    }
+
+    /// The one with this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find(name: &str) -> Result<Self, Failure> {
+        let found = Self::ALL.into_iter().find(|what| what.name() == name.trim());
+        found.ok_or_else(|| {
+            Failure::usage(format!("a call cannot {name}: use --what transfer, read or both"))
+        })
+    }
+}
+
+/// An engine that holds the accounts.
+pub trait Engine: Sync {
+    /// Its version.
+    fn version(&self) -> &str;
+
+    /// What a reader of its figures should know besides.
+    fn note(&self) -> Option<&str> {
+        None
+    }
+
+    /// Gives a caller to `work`, to be used by the calling thread only. With `alone` no other thread
+    /// calls meanwhile.
+    ///
+    /// # Errors
+    /// When the engine has no caller to give.
+    fn with_caller(
+        &self,
+        alone: bool,
+        work: &mut dyn FnMut(&mut dyn Caller),
+    ) -> Result<(), Failure>;
+
+    /// What all accounts hold together; none of an engine without accounts.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn total_cents(&self) -> Result<Option<i64>, Failure>;
+
+    /// How many bytes it has written to a log so far, and how often it made them durable; none where
+    /// there is no log, or nothing is known of it.
+    fn log(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Closes it.
+    ///
+    /// # Errors
+    /// What it fails with.
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// One thread's way into an engine.
+pub trait Caller {
+    /// Moves `cents` from one account to another, as one transaction.
+    ///
+    /// # Errors
+    /// What the engine failed with.
+    fn transfer(&mut self, from: i32, to: i32, cents: i64) -> Result<(), Failure>;
+
+    /// What an account holds.
+    ///
+    /// # Errors
+    /// What the engine failed with.
+    fn read(&mut self, account: i32) -> Result<i64, Failure>;
+}
+
+/// What an engine is opened with; the accounts are loaded when it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// A directory that is not there yet, for it alone.
+    pub directory: &'a Path,
+    /// Whether an answer means that what it tells of is on disk.
+    pub is_durable: bool,
+}
+
+/// What opens our own side.
+pub type OpenOwn<'o> = &'o dyn Fn(&Opening<'_>) -> Result<Box<dyn Engine>, Failure>;
+
+/// Opens the engine called `name`.
+///
+/// # Errors
+/// When there is none of that name, it is not in this build, or it refuses.
+pub fn open(
+    name: &str,
+    opening: &Opening<'_>,
+    own: OpenOwn<'_>,
+) -> Result<Box<dyn Engine>, Failure> {
+    match name {
+        OWN => own(opening),
+        hash_map::NAME => Ok(Box::new(hash_map::HashMapEngine::new())),
+        #[cfg(feature = "compare-sqlite")]
+        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(opening)?)),
+        #[cfg(feature = "compare-redb")]
+        "redb" => Ok(Box::new(redb::Redb::open(opening)?)),
+        #[cfg(feature = "compare-lmdb")]
+        "lmdb" => Ok(Box::new(lmdb::Lmdb::open(opening)?)),
+        name => Err(no_engine(name, NAME, &PEERS)),
+    }
+}
+
+/// The name of a durability.
+pub const fn durability_name(is_durable: bool) -> &'static str {
+    if is_durable { "group" } else { "none" }
+}
+
+/// What to compare on.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    engines: Vec<String>,
+    callers: Vec<usize>,
+    whats: Vec<What>,
+    /// Whether durable, each that is compared.
+    durabilities: Vec<bool>,
+    calls: u64,
+    time_max: Option<Duration>,
+    rounds: usize,
+    seed: u64,
+    data: Option<PathBuf>,
+    /// Calls whose instructions are counted, if they are.
+    counted: Option<u64>,
+}
+
+impl Plan {
+    /// Reads the settings of a comparison with the engines called `peers`, at so many `callers`.
+    ///
+    /// # Errors
+    /// When an engine is not in this build, or settings do not fit each other.
+    pub fn new(
+        settings: &Settings,
+        peers: &[String],
+        callers: &[usize],
+        whats: &[String],
+    ) -> Result<Self, Failure> {
+        let engines = super::names(&["memory".to_owned()], peers, &PEERS)?;
+        let missing = |name: &&String| *name != OWN && *name != hash_map::NAME && !is_built(name);
+        if let Some(name) = engines.iter().find(missing) {
+            return Err(no_engine(name, NAME, &PEERS));
+        }
+        let durabilities = match settings.word(&settings::DURABILITY) {
+            "" => vec![false, true],
+            "none" => vec![false],
+            "group" => vec![true],
+            other => {
+                return Err(Failure::usage(format!(
+                    "calls cannot be compared at durability {other}: use --durability none or \
+                     group, or leave it out for both"
+                )));
+            }
+        };
+        if let Some(callers) =
+            callers.iter().find(|&&callers| !(1..=CALLERS_MAX).contains(&callers))
+        {
+            return Err(Failure::usage(format!(
+                "{callers} threads cannot call: give --callers numbers from 1 to {CALLERS_MAX}"
+            )));
+        }
+        let given = settings.source(&settings::TRANSACTIONS) != Source::Default;
+        let data = settings.word(&settings::DATA);
+        Ok(Self {
+            engines,
+            callers: callers.to_vec(),
+            whats: whats.iter().map(|what| What::find(what)).collect::<Result<_, _>>()?,
+            durabilities,
+            calls: if given { settings.count(&settings::TRANSACTIONS) } else { PASS_CALLS_MAX },
+            time_max: (!given).then_some(PASS_TIME_MAX),
+            rounds: settings.count(&settings::ROUNDS) as usize,
+            seed: settings.count(&settings::SEED),
+            data: (!data.is_empty()).then(|| data.into()),
+            counted: counting::calls_to_count(settings)?,
+        })
+    }
+
+    /// The names of the engines that take part, ours first and the device last.
+    fn engines_at(&self, is_durable: bool) -> Vec<&str> {
+        let takes_part = |name: &&str| !is_durable || *name != hash_map::NAME;
+        let mut engines: Vec<_> =
+            self.engines.iter().map(String::as_str).filter(takes_part).collect();
+        if is_durable && self.whats.contains(&What::Transfer) {
+            engines.push(raw_device::NAME);
+        }
+        engines
+    }
+
+    fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        let at = |what| self.callers.iter().map(move |&callers| Point { what, callers });
+        self.whats.iter().copied().flat_map(at)
+    }
+
+    fn is_durable(&self) -> bool {
+        self.durabilities.contains(&true)
+    }
+}
+
+/// What was found of one engine at one point.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// Its name.
+    pub engine: String,
+    /// Its version.
+    pub version: String,
+    /// What was called.
+    pub what: What,
+    /// Whether answers were durable.
+    pub is_durable: bool,
+    /// How many threads called.
+    pub callers: usize,
+    /// One batch per round; what is committed are calls.
+    pub rounds: Vec<Batch>,
+    /// How long calls took their callers.
+    pub latencies: Latencies,
+    /// What a call executes, where that was counted.
+    pub counted: Option<Counted>,
+    /// Bytes that a call of the raw device writes.
+    pub bytes: Option<u64>,
+    /// Whether the accounts hold what they did in the beginning; none where there are none.
+    pub consistent: Option<bool>,
+    /// What a reader should know besides.
+    pub note: Option<String>,
+}
+
+/// One engine at one durability.
+struct Contender {
+    name: String,
+    is_durable: bool,
+    engine: Box<dyn Engine>,
+    found: Vec<Found>,
+    /// Bytes that a call of the raw device writes.
+    bytes: Option<u64>,
+}
+
+/// What was found so far of a contender at a point.
+struct Found {
+    point: Point,
+    rounds: Vec<Batch>,
+    latencies: Latencies,
+    counted: Option<Counted>,
+}
+
+impl Contender {
+    fn new(name: &str, is_durable: bool, engine: Box<dyn Engine>, plan: &Plan) -> Self {
+        let has = |point: &Point| point.what == What::Transfer || name != raw_device::NAME;
+        let found = |point| Found {
+            point,
+            rounds: Vec::new(),
+            latencies: Latencies::default(),
+            counted: None,
+        };
+        let found = plan.points().filter(has).map(found).collect();
+        Self { name: name.to_owned(), is_durable, engine, found, bytes: None }
+    }
+
+    /// Looks at the money, and closes the engine.
+    fn finish(self) -> Result<Vec<Called>, Failure> {
+        let Self { name, is_durable, engine, found, bytes } = self;
+        let expected = i64::from(ACCOUNTS) * CENTS_EACH;
+        let consistent = engine.total_cents()?.map(|cents| cents == expected);
+        let (version, note) = (engine.version().to_owned(), engine.note().map(str::to_owned));
+        engine.close()?;
+        let called = |Found { point, rounds, latencies, counted }| Called {
+            engine: name.clone(),
+            version: version.clone(),
+            what: point.what,
+            is_durable,
+            callers: point.callers,
+            rounds,
+            latencies,
+            counted,
+            bytes,
+            consistent,
+            note: note.clone(),
+        };
+        Ok(found.into_iter().map(called).collect())
+    }
+}
+
+/// Calls every engine of `plan` at every point of it; `own` opens our own.
+///
+/// # Errors
+/// When an engine cannot be opened or fails. Money that was lost is for [`failure`] to find.
+pub fn compare(
+    plan: &Plan,
+    own: OpenOwn<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Called>, Failure> {
+    let clock = SystemClock::new();
+    let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
+    let parent = absolute(&scratch.0.path)?;
+    let mut contenders = Vec::new();
+    for &is_durable in &plan.durabilities {
+        contenders.extend(open_all(plan, is_durable, &parent, own, progress)?);
+    }
+    progress.begin("calling");
+    for round in 0..plan.rounds {
+        run_round(plan, round, &mut contenders, &clock)?;
+        progress.part((round + 1) as f64 / plan.rounds as f64, "");
+    }
+    progress.end();
+    if let Some(calls) = plan.counted {
+        progress.begin("counting with callgrind");
+        let countable = |it: &&mut Contender| it.name != raw_device::NAME;
+        for (number, contender) in contenders.iter_mut().filter(countable).enumerate() {
+            let Contender { name, is_durable, found, .. } = contender;
+            let directory = parent.join(format!("count{number:02}"));
+            let counted = counting::count(name, *is_durable, &plan.whats, calls, &directory)?;
+            for found in found.iter_mut().filter(|found| found.point.callers == 1) {
+                found.counted = counted.iter().find(|it| it.what == found.point.what).copied();
+            }
+        }
+        progress.end();
+    }
+    let finished = contenders.into_iter().map(Contender::finish);
+    let mut called: Vec<Called> = finished.collect::<Result<Vec<_>, _>>()?.concat();
+    // Side by side what is compared; the engines of a point stay in their order.
+    called.sort_by_key(|called| (called.is_durable, called.what != What::Transfer, called.callers));
+    Ok(called)
+}
+
+/// Opens and loads all engines of one durability, and the device with what our log writes to it.
+fn open_all(
+    plan: &Plan,
+    is_durable: bool,
+    parent: &Path,
+    own: OpenOwn<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Contender>, Failure> {
+    let durability = durability_name(is_durable);
+    let mut contenders: Vec<Contender> = Vec::new();
+    for name in plan.engines_at(is_durable) {
+        progress.begin(&format!("loading {name}"));
+        let short = name.strip_prefix(OURS).unwrap_or(name);
+        let directory = parent.join(format!("{short}-{durability}"));
+        let opening = Opening { directory: &directory, is_durable };
+        let (engine, bytes): (Box<dyn Engine>, _) = match name {
+            raw_device::NAME => {
+                let bytes = log_bytes(&*contenders[0].engine)?;
+                let device = raw_device::RawDevice::open(&opening, bytes)?;
+                let bytes = device.bytes();
+                (Box::new(device), Some(bytes))
+            }
+            name => (open(name, &opening, own)?, None),
+        };
+        progress.end();
+        contenders.push(Contender { bytes, ..Contender::new(name, is_durable, engine, plan) });
+    }
+    Ok(contenders)
+}
+
+/// Bytes that the log of `engine` writes for a call that is alone.
+fn log_bytes(engine: &dyn Engine) -> Result<u64, Failure> {
+    let before = engine.log().unwrap_or_default();
+    let mut outcome = Ok(());
+    engine.with_caller(true, &mut |caller| {
+        outcome = (0..SIZED as i32).try_for_each(|n| caller.transfer(2 * n, 2 * n + 1, 1));
+    })?;
+    outcome?;
+    let after = engine.log().unwrap_or_default();
+    let flushes = after.1.saturating_sub(before.1);
+    Ok(after.0.saturating_sub(before.0).checked_div(flushes).unwrap_or(0))
+}
+
+/// Calls every contender at every point once; each point begins with another contender.
+fn run_round(
+    plan: &Plan,
+    round: usize,
+    contenders: &mut [Contender],
+    clock: &SystemClock,
+) -> Result<(), Failure> {
+    let bound = Bound { calls: plan.calls, time_max: plan.time_max };
+    for (number, point) in plan.points().enumerate() {
+        for turn in 0..contenders.len() {
+            let place = place_of(round + number, turn, contenders.len());
+            let Contender { engine, found, .. } = &mut contenders[place];
+            let Some(found) = found.iter_mut().find(|found| found.point == point) else { continue };
+            let seed = [round as u64, number as u64];
+            let (batch, latencies) =
+                driver::call(&**engine, point, bound, (plan.seed, seed), clock)?;
+            found.rounds.push(batch);
+            found.latencies.add(&latencies);
+        }
+    }
+    Ok(())
+}
+
+/// Why a comparison is worth nothing, if so: an engine made or lost money.
+pub fn failure(called: &[Called]) -> Option<Failure> {
+    let wrong = called.iter().find(|called| called.consistent == Some(false))?;
+    Some(Failure::check(format!(
+        "{} at durability {}: its accounts do not hold what they held before the transfers",
+        wrong.engine,
+        durability_name(wrong.is_durable)
+    )))
+}
+
+#[cfg(test)]
+mod tests;
