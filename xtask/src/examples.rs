@@ -1,4 +1,4 @@
-//! `cargo xtask examples`: the library's examples, built as a program that embeds it builds it, without the command,
+//! `cargo xtask examples`: the library's examples, built without the command, of the objects that tests are built of,
 //! and run in a directory of their own, again and again: what one run answered is there in the next.
 //!
 //! Not here: whether README shows them (a test of the library), what else the library does.
@@ -7,10 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::invocation::Invocation;
-use crate::{Failure, target_folder};
-
-/// The package without the command, as README tells a program to depend on it.
-const EMBEDDED: &str = "build --quiet -p tombolo --no-default-features --examples";
+use crate::{Failure, ci, target_folder};
 
 /// An example, and what is wrong with what its runs said, one behind the other in one directory.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
@@ -20,7 +17,8 @@ static EXAMPLES: [Example; 3] =
 
 /// Builds and runs all of them.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
-    let build = Invocation::cargo(EMBEDDED);
+    let names = EXAMPLES.iter().flat_map(|(name, ..)| ["--example".to_string(), name.to_string()]);
+    let build = Invocation::cargo(&format!("build --quiet {}", ci::CRATES)).with(names);
     match build.run(root) {
         Ok(outcome) if outcome.success => {}
         Ok(_) => {

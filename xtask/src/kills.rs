@@ -6,7 +6,7 @@
 //! too few strike, that is a failure of its own. Checkpoints are written all the time, so that many kills fall into
 //! one; what is counted by place tells the image's files apart. After each case `tombolo check` reads the directory,
 //! and every call that was answered must be in the table `client_seq`, and every condition must hold. So a directory
-//! lives through many crashes, as it would with people. Chains run side by side, one for each core.
+//! lives through many crashes, as it would with people. Chains run side by side, two for each core.
 //!
 //! Cases follow from the seed; what a process has done when the kill strikes does not, so a failure may need
 //! several runs to show again. Its directory is kept.
@@ -51,12 +51,12 @@ struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             count: 100,
             seed: 1,
             chain: None,
-            threads,
+            threads: CHAINS_PER_CORE * cores,
             seconds: u64::MAX,
             program: None,
             out: None,
@@ -92,6 +92,8 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
     Ok(options)
 }
 
+/// A case waits for its process, the disk and strace most of the time.
+const CHAINS_PER_CORE: usize = 2;
 /// Cases that end without a word in between: half a minute's worth.
 const CASES_UNTOLD: u64 = 20;
 

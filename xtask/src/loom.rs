@@ -10,13 +10,15 @@ use crate::{Failure, asan, target_folder};
 use std::path::Path;
 
 /// What is explored: a name, the package and its tests that do it.
-const MODULES: [(&str, &str, &str); 6] = [
+const MODULES: [(&str, &str, &str); 8] = [
     ("latch", "tombolo-storage", "latch::loom_tests"),
     ("lock", "tombolo-storage", "lock::loom_tests"),
     ("pool", "tombolo-storage", "paged::pool::loom_tests"),
     ("log", "tombolo-storage", "log::loom_tests"),
     ("queue", "tombolo-engine", "pipeline::queue::loom_tests"),
-    ("visit", "tombolo-engine", "pipeline::visit::loom_tests"),
+    ("seat", "tombolo-engine", "pipeline::seat::loom_tests"),
+    ("carry", "tombolo-engine", "pipeline::carry::loom_tests"),
+    ("slots", "tombolo-engine", "pipeline::slots::loom_tests"),
 ];
 
 /// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.
@@ -68,7 +70,7 @@ fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static str, &'stati
 }
 
 fn call(root: &Path, workspace_flags: &str, package: &str, filter: &str) -> Invocation {
-    Invocation::cargo(&format!("test -p {package} --lib --profile quick"))
+    Invocation::cargo(&format!("test -p {package} --lib --profile loom"))
         .with(["--target-dir".to_string(), target_folder(root).join("loom").display().to_string()])
         .with(["--".to_string(), filter.to_string()])
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.

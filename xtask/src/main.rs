@@ -4,8 +4,9 @@
 //! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask examples` runs the library's examples,
 //! `cargo xtask asan` runs the unsafe code under the address sanitizer, `cargo xtask loom` explores interleavings
 //! of threads, `cargo xtask sim` crashes the engine in simulated worlds, `cargo xtask kills` kills real processes,
-//! `cargo xtask trace` looks at their system calls. The only scripts beside this program are `.ci/run`, which calls
-//! it, and `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
+//! `cargo xtask trace` looks at their system calls, `cargo xtask soak` has many threads call for a minute. The only
+//! scripts beside this program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on
+//! purpose: it must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
 //! what [`needs`] lists. It depends on the standard library only, so that it builds before anything else.
@@ -23,6 +24,7 @@ mod needs;
 mod process;
 mod shipped;
 mod sim;
+mod soak;
 mod stopwatch;
 mod tidy;
 mod trace;
@@ -42,11 +44,13 @@ Usage: cargo xtask COMMAND
   examples              the library's examples as a program that embeds it runs them
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
-  sim [--seeds N] [--seed S] [--threads N] [--json]
+  sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
   sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
+  soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
+                        a minute of 20 threads that call, beside an index that is added and backups (60 seconds, twice)
   trace [--program TOMBOLO]
                         system calls of real processes: one fdatasync per flush, no answer before it
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
@@ -114,6 +118,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["loom", "--only", module] => loom::run(root, Some(module)),
         ["sim", rest @ ..] => sim::run(root, rest),
         ["kills", rest @ ..] => kills::run(root, rest),
+        ["soak", rest @ ..] => soak::run(root, rest),
         ["trace", rest @ ..] => trace::run(root, rest),
         ["look", page] => look::run(root, page),
         [] => Err(Failure::usage(format!("no command given\n\n{USAGE}"))),

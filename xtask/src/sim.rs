@@ -1,10 +1,10 @@
 //! `cargo xtask sim`: the engine in simulated worlds, and the bugs planted to prove that it would be
 //! noticed.
 //!
-//! Builds `tombolo-sim` optimised and runs it with the same options. With `--plant` it builds another
-//! one, in which bugs can be planted, in a target folder of its own so that no other build is thrown
-//! away; `--plant all` plants one after the other and prints a table. What seeds do and what must hold
-//! is the simulator's (`crates/tombolo-sim`).
+//! Builds `tombolo-sim` optimised, if no `--program` is named first, and runs it with the same
+//! options. With `--plant` it builds another one, in which bugs can be planted, in a target folder of
+//! its own so that no other build is thrown away; `--plant all` plants one after the other and prints
+//! a table. What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
 
 use crate::invocation::Invocation;
 use crate::stopwatch::Stopwatch;
@@ -23,6 +23,7 @@ enum Build {
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
         ["--plant" | "--plants", "all", rest @ ..] => run_all(root, rest),
+        ["--program", program, rest @ ..] => run_one(root, Path::new(program), rest),
         _ if words.contains(&"--plant") => {
             let program = build(root, Build::Planted)?;
             run_one(root, &program, words)

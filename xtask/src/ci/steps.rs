@@ -21,8 +21,7 @@ pub(super) enum Lane {
     First,
     /// Checked, documented and tested without optimisation across crates: many compilers at once.
     Crates,
-    /// The command as it is shipped: its build is one long thread, its tests wait for disks and
-    /// processes. The simulator has a build of its own, too.
+    /// The command as it is shipped, and the simulator: their tests wait for disks and processes.
     Command,
 }
 
@@ -34,7 +33,7 @@ pub(super) enum Action {
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 15] = [
+pub(super) static STEPS: [Step; 16] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
     first("python", "verify_dump.py finds what it must find", Action::Call(python)),
@@ -49,7 +48,7 @@ pub(super) static STEPS: [Step; 15] = [
     of_crates("doctest", "the examples in the documentation run", doctest),
     of_crates(
         "examples",
-        "the library's examples find what they wrote, built as embedded",
+        "the library's examples find what they wrote, built without the command",
         examples,
     ),
     of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
@@ -62,6 +61,7 @@ pub(super) static STEPS: [Step; 15] = [
     ),
     of_command("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
     of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
+    of_command("soak", "20 threads that call lose no call and no money, and none is starved", soak),
 ];
 
 const fn first(name: &'static str, shows: &'static str, action: Action) -> Step {
@@ -102,26 +102,29 @@ fn doc(_: &Path) -> Option<Invocation> {
     Some(call.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// The command, the simulator and the soak at once: what they share is compiled once. Alone the simulator
+/// would have the same crates with other features.
 fn release(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo("build --release -p tombolo"))
+    Some(Invocation::cargo("build --release -p tombolo -p tombolo-sim --bins --example soak"))
 }
 
-/// Everything with the few profiles; the command is a feature of its package.
-const WITH_COMMAND: &str = "test --workspace --no-default-features \
-    --features tombolo/command,tombolo/compare-sqlite,tombolo/compare-lmdb,tombolo/compare-rocksdb,\
-    tombolo/compare-redb,tombolo/compare-redis,tombolo/probe";
+/// The crates without the command: one set of features, so that each is compiled once for its own tests
+/// and once for what is above it. Nothing is above the laboratory: TPC-C in all profiles is the command's.
+pub(crate) const CRATES: &str =
+    "--workspace --exclude tombolo-ladder --no-default-features --features tested";
 
-/// Whether an integration test is one of the command as it is shipped. The package's library has
-/// its own, called after it, which need no release.
+/// Whether an integration test is of the command, or of the laboratory, as they are shipped. The
+/// package's library has its own, called after it, which need no release.
 fn is_of_the_command(package: &str, name: &str) -> bool {
-    package == "tombolo" && !name.starts_with("library")
+    package == "tombolo" && !name.starts_with("library") || package == "tombolo-lab"
 }
 
 fn test(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package, name| {
         !is_of_the_command(package, name) && name != OF_ALL_PROFILES
     });
-    Some(Invocation::cargo(&format!("{WITH_COMMAND} --lib --bins --examples")).with(names))
+    // The one example that has tests of its own: how it judges.
+    Some(Invocation::cargo(&format!("test {CRATES} --lib --bins --example soak")).with(names))
 }
 
 /// The test that is compiled for every profile of the paged store.
@@ -131,23 +134,25 @@ const OF_ALL_PROFILES: &str = "profiles";
 /// to run with that, 46 seconds and 26 without.
 fn profiles(root: &Path) -> Option<Invocation> {
     root.join("crates/tombolo-storage").is_dir().then(|| {
-        let plain = "--config profile.test.package.tombolo-storage.opt-level=0";
+        let plain = "--config profile.dev.package.tombolo-storage.opt-level=0";
         Invocation::cargo(&format!("test -p tombolo-storage --test {OF_ALL_PROFILES} {plain}"))
     })
 }
 
 fn doctest(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo(&format!("{WITH_COMMAND} --doc")))
+    Some(Invocation::cargo(&format!("test {CRATES} --doc")))
 }
 
 fn examples(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "examples")
 }
 
-/// The command as it is shipped, in all profiles.
+/// The command as it is shipped, in all profiles, and what counts instructions and allocations of the
+/// laboratory below it.
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, is_of_the_command);
-    (!names.is_empty()).then(|| Invocation::cargo("test --release -p tombolo").with(names))
+    let call = "test --release -p tombolo -p tombolo-lab --bin tombolo";
+    (!names.is_empty()).then(|| Invocation::cargo(call).with(names))
 }
 
 /// The command as it is shipped, killed.
@@ -160,8 +165,18 @@ fn trace(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "trace")
 }
 
+/// What `release` built.
 fn sim(root: &Path) -> Option<Invocation> {
-    own(root, "tombolo-sim", "sim")
+    let program = crate::target_folder(root).join("release").join("tombolo-sim");
+    let named = ["--program".to_string(), program.display().to_string()];
+    own(root, "tombolo-sim", "sim").map(|call| call.with(named))
+}
+
+/// What `release` built, for a few seconds.
+fn soak(root: &Path) -> Option<Invocation> {
+    let program = crate::soak::program(root).display().to_string();
+    let words = ["--program", &program, "--seconds", "5"].map(str::to_string);
+    own(root, "tombolo", "soak").map(|call| call.with(words))
 }
 
 fn loom(root: &Path) -> Option<Invocation> {
@@ -293,11 +308,12 @@ mod tests {
             ("crates/tombolo/tests/demo/main.rs", ""),
             ("crates/tombolo/tests/common/mod.rs", ""),
             ("crates/tombolo/tests/library/main.rs", ""),
+            ("crates/tombolo-lab/tests/counters.rs", ""),
             ("crates/tombolo-storage/tests/model.rs", ""),
         ]);
         let names =
             |wanted: fn(&str, &str) -> bool| integration_tests(scratch.root(), wanted).join(" ");
-        assert_eq!(names(is_of_the_command), "--test cli --test demo");
+        assert_eq!(names(is_of_the_command), "--test cli --test counters --test demo");
         let others = names(|package, name| !is_of_the_command(package, name));
         assert_eq!(others, "--test library --test model");
     }

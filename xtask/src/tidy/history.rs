@@ -1,4 +1,4 @@
-//! Commit subjects say which part behaves how: `area: behaviour`, at most 60 characters.
+//! Commit subjects say which part behaves how: `area: behaviour`, at most 72 characters.
 //!
 //! The last 50 commits are looked at. Without git, without history or in a source archive there is nothing to say.
 //! Merges are left out: their subjects are git's.
@@ -9,7 +9,7 @@ use super::tree::Tree;
 use std::process::Command;
 
 /// What fits in one line of `git log --oneline` beside the hash.
-const SUBJECT_MAX: usize = 60;
+const SUBJECT_MAX: usize = 72;
 
 /// How far back a subject still counts.
 const COMMITS: &str = "-50";

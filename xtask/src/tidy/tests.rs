@@ -276,7 +276,9 @@ fn subjects_have_one_form() {
     for bad in ["Fix things", "storage:no space", ": nothing", "storage: ", "Storage: split"] {
         assert!(problem(bad).is_some(), "{bad}");
     }
-    assert!(problem(&format!("storage: {}", "x".repeat(52))).unwrap().contains("61 characters"));
+    let of_length = |length: usize| format!("storage: {}", "x".repeat(length - "storage: ".len()));
+    assert_eq!(problem(&of_length(72)), None);
+    assert!(problem(&of_length(73)).unwrap().contains("73 characters"));
 }
 
 #[test]

@@ -25,11 +25,11 @@ const ALLOWED: [&str; 19] = [
     "crates/tombolo-storage/src/sync",
     "crates/tombolo-storage/src/probe",
     "crates/tombolo-engine/src/threads",
-    "crates/tombolo-engine/src/pipeline/queue",
+    "crates/tombolo-engine/src/pipeline/seat",
     "crates/tombolo-engine/src/islands/link",
     "crates/tombolo-lab/src/counters",
     // A peer that maps its file (docs/decisions/0025-peers-by-their-libraries.md).
-    "crates/tombolo-lab/src/compare/debit_credit/lmdb",
+    "crates/tombolo-lab/src/compare/lmdb",
     // A counting allocator is an unsafe trait; a test that counts allocations needs one.
     "crates/*/tests/*alloc*",
 ];
