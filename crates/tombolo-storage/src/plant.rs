@@ -83,6 +83,8 @@ plants! {
     WordNotLeft: "word-not-left", "a thread that finds a stage taken leaves no word";
     /// Carrying: a caller sleeps without having entered itself among those that wait for the log.
     WaiterNotEntered: "waiter-not-entered", "a caller sleeps where no flush finds it";
+    /// Carrying: a caller that is done forgets word that was left with it.
+    WordForgotten: "word-forgotten", "a caller that is done forgets word that was left with it";
     /// Carrying: after a flush, with more behind it, no caller is woken to lead the next.
     LeaderNotWoken: "leader-not-woken", "no caller is woken to lead the next flush";
     /// Carrying: the flush of an answer that left early is not asked for.
@@ -206,6 +208,7 @@ impl Plant {
                 | Self::WordIgnored
                 | Self::WordNotLeft
                 | Self::WaiterNotEntered
+                | Self::WordForgotten
                 | Self::LeaderNotWoken
         )
     }

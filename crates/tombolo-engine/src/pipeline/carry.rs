@@ -116,6 +116,17 @@ enum Stepped {
 /// What was handed to the log without waking its thread, and whether a call waits for it.
 type HandedOn = Option<bool>;
 
+/// What a caller that goes on owes to others: each is paid by the next turn at that stage, or settled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Debt {
+    /// Records that the log's thread was not woken for.
+    handed_on: HandedOn,
+    /// Another thread left word at execution.
+    execution: bool,
+    /// The same at the log.
+    log: bool,
+}
+
 /// A caller's turn at a stage.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -250,19 +261,25 @@ impl<A> Carrying<A> {
     /// Works until `is_done`, or until there is nothing this thread can do: then it may sleep, and is
     /// woken by what it waits for. Says whether it is done.
     pub(super) fn carry_until(&self, is_done: &dyn Fn() -> bool) -> bool {
-        self.work_until(Some(&*self.execution), is_done)
+        self.work_until(Some(&*self.execution), Debt::default(), is_done)
     }
 
-    fn work_until(&self, execution: Option<&dyn Steppable>, is_done: &dyn Fn() -> bool) -> bool {
-        let (mut owed, mut spin, mut until_ns) = (None, Spin::new(), None);
+    fn work_until(
+        &self,
+        execution: Option<&dyn Steppable>,
+        mut debt: Debt,
+        is_done: &dyn Fn() -> bool,
+    ) -> bool {
+        let (mut spin, mut until_ns) = (Spin::new(), None);
         loop {
             if is_done() {
-                self.settle(owed);
+                self.settle(execution, debt);
                 return true;
             }
             let now_ns = self.clock.now_ns();
-            if !self.round(execution, now_ns, &mut owed, is_done) {
+            if !self.round(execution, now_ns, &mut debt, is_done) {
                 if !spin.again() {
+                    self.settle(execution, debt);
                     return is_done();
                 }
             } else if now_ns > *until_ns.get_or_insert(now_ns + self.slice_ns_max) && !is_done() {
@@ -279,28 +296,24 @@ impl<A> Carrying<A> {
         &self,
         execution: Option<&dyn Steppable>,
         now_ns: u64,
-        owed: &mut HandedOn,
+        debt: &mut Debt,
         is_done: &dyn Fn() -> bool,
     ) -> bool {
         let mut has_progress = false;
         if let Some(execution) = execution {
             let turn = self.turn(StageKind::Execution, execution, now_ns);
             has_progress = turn.stepped == Stepped::Progress || turn.is_asked_for;
-            *owed = (*owed).max(turn.handed_on);
+            debt.execution = turn.is_asked_for;
+            debt.handed_on = debt.handed_on.max(turn.handed_on);
             if is_done() {
-                if turn.is_asked_for {
-                    *owed = (*owed).max(self.look_again(execution));
-                }
                 return has_progress;
             }
         }
         if let Some(log) = &self.log {
             let turn = self.turn(StageKind::Logging, &**log, now_ns);
             has_progress |= turn.stepped == Stepped::Progress || turn.is_asked_for;
-            *owed = None; // it was looked after, or word was left
-            if turn.is_asked_for && is_done() {
-                log.pass_on(); // this thread does not flush for others
-            }
+            debt.log = turn.is_asked_for;
+            debt.handed_on = None; // it was looked after, or word was left
         }
         has_progress
     }
@@ -319,9 +332,20 @@ impl<A> Carrying<A> {
         turn.handed_on
     }
 
-    /// Sees to it that what was handed on is flushed, though this thread does not do it.
-    fn settle(&self, owed: HandedOn) {
-        let (Some(log), Some(is_waited_for)) = (&self.log, owed) else { return };
+    /// Sees to what this thread owes to others before it goes on.
+    fn settle(&self, execution: Option<&dyn Steppable>, mut debt: Debt) {
+        if plant::is(Plant::WordForgotten) {
+            debt = Debt { handed_on: debt.handed_on, ..Debt::default() };
+        }
+        let mut handed_on = debt.handed_on;
+        if let Some(execution) = execution.filter(|_| debt.execution) {
+            handed_on = handed_on.max(self.look_again(execution));
+        }
+        let Some(log) = &self.log else { return };
+        if debt.log {
+            log.pass_on(); // this thread does not flush for others
+        }
+        let Some(is_waited_for) = handed_on else { return };
         let is_in_time = || {
             let by_ns = self.clock.now_ns().saturating_add(self.promised_ns_max);
             log.timer_ns() <= by_ns
@@ -377,14 +401,16 @@ impl<A> Carrying<A> {
     /// Waits until the log is durable up to `position`.
     fn wait(&self, position: u64) -> Result<(), Refusal> {
         let is_over = || self.look(position).is_some();
-        while !self.work_until(None, &is_over) {
+        // Calls that this thread ran for others may have logged behind `position`.
+        let mut debt = Debt { handed_on: Some(true), ..Debt::default() };
+        while !self.work_until(None, std::mem::take(&mut debt), &is_over) {
             // A thread that ends may have its place to sleep no more.
             let sleeper = SLEEPER.try_with(Sleeper::clone).unwrap_or_default();
             if !plant::is(Plant::WaiterNotEntered) {
                 self.shared.waiters.enter(position, &sleeper);
             }
             // The last look, when this thread can be found: whoever has the log learns of it.
-            if !self.work_until(None, &is_over) {
+            if !self.work_until(None, Debt::default(), &is_over) {
                 sleeper.park();
             }
             self.shared.waiters.leave(&sleeper);

@@ -395,12 +395,13 @@ impl<A, B: Records> Logging<A, B> {
             observer(flush);
         }
         self.give_records_away();
-        self.let_answers_go();
         if let Some(to_archive) = &self.parts.to_archive {
             to_archive.left_behind(self.parts.log.left_behind());
         }
+        // The same: a caller that reads what it has an answer about is told that it is durable.
+        self.parts.shared.set_durable(self.group.position);
+        self.let_answers_go();
         let (group, shared) = (&mut self.group, &self.parts.shared);
-        shared.set_durable(group.position);
         shared.waiters.wake_up_to(group.position);
         self.charged += group.charges;
         group.reset();

@@ -14,7 +14,7 @@ use super::super::call::{Refusal, panic_message};
 use super::super::execution::{Carried, Execution, NotRun, Panicked, Stands, Terms};
 use super::super::executor::Executor;
 use super::super::seat::{Held, Seat};
-use super::{Carrying, HandedOn};
+use super::{Carrying, Debt, HandedOn};
 use crate::threads::WhenBroken;
 
 /// What `part` comes to, or the panic that came out of it. What cannot panic has no instruction of this.
@@ -106,12 +106,13 @@ impl<E: Executor> Carrier<E> {
     }
 
     #[inline(never)]
-    fn look_after(&self, is_asked_for: bool, mut handed_on: HandedOn, stands: Stands) {
-        if is_asked_for {
-            handed_on = handed_on.max(self.carrying.look_again(&*self.carrying.execution));
-        }
-        if handed_on.is_some() && !matches!(stands, Stands::From(_)) {
-            self.carrying.settle(handed_on);
+    fn look_after(&self, is_asked_for: bool, handed_on: HandedOn, stands: Stands) {
+        let execution = &*self.carrying.execution;
+        if !matches!(stands, Stands::From(_)) {
+            let debt = Debt { handed_on, execution: is_asked_for, log: false };
+            self.carrying.settle(Some(execution), debt);
+        } else if is_asked_for {
+            self.carrying.look_again(execution); // the caller's wait sees to what that hands on
         }
     }
 
@@ -152,7 +153,7 @@ impl<E: Executor> Carrier<E> {
     pub fn work(&self) -> bool {
         let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());
         let execution = Some(&*carrying.execution);
-        let has_worked = carrying.round(execution, now_ns, &mut None, &|| false);
+        let has_worked = carrying.round(execution, now_ns, &mut Debt::default(), &|| false);
         if has_worked {
             carrying.leave_to_own_threads(execution);
         }

@@ -1,12 +1,14 @@
 //! Loom: callers that wait for the log flush it themselves or are woken when it was flushed.
 //!
-//! Each caller hands on a record, as execution does for it, and waits for the position behind it. A log
-//! lies in a seat; its own thread sleeps until it is woken. Whatever the interleaving, every record is
-//! durable when its caller goes on, and no thread sleeps for ever. Bugs that are planted are noticed.
+//! A caller hands on a record, as execution does for it, and waits for the position behind it; or it
+//! queues its call, carries until that is answered, and sleeps where it cannot. A log lies in a seat; its
+//! own thread sleeps until it is woken. Whatever the interleaving, every record is durable when its
+//! caller goes on, and no thread sleeps for ever. Bugs that are planted are noticed.
+//!
+//! Execution has no thread of its own here: word that was left is looked at by the caller that found it.
 
 use std::time::Duration;
 
-use tombolo_storage::sync::Mutex;
 use tombolo_storage::sync::loom::{self, thread};
 
 use super::super::log::Room;
@@ -15,9 +17,19 @@ use super::*;
 
 const ONE: Load = Load { transactions: 1, bytes: 1 };
 
+/// A call that was queued.
+#[derive(Debug, Default)]
+struct Queued {
+    is_answered: AtomicU64,
+    sleeper: Parker<()>,
+}
+
+/// A record, and the queued call that it is of.
+type Record = (u64, Option<Arc<Queued>>);
+
 /// A log of positions.
 struct Positions {
-    records: Arc<Queue<u64>>,
+    records: Arc<Queue<Record>>,
     shared: Arc<Shared<u64>>,
 }
 
@@ -29,10 +41,14 @@ impl Stage for Positions {
     fn step(&mut self, _: u64) -> Step {
         let mut flushed = Vec::new();
         let is_open = self.records.drain(&mut flushed);
-        let Some(&position) = flushed.last() else {
+        let Some(&(position, _)) = flushed.last() else {
             return if is_open { Step::IdleUntil(None) } else { Step::Ended };
         };
         self.shared.set_durable(position);
+        for queued in flushed.into_iter().filter_map(|(_, queued)| queued) {
+            queued.is_answered.store(1, Ordering::SeqCst);
+            queued.sleeper.unpark(());
+        }
         self.shared.waiters.wake_up_to(position);
         Step::Progress
     }
@@ -48,12 +64,34 @@ impl Timed for Positions {
     }
 }
 
-/// Callers that wait for the log do not step execution.
-struct NoExecution;
+/// What calls write.
+struct Writes {
+    calls: Arc<Queue<Arc<Queued>>>,
+    records: Arc<Queue<Record>>,
+    /// Behind the last record.
+    position: u64,
+}
 
-impl Steppable for NoExecution {
+impl Writes {
+    fn write(&mut self, queued: Option<Arc<Queued>>) -> u64 {
+        self.position += 1;
+        self.records.offer_silently((self.position, queued), ONE).unwrap();
+        self.position
+    }
+}
+
+/// As [`ExecutionSeat`] steps execution.
+impl Steppable for Arc<Seat<Writes>> {
     fn turn(&self, _: u64) -> Turn {
-        unreachable!("no caller steps execution here")
+        let Some(mut held) = self.take() else { return Turn::TAKEN };
+        let mut calls = Vec::new();
+        held.stage().calls.drain(&mut calls);
+        let (stepped, handed_on) =
+            if calls.is_empty() { (Stepped::Idle, None) } else { (Stepped::Progress, Some(true)) };
+        for queued in calls {
+            held.stage().write(Some(queued));
+        }
+        Turn { stepped, is_asked_for: held.give_back(), handed_on }
     }
 
     fn wake(&self) {}
@@ -79,21 +117,39 @@ impl Clock for NoTime {
 
 struct World {
     carrying: Carrying<u64>,
-    records: Arc<Queue<u64>>,
-    /// Behind the last record; who holds it has execution.
-    position: Mutex<u64>,
+    execution: Arc<Seat<Writes>>,
+    calls: Arc<Queue<Arc<Queued>>>,
 }
 
-/// A caller's part: its transaction is handed on, and it waits for the log.
-fn call(world: &World) {
-    let mut position = world.position.lock();
-    *position += 1;
-    let own = *position;
-    world.records.offer_silently(own, ONE).unwrap();
-    drop(position);
+/// A caller that finds execution free: its transaction is handed on, and it waits for the log.
+fn carried(world: &World) {
+    let mut held = loop {
+        match world.execution.try_take() {
+            Some(held) => break held,
+            None => thread::yield_now(),
+        }
+    };
+    let own = held.stage().write(None);
+    if held.give_back() {
+        world.carrying.look_again(&world.execution);
+    }
     world.carrying.wait(own).unwrap();
     assert!(world.carrying.shared.durable() >= own, "told before it was durable");
 }
+
+/// A caller that has found it taken.
+fn queued(world: &World) {
+    let queued = Arc::new(Queued::default());
+    world.calls.offer_silently(queued.clone(), ONE).unwrap();
+    let is_answered = || queued.is_answered.load(Ordering::SeqCst) == 1;
+    if !world.carrying.carry_until(&is_answered) {
+        queued.sleeper.park();
+    }
+    assert!(is_answered(), "woken by its answer");
+}
+
+/// A caller's part.
+type Part = fn(&World);
 
 /// The log's own thread.
 fn run_own(mut stage: Box<dyn Stage>, signal: &Signal) {
@@ -107,8 +163,8 @@ fn run_own(mut stage: Box<dyn Stage>, signal: &Signal) {
     }
 }
 
-/// Calls from as many threads, and the end.
-fn calls_are_durable(callers: u64) {
+/// A thread for each call, and the end.
+fn calls_are_durable(parts: &'static [Part]) {
     let signal = Arc::new(Signal::new());
     let room = Room { bytes: 0, is_all: true, more_is_wanted: false };
     let shared = Arc::new(Shared::new(room));
@@ -121,8 +177,12 @@ fn calls_are_durable(callers: u64) {
         Around { shared: &shared, clock: &clock, slice_ns_max: 1_000, promised_ns_max: 1_000 };
     let (own, timer_ns) = around.in_seat(StageKind::Logging, &seat);
     let log = LogSeat { seat, shared: shared.clone(), timer_ns };
+    let nobody = Arc::new(Signal::new());
+    let calls = Arc::new(Queue::new(bound, nobody.clone(), Vec::new()));
+    let writes = Writes { calls: calls.clone(), records: records.clone(), position: 0 };
+    let execution = Arc::new(Seat::new(writes, nobody));
     let carrying = Carrying {
-        execution: Box::new(NoExecution),
+        execution: Box::new(execution.clone()),
         log: Some(Box::new(log)),
         shared,
         clock: clock.clone(),
@@ -130,15 +190,17 @@ fn calls_are_durable(callers: u64) {
         promised_ns_max: 1_000,
         broken: OnceLock::new(),
     };
-    let world = Arc::new(World { carrying, records: records.clone(), position: Mutex::new(0) });
+    let world = Arc::new(World { carrying, execution, calls });
     let own = thread::spawn(move || run_own(own, &signal));
-    let others: Vec<_> = (1..callers)
-        .map(|_| {
+    let [first, others @ ..] = parts else { unreachable!("somebody calls") };
+    let others: Vec<_> = others
+        .iter()
+        .map(|part| {
             let world = world.clone();
-            thread::spawn(move || call(&world))
+            thread::spawn(move || part(&world))
         })
         .collect();
-    call(&world);
+    first(&world);
     others.into_iter().for_each(|other| other.join().unwrap());
     records.close();
     own.join().unwrap();
@@ -146,40 +208,52 @@ fn calls_are_durable(callers: u64) {
 
 #[test]
 fn a_lone_caller_flushes_or_is_woken() {
-    loom::model(|| calls_are_durable(1));
+    loom::model(|| calls_are_durable(&[carried]));
 }
 
 #[test]
 fn of_two_callers_one_flushes_and_both_go_on() {
-    loom::model(|| calls_are_durable(2));
+    loom::model(|| calls_are_durable(&[carried, carried]));
+}
+
+#[test]
+fn calls_that_were_queued_are_executed_and_answered() {
+    loom::model(|| calls_are_durable(&[queued, queued]));
+    loom::model(|| calls_are_durable(&[queued, carried]));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn word_that_is_forgotten_behind_an_own_flush_is_noticed() {
+    plant::with(Plant::WordForgotten, || loom::model(|| calls_are_durable(&[queued, queued])));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_caller_that_does_not_enter_itself_is_noticed() {
-    plant::with(Plant::WaiterNotEntered, || loom::model(|| calls_are_durable(2)));
+    plant::with(Plant::WaiterNotEntered, || loom::model(|| calls_are_durable(&[carried, carried])));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_leader_that_is_not_woken_is_noticed() {
-    plant::with(Plant::LeaderNotWoken, || loom::model(|| calls_are_durable(2)));
+    plant::with(Plant::LeaderNotWoken, || loom::model(|| calls_are_durable(&[carried, carried])));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn word_for_the_log_that_is_ignored_is_noticed() {
-    plant::with(Plant::WordIgnored, || loom::model(|| calls_are_durable(2)));
+    plant::with(Plant::WordIgnored, || loom::model(|| calls_are_durable(&[carried, carried])));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_thread_that_leaves_no_word_is_noticed() {
-    plant::with(Plant::WordNotLeft, || loom::model(|| calls_are_durable(2)));
+    plant::with(Plant::WordNotLeft, || loom::model(|| calls_are_durable(&[carried, carried])));
 }
 
 #[test]
 #[should_panic(expected = "told before it was durable")]
 fn a_caller_that_goes_on_too_early_is_noticed() {
-    plant::with(Plant::CarriedToldEarly, || loom::model(|| calls_are_durable(1)));
+    plant::with(Plant::CarriedToldEarly, || loom::model(|| calls_are_durable(&[carried])));
 }

