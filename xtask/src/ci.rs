@@ -29,6 +29,9 @@ use table::{End, Row, minutes};
 /// The budget of the whole list on the two cores of the build machine.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
+/// A step that takes longer hangs: it is ended, and what it has said tells where.
+const STEP_MAX: Duration = Duration::from_secs(30 * 60);
+
 /// Runs the steps named, or all, up to the first failure.
 pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
     let of = |lane| -> Vec<&Step> {
@@ -36,7 +39,7 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
         STEPS.iter().filter(|step| step.lane == lane).filter(is_chosen).collect()
     };
     let (crates, command) = (of(Lane::Crates), of(Lane::Command));
-    let work = Work { root, clock: Stopwatch::start(), state: Mutex::default() };
+    let work = Work::new(root);
     work.lane(&of(Lane::First), None);
     if crates.is_empty() || command.is_empty() {
         work.lane(&[crates, command].concat(), None);
@@ -56,7 +59,14 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
 struct Work<'r> {
     root: &'r Path,
     clock: Stopwatch,
+    step_max: Duration,
     state: Mutex<State>,
+}
+
+impl<'r> Work<'r> {
+    fn new(root: &'r Path) -> Self {
+        Self { root, clock: Stopwatch::start(), step_max: STEP_MAX, state: Mutex::default() }
+    }
 }
 
 #[derive(Default)]
@@ -127,9 +137,22 @@ impl Work<'_> {
         state.rows.push(Row { name, began, took, end, tests_passed });
     }
 
-    /// Runs a program while the other lane does, until one of that lane fails: then `None`.
+    /// Runs a program while the other lane does, until one of that lane fails: then `None`. One that
+    /// hangs has failed.
     fn beside_others(&self, call: &Invocation, file: &Path) -> Result<Option<Outcome>, String> {
-        call.run_into_file(self.root, file, &|| self.has_failed())
+        let clock = Stopwatch::start();
+        let hangs = || clock.elapsed() > self.step_max;
+        let outcome = call.run_into_file(self.root, file, &|| self.has_failed() || hangs())?;
+        if outcome.is_some() || self.has_failed() {
+            return Ok(outcome);
+        }
+        let words =
+            format!("\nxtask: ended, because it took longer than {}\n", minutes(self.step_max));
+        let mut options = std::fs::OpenOptions::new();
+        let said =
+            options.append(true).open(file).and_then(|mut file| file.write_all(words.as_bytes()));
+        said.map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(Some(Outcome::default()))
     }
 
     fn close(self) -> Result<(), Failure> {
@@ -160,7 +183,6 @@ mod tests {
     use crate::invocation::Invocation;
     use crate::stopwatch::Stopwatch;
     use crate::tidy::scratch::Scratch;
-    use std::sync::Mutex;
     use std::time::Duration;
 
     #[test]
@@ -171,10 +193,6 @@ mod tests {
         assert!(failure.message.contains("Run it alone: cargo xtask tidy"), "{}", failure.message);
     }
 
-    fn work(root: &std::path::Path) -> Work<'_> {
-        Work { root, clock: Stopwatch::start(), state: Mutex::default() }
-    }
-
     #[test]
     fn a_step_beside_others_leaves_what_it_says_in_a_file() {
         let scratch = Scratch::new(&[("x", "")]);
@@ -182,10 +200,24 @@ mod tests {
         let words =
             ["-c", "echo 'test result: ok. 3 passed; 0 failed'; echo also this >&2; exit 1"];
         let call = Invocation::new("sh", &words);
-        let outcome = work(scratch.root()).beside_others(&call, &file).unwrap().unwrap();
+        let outcome = Work::new(scratch.root()).beside_others(&call, &file).unwrap().unwrap();
         assert_eq!((outcome.success, outcome.tests_passed), (false, 3));
         let said = std::fs::read_to_string(&file).unwrap();
         assert_eq!(said, "test result: ok. 3 passed; 0 failed\nalso this\n");
+    }
+
+    #[test]
+    fn a_step_that_hangs_is_ended_with_what_it_has_said() {
+        let scratch = Scratch::new(&[("x", "")]);
+        let file = scratch.root().join("said.txt");
+        let step_max = Duration::from_millis(300);
+        let work = Work { step_max, ..Work::new(scratch.root()) };
+        let call = Invocation::new("sh", &["-c", "echo test x has been running; sleep 600"]);
+        let outcome = work.beside_others(&call, &file).unwrap().unwrap();
+        assert!(!outcome.success);
+        let said = std::fs::read_to_string(&file).unwrap();
+        assert!(said.starts_with("test x has been running\n"), "{said}");
+        assert!(said.ends_with("ended, because it took longer than 0:00.3\n"), "{said}");
     }
 
     /// What it has started goes with it.
@@ -193,7 +225,7 @@ mod tests {
     fn a_failure_stops_the_other_lane() {
         let scratch = Scratch::new(&[("x", "")]);
         let file = scratch.root().join("said.txt");
-        let work = work(scratch.root());
+        let work = Work::new(scratch.root());
         let call = Invocation::new("sh", &["-c", "sh -c 'echo $$; sleep 600' & wait"]);
         let said = || std::fs::read_to_string(&file).unwrap_or_default();
         std::thread::scope(|scope| {

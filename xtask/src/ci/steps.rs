@@ -124,7 +124,8 @@ fn test(root: &Path) -> Option<Invocation> {
         !is_of_the_command(package, name) && name != OF_ALL_PROFILES
     });
     // The one example that has tests of its own: how it judges.
-    Some(Invocation::cargo(&format!("test {CRATES} --lib --bins --example soak")).with(names))
+    let call = format!("test {CRATES} --no-fail-fast --lib --bins --example soak");
+    Some(Invocation::cargo(&call).with(names))
 }
 
 /// The test that is compiled for every profile of the paged store.
