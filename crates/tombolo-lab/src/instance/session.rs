@@ -224,6 +224,12 @@ pub(super) fn execute_alone<S, I>(
     Ok(Executed { engine_cpu, work: WorkDone::take() })
 }
 
+/// Does all `works` at once, one thread each. Compiled once: what starts threads is as much code as a
+/// transaction.
+fn on_threads(works: Vec<Box<dyn FnOnce() -> Done + Send + '_>>) -> Vec<Done> {
+    threads::on_each(works, |work| work())
+}
+
 /// Executes `inputs` on all `sessions` at once, one thread each, and notes when each was over if
 /// `ends` has room for it.
 ///
@@ -239,7 +245,7 @@ pub(super) fn execute_on_all<S: Send, I: Sync>(
 ) -> Result<Executed, Stop> {
     let shared = Inputs { inputs, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
     let is_timed = ends.is_some();
-    let work = |mut session: S| {
+    let work = |mut session: S| -> Done {
         let (cpu, _) = (clock.thread_cpu(), WorkDone::take());
         let mut tally = Tally::default();
         let (mut ends, mut outcome) = (Vec::new(), Ok(()));
@@ -256,9 +262,12 @@ pub(super) fn execute_on_all<S: Send, I: Sync>(
         let engine_cpu = clock.thread_cpu().saturating_sub(cpu);
         Done { tally, executed: Executed { engine_cpu, work: WorkDone::take() }, ends, outcome }
     };
+    let work = &work;
+    let works =
+        sessions.map(|session| Box::new(move || work(session)) as Box<dyn FnOnce() -> Done + Send>);
     let mut executed = Executed::default();
     let mut outcome = Ok(());
-    for done in threads::on_each(sessions, work) {
+    for done in on_threads(works.collect()) {
         tally.add(&done.tally);
         executed.engine_cpu += done.executed.engine_cpu;
         executed.work.add(&done.executed.work);

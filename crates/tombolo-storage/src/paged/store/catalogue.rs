@@ -44,6 +44,35 @@ struct StoredTable {
     indexes: Vec<u32>,
 }
 
+/// The text, compiled once: whatever the profile.
+impl Catalogue {
+    fn text(&self) -> Result<String, SchemaError> {
+        ron::to_string(self)
+            .map_err(|error| SchemaError::new("the catalogue", &format!("cannot be told: {error}")))
+    }
+
+    /// What `text` says; otherwise what is wrong with it.
+    fn read(text: &[u8]) -> Result<Self, String> {
+        let catalogue: Self = ron::de::from_bytes(text)
+            .map_err(|error| format!("the catalogue cannot be read: {error}"))?;
+        match catalogue.version {
+            VERSION => Ok(catalogue),
+            other => {
+                Err(format!("the catalogue is of version {other}, this program reads {VERSION}"))
+            }
+        }
+    }
+
+    /// Refuses keys that are kept another way.
+    fn expect_keys(&self, name: &str) -> Result<(), OpenError> {
+        let describe = |keys: &str| format!("{keys} keys");
+        if self.keys == name {
+            return Ok(());
+        }
+        Err(OpenError::Layout { stored: describe(&self.keys), expected: describe(name) })
+    }
+}
+
 type Pages<P> = <P as PagedProfile>::Pages;
 type SizeOf<P> = <Pages<P> as PageAccess>::Size;
 
@@ -62,9 +91,7 @@ pub(super) fn write<P: PagedProfile>(database: &Database<P>) -> Result<(), OpenE
         tables.push(StoredTable { definition: definition.clone(), rows, indexes });
     }
     let catalogue = Catalogue { version: VERSION, keys: P::Keys::NAME.to_owned(), tables };
-    let text = ron::to_string(&catalogue)
-        .map_err(|error| SchemaError::new("the catalogue", &format!("cannot be told: {error}")))?;
-    write_text(database, text.as_bytes())
+    write_text(database, catalogue.text()?.as_bytes())
 }
 
 /// Spreads `text` over the chain of catalogue pages.
@@ -126,20 +153,8 @@ pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), Op
         return Err(damaged::<P>(PageId(0), "the data file has no catalogue"));
     };
     let text = read_text(database, root)?;
-    let catalogue: Catalogue = ron::de::from_bytes(&text)
-        .map_err(|error| damaged::<P>(root, &format!("the catalogue cannot be read: {error}")))?;
-    if catalogue.version != VERSION {
-        let what = format!(
-            "the catalogue is of version {}, this program reads {VERSION}",
-            catalogue.version
-        );
-        return Err(damaged::<P>(root, &what));
-    }
-    if catalogue.keys != P::Keys::NAME {
-        let describe = |keys: &str| format!("{keys} keys");
-        let (stored, expected) = (describe(&catalogue.keys), describe(P::Keys::NAME));
-        return Err(OpenError::Layout { stored, expected });
-    }
+    let catalogue = Catalogue::read(&text).map_err(|what| damaged::<P>(root, &what))?;
+    catalogue.expect_keys(P::Keys::NAME)?;
     for table in catalogue.tables {
         open_table(database, root, table)?;
     }

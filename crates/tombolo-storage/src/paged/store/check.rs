@@ -19,42 +19,59 @@ use crate::row::RowId;
 use crate::store::{Damage, Order, Usage};
 use crate::value::read_value;
 
+/// How an index and the rows of its table disagree.
+enum Disagreement {
+    Ghosts(u64),
+    Count { entries: u64, rows: usize },
+    NotFound(RowId),
+}
+
+/// What an index and its table came to; compiled once, as [`note`].
+fn disagreement(compared: Result<Option<Disagreement>>) -> Vec<Damage> {
+    let what = match compared {
+        Ok(None) => return Vec::new(),
+        Ok(Some(Disagreement::Ghosts(count))) => {
+            format!("{count} deleted entries were not cleared away")
+        }
+        Ok(Some(Disagreement::Count { entries, rows })) => {
+            format!("{entries} entries for {rows} rows")
+        }
+        Ok(Some(Disagreement::NotFound(row))) => {
+            format!("the row at {:#x} is not found by its key", row.location())
+        }
+        Err(error) => error.to_string(),
+    };
+    vec![Damage { check: "indexes", what }]
+}
+
+/// Notes what was found in a table or an index.
+fn note(damage: &mut Vec<Damage>, kind: &str, name: &str, found: Vec<Damage>) {
+    let named = |found: Damage| Damage { what: format!("{kind} {name}: {}", found.what), ..found };
+    damage.extend(found.into_iter().map(named));
+}
+
 impl<P: PagedProfile> Database<P> {
     /// Verifies everything.
     pub(super) fn check(&self) -> Vec<Damage> {
         let mut damage = self.pages.check();
         for (table, def) in self.tables.iter().zip(&self.schema.tables) {
-            let found = table.rows.check(&self.pages);
-            damage.extend(found.into_iter().map(|found| Damage {
-                what: format!("table {}: {}", def.name, found.what),
-                ..found
-            }));
+            note(&mut damage, "table", &def.name, table.rows.check(&self.pages));
         }
         for index in &self.indexes {
-            let name = &index.shape.name;
             let mut found = index.tree.check(&self.pages);
             // Entries are compared with rows only where both can be walked.
             if found.is_empty() {
-                found.extend(self.check_entries(index));
+                found = disagreement(self.compare_entries(index));
             }
-            damage.extend(
-                found
-                    .into_iter()
-                    .map(|found| Damage { what: format!("index {name}: {}", found.what), ..found }),
-            );
+            note(&mut damage, "index", &index.shape.name, found);
         }
         damage.extend(self.log.check());
         damage
     }
 
-    /// Every live row is in the index under its own key, and there are as many entries as rows.
-    fn check_entries(&self, index: &IndexStore<P>) -> Option<Damage> {
-        let compared = self.compare_entries(index);
-        let what = compared.unwrap_or_else(|error| Err(error.to_string())).err()?;
-        Some(Damage { check: "indexes", what })
-    }
-
-    fn compare_entries(&self, index: &IndexStore<P>) -> Result<Result<(), String>> {
+    /// Every live row is in the index under its own key, and there are as many entries as rows;
+    /// otherwise what is wrong.
+    fn compare_entries(&self, index: &IndexStore<P>) -> Result<Option<Disagreement>> {
         let table = &self.tables[index.table];
         let (mut entries, mut ghosts) = (0_u64, 0_u64);
         let count: Visitor<'_> = &mut |_, _, deleted| {
@@ -64,20 +81,19 @@ impl<P: PagedProfile> Database<P> {
         };
         index.tree.scan(&self.pages, Position::Open, Position::Open, Order::Forward, count)?;
         if ghosts > 0 {
-            return Ok(Err(format!("{ghosts} deleted entries were not cleared away")));
+            return Ok(Some(Disagreement::Ghosts(ghosts)));
         }
         let rows = self.live_rows(table)?;
         if entries != rows.len() as u64 {
-            return Ok(Err(format!("{entries} entries for {} rows", rows.len())));
+            return Ok(Some(Disagreement::Count { entries, rows: rows.len() }));
         }
         let (copies, mut key) = (RowCopies::default(), Vec::new());
         for row in rows {
             if !self.has_entry(index, table, row, &copies, &mut key)? {
-                let location = row.location();
-                return Ok(Err(format!("the row at {location:#x} is not found by its key")));
+                return Ok(Some(Disagreement::NotFound(row)));
             }
         }
-        Ok(Ok(()))
+        Ok(None)
     }
 
     /// Whether the index leads to `row` by the key in the row's own columns.
