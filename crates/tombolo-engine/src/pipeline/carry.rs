@@ -278,7 +278,8 @@ impl<A> Carrying<A> {
             }
             let now_ns = self.clock.now_ns();
             if !self.round(execution, now_ns, &mut debt, is_done) {
-                if !spin.again() {
+                // A flush takes longer than sleeping and waking.
+                if execution.is_none() || !spin.again() {
                     self.settle(execution, debt);
                     return is_done();
                 }
