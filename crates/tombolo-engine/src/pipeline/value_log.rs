@@ -90,8 +90,8 @@ impl GroupLog for ValueLogGroups {
 
     fn room(&mut self) -> Room {
         let more_is_wanted = self.preparer.is_wanted();
-        let is_all = match self.space.reserve(GROUP_BYTES_MAX) {
-            Ok(_) => false,
+        let is_all = match self.space.look(GROUP_BYTES_MAX) {
+            Ok(()) => false,
             // If all segments that are kept ready are, there is nothing to wait for.
             Err(NoRoom::NotReady) => !more_is_wanted,
             Err(NoRoom::Limit { .. } | NoRoom::Device(_)) => true,

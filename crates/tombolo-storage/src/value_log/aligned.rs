@@ -1,9 +1,10 @@
 //! A buffer whose bytes begin where every file accepts a write from.
 //!
-//! Not here: what is in it. Invariant: `start` is at most [`ALIGNMENT_MAX`] bytes into the
-//! allocation, which does not move while it is large enough.
+//! Not here: what is in it. Invariants: `start` is at most [`ALIGNMENT_MAX`] bytes into the
+//! allocation, which does not move while it is large enough; what `zeros` says is zero.
 
 use std::io;
+use std::ops::Range;
 
 use crate::disk::{ALIGNMENT_MAX, DiskError, DiskFile, Operation};
 
@@ -12,6 +13,8 @@ use crate::disk::{ALIGNMENT_MAX, DiskError, DiskFile, Operation};
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
+    /// Which bytes, counted from `start`, nothing was written over since they were filled up with zeros.
+    zeros: Range<usize>,
 }
 
 impl AlignedBuffer {
@@ -51,6 +54,25 @@ impl AlignedBuffer {
     /// The first `bytes` bytes, whose content is unspecified. Whoever may not fail reserves them
     /// before.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
+        self.zeros = 0..0;
+        self.part(bytes)
+    }
+
+    /// The first `bytes` bytes: `used` that `fill` writes, and zeros. Bytes that are zero from the last
+    /// time are not touched: most groups of a log fill a small part of their block.
+    pub fn padded(&mut self, used: usize, bytes: usize, fill: impl FnOnce(&mut [u8])) -> &[u8] {
+        let zeros = std::mem::take(&mut self.zeros);
+        let part = self.part(bytes);
+        fill(&mut part[..used]);
+        let (from, to) = (zeros.start.clamp(used, bytes), zeros.end.clamp(used, bytes));
+        part[used..from].fill(0);
+        part[to..].fill(0);
+        let is_longer = zeros.contains(&bytes);
+        self.zeros = used..if is_longer { zeros.end } else { bytes };
+        self.part(bytes)
+    }
+
+    fn part(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.capacity() < bytes + ALIGNMENT_MAX {
             self.bytes = Vec::with_capacity((bytes + ALIGNMENT_MAX).next_power_of_two());
             self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
@@ -87,6 +109,7 @@ impl AlignedBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::test_random::Random;
 
     #[test]
     fn the_address_is_aligned_whatever_the_length() {
@@ -96,6 +119,23 @@ mod tests {
             assert_eq!(first.len(), bytes);
             assert!((first.as_ptr() as usize).is_multiple_of(ALIGNMENT_MAX));
             first.fill(9);
+        }
+    }
+
+    #[test]
+    fn what_is_not_used_is_zero_whatever_was_there() {
+        let mut random = Random::new(7);
+        let mut buffer = AlignedBuffer::default();
+        for turn in 0..5_000_usize {
+            let bytes = 1 + random.below(300) as usize;
+            if random.below(50) == 0 {
+                buffer.first(bytes).fill(8);
+            }
+            let used = random.below(bytes as u64 + 1) as usize;
+            let whole = buffer.padded(used, bytes, |used| used.fill(turn as u8 | 1));
+            let (used, padding) = whole.split_at(used);
+            assert!(used.iter().all(|&byte| byte == turn as u8 | 1));
+            assert!(padding.iter().all(|&byte| byte == 0), "{used:?}, {padding:?}");
         }
     }
 

@@ -20,7 +20,7 @@ use super::group::HEADER_BYTES;
 use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{LogFailure, LogSettings, NoRoom};
 use crate::disk::Disk;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// What the writer, whoever reserves and whoever prepares share.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     /// The longest blocks of any segment: files can demand longer ones than were asked for.
     block_bytes: AtomicU64,
     pool: Mutex<Pool>,
+    /// Whether the pool holds a failure: for the writer, which asks at each write and sync.
+    has_failed: AtomicBool,
     /// Held while a segment is made: one at a time, so that they become ready in order.
     making: Mutex<()>,
 }
@@ -66,6 +68,7 @@ impl Shared {
             available: AtomicU64::new(0),
             capacity,
             block_bytes: AtomicU64::new(block_bytes),
+            has_failed: AtomicBool::new(pool.failure.is_some()),
             pool: Mutex::new(pool),
             making: Mutex::new(()),
         }
@@ -105,6 +108,14 @@ impl Shared {
         self.available.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Why no segment is made any more, if so.
+    #[inline]
+    pub(super) fn failure(&self) -> Option<LogFailure> {
+        // Partner: `prepare`.
+        let has_failed = self.has_failed.load(Ordering::Acquire);
+        if has_failed { self.pool(|pool| pool.failure.clone()) } else { None }
+    }
+
     pub(super) fn pool<T>(&self, call: impl FnOnce(&mut Pool) -> T) -> T {
         call(&mut self.pool.lock())
     }
@@ -126,7 +137,13 @@ impl Shared {
         if this.take(cost) {
             return Ok(Reservation { shared: Arc::clone(this), cost, bytes });
         }
-        Err(this.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady))
+        Err(this.no_room())
+    }
+
+    /// Why there is no room.
+    #[cold]
+    fn no_room(&self) -> NoRoom {
+        self.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady)
     }
 
     /// Makes one segment ready, beyond those wanted if `more`; says whether it did.
@@ -174,6 +191,7 @@ impl Shared {
             Err(error) => {
                 let failure = LogFailure::Disk(error);
                 pool.failure = Some(failure.clone());
+                self.has_failed.store(true, Ordering::Release);
                 Err(failure)
             }
         }
@@ -230,6 +248,18 @@ impl Space {
     /// When there is no such room, or not yet: see [`NoRoom`].
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, NoRoom> {
         Shared::reserve(&self.0, bytes)
+    }
+
+    /// Whether there is room for such a group in this moment, as [`Space::reserve`] finds it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn look(&self, bytes: u64) -> Result<(), NoRoom> {
+        if self.available_bytes() >= self.cost_bytes(bytes) {
+            Ok(())
+        } else {
+            Err(self.0.no_room())
+        }
     }
 
     /// The most bytes on the disk that `bytes` bytes of records take, written together: with their

@@ -365,9 +365,12 @@ impl LogWriter {
     fn refuse_if_failed(&mut self) -> Result<(), LogFailure> {
         if self.failure.is_none() {
             // A preparer's failure is the writer's too.
-            self.failure = self.shared.pool(|pool| pool.failure.clone());
+            self.failure = self.shared.failure();
         }
-        self.failure.clone().map_or(Ok(()), Err)
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => Err(failure.clone()),
+        }
     }
 
     /// Writes `records` behind the newest group, in as many groups as segments have room for.
@@ -430,11 +433,11 @@ impl LogWriter {
         let bytes = group.bytes().next_multiple_of(block_bytes);
         let room = self.buffer.reserve(bytes, Operation::Write, &*self.current.file);
         room.map_err(|error| fail(&mut self.failure, error))?;
-        let buffer = self.buffer.first(bytes);
-        let (used, padding) = buffer.split_at_mut(group.bytes());
-        source.read(&mut used[HEADER_BYTES..]);
-        padding.fill(0);
-        let checksum = group.encode(self.current.header.salt, used);
+        let mut checksum = 0;
+        let buffer = self.buffer.padded(group.bytes(), bytes, |used| {
+            source.read(&mut used[HEADER_BYTES..]);
+            checksum = group.encode(self.current.header.salt, used);
+        });
         let written = self.current.file.write_at(buffer, self.tail.at);
         if let Err(error) = written
             && !plant::is(Plant::ForgottenWriteFailure)
