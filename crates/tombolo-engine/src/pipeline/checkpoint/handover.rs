@@ -10,6 +10,8 @@
 //!
 //! Logging never waits here and is never refused: what does not fit is in the log anyway. What passes
 //! is plain data — bytes of records, and positions — so that a link between processes can carry it.
+//! The records of small flushes are copied behind each other, so that their buffers, which are in the
+//! processor's cache, are used again at once, and one installment is many flushes of a lone caller.
 //!
 //! Not here: threads, installing. Invariants: what is taken is in the order of the log, the positions
 //! behind the records; at most the bound, or one installment, is held.
@@ -29,13 +31,44 @@ use super::super::signal::Signal;
 const WAKE_BYTES: u64 = 1 << 20;
 /// Half of what the pool of buffers keeps.
 const WAKE_BUFFERS: usize = 32;
+/// Bytes of records that are copied together, if so many may wait. They are installed together: a part
+/// with room for less takes as much more memory than it should.
+const COPIED_BYTES: usize = 4 << 10;
 
-/// What one flush made durable.
+/// What one flush made durable, or some small ones.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Installment<B> {
     /// The log's end behind it.
     pub(super) position: LogPosition,
     pub(super) records: Vec<B>,
+    /// Records that were copied; `records` is empty then.
+    pub(super) copied: Vec<u8>,
+    /// What of the log's files its groups take.
+    pub(super) file_bytes: u64,
+}
+
+impl<B: Records> Installment<B> {
+    /// What one flush made durable.
+    pub(super) fn new(position: LogPosition, records: Vec<B>, file_bytes: u64) -> Self {
+        Self { position, records, copied: Vec::new(), file_bytes }
+    }
+
+    /// Its records, in order.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.records.iter().map(Records::bytes).chain([&self.copied[..]])
+    }
+
+    /// Copies what another flush made durable behind its own, if it holds copies and has room.
+    fn takes(&mut self, position: LogPosition, records: &[B], file_bytes: u64) -> bool {
+        let bytes: usize = records.iter().map(|records| records.bytes().len()).sum();
+        let fits = bytes <= self.copied.capacity() - self.copied.len();
+        if fits {
+            records.iter().for_each(|records| self.copied.extend_from_slice(records.bytes()));
+            self.position = position;
+            self.file_bytes += file_bytes;
+        }
+        fits
+    }
 }
 
 /// The way to one part. See the module's head.
@@ -43,6 +76,8 @@ pub(in crate::pipeline) struct Installment<B> {
 pub(in crate::pipeline) struct Handover<B> {
     inner: Mutex<Inner<B>>,
     bytes_max: u64,
+    /// The stage is woken for so many bytes of the log's files, too.
+    wake_file_bytes: u64,
     stage: Arc<Signal>,
 }
 
@@ -51,6 +86,7 @@ struct Inner<B> {
     waiting: VecDeque<Arc<Installment<B>>>,
     bytes: u64,
     buffers: usize,
+    file_bytes: u64,
     /// The log's end, if it is behind all that waits and the records were not kept.
     behind: Option<LogPosition>,
     /// Nobody takes anything any more.
@@ -69,35 +105,90 @@ pub(super) struct Taken {
 }
 
 impl<B: Records> Handover<B> {
-    /// Holds so many bytes of buffers.
-    pub(super) fn new(bytes_max: u64, stage: Arc<Signal>) -> Self {
-        let (waiting, behind) = (VecDeque::new(), None);
-        let inner =
-            Inner { waiting, bytes: 0, buffers: 0, behind, is_left: false, is_closed: false };
-        Self { inner: Mutex::new(inner), bytes_max, stage }
+    /// Holds so many bytes of buffers, for a stage to which so many bytes of the log are much.
+    pub(super) fn new(bytes_max: u64, log_bytes: u64, stage: Arc<Signal>) -> Self {
+        let inner = Inner {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            buffers: 0,
+            file_bytes: 0,
+            behind: None,
+            is_left: false,
+            is_closed: false,
+        };
+        let wake_file_bytes = WAKE_BYTES.min(log_bytes / 8);
+        Self { inner: Mutex::new(inner), bytes_max, wake_file_bytes, stage }
     }
 
     /// Keeps an installment whose buffers hold so many bytes; past the bound only its position.
     pub(super) fn put(&self, installment: &Arc<Installment<B>>, bytes: u64) {
+        let Installment { position, file_bytes, .. } = **installment;
+        self.keep(position, file_bytes, |inner, room_bytes| {
+            let fits = bytes <= room_bytes;
+            if fits {
+                inner.bytes += bytes;
+                inner.buffers += installment.records.len();
+                inner.waiting.push_back(Arc::clone(installment));
+            }
+            fits
+        });
+    }
+
+    /// Keeps a copy of `records`, which one flush made durable; past the bound only its position.
+    pub(super) fn put_copy(&self, position: LogPosition, records: &[B], file_bytes: u64) {
+        self.keep(position, file_bytes, |inner, room_bytes| {
+            let last = inner.waiting.back_mut().and_then(Arc::get_mut);
+            if last.is_some_and(|last| last.takes(position, records, file_bytes)) {
+                return true;
+            }
+            let record_bytes = records.iter().map(|records| records.bytes().len()).sum();
+            let bytes = COPIED_BYTES.min(self.bytes_max as usize).max(record_bytes);
+            let fits = bytes as u64 <= room_bytes;
+            if fits {
+                let mut copies = Installment::new(position, Vec::new(), 0);
+                copies.copied.reserve_exact(bytes);
+                let is_taken = copies.takes(position, records, file_bytes);
+                assert!(is_taken, "there is room for them");
+                inner.bytes += bytes as u64;
+                inner.waiting.push_back(Arc::new(copies));
+            }
+            fits
+        });
+    }
+
+    /// Keeps what `keep` puts in, told how many bytes it may hold, or, if it does not, the position.
+    fn keep(
+        &self,
+        position: LogPosition,
+        file_bytes: u64,
+        keep: impl FnOnce(&mut Inner<B>, u64) -> bool,
+    ) {
         let mut inner = self.inner.lock();
         if inner.is_left {
             return;
         }
-        let is_first = inner.waiting.is_empty();
-        let fits = is_first || inner.bytes.saturating_add(bytes) <= self.bytes_max;
-        let had_work = inner.has_work();
-        if inner.behind.is_some() || !fits {
-            inner.behind = Some(installment.position);
-        } else {
-            inner.waiting.push_back(Arc::clone(installment));
-            inner.bytes += bytes;
-            inner.buffers += installment.records.len();
+        let had_work = self.has_work(&inner);
+        let room_bytes = match inner.waiting.is_empty() {
+            true => u64::MAX,
+            false => self.bytes_max.saturating_sub(inner.bytes),
+        };
+        if inner.behind.is_some() || !keep(&mut inner, room_bytes) {
+            inner.behind = Some(position);
         }
-        let wakes = !had_work && inner.has_work();
+        inner.file_bytes += file_bytes;
+        let wakes = !had_work && self.has_work(&inner);
         drop(inner);
         if wakes {
             self.stage.wake();
         }
+    }
+
+    /// Whether there is enough to wake somebody for.
+    fn has_work(&self, inner: &Inner<B>) -> bool {
+        inner.behind.is_some()
+            || inner.bytes >= WAKE_BYTES
+            || inner.buffers >= WAKE_BUFFERS
+            || inner.file_bytes >= self.wake_file_bytes
     }
 
     /// The log is durable up to here, and nobody has the records.
@@ -115,7 +206,7 @@ impl<B: Records> Handover<B> {
         assert!(into.is_empty(), "what was taken before is still there");
         let mut inner = self.inner.lock();
         std::mem::swap(&mut inner.waiting, into);
-        (inner.bytes, inner.buffers) = (0, 0);
+        (inner.bytes, inner.buffers, inner.file_bytes) = (0, 0, 0);
         Taken { behind: inner.behind.take(), is_open: !inner.is_closed }
     }
 
@@ -136,13 +227,6 @@ impl<B: Records> Handover<B> {
     /// Whether nothing more comes.
     pub(super) fn is_closed(&self) -> bool {
         self.inner.lock().is_closed
-    }
-}
-
-impl<B> Inner<B> {
-    /// Whether there is enough to wake somebody for.
-    fn has_work(&self) -> bool {
-        self.behind.is_some() || self.bytes >= WAKE_BYTES || self.buffers >= WAKE_BUFFERS
     }
 }
 
@@ -180,7 +264,7 @@ mod tests {
 
     fn installment(group: u64) -> Arc<Installment<Vec<u8>>> {
         let position = LogPosition { group, ..LogPosition::default() };
-        Arc::new(Installment { position, records: vec![vec![0; 1_000]] })
+        Arc::new(Installment::new(position, vec![vec![0; 1_000]], 4_096))
     }
 
     fn groups(taken: &VecDeque<Arc<Installment<Vec<u8>>>>) -> Vec<u64> {
@@ -189,7 +273,7 @@ mod tests {
 
     #[test]
     fn past_the_bound_only_the_position_is_kept() {
-        let handover = Handover::new(100, Arc::default());
+        let handover = Handover::new(100, 1 << 20, Arc::default());
         let mut taken = VecDeque::new();
         // The first one always fits.
         for (group, bytes) in [(1, 500), (2, 1), (3, 1)] {
@@ -209,8 +293,30 @@ mod tests {
     }
 
     #[test]
+    fn small_flushes_are_copied_behind_each_other() {
+        let handover = Handover::new(2 * COPIED_BYTES as u64 + 100, 64 << 10, Arc::default());
+        let (mut taken, at) = (VecDeque::new(), |group| installment(group).position);
+        let put_copy = |group: u64, bytes: usize| {
+            handover.stage.announce();
+            handover.put_copy(at(group), &[vec![group as u8; bytes], Vec::new()], 4_096);
+            handover.stage.is_awake()
+        };
+        let mut is_awake = (1..=3).map(|group| put_copy(group, 1_000));
+        assert!(is_awake.by_ref().take(2).eq([false, true]), "two blocks are an eighth of its log");
+        handover.put(&installment(4), 10);
+        put_copy(5, COPIED_BYTES - 1);
+        put_copy(6, 1);
+        put_copy(7, 1);
+        put_copy(8, 0);
+        let rest = handover.take(&mut taken);
+        assert_eq!((groups(&taken), rest.behind.map(|at| at.group)), (vec![2, 4, 6], Some(8)));
+        assert_eq!(taken[0].copied, [[1; 1_000], [2; 1_000]].concat());
+        assert!(taken.iter().map(|taken| taken.file_bytes).eq([8_192, 4_096, 8_192]));
+    }
+
+    #[test]
     fn who_left_is_handed_nothing() {
-        let handover = Handover::new(100, Arc::default());
+        let handover = Handover::new(100, 1 << 20, Arc::default());
         handover.put(&installment(1), 10);
         assert_eq!(groups(&handover.leave()), [1]);
         handover.put(&installment(2), 10);

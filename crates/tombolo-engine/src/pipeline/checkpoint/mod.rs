@@ -34,7 +34,7 @@ mod writing;
 use std::sync::Arc;
 
 use tombolo_storage::memory::image::{CheckpointPart, ImageFailure, Step as Wrote};
-use tombolo_storage::value_log::{GroupNumber, LogFailure, LogPosition, LogReader};
+use tombolo_storage::value_log::{GroupNumber, LogFailure, LogPosition, LogReader, LogSettings};
 
 use arrivals::Arrivals;
 
@@ -61,6 +61,10 @@ use crate::clock::Clock;
 /// installing nor writing waits for long.
 const INSTALL_BYTES: usize = 1 << 20;
 
+/// Records of a flush that are copied have at most so many bytes: to copy more costs more than what it
+/// spares.
+const COPIED_BYTES_MAX: u64 = 16 << 10;
+
 /// When checkpoints are written, and what they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointPolicy {
@@ -81,6 +85,10 @@ pub(super) struct ToCheckpoint<B> {
     exchanges: Vec<Arc<Exchange>>,
     buffers: Arc<Pool<B>>,
     vectors: Arc<Pool<Vec<B>>>,
+    /// The log's, if its files are read back.
+    settings: Option<LogSettings>,
+    /// Records of a flush are copied if they have no more bytes.
+    copied_bytes_max: u64,
     /// Before which group the log was told that it may go, 0 as long as it was told nothing: one that a
     /// former process left may hold what its archive lacked then, though a checkpoint made it needless.
     released: GroupNumber,
@@ -91,14 +99,23 @@ pub(super) struct ToCheckpoint<B> {
 impl<B: Records> ToCheckpoint<B> {
     /// Hands on what a flush made durable, which ends at `position`; `records` is empty afterwards.
     pub(super) fn hand_on(&mut self, position: Option<LogPosition>, records: &mut Vec<B>) {
-        let has_records = records.iter().any(|records| !records.bytes().is_empty());
-        let Some(position) = position.filter(|_| has_records && self.course.failure().is_none())
-        else {
+        let record_bytes = records.iter().map(|records| records.bytes().len() as u64).sum();
+        let is_for_stages = record_bytes > 0 && self.course.failure().is_none();
+        let Some(position) = position.filter(|_| is_for_stages) else {
             return records.drain(..).for_each(|records| self.buffers.give_records(records));
         };
+        let settings = self.settings.as_ref();
+        let file_bytes =
+            settings.map_or(record_bytes, |settings| settings.group_bytes(record_bytes));
+        if record_bytes <= self.copied_bytes_max && self.is_gapless {
+            for handover in &self.handovers {
+                handover.put_copy(position, records, file_bytes);
+            }
+            return records.drain(..).for_each(|records| self.buffers.give_records(records));
+        }
         let bytes = records.iter().map(|records| records.memory_bytes() as u64).sum();
         let records = std::mem::replace(records, self.vectors.take());
-        let installment = Arc::new(Installment { position, records });
+        let installment = Arc::new(Installment::new(position, records, file_bytes));
         for handover in &self.handovers {
             match self.is_gapless {
                 true => handover.put(&installment, bytes),
@@ -135,7 +152,7 @@ impl<B: Records> ToCheckpoint<B> {
 
     /// The log ends at `position`, and what is behind all that was handed on is of no rows.
     fn put_end(&self, position: LogPosition) {
-        let end = Arc::new(Installment { position, records: Vec::new() });
+        let end = Arc::new(Installment::new(position, Vec::new(), 0));
         for handover in &self.handovers {
             match self.is_gapless {
                 true => handover.put(&end, 0),
@@ -216,7 +233,8 @@ pub(super) fn wire<A: Send + 'static, B: Records>(
         let (preparing, writing) = (of.preparing[number].clone(), of.writing[number].clone());
         let exchange = Arc::new(Exchange::new(preparing.clone(), writing));
         exchanges.push(Arc::clone(&exchange));
-        let handover = Arc::new(Handover::new(of.policy.queue_bytes_max, preparing));
+        let handover =
+            Arc::new(Handover::new(of.policy.queue_bytes_max, of.policy.log_bytes, preparing));
         // What was loaded past the pipeline is in the log only.
         if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
             handover.put_position(end);
@@ -260,8 +278,17 @@ pub(super) fn wire<A: Send + 'static, B: Records>(
     prepare.append(&mut write);
     let is_gapless = log_end.is_some();
     let buffers = Arc::clone(of.buffers);
-    let to_checkpoint =
-        ToCheckpoint { course, handovers, exchanges, buffers, vectors, released: 0, is_gapless };
+    let to_checkpoint = ToCheckpoint {
+        course,
+        handovers,
+        exchanges,
+        buffers,
+        vectors,
+        settings: (log.reader)().map(|reader| reader.settings()),
+        copied_bytes_max: COPIED_BYTES_MAX,
+        released: 0,
+        is_gapless,
+    };
     (to_checkpoint, prepare)
 }
 
@@ -314,19 +341,12 @@ impl<A, B: Records> Checkpoint<A, B> {
             && let Some(installment) = self.arrivals.front()
         {
             let position = installment.position;
-            // The end of a log that is closed has none.
-            let records = installment.records.iter().map(Records::bytes).chain([&[][..]]);
-            let before = bytes;
-            for records in records {
+            for records in installment.parts() {
                 let installed = self.part.install(position, records);
                 installed.map_err(|failure| failure.to_string())?;
                 bytes += records.len();
             }
-            let record_bytes = (bytes - before) as u64;
-            self.installed_bytes += self
-                .reader
-                .as_ref()
-                .map_or(record_bytes, |reader| reader.settings().group_bytes(record_bytes));
+            self.installed_bytes += installment.file_bytes;
             self.arrivals.passed();
         }
         if let Some(to) = self.arrivals.to_read().filter(|_| self.part.has_room()) {

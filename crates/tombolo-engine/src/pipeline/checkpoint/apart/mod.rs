@@ -51,7 +51,7 @@ use super::super::log::Records;
 use super::super::pool::Pool;
 use super::arrivals::Arrivals;
 use super::handover::Handover;
-use super::{Course, Shares, ToCheckpoint, Wired};
+use super::{CheckpointPolicy, Course, Shares, ToCheckpoint, Wired};
 use crate::processes::StartCompanion;
 use near::Near;
 use protocol::Welcome;
@@ -83,7 +83,8 @@ pub(in crate::pipeline) fn wire_apart<A: Send + 'static, B: Records>(
 ) -> Wired<B> {
     let CheckpointsApart { start, image, limits, parts, salt, epoch, log_is_direct } = apart;
     let course = Arc::new(Course::apart(Arc::clone(&of.preparing[0]), Arc::clone(&of.logging)));
-    let handover = Handover::new(of.policy.queue_bytes_max, Arc::clone(&of.preparing[0]));
+    let CheckpointPolicy { queue_bytes_max, log_bytes, .. } = of.policy;
+    let handover = Handover::new(queue_bytes_max, log_bytes, Arc::clone(&of.preparing[0]));
     let (handover, vectors) = (Arc::new(handover), Arc::new(Pool::new()));
     let welcome = Welcome {
         connection: 0,
@@ -114,6 +115,8 @@ pub(in crate::pipeline) fn wire_apart<A: Send + 'static, B: Records>(
         handovers: vec![handover],
         buffers: Arc::clone(of.buffers),
         vectors,
+        settings: None,
+        copied_bytes_max: 0, // that process counts what each flush took
         exchanges: Vec::new(),
         released: 0,
         is_gapless: position.is_some(),

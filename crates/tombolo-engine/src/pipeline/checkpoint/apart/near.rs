@@ -291,8 +291,8 @@ impl<A, B: Records> Near<A, B> {
     fn send_records(&mut self, talk: &mut Talk) -> Result<bool, LinkEnd> {
         while let Some(installment) = self.parts.arrivals.front() {
             let head = records_head(installment.position);
-            let records = installment.records.iter().map(Records::bytes);
-            let message: Vec<&[u8]> = std::iter::once(&head[..]).chain(records).collect();
+            let message: Vec<&[u8]> =
+                std::iter::once(&head[..]).chain(installment.parts()).collect();
             let bytes: usize = message.iter().map(|part| part.len()).sum();
             let is_sent = match bytes <= MESSAGE_BYTES_MAX {
                 true => talk.link.send(&message)?,
