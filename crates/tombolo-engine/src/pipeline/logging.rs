@@ -39,7 +39,7 @@ use super::queue::Queue;
 use super::returns::Returns;
 use super::shared::Shared;
 use super::signal::Signal;
-use super::statistics::{Flush, add, get};
+use super::statistics::{Flush, add, add_alone, get};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
@@ -160,7 +160,9 @@ impl<A, B: Records> Group<A, B> {
         self.is_promised |= batch.is_promised;
         self.waiting += batch.waiting();
         self.records.push(batch.records);
-        self.answers.push(batch.answers);
+        if !batch.answers.is_empty() {
+            self.answers.push(batch.answers);
+        }
     }
 
     /// The records of the last of several batches, as a batch for which nobody waits: a planted bug.
@@ -325,11 +327,17 @@ impl<A, B: Records> Logging<A, B> {
             let end = *written + fitting.count().max(1);
             let group = &records[*written..end];
             let transactions = group.iter().map(Records::transactions).sum();
-            let bytes = group.iter().map(Records::bytes).filter(|bytes| !bytes.is_empty());
-            let bytes: Vec<&[u8]> = bytes.collect();
-            if !bytes.is_empty() {
-                match self.parts.log.append(&bytes, transactions) {
-                    Ok(()) => add(&self.parts.shared.counters.groups, 1),
+            let many: Vec<&[u8]>;
+            let bytes = match group {
+                [lone] => &[lone.bytes()][..],
+                group => {
+                    many = group.iter().map(Records::bytes).collect();
+                    &many
+                }
+            };
+            if bytes.iter().any(|bytes| !bytes.is_empty()) {
+                match self.parts.log.append(bytes, transactions) {
+                    Ok(()) => add_alone(&self.parts.shared.counters.groups, 1),
                     Err(GroupLogError::Full) => return Ok(false),
                     Err(GroupLogError::Failed(reason)) => return Err(reason),
                 }
@@ -345,10 +353,10 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room.
-    fn flush(&mut self, is_open: bool) {
+    /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room. It
+    /// began when the step did.
+    fn flush(&mut self, start_ns: u64, is_open: bool) {
         let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
-        let start_ns = self.parts.clock.now_ns();
         let written = self.write();
         let end_ns = self.parts.clock.now_ns();
         self.stall = None;
@@ -385,11 +393,11 @@ impl<A, B: Records> Logging<A, B> {
         // Before any answer leaves: who has one finds it counted.
         let (group, counters) = (&self.group, &self.parts.shared.counters);
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
-        add(&counters.flushes, 1);
-        add(&counters.flushed_transactions, flush.transactions);
-        add(&counters.flushed_bytes, flush.bytes);
-        add(&counters.flush_ns, flush.ns);
-        // This stage is the only one that writes it.
+        // This stage is the only one that writes them.
+        add_alone(&counters.flushes, 1);
+        add_alone(&counters.flushed_transactions, flush.transactions);
+        add_alone(&counters.flushed_bytes, flush.bytes);
+        add_alone(&counters.flush_ns, flush.ns);
         counters.flush_ns_max.store(get(&counters.flush_ns_max).max(flush.ns), Ordering::Relaxed);
         if let Some(observer) = &mut self.parts.observer {
             observer(flush);
@@ -498,7 +506,7 @@ impl<A, B: Records> Logging<A, B> {
 
     /// When there is something to do though nothing more comes.
     pub(super) fn timer_ns(&mut self) -> Option<u64> {
-        let until_ns = self.returns.wait_until();
+        let until_ns = if self.group.is_empty() { None } else { self.returns.wait_until() };
         match self.idle(until_ns) {
             Step::IdleUntil(until_ns) => until_ns,
             Step::Progress | Step::Ended => unreachable!("it is idle"),
@@ -570,7 +578,7 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
             || !is_open
             || self.group.is_due(now_ns, &self.parts.policy, until_ns);
         if !self.group.is_empty() && is_due {
-            self.flush(is_open);
+            self.flush(now_ns, is_open);
             self.publish_room();
             return Step::Progress;
         }

@@ -71,14 +71,15 @@ impl<A, B: Records> ToLog<A, B> {
         }
     }
 
-    /// Keeps what was logged, and the answers that wait for it, until it is handed on.
-    pub(super) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
+    /// What was logged, and the answers that wait for it, as it is handed on.
+    #[inline]
+    pub(super) fn batch(&mut self, records: B, replies: Waiting<A>, now_ns: u64) -> LogBatch<A, B> {
         let Waiting { answers, transactions, waiting, wants_sync, is_promised } = replies;
         let record_bytes = records.bytes().len() as u64;
         let charge = self.cost.of(record_bytes);
         self.charged += charge;
         self.position += record_bytes;
-        self.held = Some(LogBatch {
+        LogBatch {
             records,
             answers,
             transactions,
@@ -89,13 +90,23 @@ impl<A, B: Records> ToLog<A, B> {
             is_promised,
             executed_ns: now_ns,
             ended_ns: now_ns,
-        });
+        }
+    }
+
+    /// Keeps what was logged, and the answers that wait for it, until it is handed on.
+    pub(super) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
+        self.held = Some(self.batch(records, replies, now_ns));
     }
 
     /// Hands on what is held; says whether nothing is left. The logging stage's thread is woken,
     /// unless a caller's thread does this: that one looks after the log itself.
     pub(super) fn hand_on(&mut self, is_carried: bool) -> bool {
-        let Some(batch) = self.held.take() else { return true };
+        self.held.take().is_none_or(|batch| self.offer(batch, is_carried))
+    }
+
+    /// The same with a batch that comes next.
+    #[inline]
+    pub(super) fn offer(&mut self, batch: LogBatch<A, B>, is_carried: bool) -> bool {
         let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
         let is_waited_for = batch.is_waited_for();
         match self.queue.offer_silently(batch, load) {

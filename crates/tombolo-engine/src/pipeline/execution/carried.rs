@@ -138,8 +138,8 @@ impl<E: Executor> Execution<E> {
                 is_promised: is_early,
             };
             let records = records.unwrap_or_else(|| log.buffers.take());
-            log.hold(records, waiting, self.clock.now_ns());
-            log.hand_on(true);
+            let batch = log.batch(records, waiting, self.clock.now_ns());
+            log.offer(batch, true);
         } else if let Some(records) = records {
             log.buffers.give_records(records);
         }
