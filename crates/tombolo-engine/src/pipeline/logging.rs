@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
-use tombolo_storage::sync::{Mutex, Ordering};
+use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::GroupNumber;
 
 use super::archive::ArchiveCourse;
@@ -39,7 +39,7 @@ use super::queue::Queue;
 use super::returns::Returns;
 use super::shared::Shared;
 use super::signal::Signal;
-use super::statistics::{Flush, add, add_alone, get};
+use super::statistics::{Flush, add, add_alone};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
@@ -393,12 +393,7 @@ impl<A, B: Records> Logging<A, B> {
         // Before any answer leaves: who has one finds it counted.
         let (group, counters) = (&self.group, &self.parts.shared.counters);
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
-        // This stage is the only one that writes them.
-        add_alone(&counters.flushes, 1);
-        add_alone(&counters.flushed_transactions, flush.transactions);
-        add_alone(&counters.flushed_bytes, flush.bytes);
-        add_alone(&counters.flush_ns, flush.ns);
-        counters.flush_ns_max.store(get(&counters.flush_ns_max).max(flush.ns), Ordering::Relaxed);
+        counters.flushed(flush);
         if let Some(observer) = &mut self.parts.observer {
             observer(flush);
         }

@@ -55,6 +55,15 @@ impl Counters {
         };
         add(&self.busy_ns[at], ns);
     }
+
+    /// The log was flushed. The logging stage alone says so.
+    pub(super) fn flushed(&self, flush: Flush) {
+        add_alone(&self.flushes, 1);
+        add_alone(&self.flushed_transactions, flush.transactions);
+        add_alone(&self.flushed_bytes, flush.bytes);
+        add_alone(&self.flush_ns, flush.ns);
+        self.flush_ns_max.store(get(&self.flush_ns_max).max(flush.ns), Ordering::Relaxed);
+    }
 }
 
 /// Adds to a counter. Readers want numbers that are about right, not an order.
