@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tombolo_engine::recovery::OpenFailure;
+use tombolo_engine::recovery::{OpenFailure, blame};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey};
 use tombolo_storage::value_log::{
@@ -138,7 +138,8 @@ fn look(disks: &[Arc<dyn Disk>], progress: &mut dyn Progress) -> Result<Inspecti
     let log = value_log::survey_locked(&lock, &*disks[0], first, &mut counts, &mut |log| {
         now.log = log;
         progress.part(now.part(), "");
-    })?;
+    });
+    let log = log.map_err(|failure| blame(&image, failure))?;
     let Counts { tables, record_bytes } = counts;
     Ok(Inspection { image: survey, log, tables, record_bytes })
 }

@@ -19,7 +19,7 @@ use tombolo_storage::memory::image::{
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::archive::LogArchive;
 use tombolo_storage::value_log::{
-    GroupNumber, LogFailure, LogPosition, LogReader, LogWriter, RecoverOptions, recover,
+    GroupNumber, LogFailure, LogPosition, LogReader, LogWriter, recover,
 };
 
 use crate::archives;
@@ -110,7 +110,7 @@ pub(crate) fn open_doors(
     let loaded = (0..parts).map(load).collect::<Result<Vec<_>, _>>();
     let mut loaded = loaded.map_err(|why| refused(&why))?;
     let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
-    let options = RecoverOptions { first: image.log_start(known), accept_loss, keep };
+    let options = image.recover_options(known, accept_loss, keep);
     let (log, mut behind_bytes) = (log_settings(swarm), 0);
     let mut replay = |group, records: &[u8]| {
         behind_bytes += log.group_bytes(records.len() as u64);
@@ -121,7 +121,11 @@ pub(crate) fn open_doors(
         Err(LogFailure::NoLog) if image.position().group == 0 => LogWriter::create(door, log),
         recovered => recovered.map(|recovered| recovered.writer),
     };
-    let writer = opened.map_err(|failure| log_refused(&failure))?;
+    let blame = |failure: LogFailure| match image.blamed_for(&failure) {
+        Some(why) => refused(&why),
+        None => log_refused(&failure),
+    };
+    let writer = opened.map_err(blame)?;
     let mut mirrored = Vec::new();
     let writes_them = swarm.has_checkpoints && !swarm.writes_apart();
     if writes_them {

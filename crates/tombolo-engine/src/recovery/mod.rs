@@ -34,8 +34,7 @@ use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSett
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{
-    self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings,
-    LogWriter, RecoverOptions,
+    self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings, LogWriter,
 };
 
 use crate::checkpointing::Checkpointing;
@@ -275,7 +274,7 @@ pub fn create<P: MemoryProfile>(
     options: &OpenOptions,
 ) -> Result<Created<P>, OpenFailure> {
     let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
-    if let Some(file) = image.file() {
+    if let Some(file) = image.any_file() {
         return Err(without_log(file));
     }
     let log = LogSettings { salt: entropy(), ..options.log };
@@ -306,7 +305,7 @@ pub fn open<P: MemoryProfile>(
 ) -> Result<Opened<P>, OpenFailure> {
     if !value_log::holds_log(&*disks[0])? {
         let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
-        return Err(image.file().map_or(LogFailure::NoLog.into(), without_log));
+        return Err(image.any_file().map_or(LogFailure::NoLog.into(), without_log));
     }
     let lock = take_directory(&*disks[0])?;
     let ahead: Vec<_> = disks.iter().cloned().map(ReadAhead::start).collect();
@@ -335,6 +334,11 @@ fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
     DirectoryLock::take(disk)
 }
 
+/// Why a log cannot be read: for a reason of its own, or for one of the image that it lies behind.
+pub fn blame(image: &Image, failure: LogFailure) -> OpenFailure {
+    image.blamed_for(&failure).map_or_else(|| failure.into(), OpenFailure::from)
+}
+
 fn without_log(file: &str) -> OpenFailure {
     ImageFailure::NoLog { file: file.to_owned() }.into()
 }
@@ -355,13 +359,14 @@ fn open_through<P: MemoryProfile>(
         Replayer::load(&image, options, clock, &mut |bytes| telling.read_image(bytes))?;
     let loaded = Moment::now(clock);
     let OpenOptions { accept_loss, keep, .. } = *options;
-    let how = RecoverOptions { first: replayer.log_start(), accept_loss, keep };
+    let how = image.recover_options(replayer.log_start().known, accept_loss, keep);
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
         telling.read_log(log);
     });
-    let value_log::Recovered { writer, groups, transactions, cut } = recovered?;
+    let value_log::Recovered { writer, groups, transactions, cut } =
+        recovered.map_err(|failure| blame(&image, failure))?;
     let Replayed { store, mirrored, row_images, record_bytes, replayed_ns } = replayer.replayed();
     let checkpointing = match options.image {
         None => None,

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod crashes;
+mod damage;
 mod refusals;
 mod whole;
 

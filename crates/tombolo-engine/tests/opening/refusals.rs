@@ -43,7 +43,9 @@ fn file(disk: &MemDisk, prefix: &str) -> String {
 fn an_image_of_another_version_is_refused() {
     let disk = made();
     let name = file(&disk, "checkpoint-");
+    // Both copies of it.
     overwrite(&disk, &name, 8, &[9]);
+    overwrite(&disk, &name, content(&disk)[&name].len() / 2 + 8, &[9]);
     let why = refused(from_ref(&disk));
     assert!(why.contains(&name) && why.contains("version 9"), "{why}");
 }

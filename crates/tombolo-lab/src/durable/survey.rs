@@ -56,7 +56,7 @@ fn survey_quietly(
     let log = value_log::survey_locked(&lock, &*disks[0], first, &mut replayer, &mut |log| {
         telling.read_log(log);
     });
-    let log = log?;
+    let log = log.map_err(|failure| recovery::blame(&image, failure))?;
     let Replayed { store, .. } = replayer.replayed();
     Ok(Surveyed { store, log, image_bytes: telling.now.image_bytes })
 }

@@ -2,13 +2,16 @@
 //! state of it is a new file, `checkpoint-NNNNNN`, written and synced, its directory too, before the
 //! older ones are removed.
 //!
+//! The file holds the state twice: a copy, zeros up to a multiple of 4,096 bytes, and the same again. The
+//! second is read where the first is not intact. A copy:
+//!
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic: `tombchk` and a line feed |
 //! | 8 | 4 | version of the format |
 //! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and of all from 16 on |
 //! | 16 | 8 | sequence number, which is in the file's name too |
-//! | 24 | 8 | bytes of the catalogue |
+//! | 24 | 8 | bytes of the copy |
 //! | 32 | 8 | salt: the log's |
 //! | 40 | 8 | the last complete checkpoint, 0 for none |
 //! | 48 | 8 | the group it is complete as of, 0 for none |
@@ -29,12 +32,13 @@
 //!
 //! A ring, 4 bytes each: number, directory, table, slab (0 rows, 1 + size class), bytes of a slot, first
 //! slot, slots of a block, blocks, spare places, bytes of a block; then 8, the checkpoint that writes it
-//! first. Version 1 has no epochs: tables begin at offset 112.
+//! first. Version 1 has no epochs: tables begin at offset 112. Versions 1 and 2 have one copy.
 //!
-//! A file that is not intact may be one that a crash left half written, or the newest one, damaged
+//! A file without an intact copy may be one that a crash left half written, or the newest one, damaged
 //! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
-//! what the newest catalogue needs, after it was durable. So an older one is believed by nobody: the log
-//! it needs is gone, and opening is refused; where it is not gone, nothing is lost.
+//! what the newest catalogue needs, after it was durable. So an older one, or none beside files of an
+//! image, is believed only where the log is whole without it; otherwise opening is refused, whatever
+//! loss is accepted (`load.rs`).
 //!
 //! Not here: rings' files, when a checkpoint is complete (`checkpoints.rs`).
 
@@ -55,6 +59,9 @@ const LENGTH: usize = SEQUENCE + 8;
 const HEADER_BYTES_1: usize = 112;
 const HEADER_BYTES: usize = HEADER_BYTES_1 + 8;
 const RING_BYTES: usize = 48;
+
+/// The second copy begins at a multiple of this: what damages the sectors of one does not reach the other.
+const COPY_ALIGNMENT: usize = 4_096;
 
 /// Longer files are no catalogues: a million rings would not need it.
 const BYTES_MAX: u64 = 64 << 20;
@@ -134,20 +141,25 @@ impl Catalogue {
             let bytes_len = file.len()?;
             let mut bytes = vec![0; bytes_len.min(BYTES_MAX) as usize];
             file.read_at(&mut bytes, 0)?;
+            let is_of_file = |(catalogue, _): &(Self, u32)| catalogue.sequence == number;
+            if let Some((catalogue, version)) = Self::decode_file(&bytes).filter(is_of_file) {
+                found.catalogue = Some((catalogue, file.name().to_owned()));
+                found.version = version;
+                break;
+            }
             if let Some(version) = other_version(&bytes) {
                 let file = file.name().to_owned();
                 return Err(ImageFailure::OtherVersion { file, found: version });
             }
-            match Self::decode(&bytes).filter(|catalogue| catalogue.sequence == number) {
-                Some(catalogue) => {
-                    found.catalogue = Some((catalogue, file.name().to_owned()));
-                    found.version = version_of(&bytes).unwrap_or_default();
-                    break;
-                }
-                None => found.passed_over.push(file.name().to_owned()),
-            }
+            found.passed_over.push(file.name().to_owned());
         }
         Ok(found)
+    }
+
+    /// The first intact copy in a file, and the version it is written in.
+    fn decode_file(bytes: &[u8]) -> Option<(Self, u32)> {
+        let copies = [bytes, &bytes[bytes.len() / 2..]];
+        copies.into_iter().find_map(|copy| Some((Self::decode(copy)?, version_of(copy)?)))
     }
 
     /// Writes this state into a file of its own, which is durable when this returns; older files are
@@ -157,7 +169,7 @@ impl Catalogue {
     /// `Full`, `Disk`: whether this state or the one before is found after a crash is unknown.
     pub(super) fn write(&self, disk: &dyn Disk, is_durable: bool) -> Result<(), DiskError> {
         let name = file_name(self.sequence);
-        let bytes = self.encode();
+        let bytes = self.encode_file();
         let written = disk.open(&name, Open::New).and_then(|file| {
             file.write_at(&bytes, 0)?;
             if is_durable { file.sync() } else { Ok(()) }
@@ -179,7 +191,14 @@ impl Catalogue {
 
     /// The name and the bytes of the file that holds this state.
     pub(super) fn as_file(&self) -> (String, Vec<u8>) {
-        (file_name(self.sequence), self.encode())
+        (file_name(self.sequence), self.encode_file())
+    }
+
+    /// Both copies.
+    fn encode_file(&self) -> Vec<u8> {
+        let mut copy = self.encode();
+        copy.resize(copy.len().next_multiple_of(COPY_ALIGNMENT), 0);
+        copy.repeat(2)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -227,17 +246,20 @@ impl Catalogue {
         out
     }
 
+    /// The copy that `bytes` begin with.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < HEADER_BYTES_1 || !bytes.starts_with(&MAGIC) {
+        let version = version_of(bytes).filter(|&version| is_read(version))?;
+        let length = Source(bytes.get(LENGTH..)?).long()?;
+        let copy = bytes.get(..usize::try_from(length).ok()?)?;
+        let is_alone = version < FORMAT_VERSION;
+        if copy.len() < HEADER_BYTES_1 || is_alone && copy.len() != bytes.len() {
             return None;
         }
-        let mut from = Source(&bytes[VERSION..]);
-        let version = from.short()?;
-        let stored = from.short()?;
-        if !is_read(version) || stored != checksum(bytes) {
+        let mut from = Source(&copy[CHECKSUM..]);
+        if from.short()? != checksum(copy) {
             return None;
         }
-        let (sequence, length, salt) = (from.long()?, from.long()?, from.long()?);
+        let (sequence, _, salt) = (from.long()?, from.long()?, from.long()?);
         let (number, group, transactions) = (from.long()?, from.long()?, from.long()?);
         let checksums = (from.short()?, from.short()?);
         let position = LogPosition { group, checksum: checksums.0, transactions };
@@ -251,7 +273,7 @@ impl Catalogue {
         let tables =
             (0..tables).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
         let rings = (0..rings).map(|_| from.ring()).collect::<Option<Vec<_>>>()?;
-        let is_whole = from.0.is_empty() && length == bytes.len() as u64;
+        let is_whole = from.0.is_empty();
         let is_possible = rings.iter().all(|ring| ring.is_possible() && ring.stripe < directories);
         (is_whole && is_possible).then_some(Self {
             sequence,
@@ -366,8 +388,13 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_the_format_states() {
-        assert_eq!(catalogue(6).encode(), stated(2));
-        assert_eq!(Catalogue::decode(&stated(2)), Some(catalogue(6)));
+        assert_eq!(catalogue(6).encode(), stated(3));
+        let (mut file, copy) = (vec![0; 8_192], stated(3));
+        file[..copy.len()].copy_from_slice(&copy);
+        file[4_096..][..copy.len()].copy_from_slice(&copy);
+        assert_eq!(catalogue(6).as_file(), (file_name(6), file.clone()));
+        assert_eq!(Catalogue::decode_file(&file), Some((catalogue(6), 3)));
+        assert_eq!(Catalogue::decode_file(&stated(2)), Some((catalogue(6), 2)));
     }
 
     #[test]
@@ -375,7 +402,7 @@ mod tests {
         let mut expected = catalogue(6);
         (expected.complete.epoch, expected.writing.epoch) = (0, 0);
         assert_eq!(Catalogue::decode(&stated(1)), Some(expected));
-        assert_eq!((Catalogue::decode(&stated(3)), other_version(&stated(3))), (None, Some(3)));
+        assert_eq!((Catalogue::decode(&stated(4)), other_version(&stated(4))), (None, Some(4)));
         // Whoever looks is told what is there, not what would be written.
         let disk = MemDisk::new();
         assert_eq!(Catalogue::find(&disk).unwrap().version, 0);
@@ -385,7 +412,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_found() {
-        for bytes in [stated(1), stated(2)] {
+        for bytes in [stated(1), stated(2), stated(3)] {
             for bit in 0..bytes.len() * 8 {
                 let mut changed = bytes.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
@@ -394,7 +421,23 @@ mod tests {
             for length in 0..bytes.len() {
                 assert_eq!(Catalogue::decode(&bytes[..length]), None, "{length} bytes");
             }
-            assert_eq!(Catalogue::decode(&[&bytes[..], &[0]].concat()), None);
+            let longer = Catalogue::decode(&[&bytes[..], &[0]].concat());
+            assert_eq!(longer.is_some(), version_of(&bytes) == Some(3), "zeros follow a copy");
+        }
+    }
+
+    /// Whatever byte is wrong, and wherever the file is cut behind its first copy.
+    #[test]
+    fn a_file_outlives_any_wrong_byte() {
+        let (_, bytes) = catalogue(6).as_file();
+        let intact = Some((catalogue(6), 3));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x5a;
+            assert_eq!(Catalogue::decode_file(&changed), intact, "byte {at}");
+        }
+        for length in 4_096..bytes.len() {
+            assert_eq!(Catalogue::decode_file(&bytes[..length]), intact, "{length} bytes");
         }
     }
 
@@ -406,7 +449,7 @@ mod tests {
         let torn = disk.open(&file_name(7), Open::New).unwrap();
         torn.write_at(&catalogue(7).encode()[..100], 0).unwrap();
         let found = Catalogue::find(&disk).unwrap();
-        assert_eq!((found.catalogue, found.version), (Some((catalogue(6), file_name(6))), 2));
+        assert_eq!((found.catalogue, found.version), (Some((catalogue(6), file_name(6))), 3));
         assert_eq!((found.passed_over, found.newest), (vec![file_name(7)], 7));
         catalogue(8).write(&disk, true).unwrap();
         assert_eq!(disk.list().unwrap(), [file_name(8)]);
@@ -414,8 +457,8 @@ mod tests {
         let moved = disk.open(&file_name(9), Open::New).unwrap();
         moved.write_at(&catalogue(8).encode(), 0).unwrap();
         assert_eq!(Catalogue::find(&disk).unwrap().passed_over, [file_name(9)]);
-        moved.write_at(&[3], VERSION as u64).unwrap();
-        let other = ImageFailure::OtherVersion { file: file_name(9), found: 3 };
+        moved.write_at(&[4], VERSION as u64).unwrap();
+        let other = ImageFailure::OtherVersion { file: file_name(9), found: 4 };
         assert_eq!(Catalogue::find(&disk).unwrap_err(), other);
     }
 }

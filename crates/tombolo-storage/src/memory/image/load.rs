@@ -14,14 +14,14 @@ use super::block::{Block, decode, header};
 use super::catalogue::{Catalogue, Found};
 use super::directories;
 use super::on_disk::DiskCopy;
-use super::ring::Ring;
+use super::ring::{Ring, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings, SecondCopy};
 use super::stamp::Stamp;
 use crate::disk::{Disk, DiskFile, Open, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 use crate::value_log::AlignedBuffer;
-use crate::value_log::{GroupNumber, LogPosition, LogStart};
+use crate::value_log::{GroupNumber, LogFailure, LogPosition, LogStart, RecoverOptions};
 
 /// How much is read at a time, if a block is not longer.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -35,6 +35,8 @@ pub struct Image {
     pub(super) disks: Vec<Arc<dyn Disk>>,
     pub(super) settings: ImageSettings,
     pub(super) found: Found,
+    /// A file of an image, where there is no catalogue.
+    pub(super) orphan: Option<String>,
 }
 
 /// Rows of some of the tables, as an image has them. Replay the log from [`Image::log_start`] on.
@@ -175,11 +177,21 @@ impl Image {
         if let Some((catalogue, _)) = &found.catalogue {
             directories::check(&disks, catalogue.salt)?;
         }
-        Ok(Self { disks, settings, found })
+        let orphan = match &found.catalogue {
+            Some(_) => None,
+            None => orphan(&disks)?,
+        };
+        Ok(Self { disks, settings, found, orphan })
     }
 
     pub(super) fn catalogue(&self) -> Option<&Catalogue> {
         self.found.catalogue.as_ref().map(|(catalogue, _)| catalogue)
+    }
+
+    /// Any file of an image, whether its catalogue is intact or not.
+    pub fn any_file(&self) -> Option<&str> {
+        let damaged = || self.found.passed_over.first().map(String::as_str);
+        self.file().or_else(damaged).or(self.orphan.as_deref())
     }
 
     /// The catalogue's file, if there is an image.
@@ -201,13 +213,50 @@ impl Image {
     /// newest [`LoadedPart::known`] of all.
     pub fn log_start(&self, known: GroupNumber) -> LogStart {
         let salt = self.catalogue().map(|catalogue| catalogue.salt);
+        // Beside an image without a catalogue the log is needed from its first group on.
+        let known = if self.is_without_catalogue() { known.max(1) } else { known };
         LogStart { salt, ..LogStart::behind(self.position(), known) }
     }
 
-    /// Catalogues that are not intact and newer than the one that was found. Usually a crash left
-    /// one; if the log then begins too late, one was damaged.
-    pub fn passed_over(&self) -> &[String] {
-        &self.found.passed_over
+    /// How the log behind it is recovered. What an image without a catalogue may hold is no loss that
+    /// can be accepted.
+    pub fn recover_options(
+        &self,
+        known: GroupNumber,
+        accept_loss: bool,
+        keep: Option<GroupNumber>,
+    ) -> RecoverOptions {
+        let accept_loss = accept_loss && !self.is_without_catalogue();
+        RecoverOptions { first: self.log_start(known), accept_loss, keep }
+    }
+
+    /// What is really wrong where the log lacks what it has to hold: it was given back up to what a
+    /// catalogue said which is damaged or gone. `None` if the log itself is to blame.
+    pub fn blamed_for(&self, failure: &LogFailure) -> Option<ImageFailure> {
+        let is_lacking = matches!(failure, LogFailure::Irreparable { .. });
+        let is_damaged = matches!(failure, LogFailure::Damaged { .. });
+        if !is_lacking && !(is_damaged && self.is_without_catalogue()) {
+            return None;
+        }
+        match (self.found.passed_over.first(), &self.orphan) {
+            (Some(file), _) => {
+                let what = format!(
+                    "no copy of the catalogue is intact, and the log alone is not whole: {failure}"
+                );
+                Some(ImageFailure::Damaged { file: file.clone(), offset: 0, what })
+            }
+            (None, Some(file)) => {
+                let (file, what) = (file.clone(), failure.to_string());
+                Some(ImageFailure::NoCatalogue { file, what })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Whether there are files of an image, and no intact catalogue.
+    fn is_without_catalogue(&self) -> bool {
+        let is_traced = self.orphan.is_some() || !self.found.passed_over.is_empty();
+        self.found.catalogue.is_none() && is_traced
     }
 
     /// Bytes of all rings' files.
@@ -288,6 +337,16 @@ impl Image {
         );
         Err(ImageFailure::Damaged { file: file.to_owned(), offset: 0, what })
     }
+}
+
+/// A ring's file in any of the directories.
+fn orphan(disks: &[Arc<dyn Disk>]) -> Result<Option<String>, ImageFailure> {
+    for disk in disks {
+        if let Some(ring) = disk.list()?.iter().filter(|name| is_ring_file(name)).min() {
+            return Ok(Some(disk.open(ring, Open::Read)?.name().to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Puts the slots of a block into the slab they are of.

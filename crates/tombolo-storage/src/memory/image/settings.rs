@@ -9,7 +9,7 @@ use crate::disk::DiskError;
 use crate::header_copies::other_version;
 
 /// The version of the format of catalogue and blocks.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The oldest one that is read; what is written next is of [`FORMAT_VERSION`].
 pub(super) const FORMAT_VERSION_OLDEST: u32 = 1;
@@ -87,6 +87,13 @@ pub enum ImageFailure {
         /// What is wrong.
         what: String,
     },
+    /// Files of an image lie without a catalogue, and the log alone does not hold the database.
+    NoCatalogue {
+        /// One of them.
+        file: String,
+        /// What the log lacks.
+        what: String,
+    },
     /// The image is of another version of the format.
     OtherVersion {
         /// The file.
@@ -158,6 +165,12 @@ impl fmt::Display for ImageFailure {
             Self::Damaged { file, offset, what } => write!(
                 f,
                 "the image is damaged in {file} at offset {offset}: {what}; restore a copy of the \
+                 database"
+            ),
+            Self::NoCatalogue { file, what } => write!(
+                f,
+                "{file} is part of an image whose catalogue, a file checkpoint-NNNNNN, is not here, and \
+                 the log alone is not whole: {what}; put the catalogue back, or restore a copy of the \
                  database"
             ),
             Self::OtherVersion { file, found } => {

@@ -23,8 +23,8 @@ use crate::schema::ColumnDef;
 use crate::sync::Arc;
 use crate::types::SqlType;
 use crate::value_log::{
-    GroupNumber, LogBuffer, LogFailure, LogKind, LogPosition, LogSettings, LogWriter,
-    RecoverOptions, Transactions, recover,
+    GroupNumber, LogBuffer, LogFailure, LogKind, LogPosition, LogSettings, LogWriter, Transactions,
+    recover,
 };
 use crate::{dynamic::DynamicTable, store::Store};
 
@@ -118,7 +118,7 @@ impl Database {
             .map(|part| image.load(part, loading, limits, &mut |_| {}))
             .collect::<Result<Vec<_>, _>>()?;
         let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
-        let options = RecoverOptions { first: image.log_start(known), accept_loss: false, keep };
+        let options = image.recover_options(known, false, keep);
         let mut replay = |group, records: &[u8]| {
             // As threads do it: by transactions, each part all of them.
             loaded.iter_mut().try_for_each(|part| {
@@ -132,7 +132,13 @@ impl Database {
             Err(LogFailure::NoLog) if image.position().group == 0 => {
                 LogWriter::create(disks[0].clone(), LOG)?
             }
-            recovered => recovered?.writer,
+            recovered => {
+                let blame = |failure| match image.blamed_for(&failure) {
+                    Some(why) => Failure::Image(why),
+                    None => Failure::Log(failure),
+                };
+                recovered.map_err(blame)?.writer
+            }
         };
         let (mut mirrored, mut rebuilt) = (Vec::new(), Vec::new());
         for mut part in loaded {
