@@ -41,6 +41,12 @@ impl Hints {
         self.found += 1;
     }
 
+    /// The rows noted so far; none where there are more than `ROWS_MAX`.
+    #[inline(always)]
+    pub fn noted(&self) -> &[RowId] {
+        self.rows.get(..self.found).unwrap_or_default()
+    }
+
     /// Whether nothing was found.
     #[inline(always)]
     pub(crate) const fn is_none(&self) -> bool {
@@ -51,7 +57,7 @@ impl Hints {
     #[inline(always)]
     pub(crate) fn rows(&self, removals: Option<u64>) -> &[RowId] {
         let is_right = removals.is_some() && self.removals == removals;
-        if is_right { self.rows.get(..self.found).unwrap_or_default() } else { &[] }
+        if is_right { self.noted() } else { &[] }
     }
 }
 
@@ -114,6 +120,7 @@ mod tests {
         hints.push(RowId::new(4));
         hints.push(RowId::new(2));
         assert_eq!(hints.rows(Some(7)), [RowId::new(4), RowId::new(2)]);
+        assert_eq!(hints.noted(), hints.rows(Some(7)));
         assert!(hints.rows(Some(8)).is_empty() && hints.rows(None).is_empty());
         hints.begin(Some(8));
         assert!(hints.rows(Some(8)).is_empty(), "those of another transaction are gone");

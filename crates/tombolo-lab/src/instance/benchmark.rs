@@ -299,8 +299,7 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let retries_max = self.retries_max;
         let (store, ahead) = (&mut self.metered.store, self.ahead.untimed());
-        let range = 0..inputs.len();
-        look_ahead(store, inputs, range, ahead, &locate_with(bound), |store, input, hints| {
+        look_ahead(store, inputs, ahead, &locate_with(bound), |store, input, hints| {
             execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
         })
     }

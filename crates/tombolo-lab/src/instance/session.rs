@@ -7,7 +7,6 @@
 //! the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
 
 use std::hint::black_box;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tombolo_engine::clock::Clock;
@@ -94,42 +93,13 @@ pub(super) struct Look<'a, L> {
     pub(super) locate: L,
 }
 
-/// What was found of the inputs that come next, by their positions.
-struct Window {
-    /// As many as a power of two: those of a position, and which position that is.
-    hints: Vec<(usize, Hints)>,
-}
-
-impl Window {
-    /// For inputs that are looked at when they are `ahead` away.
-    fn new(ahead: usize) -> Self {
-        let len = (ahead + 1).next_power_of_two();
-        Self { hints: vec![(usize::MAX, Hints::none()); len] }
-    }
-
-    /// Where the hints go of the input at `position`.
-    #[inline(always)]
-    fn at(&mut self, position: usize) -> &mut Hints {
-        let mask = self.hints.len() - 1;
-        let (of, hints) = &mut self.hints[position & mask];
-        *of = position;
-        hints
-    }
-
-    /// What was found of the input at `position`.
-    #[inline(always)]
-    fn of(&self, position: usize) -> &Hints {
-        let (of, hints) = &self.hints[position & (self.hints.len() - 1)];
-        if *of == position { hints } else { NO_HINTS }
-    }
-}
-
 /// Of what was not looked at.
 pub(super) const NO_HINTS: &Hints = &Hints::none();
 
-/// Calls `execute` with each of `inputs` in `range`, what was found of it, and what `locate` works on. An
-/// input is looked at twice before: for its keys when it is `ahead` inputs away, for its rows half way
-/// from there.
+/// Calls `execute` with each of `inputs`, what was found of it, and what `locate` works on. Inputs are
+/// looked at in groups of `ahead`: for the keys of a group while the one before it runs, for its rows right
+/// before it runs, all together. The processor waits for where the page of a row is, however early that is
+/// asked for, and for several of them hardly longer than for one.
 ///
 /// # Errors
 /// The first of `execute`, after which nothing more is executed.
@@ -137,22 +107,25 @@ pub(super) const NO_HINTS: &Hints = &Hints::none();
 pub(super) fn look_ahead<S, I>(
     session: &mut S,
     inputs: &[I],
-    range: Range<usize>,
     ahead: usize,
     locate: &impl Fn(&S, &I, Ahead, &mut Hints),
     mut execute: impl FnMut(&mut S, &I, &Hints) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     if ahead == 0 {
-        return inputs[range].iter().try_for_each(|input| execute(session, input, NO_HINTS));
+        return inputs.iter().try_for_each(|input| execute(session, input, NO_HINTS));
     }
-    let mut window = Window::new(ahead);
-    for (at, input) in range.clone().zip(&inputs[range]) {
-        for (ahead, distance) in [(Ahead::Keys, ahead), (Ahead::Rows, ahead.div_ceil(2))] {
-            if let Some(later) = inputs.get(at + distance) {
-                locate(session, later, ahead, window.at(at + distance));
-            }
+    let mut hints = vec![Hints::none(); ahead.min(inputs.len())];
+    let look = |session: &S, group: &[I], ahead, hints: &mut [Hints]| {
+        group.iter().zip(hints).for_each(|(input, hints)| locate(session, input, ahead, hints));
+    };
+    let mut groups = inputs.chunks(ahead).peekable();
+    look(session, groups.peek().copied().unwrap_or_default(), Ahead::Keys, &mut hints);
+    while let Some(group) = groups.next() {
+        look(session, groups.peek().copied().unwrap_or_default(), Ahead::Keys, &mut hints);
+        look(session, group, Ahead::Rows, &mut hints);
+        for (input, hints) in group.iter().zip(&hints) {
+            execute(session, input, hints)?;
         }
-        execute(session, input, window.of(at))?;
     }
     Ok(())
 }
@@ -210,9 +183,9 @@ pub(super) fn execute_alone<S, I>(
         let mut done = 0;
         while done < inputs.len() {
             let slice = look.ahead.slice().unwrap_or(inputs.len());
-            let range = done..inputs.len().min(done + slice);
-            let (ahead, count) = (look.ahead.depth(), range.len());
-            look_ahead(session, inputs, range, ahead, &look.locate, &mut call)?;
+            let slice = &inputs[done..inputs.len().min(done + slice)];
+            let (ahead, count) = (look.ahead.depth(), slice.len());
+            look_ahead(session, slice, ahead, &look.locate, &mut call)?;
             if let Some(now_ns) = &mut now_ns {
                 let begun_ns = std::mem::replace(now_ns, clock.now_ns());
                 look.ahead.ran(count, *now_ns - begun_ns);
@@ -285,6 +258,7 @@ mod tests {
     use crate::workload::tpcc::input::{Generator, Input, Mix};
     use crate::workload::tpcc::nurand::Constants;
     use tombolo_engine::clock::SystemClock;
+    use tombolo_storage::row::RowId;
 
     fn inputs(count: usize) -> Vec<Input> {
         Generator::new(1, Mix::Paper, 1, Constants::from_seed(1)).take(count).collect()
@@ -306,12 +280,12 @@ mod tests {
     fn inputs_are_looked_at_twice_before_they_run_and_in_order() {
         let (inputs, clock) = (inputs(50), SystemClock::new());
         let position = |input: &Input| inputs.iter().position(|other| std::ptr::eq(other, input));
-        for (ahead, rows) in [(0, 0), (1, 1), (2, 1), (5, 3), (8, 4), (200, 100)] {
+        for ahead in [0, 1, 2, 7, 8, 200] {
             let looks = std::cell::RefCell::new(Vec::new());
             let mut look = Look {
                 ahead: &mut LookAhead::always(ahead),
                 locate: |done: &usize, input: &Input, ahead: Ahead, _: &mut Hints| {
-                    looks.borrow_mut().push((ahead, position(input).unwrap() - *done));
+                    looks.borrow_mut().push((ahead, position(input).unwrap(), *done));
                 },
             };
             let mut done = 0;
@@ -323,12 +297,45 @@ mod tests {
             .unwrap();
             assert_eq!(done, 50);
             let looks = looks.into_inner();
-            for (step, distance) in [(Ahead::Keys, ahead), (Ahead::Rows, rows)] {
+            for step in [Ahead::Keys, Ahead::Rows] {
                 let of_step: Vec<_> = looks.iter().filter(|look| look.0 == step).collect();
-                assert!(of_step.iter().all(|look| look.1 == distance), "{ahead}: {of_step:?}");
-                let expected = if ahead == 0 { 0 } else { 50usize.saturating_sub(distance) };
-                assert_eq!(of_step.len(), expected);
+                let expected = if ahead == 0 { 0 } else { 50 };
+                assert!(of_step.iter().map(|look| look.1).eq(0..expected), "{ahead}: {of_step:?}");
+                for (_, at, done) in of_step {
+                    // When its group begins, or the one before that.
+                    let begins = at / ahead * ahead;
+                    let earliest =
+                        if step == Ahead::Rows { begins } else { begins.saturating_sub(ahead) };
+                    assert_eq!(*done, earliest, "{ahead}: {step:?} of {at}");
+                }
             }
+        }
+    }
+
+    #[test]
+    fn each_input_runs_with_what_was_found_of_it() {
+        let (inputs, clock) = (inputs(50), SystemClock::new());
+        let position = |input: &Input| inputs.iter().position(|other| std::ptr::eq(other, input));
+        for ahead in [1, 7, 8, 200] {
+            let mut look = Look {
+                ahead: &mut LookAhead::always(ahead),
+                locate: |_: &usize, input: &Input, ahead: Ahead, hints: &mut Hints| {
+                    *hints = Hints::none();
+                    if ahead == Ahead::Rows {
+                        (0..=position(input).unwrap() % 8).for_each(|_| hints.push(RowId::new(1)));
+                    }
+                },
+            };
+            let mut done = 0;
+            execute_alone(&mut done, &inputs, &clock, None, &mut look, |done, input, hints| {
+                let mut expected = Hints::none();
+                (0..=position(input).unwrap() % 8).for_each(|_| expected.push(RowId::new(1)));
+                assert_eq!(format!("{hints:?}"), format!("{expected:?}"));
+                *done += 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(done, 50);
         }
     }
 

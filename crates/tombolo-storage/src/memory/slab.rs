@@ -33,6 +33,10 @@ pub const NO_SLOT: u32 = u32::MAX;
 
 const SLOT_BYTES_MIN: usize = 16;
 
+/// How far behind a slot that is filled the memory is asked for that the next ones will lie in. It was
+/// touched when it was committed, which is long ago: it is in no cache.
+const AHEAD_BYTES: usize = 1024;
+
 /// Slots of one size. See the module's head.
 #[derive(Debug)]
 pub struct Slab {
@@ -111,9 +115,11 @@ impl Slab {
         assert!(bytes <= self.slot_bytes);
         let fresh = self.used;
         let id = self.allocate()?;
+        let pointer = self.pointer(id);
+        prefetch(pointer.wrapping_add(AHEAD_BYTES));
         // SAFETY: the slot was just handed out, so it is committed, at least `bytes` long and
         // reached by this slab alone; `&mut self` keeps it exclusive.
-        let slot = unsafe { std::slice::from_raw_parts_mut(self.pointer(id), bytes) };
+        let slot = unsafe { std::slice::from_raw_parts_mut(pointer, bytes) };
         if id < fresh {
             slot.fill(0);
         }

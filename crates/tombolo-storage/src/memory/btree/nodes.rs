@@ -30,8 +30,12 @@ impl<T: Plain> Nodes<T> {
         Ok(Nodes { slab: Slab::new(size_of::<T>(), allowance)?, holds: PhantomData })
     }
 
+    /// Takes a node, and asks for the memory of one that will be taken soon: fresh memory was touched long
+    /// ago and is in no cache.
     pub(in crate::memory) fn allocate(&mut self) -> Result<u32, RegionError> {
-        self.slab.allocate()
+        let id = self.slab.allocate()?;
+        self.prefetch(id.wrapping_add(2));
+        Ok(id)
     }
 
     pub(in crate::memory) fn free(&mut self, id: u32) {

@@ -14,9 +14,8 @@
 //! the same order, so that they do not wait for each other in a circle.
 //!
 //! # Looking ahead
-//! Asks for the places of stocks and customer in their indexes, then for the rows of items, stocks and
-//! customer, and notes where those lie: the transaction looks none of them up again. Where items lie is
-//! in a cache, however many warehouses there are.
+//! Asks for the places of items, stocks and customer in their indexes, then for their rows, and notes where
+//! those lie: the transaction looks none of them up again.
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
@@ -138,38 +137,12 @@ impl Procedure for NewOrder {
         Some(of_items + store.removals(&self.customer_key)? + store.removals(&self.stock_key)?)
     }
 
-    /// The customer, the stocks, and the rows of the items.
+    /// The customer, the items and the stocks.
     #[inline(always)]
     fn locate<S: Store>(&self, store: &S, input: &NewOrderInput, ahead: Ahead, hints: &mut Hints) {
-        let customer_key = (input.w_id, input.d_id, input.c_id);
         match ahead {
-            Ahead::Keys => {
-                store.prefetch_lookup(&self.customer_key, customer_key);
-                for line in input.lines() {
-                    store.prefetch_lookup(&self.stock_key, (line.supply_w_id, line.i_id));
-                }
-            }
-            Ahead::Rows => {
-                if let Some(row) = store.find_ahead(&self.customer_key, customer_key) {
-                    store.prefetch(&self.customer, row, Customer::ACCOUNT);
-                    hints.push(row);
-                }
-                for line in input.lines() {
-                    if let Some(row) = store.find_ahead(&self.item_key, line.i_id) {
-                        store.prefetch(&self.item, row, Item::SOLD);
-                        hints.push(row);
-                    }
-                }
-                let dist = Fields::none().with(Stock::DIST[input.d_id as usize - 1]);
-                for line in input.lines() {
-                    let key = (line.supply_w_id, line.i_id);
-                    if let Some(row) = store.find_ahead(&self.stock_key, key) {
-                        store.prefetch(&self.stock, row, Stock::ORDERED);
-                        store.prefetch(&self.stock, row, dist);
-                        hints.push(row);
-                    }
-                }
-            }
+            Ahead::Keys => self.prefetch_named(store, input),
+            Ahead::Rows => self.find_named(store, input, hints),
         }
     }
 
@@ -202,7 +175,9 @@ impl Procedure for NewOrder {
         };
         let (item_rows, stocks) = rows[1..].split_at(input.lines().len());
         let (district, mut answer) = self.read_parties(&mut tx, input, rows[0])?;
-        self.prefetch_entries(&tx, input, answer.o_id);
+        if located.is_empty() {
+            self.prefetch_entries(&tx, input, answer.o_id);
+        }
         let items = self.read_items(&tx, item_rows)?;
 
         let mut tx = tx.write();
@@ -225,6 +200,59 @@ pub(super) fn total(sum: i64, answer: &NewOrderAnswer) -> i64 {
 }
 
 impl NewOrder {
+    /// Asks for the places in their indexes of all rows that the input names.
+    #[inline(always)]
+    fn prefetch_named<S: Store>(&self, store: &S, input: &NewOrderInput) {
+        store.prefetch_lookup(&self.customer_key, (input.w_id, input.d_id, input.c_id));
+        if let Some(row) = store.find_ahead(&self.district_key, (input.w_id, input.d_id)) {
+            store.prefetch(&self.district, row, District::ORDERED);
+        }
+        for line in input.lines() {
+            store.prefetch_lookup(&self.stock_key, (line.supply_w_id, line.i_id));
+        }
+        for line in input.lines() {
+            store.prefetch_lookup(&self.item_key, line.i_id);
+        }
+    }
+
+    /// Finds all rows that the input names, then asks for them: those that lie far apart right behind
+    /// each other, because the processor waits for where their pages are, and for several at once.
+    /// Nothing if one of them is not there.
+    #[inline(always)]
+    fn find_named<S: Store>(&self, store: &S, input: &NewOrderInput, hints: &mut Hints) {
+        let mut found = |row: Option<RowId>| row.map(|row| hints.push(row)).is_some();
+        let (lines, customer_key) = (input.lines(), (input.w_id, input.d_id, input.c_id));
+        let stock_key = |line: &LineInput| (line.supply_w_id, line.i_id);
+        let are_found = found(store.find_ahead(&self.customer_key, customer_key))
+            && lines.iter().all(|line| found(store.find_ahead(&self.item_key, line.i_id)))
+            && lines.iter().all(|line| found(store.find_ahead(&self.stock_key, stock_key(line))));
+        if !are_found {
+            return;
+        }
+        let [customer, rows @ ..] = hints.noted() else { return };
+        let (items, stocks) = rows.split_at(lines.len());
+        let dist = Fields::none().with(Stock::DIST[input.d_id as usize - 1]);
+        store.prefetch(&self.customer, *customer, Customer::ACCOUNT);
+        stocks.iter().for_each(|row| store.prefetch(&self.stock, *row, Stock::ORDERED));
+        stocks.iter().for_each(|row| store.prefetch(&self.stock, *row, dist));
+        items.iter().for_each(|row| store.prefetch(&self.item, *row, Item::SOLD));
+        self.prefetch_order(store, input);
+    }
+
+    /// Asks for the leaves that the order and its lines will be entered into, or for neighbours of
+    /// these: orders that come first take the numbers from here on.
+    #[inline(always)]
+    fn prefetch_order<S: Store>(&self, store: &S, input: &NewOrderInput) {
+        let (w_id, d_id) = (input.w_id, input.d_id);
+        let district = store.find_ahead(&self.district_key, (w_id, d_id));
+        let Some(Ok(district)) = district.map(|row| store.pin(&self.district, row)) else { return };
+        let o_id = district.get(District::D_NEXT_O_ID);
+        store.prefetch_insert(&self.order_line_key, (w_id, d_id, o_id, 1));
+        store.prefetch_insert(&self.new_order_by_warehouse, (w_id, o_id, d_id));
+        store.prefetch_insert(&self.orders_key, (w_id, d_id, o_id));
+        store.prefetch_insert(&self.new_order_key, (w_id, d_id, o_id));
+    }
+
     /// Looks up all rows that the input names, and asks for them; says whether all items exist.
     #[inline(always)]
     fn look_up_named<S: Store>(
