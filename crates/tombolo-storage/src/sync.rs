@@ -171,10 +171,10 @@ impl Spin {
         Spin::of(7, 1, 64)
     }
 
-    /// For what another thread uses again and again, each time for less than parking costs: some 60
-    /// microseconds in eight turns, the first of which leaves that thread time for several uses.
+    /// For what another thread uses again and again, each time for less than parking costs: some 100
+    /// microseconds in six turns, the first of which leaves that thread time for dozens of uses.
     pub const fn long() -> Spin {
-        Spin::of(8, 16, 256)
+        Spin::of(6, 128, 512)
     }
 
     const fn of(turns: u32, pauses: u32, pauses_max: u32) -> Spin {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn patience_ends() {
-        for (mut spin, turns) in [(Spin::new(), 7), (Spin::long(), 8)] {
+        for (mut spin, turns) in [(Spin::new(), 7), (Spin::long(), 6)] {
             assert_eq!(std::iter::from_fn(|| spin.again().then_some(())).count(), turns);
         }
     }

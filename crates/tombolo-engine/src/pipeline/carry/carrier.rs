@@ -15,7 +15,11 @@ use super::super::execution::{Carried, Execution, NotRun, Panicked, Stands, Term
 use super::super::executor::Executor;
 use super::super::seat::{Held, Seat};
 use super::{Carrying, Debt, HandedOn};
-use crate::threads::WhenBroken;
+use crate::threads::{WhenBroken, give_way};
+
+/// How often a caller that has waited lets other threads of its core run: one of them may have execution
+/// and have been descheduled. Loom knows no such threads.
+const GIVES_WAY: u32 = if cfg!(loom) { 0 } else { 8 };
 
 /// What `part` comes to, or the panic that came out of it. What cannot panic has no instruction of this.
 #[inline(always)]
@@ -80,13 +84,14 @@ impl<E: Executor> Carrier<E> {
     }
 
     /// Takes execution when the thread that has it gives it back soon. A transaction is shorter than the
-    /// way through the queue. Each wait is longer than the one before: the other thread runs some
-    /// transactions with the rows in its own caches, where turns one by one would move the rows at each.
+    /// way through the queue; but where turns are taken one by one, the rows move to another core's
+    /// caches at each. Therefore even the first wait leaves that thread time for many transactions.
     /// Where word was left, calls are queued: this one goes behind them.
     #[cold]
     fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
         let mut spin = Spin::long();
-        while !self.execution.is_asked_for() && spin.again() {
+        let mut gives_way = (0..GIVES_WAY).map(|_| give_way());
+        while !self.execution.is_asked_for() && (spin.again() || gives_way.next().is_some()) {
             if let Some(held) = self.execution.try_take() {
                 return Some(held);
             }
