@@ -233,10 +233,10 @@ impl Image {
     /// What is really wrong where the log lacks what it has to hold: it was given back up to what a
     /// catalogue said which is damaged or gone. `None` if the log itself is to blame.
     pub fn blamed_for(&self, failure: &LogFailure) -> Option<ImageFailure> {
-        let is_lacking = matches!(failure, LogFailure::Irreparable { .. });
-        let is_damaged = matches!(failure, LogFailure::Damaged { .. });
-        if !is_lacking && !(is_damaged && self.is_without_catalogue()) {
-            return None;
+        match failure {
+            LogFailure::Irreparable { .. } => {}
+            LogFailure::Damaged { .. } if self.is_without_catalogue() => {}
+            _ => return None,
         }
         match (self.found.passed_over.first(), &self.orphan) {
             (Some(file), _) => {
