@@ -202,7 +202,7 @@ fn a_directory_with_an_image_is_recovered_inspected_and_checked() {
     assert_eq!(checked["state_hash"], ran["state_hash"]);
     let shown = object(&call("inspect", &directory));
     let image = &shown["image"];
-    assert!(image["complete"].as_u64().unwrap() >= 2 && image["format_version"] == 2, "{image}");
+    assert!(image["complete"].as_u64().unwrap() >= 2 && image["format_version"] == 3, "{image}");
     let rings = image["rings"].as_array().unwrap();
     let is_stock = |ring: &&Value| ring["table"] == "stock" && ring["live"] == 100_000;
     let stock = rings.iter().find(is_stock).unwrap();
