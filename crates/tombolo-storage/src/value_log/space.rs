@@ -9,7 +9,8 @@
 //! What is available is the rest of the current segment and all of the ready ones, less what is
 //! promised. Who executes transactions asks for a [`Reservation`] first and hands it to the writer
 //! with the group; one that is dropped gives its bytes back. So a full disk is met before anything
-//! executes, and making segments, which takes long, can be left to another thread.
+//! executes, and making segments, which takes long, can be left to another thread. A spare segment of
+//! another length than the settings ask for is replaced by a new one.
 //!
 //! Not here: which group goes where (`writer.rs`). Invariants: sequence numbers become ready in
 //! ascending order; a segment is in one of the four places.
@@ -17,7 +18,7 @@
 use std::collections::VecDeque;
 
 use super::group::HEADER_BYTES;
-use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
+use super::segment::{FIRST_GROUP_OFFSET, Header, Segment, file_name};
 use super::settings::{LogFailure, LogSettings, NoRoom};
 use crate::disk::Disk;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -29,8 +30,8 @@ pub(super) struct Shared {
     pub(super) settings: LogSettings,
     /// Bytes for groups that are ready and not promised.
     available: AtomicU64,
-    /// Bytes for groups in the shortest segment, for the worst case of a reservation.
-    capacity: u64,
+    /// Bytes for groups in a segment that is made now.
+    pub(super) capacity: u64,
     /// The longest blocks of any segment: files can demand longer ones than were asked for.
     block_bytes: AtomicU64,
     pool: Mutex<Pool>,
@@ -59,14 +60,11 @@ impl Shared {
     pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings, pool: Pool) -> Self {
         let LogSettings { kind, segment_bytes, block_bytes, salt, .. } = settings;
         let header = Header { kind, sequence: 0, segment_bytes, block_bytes, salt, uses: 0 };
-        // Segments made under other settings may be shorter.
-        let spare = pool.spare.iter().map(|segment| segment.header.capacity());
-        let capacity = spare.fold(header.capacity(), u64::min);
         Self {
             disk,
             settings,
             available: AtomicU64::new(0),
-            capacity,
+            capacity: header.capacity(),
             block_bytes: AtomicU64::new(block_bytes),
             has_failed: AtomicBool::new(pool.failure.is_some()),
             pool: Mutex::new(pool),
@@ -146,10 +144,18 @@ impl Shared {
         self.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady)
     }
 
+    /// Removes the files of segments that are not used again. One that stays is spare again when the log
+    /// is opened.
+    fn remove(&self, segments: &[Segment]) {
+        for segment in segments {
+            let _ = self.disk.remove(&file_name(segment.number));
+        }
+    }
+
     /// Makes one segment ready, beyond those wanted if `more`; says whether it did.
     fn prepare(&self, more: bool) -> Result<bool, LogFailure> {
         let _one_at_a_time = self.making.lock();
-        let (spare, number, sequence) = {
+        let (spare, others, number, sequence) = {
             let mut pool = self.pool.lock();
             if let Some(failure) = &pool.failure {
                 return Err(failure.clone());
@@ -157,22 +163,27 @@ impl Shared {
             if pool.ready.len() >= self.settings.segments_ahead && !more {
                 return Ok(false);
             }
+            let others = pool.take_others(self.settings.segment_bytes);
             let limit = self.settings.log_bytes_max;
             let needed = pool.log_bytes + self.settings.segment_bytes;
             if pool.spare.is_empty() && needed > limit {
                 let why = NoRoom::Limit { log_bytes_max: limit };
                 pool.no_room = Some(why.clone());
+                drop(pool);
+                self.remove(&others);
                 return Err(LogFailure::Full(why));
             }
             pool.next_sequence += 1;
             pool.next_number += 1;
-            (pool.spare.pop(), pool.next_number - 1, pool.next_sequence - 1)
+            (pool.spare.pop(), others, pool.next_number - 1, pool.next_sequence - 1)
         };
         let made = match spare {
             Some(mut spare) => spare.renew(sequence).map(|()| (spare, false)),
             None => Segment::create(&*self.disk, number, sequence, &self.settings)
                 .map(|segment| (segment, true)),
         };
+        // Behind it: a file that comes back after a crash has an older place than the new one.
+        self.remove(&others);
         let mut pool = self.pool.lock();
         match made {
             Ok((segment, is_new)) => {
@@ -195,6 +206,16 @@ impl Shared {
                 Err(failure)
             }
         }
+    }
+}
+
+impl Pool {
+    /// Takes out the spare segments of another length than `segment_bytes`.
+    fn take_others(&mut self, segment_bytes: u64) -> Vec<Segment> {
+        let is_other = |spare: &mut Segment| spare.header.segment_bytes != segment_bytes;
+        let others: Vec<Segment> = self.spare.extract_if(.., is_other).collect();
+        self.log_bytes -= others.iter().map(|other| other.header.segment_bytes).sum::<u64>();
+        others
     }
 }
 

@@ -386,7 +386,8 @@ impl LogWriter {
         // What fits one segment lies in one: only what does not is spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
-        let is_long = needed > self.current.header.capacity();
+        // As promised for: the current segment may be of another length than those that follow.
+        let is_long = needed > self.shared.capacity;
         if left < needed && !is_long {
             reservation.spend(left);
             self.next_segment(false);

@@ -34,13 +34,21 @@ fn recover_with(
     disk: &(impl Disk + Clone + 'static),
     options: RecoverOptions,
 ) -> Result<(Recovered, Groups), LogFailure> {
+    recover_as(disk, SETTINGS, options)
+}
+
+fn recover_as(
+    disk: &(impl Disk + Clone + 'static),
+    settings: LogSettings,
+    options: RecoverOptions,
+) -> Result<(Recovered, Groups), LogFailure> {
     let mut groups = Groups::new();
     let mut replay = |number, records: &[u8]| {
         groups.push((number, records.to_vec()));
         Ok(())
     };
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let recovered = recover(disk, SETTINGS, options, &mut replay, &mut |_| {})?;
+    let recovered = recover(disk, settings, options, &mut replay, &mut |_| {})?;
     Ok((recovered, groups))
 }
 

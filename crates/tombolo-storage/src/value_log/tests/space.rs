@@ -159,3 +159,58 @@ fn a_failed_preparation_is_final() {
     assert_eq!(writer.append_group(&[b"x"], 1, None), Err(failure.clone()));
     assert_eq!(writer.preparer().prepare(), Err(failure));
 }
+
+/// Whichever way the length of segments is changed from one life to the next, promises hold, groups as
+/// long as a new segment find room, and files of another length go.
+#[test]
+fn segments_of_another_length_are_replaced() {
+    for seed in 0..60 {
+        let (disk, mut random) = (MemDisk::new(), Random::new(seed));
+        let mut expected = Groups::new();
+        let mut first = 1;
+        for life in 0..4 {
+            let segment_bytes = (16 << 10) << random.below(5);
+            let segments_ahead = 1 + random.below(2) as usize;
+            let settings = LogSettings { segment_bytes, segments_ahead, ..SETTINGS };
+            let mut writer = match life {
+                0 => LogWriter::create(Arc::new(disk.clone()), settings).unwrap(),
+                _ => {
+                    let options = RecoverOptions { first: first.into(), ..Default::default() };
+                    let (recovered, groups) = recover_as(&disk, settings, options).unwrap();
+                    let records: Vec<u8> = groups.into_iter().flat_map(|group| group.1).collect();
+                    let known: Vec<u8> =
+                        expected.iter().flat_map(|group| group.1.clone()).collect();
+                    assert!(records == known, "seed {seed}");
+                    recovered.writer
+                }
+            };
+            for _ in 0..40 {
+                while writer.preparer().prepare().unwrap() {}
+                // As much as a new segment holds, or more than one.
+                let most = writer.space().ahead_bytes() / 2 - 1_024;
+                let length = match random.below(3) {
+                    0 => random.below(most) as usize,
+                    1 => most as usize - random.below(64) as usize,
+                    _ => random.below(900) as usize + 1,
+                };
+                let promised = length as u64 + random.below(most - length as u64 + 1);
+                let reservation = writer.space().reserve(promised).unwrap();
+                let records = records(&mut random, length);
+                let number = writer.append_group(&[&records], 1, Some(reservation)).unwrap();
+                expected.push((number, records));
+                if random.below(4) == 0 {
+                    writer.sync().unwrap();
+                    first = writer.durable();
+                    writer.release_before(first);
+                    expected.retain(|group| group.0 >= first);
+                }
+            }
+            writer.sync().unwrap();
+            first = writer.durable();
+            writer.release_before(first);
+            expected.retain(|group| group.0 >= first);
+            while writer.preparer().prepare().unwrap() {}
+            assert!(writer.space().ahead_bytes() >= segment_bytes - 8_192);
+        }
+    }
+}
