@@ -121,9 +121,13 @@ pub(crate) fn open_doors(
         Err(LogFailure::NoLog) if image.position().group == 0 => LogWriter::create(door, log),
         recovered => recovered.map(|recovered| recovered.writer),
     };
-    let blame = |failure: LogFailure| match image.blamed_for(&failure) {
-        Some(why) => refused(&why),
-        None => log_refused(&failure),
+    // The place is the log's in either case: what it lacks is what is known to be wrong.
+    let blame = |failure: LogFailure| {
+        let of_log = log_refused(&failure);
+        match image.blamed_for(&failure) {
+            Some(why) => Refused { message: why.to_string(), ..of_log },
+            None => of_log,
+        }
     };
     let writer = opened.map_err(blame)?;
     let mut mirrored = Vec::new();
