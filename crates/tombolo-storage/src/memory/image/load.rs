@@ -233,22 +233,21 @@ impl Image {
     /// What is really wrong where the log lacks what it has to hold: it was given back up to what a
     /// catalogue said which is damaged or gone. `None` if the log itself is to blame.
     pub fn blamed_for(&self, failure: &LogFailure) -> Option<ImageFailure> {
-        match failure {
-            LogFailure::Irreparable { .. } => {}
-            LogFailure::Damaged { .. } if self.is_without_catalogue() => {}
+        let (file, offset, what) = match failure {
+            LogFailure::Irreparable { file, offset, what, .. } => (file, offset, what),
+            LogFailure::Damaged { file, offset, what, .. } if self.is_without_catalogue() => {
+                (file, offset, what)
+            }
             _ => return None,
-        }
+        };
+        // What is wrong with it, without its own advice.
+        let log = format!("the log alone is not whole ({file} at offset {offset}: {what})");
         match (self.found.passed_over.first(), &self.orphan) {
             (Some(file), _) => {
-                let what = format!(
-                    "no copy of the catalogue is intact, and the log alone is not whole: {failure}"
-                );
+                let what = format!("no copy of the catalogue is intact, and {log}");
                 Some(ImageFailure::Damaged { file: file.clone(), offset: 0, what })
             }
-            (None, Some(file)) => {
-                let (file, what) = (file.clone(), failure.to_string());
-                Some(ImageFailure::NoCatalogue { file, what })
-            }
+            (None, Some(file)) => Some(ImageFailure::NoCatalogue { file: file.clone(), log }),
             (None, None) => None,
         }
     }

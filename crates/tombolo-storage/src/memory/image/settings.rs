@@ -91,8 +91,8 @@ pub enum ImageFailure {
     NoCatalogue {
         /// One of them.
         file: String,
-        /// What the log lacks.
-        what: String,
+        /// That it does not, and why.
+        log: String,
     },
     /// The image is of another version of the format.
     OtherVersion {
@@ -167,11 +167,10 @@ impl fmt::Display for ImageFailure {
                 "the image is damaged in {file} at offset {offset}: {what}; restore a copy of the \
                  database"
             ),
-            Self::NoCatalogue { file, what } => write!(
+            Self::NoCatalogue { file, log } => write!(
                 f,
                 "{file} is part of an image whose catalogue, a file checkpoint-NNNNNN, is not here, and \
-                 the log alone is not whole: {what}; put the catalogue back, or restore a copy of the \
-                 database"
+                 {log}; put the catalogue back, or restore a copy of the database"
             ),
             Self::OtherVersion { file, found } => {
                 other_version(f, file, *found, FORMAT_VERSION_OLDEST..=FORMAT_VERSION)
