@@ -52,42 +52,6 @@ pub fn ordered_parallel<P: Sync, T: Send>(
     });
 }
 
-/// Gives what `produce` hands out, on the calling thread, to `threads` threads in turn, each of which
-/// adds it to a value of its own; what `produce` returned, and the values. A few parts wait at most.
-///
-/// # Panics
-/// When `threads` is 0, or with the panic of a worker.
-pub fn fold_parallel<P: Send, T: Default + Send, R>(
-    threads: usize,
-    add: impl Fn(&mut T, P) + Sync,
-    produce: impl FnOnce(&mut dyn FnMut(P)) -> R,
-) -> (R, Vec<T>) {
-    assert!(threads > 0, "at least one thread does the work");
-    std::thread::scope(|scope| {
-        let add = &add;
-        let start = |_| {
-            let (send, receive) = sync_channel::<P>(2);
-            let worker = scope.spawn(move || {
-                let mut value = T::default();
-                receive.iter().for_each(|part| add(&mut value, part));
-                value
-            });
-            (send, worker)
-        };
-        let (channels, workers): (Vec<_>, Vec<_>) = (0..threads).map(start).unzip();
-        let mut turn = 0;
-        let produced = produce(&mut |part| {
-            // A worker that panicked takes no more; its panic is passed on below.
-            let _ = channels[turn % threads].send(part);
-            turn += 1;
-        });
-        drop(channels);
-        let ended = workers.into_iter().map(|worker| worker.join());
-        let values = ended.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        (produced, values.collect())
-    })
-}
-
 /// Runs `work` once per worker, each on a thread of its own; the results in the workers' order. One
 /// worker works on the calling thread.
 ///
@@ -107,6 +71,18 @@ pub fn on_each<W: Send, T: Send>(
             workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
         let ended = started.into_iter().map(|thread| thread.join());
         ended.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// Does `beside` on a thread of its own while the calling one does `here`; both results.
+///
+/// # Panics
+/// With the panic of either, once the other has ended.
+pub fn both<A: Send, B>(beside: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(beside);
+        let here = here();
+        (beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), here)
     })
 }
 
@@ -449,6 +425,19 @@ mod tests {
         assert_eq!(on_each([0u8; 0], |_| ()), []);
         let caught = catch_unwind(|| on_each([1, 2], |n| assert!(n != 2)));
         assert!(caught.is_err());
+    }
+
+    #[test]
+    fn two_things_are_done_on_two_threads() {
+        let here = std::thread::current().id();
+        let (meet, met) = sync_channel(0);
+        let beside = move || {
+            meet.send(7).unwrap(); // waits until the other has begun too
+            std::thread::current().id()
+        };
+        let (other, got) = both(beside, || (met.recv().unwrap(), std::thread::current().id()));
+        assert!(other != here && got == (7, here));
+        assert!(catch_unwind(|| both(|| panic!("planted"), || ())).is_err());
     }
 
     #[test]

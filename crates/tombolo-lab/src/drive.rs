@@ -14,11 +14,13 @@
 //! is answered its caller makes the next at once, which waits behind the others. A call's latency
 //! therefore runs from the answer `callers` answers before its own, tries that gave way included.
 //!
-//! Not here: which store runs, and where inputs come from (an iterator). It starts no thread.
+//! Not here: which store runs, and where inputs come from (an iterator).
+//! Invariant: no thread but those that execute runs while a batch is executed.
 
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::threads::both;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 
@@ -206,12 +208,30 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
+/// Fills `batch` with the next `count` of `inputs`.
+pub(crate) fn fill<I>(inputs: &mut dyn Iterator<Item = I>, batch: &mut Vec<I>, count: usize) {
+    batch.clear();
+    batch.extend(inputs.take(count));
+}
+
+/// Takes the memory for the rows of `batch`, if it is to be taken beforehand.
+fn take_memory<W: Workload>(
+    instance: &mut dyn Instance<W>,
+    batch: &[W::Input],
+    reserve: bool,
+) -> Result<(), Failure> {
+    if !reserve {
+        return Ok(());
+    }
+    instance.reserve(batch).map_err(|stop| stopped(stop, 0))
+}
+
 /// Drives one instance.
 pub struct Driver<'a, I> {
     /// The clock.
     pub clock: &'a dyn Clock,
     /// What makes inputs.
-    pub inputs: &'a mut dyn Iterator<Item = I>,
+    pub inputs: &'a mut (dyn Iterator<Item = I> + Send),
     /// The inputs made at a time.
     pub batch: usize,
     /// Whether memory for a batch's rows is taken before the batch is executed.
@@ -225,7 +245,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
     /// A driver that takes its inputs, `batch` at a time, from `inputs`.
     pub fn new(
         clock: &'a dyn Clock,
-        inputs: &'a mut dyn Iterator<Item = I>,
+        inputs: &'a mut (dyn Iterator<Item = I> + Send),
         batch: usize,
         reserve: bool,
         memory_limit: Option<u64>,
@@ -233,21 +253,23 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         Self { clock, inputs, batch, reserve, memory_limit, slice: SLICE }
     }
 
-    /// Fills `batch` with the next `count` inputs.
-    fn make(&mut self, batch: &mut Vec<I>, count: usize) {
-        batch.clear();
-        batch.extend((&mut *self.inputs).take(count));
-    }
-
-    fn take_memory<W: Workload<Input = I>>(
-        &self,
+    /// Takes the memory for `batch` while another thread makes the next one of `further` inputs;
+    /// returns the processor time of taking memory.
+    fn prepare<W: Workload<Input = I>>(
+        &mut self,
         instance: &mut dyn Instance<W>,
         batch: &[I],
-    ) -> Result<(), Failure> {
-        if !self.reserve {
-            return Ok(());
-        }
-        instance.reserve(batch).map_err(|stop| stopped(stop, 0))
+        next: &mut Vec<I>,
+        further: usize,
+    ) -> Result<Duration, Failure> {
+        let Self { clock, inputs, reserve, .. } = self;
+        let make = || fill(&mut **inputs, next, further);
+        let take = || {
+            let before = clock.thread_cpu();
+            take_memory(instance, batch, *reserve)?;
+            Ok(clock.thread_cpu().saturating_sub(before))
+        };
+        both(make, take).1
     }
 
     /// Runs `count` transactions that nothing is measured of.
@@ -260,7 +282,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         count: usize,
     ) -> Result<(), Failure> {
         let mut batch = Vec::new();
-        self.make(&mut batch, count);
+        fill(self.inputs, &mut batch, count);
         instance.run(&batch, &mut Tally::default()).map_err(|stop| stopped(stop, 0))
     }
 
@@ -277,14 +299,18 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         progress: &mut dyn FnMut(f64, &Throughput),
     ) -> Result<Throughput, Failure> {
         let mut found = Throughput::default();
-        let mut batch = Vec::with_capacity(self.batch);
+        let size = self.batch as u64;
+        let (mut batch, mut next) = (Vec::new(), Vec::new());
         loop {
             let Some(rest) = found.rest(bound) else { return Ok(found) };
             verify_memory(self.memory_limit, &found)?;
-            self.make(&mut batch, rest.min(self.batch as u64) as usize);
-            let before = self.clock.thread_cpu();
-            self.take_memory(instance, &batch)?;
-            found.reserve_cpu += self.clock.thread_cpu().saturating_sub(before);
+            if next.is_empty() {
+                fill(self.inputs, &mut next, rest.min(size) as usize);
+            }
+            std::mem::swap(&mut batch, &mut next);
+            // No more than are wanted: what runs afterwards goes on with the input after the last.
+            let further = rest.saturating_sub(batch.len() as u64).min(size) as usize;
+            found.reserve_cpu += self.prepare(instance, &batch, &mut next, further)?;
             self.run_batch(instance, &batch, bound, &mut found)?;
             let part = match bound {
                 Bound::Transactions(wanted) => found.done() as f64 / wanted as f64,
@@ -357,8 +383,8 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
             let now = rest.min(at_once);
             rest -= now;
             // Until every caller has had one answer the queue is shorter than it will be.
-            self.make(&mut batch, now + callers);
-            self.take_memory(instance, &batch)?;
+            fill(self.inputs, &mut batch, now + callers);
+            take_memory(instance, &batch, self.reserve)?;
             ends.clear();
             ends.resize(batch.len(), 0);
             let outcome = instance.run_timed(&batch, self.clock, &mut ends);

@@ -12,21 +12,21 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tombolo_engine::threads::{self, fold_parallel};
+use tombolo_engine::threads::{self, ordered_parallel};
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::key::Dynamic;
+use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::RowBytes;
-use tombolo_storage::schema::{ColumnDef, TableDef};
+use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Table, dynamic_table};
 use tombolo_storage::value::ColumnReader;
 
 use crate::instance::DynamicStore;
 
-/// Rows that one thread hands to another at a time.
-const ROWS_AT_ONCE: usize = 2_048;
+/// Slots whose rows one thread hashes at a time: some milliseconds of work.
+const SLOTS_AT_ONCE: u32 = 1 << 14;
 
 /// Why a dump failed.
 #[derive(Debug)]
@@ -65,9 +65,13 @@ pub struct StateHash(u128);
 
 impl StateHash {
     /// Adds a row of `table`, given as COPY text.
-    pub fn add(&mut self, table: &str, row: &str) {
-        let digest = Sha256::new().chain_update(table).chain_update(b"\t").chain_update(row);
-        let digest: [u8; 32] = digest.finalize().into();
+    pub fn add(&mut self, table: &str, row: &[u8]) {
+        self.add_text(&[table.as_bytes(), b"\t", row].concat());
+    }
+
+    /// Adds a row, given as its table's name, a tab, and COPY text.
+    fn add_text(&mut self, text: &[u8]) {
+        let digest: [u8; 32] = Sha256::digest(text).into();
         let (first, _) = digest.split_at(16);
         let mut bytes = [0; 16];
         bytes.copy_from_slice(first);
@@ -87,169 +91,97 @@ impl fmt::Display for StateHash {
     }
 }
 
-/// The columns of a table.
-fn readers(columns: &[ColumnDef]) -> Vec<ColumnReader> {
-    (0..columns.len()).map(|position| ColumnReader::new(columns, position)).collect()
+/// The text of a table's rows, one at a time.
+struct RowText {
+    columns: Vec<ColumnReader>,
+    /// The table's name and a tab, then the row.
+    text: Vec<u8>,
+    name_bytes: usize,
 }
 
-/// Appends the COPY text of a row whose columns these read, without the line's end.
-fn copy_columns(row: &dyn RowBytes, columns: &[ColumnReader], text: &mut String) {
-    for (position, column) in columns.iter().enumerate() {
-        if position > 0 {
-            text.push('\t');
+impl RowText {
+    fn of(table: &TableDef) -> Self {
+        let columns = &table.columns;
+        let text = format!("{}\t", table.name).into_bytes();
+        Self {
+            columns: (0..columns.len()).map(|at| ColumnReader::new(columns, at)).collect(),
+            name_bytes: text.len(),
+            text,
         }
-        column.read(row).copy_text(text);
+    }
+
+    /// The table's name, a tab, and the row's COPY text without the line's end.
+    fn named(&mut self, row: &(impl RowBytes + ?Sized)) -> &[u8] {
+        self.text.truncate(self.name_bytes);
+        for (position, column) in self.columns.iter().enumerate() {
+            if position > 0 {
+                self.text.push(b'\t');
+            }
+            column.read(row).copy_bytes(&mut self.text);
+        }
+        &self.text
+    }
+
+    /// The row that was read last, as a line.
+    fn line(&mut self) -> &[u8] {
+        self.text.push(b'\n');
+        &self.text[self.name_bytes..]
     }
 }
 
-/// Calls `each` with every table's position, name and columns, all in one transaction.
+/// Calls `each` with every table, all in one transaction.
 fn for_each_table<E: From<Error>>(
     store: &mut dyn DynamicStore,
     mut each: impl FnMut(
         &mut dyn DynamicStore,
         &Table<Dynamic>,
-        &TableColumns,
+        &TableDef,
     ) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     store.begin()?;
-    let tables = 0..store.schema().tables.len();
-    let result = tables.into_iter().try_for_each(|position| {
+    let tables = store.schema().tables.clone();
+    let result = tables.iter().enumerate().try_for_each(|(position, table)| {
         let handle = dynamic_table(store.schema(), position);
-        let table = TableColumns::of(&store.schema().tables[position]);
-        each(store, &handle, &table)
+        each(store, &handle, table)
     });
     // Nothing was written: ending the transaction either way keeps the first error.
     store.commit()?;
     result
 }
 
-/// A table's name and columns.
-struct TableColumns {
-    name: String,
-    columns: Arc<[ColumnReader]>,
-}
-
-impl TableColumns {
-    fn of(table: &TableDef) -> Self {
-        Self { name: table.name.to_string(), columns: readers(&table.columns).into() }
-    }
-}
-
-/// Rows of one table, taken out of their store so that any thread can read them.
-struct Copies {
-    table: Arc<str>,
-    columns: Arc<[ColumnReader]>,
-    rows: usize,
-    /// The rows' fixed parts, one behind the other.
-    fixed: Vec<u8>,
-    /// Values of variable length.
-    values: Vec<u8>,
-    /// For each row and column of variable length: the handle, and where the value ends.
-    handles: Vec<(u64, usize)>,
-}
-
-impl Copies {
-    fn new(table: &Arc<str>, columns: &Arc<[ColumnReader]>) -> Self {
-        Self {
-            table: table.clone(),
-            columns: columns.clone(),
-            rows: 0,
-            fixed: Vec::new(),
-            values: Vec::new(),
-            handles: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, row: &dyn RowBytes, variable: &[ColumnReader]) {
-        let fixed = row.fixed();
-        self.fixed.extend_from_slice(fixed);
-        for column in variable {
-            let handle = column.handle(fixed);
-            if let Some(handle) = handle {
-                self.values.extend_from_slice(row.variable(handle));
-            }
-            self.handles.push((handle.unwrap_or_default(), self.values.len()));
-        }
-        self.rows += 1;
-    }
-
-    fn hash(&self) -> StateHash {
-        let (mut hash, mut text) = (StateHash::default(), String::new());
-        let (bytes, handles) = (self.fixed.len() / self.rows.max(1), self.handles.len());
-        let handles = handles / self.rows.max(1);
-        let mut from = 0;
-        for row in 0..self.rows {
-            let handles = &self.handles[row * handles..(row + 1) * handles];
-            let copy = Copy {
-                fixed: &self.fixed[row * bytes..(row + 1) * bytes],
-                handles,
-                values: &self.values,
-                from,
-            };
-            text.clear();
-            copy_columns(&copy, &self.columns, &mut text);
-            hash.add(&self.table, &text);
-            from = handles.last().map_or(from, |&(_, end)| end);
-        }
-        hash
-    }
-}
-
-/// One of the rows.
-struct Copy<'c> {
-    fixed: &'c [u8],
-    handles: &'c [(u64, usize)],
-    values: &'c [u8],
-    /// Where its first value begins.
-    from: usize,
-}
-
-impl RowBytes for Copy<'_> {
-    fn fixed(&self) -> &[u8] {
-        self.fixed
-    }
-
-    fn variable(&self, handle: u64) -> &[u8] {
-        let mut from = self.from;
-        for &(of, end) in self.handles {
-            if of == handle {
-                return &self.values[from..end];
-            }
-            from = end;
-        }
-        unreachable!("every handle of the row was copied with its value")
-    }
-}
-
-/// The hash of all rows in `store`.
-///
-/// The calling thread takes rows out of the store; as many threads as there are cores make their
-/// text and hash it.
+/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can
+/// read it at once.
 ///
 /// # Errors
 /// When the store refuses to be read.
 pub fn state_hash(store: &mut dyn DynamicStore) -> Result<StateHash> {
-    let add = |hash: &mut StateHash, copies: Copies| hash.add_all(copies.hash());
-    let (read, hashes) = fold_parallel(threads::available(), add, |give| {
-        for_each_table(store, |store, handle, table| {
-            let name: Arc<str> = table.name.as_str().into();
-            let variable: Vec<ColumnReader> =
-                table.columns.iter().copied().filter(ColumnReader::is_variable).collect();
-            let mut copies = Copies::new(&name, &table.columns);
-            store.each_row(handle, &mut |row| {
-                copies.add(row, &variable);
-                if copies.rows == ROWS_AT_ONCE {
-                    give(std::mem::replace(&mut copies, Copies::new(&name, &table.columns)));
-                }
-            })?;
-            give(copies);
-            Ok::<_, Error>(())
-        })
-    });
-    read?;
     let mut hash = StateHash::default();
-    hashes.into_iter().for_each(|part| hash.add_all(part));
+    for_each_table(store, |store, handle, table| {
+        match store.shared() {
+            Some(view) => hash.add_all(hash_in_parts(&view, handle, table)),
+            None => {
+                let mut text = RowText::of(table);
+                store.each_row(handle, &mut |row| hash.add_text(text.named(row)))?;
+            }
+        }
+        Ok::<_, Error>(())
+    })?;
     Ok(hash)
+}
+
+/// The hash of the rows of one table.
+fn hash_in_parts(view: &SharedView<'_>, handle: &Table<Dynamic>, table: &TableDef) -> StateHash {
+    let parts: Vec<u32> = view.slots(handle).step_by(SLOTS_AT_ONCE as usize).collect();
+    let hash_part = |&first: &u32| {
+        let (mut hash, mut text) = (StateHash::default(), RowText::of(table));
+        let slots = first..first.saturating_add(SLOTS_AT_ONCE);
+        view.each_row(handle, slots, |row| hash.add_text(text.named(row.pin())));
+        hash
+    };
+    let mut hash = StateHash::default();
+    let threads = threads::available().min(parts.len()).max(1);
+    ordered_parallel(&parts, threads, hash_part, |part| hash.add_all(part));
+    hash
 }
 
 /// Writes the rows of each table to what `open` gives for its name, one a line, and returns the
@@ -262,19 +194,15 @@ pub fn dump<W: io::Write>(
     mut open: impl FnMut(&str) -> io::Result<W>,
 ) -> std::result::Result<StateHash, DumpError> {
     let mut hash = StateHash::default();
-    for_each_table(store, |store, handle, TableColumns { name, columns }| {
-        let refuse = |error| DumpError::Write { table: name.clone(), error };
-        let mut out = open(name).map_err(refuse)?;
-        let (mut text, mut written) = (String::new(), Ok(()));
+    for_each_table(store, |store, handle, table| {
+        let refuse = |error| DumpError::Write { table: table.name.to_string(), error };
+        let mut out = open(&table.name).map_err(refuse)?;
+        let (mut text, mut written) = (RowText::of(table), Ok(()));
         store.each_row(handle, &mut |row| {
-            if written.is_err() {
-                return;
+            if written.is_ok() {
+                hash.add_text(text.named(row));
+                written = out.write_all(text.line());
             }
-            text.clear();
-            copy_columns(row, columns, &mut text);
-            hash.add(name, &text);
-            text.push('\n');
-            written = out.write_all(text.as_bytes());
         })?;
         written.and_then(|()| out.flush()).map_err(refuse)
     })?;
@@ -291,7 +219,23 @@ mod tests {
     use tombolo_storage::value::Value;
 
     use super::*;
+    use crate::pass_through::pass_through;
+    use tombolo_storage::schema::ColumnDef;
     use tombolo_storage::types;
+
+    /// A store that one thread reads, row by row.
+    struct Unshared<'s, S> {
+        store: &'s mut S,
+    }
+
+    impl<S: Store> Store for Unshared<'_, S> {
+        pass_through! {
+            schema create_table begin phase begin_writes commit abort lookup lookup_many
+            lookup_for_update lookup_many_for_update scan rows prefetch_lookup prefetch_insert
+            prefetch find_ahead removals pin update set_variable create delete insert insert_run
+            remove poison check usage fail
+        }
+    }
 
     struct Sink<'t>(&'t RefCell<Vec<u8>>);
 
@@ -306,8 +250,8 @@ mod tests {
         }
     }
 
-    /// Rows with values of variable length, some of them null, some equal, more than are copied at
-    /// once.
+    /// Rows with values of variable length, some of them null, some equal; a seventh is deleted
+    /// again.
     fn store(rows: i64) -> MemoryStore<Memory> {
         let mut store = MemoryStore::<Memory>::new(Limits::default());
         let mut columns = vec![
@@ -325,24 +269,30 @@ mod tests {
             let text = format!("number {}", id / 2);
             let a = if id % 3 == 0 { Value::Null } else { Value::Text(&text) };
             let b = vec![id as u8; (id % 5) as usize];
-            rows_of.insert(&mut store, &[a, Value::Integer(id), Value::Bytes(&b)]).unwrap();
+            let row =
+                rows_of.insert(&mut store, &[a, Value::Integer(id), Value::Bytes(&b)]).unwrap();
+            if id % 7 == 6 {
+                rows_of.delete(&mut store, row).unwrap();
+            }
         }
         Store::commit(&mut store).unwrap();
         store
     }
 
-    /// What threads hash of copies is the sum over the text that a dump has.
+    /// What threads hash, in parts or whole, is the sum over the text that a dump has.
     #[test]
     fn a_hash_is_that_of_the_rows_text() {
-        for rows in [0, 1, ROWS_AT_ONCE as i64, 3 * ROWS_AT_ONCE as i64 + 7] {
+        let part = i64::from(SLOTS_AT_ONCE);
+        for rows in [0, 1, part, 3 * part + 6] {
             let mut store = store(rows);
             let text = RefCell::new(Vec::new());
             let dumped = dump(&mut store, |_| Ok(Sink(&text))).unwrap();
             let text = String::from_utf8(text.into_inner()).unwrap();
             let mut expected = StateHash::default();
-            text.lines().for_each(|line| expected.add("mixed", line));
-            assert_eq!((text.lines().count() as i64, dumped), (rows, expected));
+            text.lines().for_each(|line| expected.add("mixed", line.as_bytes()));
+            assert_eq!((text.lines().count() as i64, dumped), (rows - rows / 7, expected));
             assert_eq!(state_hash(&mut store).unwrap(), expected);
+            assert_eq!(state_hash(&mut Unshared { store: &mut store }).unwrap(), expected);
         }
     }
 }

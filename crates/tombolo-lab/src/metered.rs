@@ -36,8 +36,8 @@ impl<S: Store> Metered<S> {
 
 impl<S: Store> Store for Metered<S> {
     pass_through! {
-        schema create_table phase begin_writes abort scan rows delete remove removals poison check usage
-        fail
+        schema create_table phase begin_writes abort scan rows delete remove removals poison check shared
+        usage fail
     }
 
     #[inline(always)]

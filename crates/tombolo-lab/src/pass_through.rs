@@ -36,6 +36,12 @@ macro_rules! call {
             self.store.create_table(table)
         }
     };
+    (shared) => {
+        #[inline(always)]
+        fn shared(&self) -> Option<tombolo_storage::memory::SharedView<'_>> {
+            self.store.shared()
+        }
+    };
     (begin) => {
         #[inline(always)]
         fn begin(&mut self) -> tombolo_storage::error::Result<()> {

@@ -133,12 +133,12 @@ struct Texts {
     /// Each column's text without escapes.
     unescaped: Vec<String>,
     /// The text that would be written for a value.
-    canonical: String,
+    canonical: Vec<u8>,
 }
 
 impl Texts {
     fn new(columns: usize) -> Self {
-        Self { unescaped: vec![String::new(); columns], canonical: String::new() }
+        Self { unescaped: vec![String::new(); columns], canonical: Vec::new() }
     }
 }
 
@@ -181,7 +181,7 @@ fn parse<'a>(
     column: &ColumnDef,
     field: &'a str,
     text: &'a mut String,
-    canonical: &mut String,
+    canonical: &mut Vec<u8>,
 ) -> Option<Value<'a>> {
     if field == "\\N" {
         return Some(Value::Null);
@@ -207,8 +207,8 @@ fn parse<'a>(
     };
     // Only the text that would be written for it: no sign, zero or space more.
     canonical.clear();
-    value.copy_text(canonical);
-    (canonical == field).then_some(value)
+    value.copy_bytes(canonical);
+    (canonical == field.as_bytes()).then_some(value)
 }
 
 /// The units of a decimal with `scale` digits behind the point.

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{Dynamic, IndexShape, IndexType, Range, unfit_column};
+use crate::memory::SharedView;
 use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
 use crate::schema::{ColumnDef, DeclaredIndex, DeclaredTable, Schema, TableDef};
 use crate::words::column_text;
@@ -442,6 +443,12 @@ pub trait Store: Sized {
     /// Verifies every structure and that every index holds exactly its table's rows; one line per
     /// damage found.
     fn check(&mut self) -> Vec<Damage>;
+
+    /// What several threads can read at once while nothing changes; nothing where rows have to be
+    /// fetched.
+    fn shared(&self) -> Option<SharedView<'_>> {
+        None
+    }
 
     /// Memory taken and used.
     fn usage(&mut self) -> Usage;

@@ -3,7 +3,7 @@
 //! The text is PostgreSQL's COPY format, because state hashes and dumps are defined by it (cli.md,
 //! "state_hash"). Procedures do not come through here: they read columns by type.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use crate::row::{RowBytes, column_offset, presence_bit};
 use crate::schema::ColumnDef;
@@ -106,22 +106,6 @@ impl ColumnReader {
             }
         }
     }
-
-    /// Whether its values are of variable length, a row holding a handle of each.
-    pub const fn is_variable(&self) -> bool {
-        matches!(self.sql, SqlType::Text | SqlType::Bytes)
-    }
-
-    /// The handle of the column's value in `row`, if it is one of variable length and not null.
-    pub fn handle(&self, row: &[u8]) -> Option<u64> {
-        let is_null =
-            self.null.is_some_and(|(byte, bit, if_zero)| (row[byte] & bit == 0) == if_zero);
-        if is_null || !self.is_variable() {
-            return None;
-        }
-        let units = read_units(row, self.offset, self.sql.width()) ^ self.default_bits;
-        Some(units as u64)
-    }
 }
 
 impl Value<'_> {
@@ -139,20 +123,27 @@ impl Value<'_> {
 
     /// Appends the value in PostgreSQL's COPY text form.
     pub fn copy_text(&self, out: &mut String) {
+        let mut text = Vec::new();
+        self.copy_bytes(&mut text);
+        out.push_str(&String::from_utf8_lossy(&text));
+    }
+
+    /// The same, for a row at a time: a string would look at each piece of it again.
+    pub fn copy_bytes(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Null => out.push_str("\\N"),
-            Self::Boolean(value) => out.push(if value { 't' } else { 'f' }),
+            Self::Null => out.extend_from_slice(b"\\N"),
+            Self::Boolean(value) => out.push(if value { b't' } else { b'f' }),
             Self::Integer(value) => {
                 if value < 0 {
-                    out.push('-');
+                    out.push(b'-');
                 }
                 push_digits(value.unsigned_abs(), 1, out);
             }
             Self::Double(value) => double_text(value, out),
             Self::Decimal { units, scale } => decimal_text(units, scale, out),
-            Self::Text(text) => escape_text(text, out),
+            Self::Text(text) => escape_text(text.as_bytes(), out),
             Self::Bytes(bytes) => {
-                out.push_str("\\\\x");
+                out.extend_from_slice(b"\\\\x");
                 for byte in bytes {
                     push_display(out, format_args!("{byte:02x}"));
                 }
@@ -162,7 +153,7 @@ impl Value<'_> {
             Self::Uuid(bytes) => {
                 for (i, byte) in bytes.iter().enumerate() {
                     if matches!(i, 4 | 6 | 8 | 10) {
-                        out.push('-');
+                        out.push(b'-');
                     }
                     push_display(out, format_args!("{byte:02x}"));
                 }
@@ -171,34 +162,50 @@ impl Value<'_> {
     }
 }
 
-/// Appends what `value` displays; writing to a string cannot fail.
-fn push_display(out: &mut String, value: impl std::fmt::Display) {
+/// Appends what `value` displays; writing to bytes in memory cannot fail.
+fn push_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     let written = write!(out, "{value}");
     debug_assert!(written.is_ok());
 }
 
+/// All numbers of two digits, one after the other.
+const PAIRS: [u8; 200] = {
+    let mut pairs = [b'0'; 200];
+    let mut number = 0;
+    while number < 100 {
+        pairs[2 * number] += number as u8 / 10;
+        pairs[2 * number + 1] += number as u8 % 10;
+        number += 1;
+    }
+    pairs
+};
+
 /// Appends `number` in decimal, with zeros in front up to `width` digits (20 at most). Most of a dump are
 /// numbers, and what writes them through a format takes several times as long.
-fn push_digits(mut number: u64, width: usize, out: &mut String) {
+fn push_digits(mut number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut first = digits.len();
-    while number > 0 || digits.len() - first < width {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
+    while number > 9 {
+        let pair = (number % 100) as usize * 2;
+        number /= 100;
+        first -= 2;
+        digits[first..first + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
     }
-    debug_assert!(digits[first..].is_ascii());
-    out.extend(digits[first..].iter().map(|&digit| char::from(digit)));
+    if number > 0 {
+        first -= 1;
+        digits[first] += number as u8;
+    }
+    out.extend_from_slice(&digits[first.min(digits.len() - width)..]);
 }
 
 /// PostgreSQL's shortest exact form: plain between 1e-4 and 1e15, with an exponent of two digits at
 /// least outside.
-fn double_text(value: f64, out: &mut String) {
+fn double_text(value: f64, out: &mut Vec<u8>) {
     if value.is_nan() {
-        return out.push_str("NaN");
+        return out.extend_from_slice(b"NaN");
     }
     if value.is_infinite() {
-        return out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
+        return out.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
     }
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-4..1e15).contains(&magnitude) {
@@ -213,16 +220,16 @@ fn double_text(value: f64, out: &mut String) {
     push_display(out, value);
 }
 
-fn decimal_text(units: i128, scale: u8, out: &mut String) {
+fn decimal_text(units: i128, scale: u8, out: &mut Vec<u8>) {
     if units < 0 {
-        out.push('-');
+        out.push(b'-');
     }
     if let (Ok(magnitude), Some(unit)) =
         (u64::try_from(units.unsigned_abs()), 10u64.checked_pow(scale.into()))
     {
         push_digits(magnitude / unit, 1, out);
         if scale > 0 {
-            out.push('.');
+            out.push(b'.');
             push_digits(magnitude % unit, scale.into(), out);
         }
         return;
@@ -234,35 +241,44 @@ fn decimal_text(units: i128, scale: u8, out: &mut String) {
     }
 }
 
-fn escape_text(text: &str, out: &mut String) {
-    // What has no character to be escaped is appended at once; all of those are of one byte.
-    let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | 8..=13)) {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        match from.as_bytes()[0] {
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            8 => out.push_str("\\b"),
-            11 => out.push_str("\\v"),
-            _ => out.push_str("\\f"),
-        }
-        rest = &from[1..];
+/// The second character of what stands for a byte that is escaped.
+const fn escape(byte: u8) -> Option<u8> {
+    match byte {
+        b'\\' => Some(b'\\'),
+        b'\n' => Some(b'n'),
+        b'\r' => Some(b'r'),
+        b'\t' => Some(b't'),
+        8 => Some(b'b'),
+        11 => Some(b'v'),
+        12 => Some(b'f'),
+        _ => None,
     }
-    out.push_str(rest);
+}
+
+fn escape_text(text: &[u8], out: &mut Vec<u8>) {
+    // Usually there is nothing to escape, which all bytes are asked for at once; all of those that
+    // are escaped are characters of one byte.
+    let is_escaped = |&byte: &u8| byte == b'\\' || byte.wrapping_sub(8) <= 13 - 8;
+    if !text.iter().fold(false, |any, byte| any | is_escaped(byte)) {
+        return out.extend_from_slice(text);
+    }
+    for &byte in text {
+        match escape(byte) {
+            Some(second) => out.extend_from_slice(&[b'\\', second]),
+            None => out.push(byte),
+        }
+    }
 }
 
 /// Days since 2000-01-01 as `YYYY-MM-DD` in the proleptic Gregorian calendar; years before 1 end in
 /// ` BC`.
-fn date_text(days: i64, out: &mut String) {
+fn date_text(days: i64, out: &mut Vec<u8>) {
     let era = push_date(days, out);
-    out.push_str(era);
+    out.extend_from_slice(era);
 }
 
 /// Appends the date without its era, which it returns.
-fn push_date(days: i64, out: &mut String) -> &'static str {
+fn push_date(days: i64, out: &mut Vec<u8>) -> &'static [u8] {
     // Count from 0000-03-01, so that the leap day is a year's last (H. Hinnant's civil-from-days).
     let shifted = days + 730_425;
     let era = shifted.div_euclid(146_097);
@@ -274,29 +290,32 @@ fn push_date(days: i64, out: &mut String) -> &'static str {
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + (month <= 2) as i64;
-    let (year, suffix) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    for (number, width, after) in [(year, 4, "-"), (month, 2, "-"), (day, 2, "")] {
+    let (year, suffix) = if year > 0 { (year, &b""[..]) } else { (1 - year, &b" BC"[..]) };
+    for (number, width, after) in [(year, 4, &b"-"[..]), (month, 2, b"-"), (day, 2, b"")] {
         push_digits(number as u64, width, out);
-        out.push_str(after);
+        out.extend_from_slice(after);
     }
     suffix
 }
 
-fn timestamp_text(micros: i64, out: &mut String) {
+fn timestamp_text(micros: i64, out: &mut Vec<u8>) {
     const DAY: i64 = 86_400_000_000;
     let era = push_date(micros.div_euclid(DAY), out);
     let in_day = micros.rem_euclid(DAY);
     let (seconds, fraction) = (in_day / 1_000_000, in_day % 1_000_000);
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    for (before, number) in [(' ', hour), (':', minute), (':', second)] {
+    for (before, number) in [(b' ', hour), (b':', minute), (b':', second)] {
         out.push(before);
         push_digits(number as u64, 2, out);
     }
     if fraction != 0 {
-        let digits = format!("{fraction:06}");
-        push_display(out, format_args!(".{}", digits.trim_end_matches('0')));
+        out.push(b'.');
+        push_digits(fraction as u64, 6, out);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
     }
-    out.push_str(era);
+    out.extend_from_slice(era);
 }
 
 #[cfg(test)]
@@ -307,6 +326,20 @@ mod tests {
         let mut out = String::new();
         value.copy_text(&mut out);
         out
+    }
+
+    /// Numbers of every length, and those beside them, are written as the standard library does.
+    #[test]
+    fn digits_are_those_of_the_number() {
+        let powers = (0..20).map(|digits| 10u64.pow(digits));
+        let around = powers.flat_map(|power| [power - 1, power, power + 1, power / 7 * 9]);
+        for number in around.chain([u64::MAX, u64::MAX - 1]) {
+            for width in 1..=20 {
+                let mut out = b"x".to_vec();
+                push_digits(number, width, &mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), format!("x{number:0width$}"));
+            }
+        }
     }
 
     #[test]
@@ -337,6 +370,7 @@ mod tests {
             (Value::Date(-1), "1999-12-31"),
             (Value::Date(-730_485), "0001-01-01 BC"),
             (Value::Timestamp(0), "2000-01-01 00:00:00"),
+            (Value::Timestamp(100_000), "2000-01-01 00:00:00.1"),
             (Value::Timestamp(1_000), "2000-01-01 00:00:00.001"),
             (Value::Timestamp(-1), "1999-12-31 23:59:59.999999"),
             (Value::Uuid([0xab; 16]), "abababab-abab-abab-abab-abababababab"),

@@ -56,6 +56,9 @@ fn exactly_as_many_run_as_are_asked_for_and_each_pass_is_measured() {
         // Four batches, one slice each: a reading before and one after.
         assert_eq!(found.wall, Duration::from_nanos(4 * 100));
         assert!(found.per_second() > 0.0 && found.per_cpu_second() > 0.0);
+        // What comes next is the input after the last that ran.
+        let after = Generator::new(1, Mix::Paper, 1, Constants::from_seed(1)).nth(1_050);
+        assert_eq!(driver.inputs.next(), after);
         let latencies = driver.time(instance, 200, 1, None).unwrap();
         let all: u64 = latencies.iter().map(Latencies::len).sum();
         assert_eq!(all, 200);

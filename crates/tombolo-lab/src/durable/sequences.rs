@@ -109,7 +109,7 @@ impl<S: Store> Store for Numbered<'_, S> {
         schema create_table begin phase begin_writes abort lookup lookup_many lookup_for_update
         lookup_many_for_update scan rows prefetch_lookup prefetch_insert prefetch
         find_ahead removals pin update set_variable create delete insert insert_run remove poison
-        check usage fail
+        check shared usage fail
     }
 
     /// The call's number is the last that its transaction writes.

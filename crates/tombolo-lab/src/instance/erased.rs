@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::key::{Dynamic, Edge, Fit, IndexType, Range};
+use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::{Fields, Row, RowBytes, RowId, RowMut};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{
@@ -84,6 +85,7 @@ pub trait DynamicStore {
     fn remove(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<bool>;
     fn poison(&mut self, reason: &'static str);
     fn check(&mut self) -> Vec<Damage>;
+    fn shared(&self) -> Option<SharedView<'_>>;
     fn usage(&mut self) -> Usage;
     fn fail(&mut self) -> Result<()>;
 }
@@ -137,6 +139,10 @@ impl<S: Store> DynamicStore for S {
         table: &Table<Dynamic>,
         see: &mut dyn FnMut(&dyn RowBytes),
     ) -> Result<()> {
+        if let Some(view) = Store::shared(self) {
+            view.each_row(table, view.slots(table), |row| see(row.pin()));
+            return Ok(());
+        }
         let mut rows = Vec::new();
         Store::rows(self, table, |row| {
             rows.push(row);
@@ -193,6 +199,9 @@ impl<S: Store> DynamicStore for S {
     }
     fn check(&mut self) -> Vec<Damage> {
         Store::check(self)
+    }
+    fn shared(&self) -> Option<SharedView<'_>> {
+        Store::shared(self)
     }
     fn usage(&mut self) -> Usage {
         Store::usage(self)
@@ -533,6 +542,10 @@ impl Store for Erased<'_> {
 
     fn check(&mut self) -> Vec<Damage> {
         self.store.check()
+    }
+
+    fn shared(&self) -> Option<SharedView<'_>> {
+        self.store.shared()
     }
 
     fn usage(&mut self) -> Usage {

@@ -2,10 +2,12 @@
 //!
 //! Not here: the checks themselves (each workload's `checks.rs`, the stores).
 
+use tombolo_engine::threads::{self, ordered_parallel};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
+use tombolo_storage::store::Damage;
 
-use super::erased::{DynamicStore, Erased};
+use super::erased::DynamicStore;
 use crate::workload::checks;
 use crate::workload::error::WorkloadError;
 
@@ -100,7 +102,7 @@ pub(super) fn verify(
     own: StoreChecks,
 ) -> Result<Verification, WorkloadError> {
     let mut verification = Verification::default();
-    match checks(&mut Erased::new(store)) {
+    match checks(store) {
         Ok(checks) => {
             checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
         }
@@ -111,11 +113,22 @@ pub(super) fn verify(
         Err(error) => return Err(error),
     }
     own.names.iter().for_each(|name| verification.note(name, None));
-    for damage in store.check() {
+    for damage in check_in_parts(store) {
         let offset = offset_of(&damage.what, own.page_bytes);
         verification.note_at(check_name(damage.check), offset, Some(damage.what));
     }
     Ok(verification)
+}
+
+/// What the store finds wrong itself, in parts by several threads where they can read it at once.
+fn check_in_parts(store: &mut dyn DynamicStore) -> Vec<Damage> {
+    let Some(view) = store.shared() else { return store.check() };
+    let checker = view.checker();
+    let parts: Vec<usize> = checker.parts().collect();
+    let mut damage = Vec::new();
+    let check = |&part: &usize| checker.check(part);
+    ordered_parallel(&parts, threads::available(), check, |found| damage.extend(found));
+    damage
 }
 
 #[cfg(test)]

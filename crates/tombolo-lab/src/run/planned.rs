@@ -48,7 +48,7 @@ impl Plan {
     }
 
     /// The inputs of a run of TPC-C, from the first.
-    pub fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+    pub fn inputs(&self) -> impl Iterator<Item = Input> + Send + use<> {
         self.scale().inputs()
     }
 

@@ -26,6 +26,8 @@ use tombolo_storage::store::Store;
 
 use error::WorkloadError;
 
+use crate::instance::DynamicStore;
+
 /// The kinds of transaction of all workloads, in the order they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -77,7 +79,7 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     fn rows_after(&self, table: &str, transactions: u64) -> u64;
 
     /// The inputs of a run, from the first.
-    fn inputs(&self) -> impl Iterator<Item = Self::Input> + use<Self>;
+    fn inputs(&self) -> impl Iterator<Item = Self::Input> + Send + use<Self>;
 
     /// The kinds of transaction of which instructions are counted, and of which the aborting ones
     /// are counted besides.
@@ -180,7 +182,7 @@ fn is_debit_credit(schema: &Schema) -> bool {
 ///
 /// # Errors
 /// When it is none's, or the store refuses to be read.
-pub fn checks<S: Store>(store: &mut S) -> Result<Vec<Check>, WorkloadError> {
+pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
     match is_debit_credit(store.schema()) {
         true => debit_credit::checks::checks(store),
         false => tpcc::checks::checks(store),

@@ -1,26 +1,75 @@
 //! Reading all rows of a table, for conditions of consistency.
 
-use std::ops::ControlFlow;
-
-use tombolo_engine::transaction::Reading;
 use tombolo_storage::error::Result;
-use tombolo_storage::row::Row;
+use tombolo_storage::memory::SharedView;
+use tombolo_storage::row::{Row, RowBytes};
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Store, Table};
+use tombolo_storage::store::{Table, dynamic_table};
 
-/// Calls `see` with every row of `table`.
-pub(super) fn for_each_row<S: Store, R: DeclaredTable>(
-    tx: &mut Reading<'_, S>,
-    table: &Table<R>,
-    mut see: impl FnMut(&Row<R, S::Pin<'_>>),
-) -> Result<()> {
-    let mut rows = Vec::new();
-    tx.rows(table, |row| {
-        rows.push(row);
-        ControlFlow::Continue(())
-    })?;
-    for row in rows {
-        see(&tx.pin(table, row)?);
+use crate::instance::DynamicStore;
+
+/// A row in place, wherever that is.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'r> {
+    fixed: &'r [u8],
+    row: &'r dyn RowBytes,
+}
+
+impl RowBytes for Seen<'_> {
+    fn fixed(&self) -> &[u8] {
+        self.fixed
     }
-    Ok(())
+
+    fn variable(&self, handle: u64) -> &[u8] {
+        self.row.variable(handle)
+    }
+}
+
+/// What has rows.
+pub(super) trait HasRows {
+    /// Calls `see` with every row of `table`.
+    fn for_each_row<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        see: impl FnMut(&Row<R, Seen<'_>>),
+    ) -> Result<()>;
+}
+
+impl HasRows for SharedView<'_> {
+    fn for_each_row<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        mut see: impl FnMut(&Row<R, Seen<'_>>),
+    ) -> Result<()> {
+        self.each_row(table, self.slots(table), |row| {
+            see(&Row::new(Seen { fixed: row.pin().fixed(), row: row.pin() }));
+        });
+        Ok(())
+    }
+}
+
+impl HasRows for &mut dyn DynamicStore {
+    fn for_each_row<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        mut see: impl FnMut(&Row<R, Seen<'_>>),
+    ) -> Result<()> {
+        let table = dynamic_table(self.schema(), table.position());
+        self.each_row(&table, &mut |row| see(&Row::new(Seen { fixed: row.fixed(), row })))
+    }
+}
+
+/// What `read` reads, in one transaction.
+///
+/// # Errors
+/// What it failed with, or that the store refuses to be read.
+pub(super) fn in_transaction<T, E: From<tombolo_storage::error::Error>>(
+    store: &mut dyn DynamicStore,
+    read: impl FnOnce(&mut dyn DynamicStore) -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    store.begin()?;
+    let found = read(store);
+    // Nothing was written: ending the transaction either way keeps the first error.
+    store.commit()?;
+    found
 }

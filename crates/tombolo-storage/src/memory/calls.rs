@@ -10,6 +10,7 @@ use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
+use super::shared::SharedView;
 use super::store::{MemoryRow, MemoryStore, Rows, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
@@ -524,6 +525,10 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     fn check(&mut self) -> Vec<Damage> {
         self.verify()
+    }
+
+    fn shared(&self) -> Option<SharedView<'_>> {
+        Some(self.view())
     }
 
     fn usage(&mut self) -> Usage {

@@ -26,10 +26,14 @@ mod index;
 pub mod log;
 pub mod online;
 mod open_change;
+mod packer;
 pub mod recovery;
+mod shared;
 pub mod store;
 pub mod undo;
 
+pub use check::Checker;
+pub use shared::SharedView;
 pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 

@@ -116,6 +116,10 @@ pub struct Region {
 // the thread that made it.
 unsafe impl Send for Region {}
 
+// SAFETY: a shared region only tells where it lies and how long it is; what changes it or its pages
+// takes `&mut self`. Who reads or writes through its address argues for that itself.
+unsafe impl Sync for Region {}
+
 impl Region {
     /// Reserves address space for up to `limit_bytes` (use [`RESERVATION_BYTES`] when nothing
     /// tighter is known); commits nothing. What is committed later is taken from the allowance's

@@ -4,16 +4,17 @@
 //! teller and one branch, so that the sums stay equal, and no balance is ever below zero. One pass
 //! over the rows of each table, not over its indexes.
 
-use tombolo_engine::transaction::{Reading, execute};
+use tombolo_engine::transaction::execute;
 use tombolo_storage::error::Result;
 use tombolo_storage::store::Store;
 
 use super::load::{Handles, Held, INITIAL_BALANCE};
 use super::schema::Holder;
 use super::{ROWS_MAX, Scale};
+use crate::instance::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
-use crate::workload::rows::for_each_row;
+use crate::workload::rows::{HasRows, in_transaction};
 
 /// The conditions' names, in order.
 pub const CHECKS: [&str; 3] = ["tellers", "branches", "overdrafts"];
@@ -31,9 +32,9 @@ struct Sum {
 }
 
 impl Sum {
-    fn of<S: Store, R: Holder>(tx: &mut Reading<'_, S>, held: &Held<R>) -> Result<Self> {
+    fn of<R: Holder>(mut store: &mut dyn DynamicStore, held: &Held<R>) -> Result<Self> {
         let mut sum = Self::default();
-        for_each_row(tx, &held.table, |row| {
+        store.for_each_row(&held.table, |row| {
             let (id, balance) = (row.get(R::ID), row.get(R::BALANCE));
             sum.all += i128::from(balance);
             sum.rows += 1;
@@ -53,21 +54,20 @@ impl Sum {
 }
 
 /// The balances of branches, tellers and accounts.
-fn sums<S: Store>(store: &mut S) -> std::result::Result<[Sum; 3], WorkloadError> {
+fn sums(store: &mut dyn DynamicStore) -> std::result::Result<[Sum; 3], WorkloadError> {
     let handles = Handles::bind(store.schema())?;
-    Ok(execute(store, |mut tx| {
-        let branches = Sum::of(&mut tx, &handles.branch)?;
-        let tellers = Sum::of(&mut tx, &handles.teller)?;
-        let accounts = Sum::of(&mut tx, &handles.account)?;
-        tx.commit([branches, tellers, accounts])
-    })?)
+    in_transaction(store, |store| {
+        let branches = Sum::of(store, &handles.branch)?;
+        let tellers = Sum::of(store, &handles.teller)?;
+        Ok([branches, tellers, Sum::of(store, &handles.account)?])
+    })
 }
 
 /// Asks all conditions of the database in `store`.
 ///
 /// # Errors
 /// When the store does not hold the tables or refuses to be read.
-pub fn checks<S: Store>(store: &mut S) -> std::result::Result<Vec<Check>, WorkloadError> {
+pub fn checks(store: &mut dyn DynamicStore) -> std::result::Result<Vec<Check>, WorkloadError> {
     let sums = sums(store)?;
     let [branches, tellers, accounts] = &sums;
     let below = ["branch", "teller", "account"].iter().zip(&sums).find_map(|(what, sum)| {

@@ -120,7 +120,7 @@ impl Workload for Scale {
         }
     }
 
-    fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+    fn inputs(&self) -> impl Iterator<Item = Input> + Send + use<> {
         Generator::new(*self)
     }
 

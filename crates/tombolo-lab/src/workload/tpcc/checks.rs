@@ -13,37 +13,42 @@
 
 use std::collections::BTreeMap;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use tombolo_engine::transaction::{Reading, execute};
+use tombolo_engine::threads::both;
 use tombolo_storage::error::Result;
-use tombolo_storage::store::Store;
 
 use super::FIRST_UNDELIVERED_ORDER;
+use super::by_number::ByNumber;
 use super::handles::Handles;
 use super::schema::{Customer, District, History, NewOrder, OrderLine, Orders, Warehouse};
+use crate::instance::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
-use crate::workload::rows::for_each_row;
+use crate::workload::rows::{HasRows, in_transaction};
 
 /// The conditions' names, in order.
 pub const CHECKS: [&str; 12] =
     ["c01", "c02", "c03", "c04", "c05", "c06", "c07", "c08", "c09", "c10", "c11", "c12"];
 
-/// Asks all twelve conditions of the database in `store`.
+/// Asks all twelve conditions of the database in `store`. Where threads can read it at once, one
+/// reads the lines, which are most of the rows, and another all other tables.
 ///
 /// # Errors
 /// When the store does not hold TPC-C's tables or refuses to be read.
-pub fn checks<S: Store>(store: &mut S) -> Result<Vec<Check>, WorkloadError> {
+pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
     let handles = Handles::bind(store.schema())?;
-    let tally = execute(store, |mut tx| {
-        let tally = Tally::of(&mut tx, &handles)?;
-        tx.commit(tally)
+    let (lines, tally) = in_transaction(store, |mut store| match store.shared() {
+        None => Ok((lines(&mut store, &handles)?, Tally::of(&mut store, &handles)?)),
+        Some(view) => {
+            let other = || lines(&mut { view }, &handles);
+            let (lines, tally) = both(other, || Tally::of(&mut { view }, &handles));
+            Ok::<_, WorkloadError>((lines?, tally?))
+        }
     })?;
     let mut findings = Findings::default();
+    let tally = tally.with(&lines);
     tally.check_warehouses(&mut findings);
     tally.check_districts(&mut findings);
-    tally.check_orders(&mut findings);
+    tally.check_orders(&lines, &mut findings);
     tally.check_customers(&mut findings);
     let check = |name| Check { name, violation: findings.first.remove(name) };
     Ok(CHECKS.into_iter().map(check).collect())
@@ -87,17 +92,22 @@ struct DistrictTally {
     deliveries: i64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OrderTally {
     /// O_C_ID, O_OL_CNT and whether O_CARRIER_ID is set, where there is a row.
     row: Option<(i32, i64, bool)>,
     is_new: bool,
-    delivered_lines: i64,
-    waiting_lines: i64,
+}
+
+/// The lines of an order, whether there is a row of it or not.
+#[derive(Clone, Default)]
+struct LineTally {
+    delivered: u32,
+    waiting: u32,
     delivered_amount: i64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct CustomerTally {
     /// C_BALANCE and C_YTD_PAYMENT, where there is a row.
     row: Option<(i64, i64)>,
@@ -106,40 +116,71 @@ struct CustomerTally {
 }
 
 type DistrictId = (i32, i16);
-/// A district and the number of an order or a customer in it.
-type InDistrict = (i32, i16, i32);
 
 /// What the conditions compare.
 #[derive(Default)]
 struct Tally {
     warehouses: BTreeMap<i32, WarehouseTally>,
     districts: BTreeMap<DistrictId, DistrictTally>,
-    orders: HashMap<InDistrict, OrderTally, FixedState>,
-    customers: HashMap<InDistrict, CustomerTally, FixedState>,
+    orders: ByNumber<OrderTally>,
+    customers: ByNumber<CustomerTally>,
+}
+
+/// The lines of each order.
+fn lines(rows: &mut impl HasRows, handles: &Handles) -> Result<ByNumber<LineTally>> {
+    let mut lines = ByNumber::<LineTally>::default();
+    rows.for_each_row(&handles.order_line, |row| {
+        let district = (row.get(OrderLine::OL_W_ID), row.get(OrderLine::OL_D_ID));
+        let line = lines.at((district.0, district.1, row.get(OrderLine::OL_O_ID)));
+        match row.get(OrderLine::OL_DELIVERY_D) {
+            Some(_) => {
+                line.delivered += 1;
+                line.delivered_amount += row.get(OrderLine::OL_AMOUNT);
+            }
+            None => line.waiting += 1,
+        }
+    })?;
+    Ok(lines)
 }
 
 impl Tally {
-    fn of<S: Store>(tx: &mut Reading<'_, S>, handles: &Handles) -> Result<Self> {
+    /// That of all tables but the lines.
+    fn of(rows: &mut impl HasRows, handles: &Handles) -> Result<Self> {
         let mut tally = Self::default();
-        tally.add_warehouses_and_districts(tx, handles)?;
-        tally.add_orders(tx, handles)?;
-        tally.add_lines(tx, handles)?;
-        tally.add_customers(tx, handles)?;
-        tally.add_payments(tx, handles)?;
-        tally.add_deliveries();
+        tally.add_warehouses_and_districts(rows, handles)?;
+        tally.add_orders(rows, handles)?;
+        tally.add_customers(rows, handles)?;
+        tally.add_payments(rows, handles)?;
         Ok(tally)
     }
 
-    fn add_warehouses_and_districts<S: Store>(
+    /// The same with the lines: each district's, and to each customer the delivered amounts of his
+    /// orders.
+    fn with(mut self, lines: &ByNumber<LineTally>) -> Self {
+        for ((w_id, d_id, _), line) in lines.iter() {
+            let count = i64::from(line.delivered) + i64::from(line.waiting);
+            if count > 0 {
+                self.districts.entry((w_id, d_id)).or_default().lines += count;
+            }
+        }
+        for (id, order) in self.orders.iter() {
+            if let (Some((c_id, ..)), Some(line)) = (order.row, lines.get(id)) {
+                self.customers.at((id.0, id.1, c_id)).delivered += line.delivered_amount;
+            }
+        }
+        self
+    }
+
+    fn add_warehouses_and_districts(
         &mut self,
-        tx: &mut Reading<'_, S>,
+        rows: &mut impl HasRows,
         handles: &Handles,
     ) -> Result<()> {
-        for_each_row(tx, &handles.warehouse, |row| {
+        rows.for_each_row(&handles.warehouse, |row| {
             let warehouse = self.warehouses.entry(row.get(Warehouse::W_ID)).or_default();
             warehouse.ytd = Some(row.get(Warehouse::W_YTD));
         })?;
-        for_each_row(tx, &handles.district, |row| {
+        rows.for_each_row(&handles.district, |row| {
             let (w_id, ytd) = (row.get(District::D_W_ID), row.get(District::D_YTD));
             self.warehouses.entry(w_id).or_default().district_ytd += ytd;
             let district = self.districts.entry((w_id, row.get(District::D_ID))).or_default();
@@ -147,8 +188,8 @@ impl Tally {
         })
     }
 
-    fn add_orders<S: Store>(&mut self, tx: &mut Reading<'_, S>, handles: &Handles) -> Result<()> {
-        for_each_row(tx, &handles.orders, |row| {
+    fn add_orders(&mut self, rows: &mut impl HasRows, handles: &Handles) -> Result<()> {
+        rows.for_each_row(&handles.orders, |row| {
             let (w_id, d_id) = (row.get(Orders::O_W_ID), row.get(Orders::O_D_ID));
             let (o_id, lines) = (row.get(Orders::O_ID), row.get(Orders::O_OL_CNT));
             let district = self.districts.entry((w_id, d_id)).or_default();
@@ -156,10 +197,10 @@ impl Tally {
             district.ordered_lines += lines;
             district.newest_order = district.newest_order.max(o_id);
             let delivered = row.get(Orders::O_CARRIER_ID).is_some();
-            let order = self.orders.entry((w_id, d_id, o_id)).or_default();
+            let order = self.orders.at((w_id, d_id, o_id));
             order.row = Some((row.get(Orders::O_C_ID), lines, delivered));
         })?;
-        for_each_row(tx, &handles.new_order, |row| {
+        rows.for_each_row(&handles.new_order, |row| {
             let (w_id, d_id) = (row.get(NewOrder::NO_W_ID), row.get(NewOrder::NO_D_ID));
             let o_id = row.get(NewOrder::NO_O_ID);
             let district = self.districts.entry((w_id, d_id)).or_default();
@@ -168,61 +209,31 @@ impl Tally {
                 if first { o_id } else { district.oldest_new_order.min(o_id) };
             district.newest_new_order = district.newest_new_order.max(o_id);
             district.new_orders += 1;
-            self.orders.entry((w_id, d_id, o_id)).or_default().is_new = true;
+            self.orders.at((w_id, d_id, o_id)).is_new = true;
         })
     }
 
-    fn add_lines<S: Store>(&mut self, tx: &mut Reading<'_, S>, handles: &Handles) -> Result<()> {
-        for_each_row(tx, &handles.order_line, |row| {
-            let (w_id, d_id) = (row.get(OrderLine::OL_W_ID), row.get(OrderLine::OL_D_ID));
-            self.districts.entry((w_id, d_id)).or_default().lines += 1;
-            let id = (w_id, d_id, row.get(OrderLine::OL_O_ID));
-            let order = self.orders.entry(id).or_default();
-            match row.get(OrderLine::OL_DELIVERY_D) {
-                Some(_) => {
-                    order.delivered_lines += 1;
-                    order.delivered_amount += row.get(OrderLine::OL_AMOUNT);
-                }
-                None => order.waiting_lines += 1,
-            }
-        })
-    }
-
-    fn add_customers<S: Store>(
-        &mut self,
-        tx: &mut Reading<'_, S>,
-        handles: &Handles,
-    ) -> Result<()> {
-        for_each_row(tx, &handles.customer, |row| {
+    fn add_customers(&mut self, rows: &mut impl HasRows, handles: &Handles) -> Result<()> {
+        rows.for_each_row(&handles.customer, |row| {
             let (w_id, d_id) = (row.get(Customer::C_W_ID), row.get(Customer::C_D_ID));
             self.districts.entry((w_id, d_id)).or_default().deliveries +=
                 row.get(Customer::C_DELIVERY_CNT);
             let id = (w_id, d_id, row.get(Customer::C_ID));
-            self.customers.entry(id).or_default().row =
+            self.customers.at(id).row =
                 Some((row.get(Customer::C_BALANCE), row.get(Customer::C_YTD_PAYMENT)));
         })
     }
 
-    fn add_payments<S: Store>(&mut self, tx: &mut Reading<'_, S>, handles: &Handles) -> Result<()> {
-        for_each_row(tx, &handles.history, |row| {
+    fn add_payments(&mut self, rows: &mut impl HasRows, handles: &Handles) -> Result<()> {
+        rows.for_each_row(&handles.history, |row| {
             let (w_id, d_id) = (row.get(History::H_W_ID), row.get(History::H_D_ID));
             let amount = row.get(History::H_AMOUNT);
             self.warehouses.entry(w_id).or_default().paid += amount;
             self.districts.entry((w_id, d_id)).or_default().paid += amount;
             let district = (row.get(History::H_C_W_ID), row.get(History::H_C_D_ID));
             let id = (district.0, district.1, row.get(History::H_C_ID));
-            self.customers.entry(id).or_default().paid += amount;
+            self.customers.at(id).paid += amount;
         })
-    }
-
-    /// Gives each customer the delivered amounts of his orders.
-    fn add_deliveries(&mut self) {
-        for (&(w_id, d_id, _), order) in &self.orders {
-            if let Some((c_id, ..)) = order.row {
-                let customer = self.customers.entry((w_id, d_id, c_id)).or_default();
-                customer.delivered += order.delivered_amount;
-            }
-        }
     }
 
     fn check_warehouses(&self, findings: &mut Findings) {
@@ -274,8 +285,8 @@ impl Tally {
         }
     }
 
-    fn check_orders(&self, findings: &mut Findings) {
-        for (id, order) in &self.orders {
+    fn check_orders(&self, lines: &ByNumber<LineTally>, findings: &mut Findings) {
+        for (id, order) in self.orders.iter() {
             let Some((_, count, delivered)) = order.row else {
                 let is_new = order.is_new;
                 findings.require("c05", !is_new, || format!("new order {id:?} is no order"));
@@ -286,11 +297,12 @@ impl Tally {
                 let new_order = if order.is_new { "a" } else { "no" };
                 format!("order {id:?} has {carrier} carrier and {new_order} NEW_ORDER row")
             });
-            let lines = order.delivered_lines + order.waiting_lines;
+            let own = lines.get(id).cloned().unwrap_or_default();
+            let lines = i64::from(own.delivered) + i64::from(own.waiting);
             findings.require("c06", count == lines, || {
                 format!("order {id:?}: O_OL_CNT is {count}, there are {lines} lines")
             });
-            let wrong = if delivered { order.waiting_lines } else { order.delivered_lines };
+            let wrong = if delivered { own.waiting } else { own.delivered };
             findings.require("c07", wrong == 0, || {
                 format!("order {id:?}: delivered is {delivered}, but not so for {wrong} lines")
             });
@@ -298,7 +310,7 @@ impl Tally {
     }
 
     fn check_customers(&self, findings: &mut Findings) {
-        for (id, customer) in &self.customers {
+        for (id, customer) in self.customers.iter() {
             let Some((balance, ytd)) = customer.row else { continue };
             let (delivered, paid) = (customer.delivered, customer.paid);
             findings.require("c10", balance == delivered - paid, || {

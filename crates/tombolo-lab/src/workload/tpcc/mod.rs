@@ -11,6 +11,7 @@
 //! here reads a clock, and all randomness comes from the seeded door `tombolo_engine::rng`.
 
 pub mod arguments;
+mod by_number;
 pub mod checks;
 mod fill;
 mod handles;

@@ -144,7 +144,7 @@ impl Workload for Scale {
         self.rows(table).saturating_add(run)
     }
 
-    fn inputs(&self) -> impl Iterator<Item = Input> + use<> {
+    fn inputs(&self) -> impl Iterator<Item = Input> + Send + use<> {
         Generator::new(self.seed, self.mix, self.warehouses, Constants::from_seed(self.seed))
     }
 

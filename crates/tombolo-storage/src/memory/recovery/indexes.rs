@@ -3,8 +3,7 @@
 //! Rows mostly lie in the order in which they were made, and that is the order of their keys, or of
 //! many runs of them: the lines of an order, the orders of a district. A thousand rows at a time,
 //! such runs go into the tree as they are, each at one place. What is in no order is put aside,
-//! sorted in the end by the bits in which keys differ, and inserted ascending. A packed key is made
-//! straight from the row's bytes, column by column.
+//! sorted in the end by the bits in which keys differ, and inserted ascending.
 //!
 //! Not here: entries of single rows (`check.rs`, `calls.rs`).
 
@@ -12,16 +11,11 @@ use super::super::btree::InsertError;
 use super::super::check::key_values;
 use super::super::hash::hash_bytes;
 use super::super::index::{Entries, RowIndex};
-use super::super::slab::Slab;
+use super::super::packer::{KeyPacker, ROWS};
 use super::super::store::{MemoryRow, Rows};
 use super::super::variable::SizeClasses;
-use crate::key::{Dynamic, Fit, IndexType, KeyPart};
-use crate::row::{column_offset, presence_bit};
+use crate::key::{Dynamic, Fit, IndexType};
 use crate::schema::TableDef;
-
-/// How many rows are looked at together: they stay in the nearest caches while column after column
-/// is read.
-const ROWS: usize = 1024;
 
 /// How long runs must be on average to be inserted as they are: a place is found for each.
 const RUN_KEYS_MIN: usize = 4;
@@ -54,68 +48,8 @@ fn refused(error: InsertError) -> String {
     }
 }
 
-/// A column of a packed key, and where it lies in a row.
-struct PackedColumn {
-    part: KeyPart,
-    offset: usize,
-    width: usize,
-    /// The bit that says whether it is null, if it may be, and what the bit is then.
-    null: Option<(usize, bool)>,
-    /// The bits in which what is stored differs from the value.
-    default_bits: i64,
-}
-
-impl PackedColumn {
-    fn new(table: &TableDef, position: usize, part: KeyPart) -> Self {
-        let column = &table.columns[position];
-        Self {
-            part,
-            offset: column_offset(&table.columns, position),
-            width: column.sql.width(),
-            null: column
-                .nullable
-                .then(|| (presence_bit(&table.columns, position), column.marks_null())),
-            default_bits: column.default_bits(),
-        }
-    }
-
-    /// Joins this column to the keys of the rows in `slots`, which hold the columns before it; in
-    /// the slot that is answered it is outside its range.
-    fn join(&self, rows: &Slab, slots: &[u32], keys: &mut [u64]) -> Result<(), u32> {
-        match self.width {
-            1 => self.join_as(rows, slots, keys, |[a]| i64::from(a as i8)),
-            2 => self.join_as(rows, slots, keys, |bytes| i64::from(i16::from_le_bytes(bytes))),
-            4 => self.join_as(rows, slots, keys, |bytes| i64::from(i32::from_le_bytes(bytes))),
-            8 => self.join_as(rows, slots, keys, i64::from_le_bytes),
-            _ => unreachable!("a column of a packed key has at most 64 bits"),
-        }
-    }
-
-    #[inline(always)]
-    fn join_as<const WIDTH: usize>(
-        &self,
-        rows: &Slab,
-        slots: &[u32],
-        keys: &mut [u64],
-        units_of: impl Fn([u8; WIDTH]) -> i64,
-    ) -> Result<(), u32> {
-        for (key, &slot) in keys.iter_mut().zip(slots) {
-            let row = rows.slot(slot);
-            let is_null =
-                self.null.is_some_and(|(bit, mark)| (row[bit / 8] & (1 << (bit % 8)) != 0) == mark);
-            let mut bytes = [0; WIDTH];
-            bytes.copy_from_slice(&row[self.offset..self.offset + WIDTH]);
-            let units = if is_null { None } else { Some(units_of(bytes) ^ self.default_bits) };
-            *key = self.part.join(*key, units).ok_or(slot)?;
-        }
-        Ok(())
-    }
-}
-
 fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(), String> {
-    let positions = index.columns.iter().zip(index.shape.parts.iter());
-    let columns: Vec<_> =
-        positions.map(|(&position, &part)| PackedColumn::new(table, position, part)).collect();
+    let packer = KeyPacker::new(index, table);
     let mut live = rows.slab.live();
     let (mut slots, mut keys, mut unordered) = (Vec::with_capacity(ROWS), Vec::new(), Vec::new());
     loop {
@@ -124,13 +58,9 @@ fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(
         if slots.is_empty() {
             break;
         }
-        keys.clear();
-        keys.resize(slots.len(), 0);
-        for column in &columns {
-            column.join(&rows.slab, &slots, &mut keys).map_err(|slot| {
-                format!("the row in slot {slot} has a key outside its columns' ranges")
-            })?;
-        }
+        packer.pack(&rows.slab, &slots, &mut keys).map_err(|slot| {
+            format!("the row in slot {slot} has a key outside its columns' ranges")
+        })?;
         let runs = 1 + keys.windows(2).filter(|pair| pair[0] > pair[1]).count();
         match &mut index.entries {
             Entries::Packed(tree) if runs * RUN_KEYS_MIN <= keys.len() || runs == 1 => {

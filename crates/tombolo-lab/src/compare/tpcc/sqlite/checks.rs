@@ -123,7 +123,7 @@ pub(super) fn damage(connection: &Connection) -> Result<Option<String>> {
 /// The hash of the rows of `tables`, as our own of the same rows.
 pub(super) fn state_hash(connection: &Connection, tables: &[TableDef]) -> Result<StateHash> {
     let mut hash = StateHash::default();
-    let mut text = String::new();
+    let mut text = Vec::new();
     for table in tables {
         let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
         let query = format!("SELECT {} FROM {}", columns.join(", "), table.name);
@@ -133,9 +133,9 @@ pub(super) fn state_hash(connection: &Connection, tables: &[TableDef]) -> Result
             text.clear();
             for (position, column) in table.columns.iter().enumerate() {
                 if position > 0 {
-                    text.push('\t');
+                    text.push(b'\t');
                 }
-                value(row, position, column)?.copy_text(&mut text);
+                value(row, position, column)?.copy_bytes(&mut text);
             }
             hash.add(&table.name, &text);
         }

@@ -45,7 +45,7 @@ impl<S> Counting<S> {
 impl<S: Store> Store for Counting<S> {
     pass_through! {
         schema create_table begin phase begin_writes commit abort rows set_variable poison
-        removals check usage
+        removals check shared usage
     }
 
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
