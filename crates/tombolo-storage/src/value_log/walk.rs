@@ -28,7 +28,7 @@ pub(super) struct Walk<'a> {
     pub(super) chain: Chain,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
-    /// The newest time of any of them; those that are cut off again count, too.
+    /// The last time that any of them has; those that are cut off again count, too.
     time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
             self.transactions = group.transactions;
         }
         self.progress.groups += 1;
-        self.time_us = self.time_us.max(group.time_us);
+        self.time_us = if group.time_us > 0 { group.time_us } else { self.time_us };
         let behind = self.segments[self.segment].behind(&group);
         let (number, bytes) = (group.number, (behind - at) as usize);
         self.doubtful.push_back(Doubtful { number, segment: self.segment, at, bytes });

@@ -32,6 +32,9 @@ use crate::sync::Arc;
 /// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
 
+/// How far a clock is behind, and for how long, before it is believed.
+const BELIEVED_US: u64 = 3_600_000_000;
+
 /// A segment that was written to the end.
 #[derive(Debug)]
 pub(super) struct Closed {
@@ -51,7 +54,7 @@ pub(super) struct Tail {
     pub(super) newest: GroupNumber,
     pub(super) checksum: u32,
     pub(super) transactions: u64,
-    /// The time groups are given, in microseconds since 1970; 0 for none. Never goes back.
+    /// The time groups are given, in microseconds since 1970; 0 for none.
     pub(super) time_us: u64,
     /// The epoch of the groups that will be written.
     pub(super) epoch: u32,
@@ -77,6 +80,8 @@ pub struct LogWriter {
     buffer: AlignedBuffer,
     failure: Option<LogFailure>,
     usage: LogUsage,
+    /// The first time that was said and not believed, because it was long before the last one.
+    behind_since_us: Option<u64>,
 }
 
 impl LogWriter {
@@ -137,6 +142,7 @@ impl LogWriter {
             buffer,
             failure: None,
             usage,
+            behind_since_us: None,
         };
         if !plant::is(Plant::TailNotCut) {
             writer.write_groups(&[], true, reservation)?;
@@ -212,9 +218,19 @@ impl LogWriter {
     }
 
     /// Says what time it is, in microseconds since 1970: groups are given it until somebody says it
-    /// again. A clock that was put back is not followed: times in a log never go back.
+    /// again. A clock that was put back is not followed, for a while: a machine that starts with a wrong
+    /// one puts it right soon. One that stays behind for more than an hour is believed, since
+    /// the time before was wrong then, and no later one would ever be reached.
     pub fn set_time(&mut self, now_us: u64) {
-        self.tail.time_us = self.tail.time_us.max(now_us);
+        if now_us >= self.tail.time_us {
+            (self.tail.time_us, self.behind_since_us) = (now_us, None);
+        } else if self.tail.time_us - now_us > BELIEVED_US {
+            let since_us = self.behind_since_us.map_or(now_us, |since_us| since_us.min(now_us));
+            self.behind_since_us = Some(since_us);
+            if now_us - since_us > BELIEVED_US {
+                (self.tail.time_us, self.behind_since_us) = (now_us, None);
+            }
+        }
     }
 
     /// The time of the newest group; 0 where nobody said it.
