@@ -124,7 +124,8 @@ impl LogWriter {
             }
         };
         // At opening, where want of memory is only a refusal.
-        let buffer_bytes = current.header.segment_bytes.min(BUFFER_BYTES) as usize;
+        let longest = current.header.segment_bytes.max(shared.settings.segment_bytes);
+        let buffer_bytes = longest.min(BUFFER_BYTES) as usize;
         let mut buffer = AlignedBuffer::default();
         buffer.reserve(buffer_bytes, Operation::Write, &*current.file)?;
         let usage = LogUsage { is_direct: current.is_direct(), ..LogUsage::default() };
@@ -399,12 +400,10 @@ impl LogWriter {
         let mut rest: usize = records.iter().map(|part| part.len()).sum();
         let mut source = Parts { parts: records, at: 0 };
         let mut continues = false;
-        // What fits one segment lies in one: only what does not is spread.
+        // What fits this segment or the next one lies in one: only what does not is spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
-        // As promised for: the current segment may be of another length than those that follow.
-        let is_long = needed > self.shared.capacity;
-        if left < needed && !is_long {
+        if left < needed && self.fits_next(needed) {
             reservation.spend(left);
             self.next_segment(false);
         }
@@ -468,6 +467,13 @@ impl LogWriter {
         self.usage.record_bytes += length as u64;
         self.usage.written_bytes += bytes as u64;
         Ok(bytes as u64)
+    }
+
+    /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
+    /// current one was promised besides: the current one may be of any length.
+    fn fits_next(&self, bytes: u64) -> bool {
+        let next = self.shared.pool(|pool| pool.ready.front().map(|next| next.header.capacity()));
+        bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)
     }
 
     /// Goes on in the next segment that is ready. Room was reserved, so there is one.
