@@ -370,7 +370,7 @@ mod tests {
             .collect();
         let in_transactions =
             ["phase", "begin_writes", "abort", "scan", "rows", "delete", "remove"];
-        let outside = ["schema", "create_table", "poison", "check", "usage", "fail"];
+        let outside = ["schema", "create_table", "poison", "check", "shared", "usage", "fail"];
         let decided = |method: &&str| in_transactions.contains(method) || outside.contains(method);
         assert!(others.iter().all(decided), "decide what these count as: {others:?}");
     }
