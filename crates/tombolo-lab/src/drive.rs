@@ -209,7 +209,7 @@ fn per_second(count: u64, time: Duration) -> f64 {
 }
 
 /// Fills `batch` with the next `count` of `inputs`.
-pub(crate) fn fill<I>(inputs: &mut dyn Iterator<Item = I>, batch: &mut Vec<I>, count: usize) {
+fn fill<I>(inputs: &mut dyn Iterator<Item = I>, batch: &mut Vec<I>, count: usize) {
     batch.clear();
     batch.extend(inputs.take(count));
 }

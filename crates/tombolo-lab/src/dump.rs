@@ -24,6 +24,7 @@ use tombolo_storage::store::{Table, dynamic_table};
 use tombolo_storage::value::ColumnReader;
 
 use crate::instance::DynamicStore;
+use crate::workload::rows::in_transaction;
 
 /// Slots whose rows one thread hashes at a time: some milliseconds of work.
 const SLOTS_AT_ONCE: u32 = 1 << 14;
@@ -138,15 +139,13 @@ fn for_each_table<E: From<Error>>(
         &TableDef,
     ) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    store.begin()?;
-    let tables = store.schema().tables.clone();
-    let result = tables.iter().enumerate().try_for_each(|(position, table)| {
-        let handle = dynamic_table(store.schema(), position);
-        each(store, &handle, table)
-    });
-    // Nothing was written: ending the transaction either way keeps the first error.
-    store.commit()?;
-    result
+    in_transaction(store, |store| {
+        let tables = store.schema().tables.clone();
+        tables.iter().enumerate().try_for_each(|(position, table)| {
+            let handle = dynamic_table(store.schema(), position);
+            each(store, &handle, table)
+        })
+    })
 }
 
 /// The hash of all rows in `store`, in parts by as many threads as there are cores where they can

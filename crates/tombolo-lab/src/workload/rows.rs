@@ -1,6 +1,7 @@
-//! Reading all rows of a table, for conditions of consistency.
+//! Reading all rows of a table, and whole databases in one transaction: for conditions of consistency,
+//! state hashes and dumps. Not here: what is made of the rows.
 
-use tombolo_storage::error::Result;
+use tombolo_storage::error::{Error, Result};
 use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::{Row, RowBytes};
 use tombolo_storage::schema::DeclaredTable;
@@ -63,7 +64,7 @@ impl HasRows for &mut dyn DynamicStore {
 ///
 /// # Errors
 /// What it failed with, or that the store refuses to be read.
-pub(super) fn in_transaction<T, E: From<tombolo_storage::error::Error>>(
+pub(crate) fn in_transaction<T, E: From<Error>>(
     store: &mut dyn DynamicStore,
     read: impl FnOnce(&mut dyn DynamicStore) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
