@@ -234,12 +234,19 @@ impl TablePass {
         block.grow(self.after.rows);
         let first = block.first();
         let end = first + block.slots();
-        if piece > 0 {
-            (first..end)
-                .for_each(|row| block.set_live(row - first, self.live.contains(row as usize)));
-        }
         self.replay(piece, changes, block, first..end)?;
-        if piece == 0 && self.shape.widths.len() > 1 {
+        if piece > 0 {
+            // A row that dies takes the handles in its further pieces with it. Where the slot is used
+            // again and only the first piece is written before a crash, such a handle would claim a
+            // value that has another owner by then.
+            for row in first..end {
+                let is_live = self.live.contains(row as usize);
+                block.set_live(row - first, is_live);
+                if !is_live {
+                    block.slot(row - first).fill(0);
+                }
+            }
+        } else if self.shape.widths.len() > 1 {
             self.live.grow(end);
             for row in first..end {
                 self.live.put(row as usize, block.is_live(row - first));
