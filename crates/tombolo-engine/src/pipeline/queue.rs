@@ -243,8 +243,7 @@ impl<T> Queue<T> {
         if stage_refused {
             self.wake_producers();
         }
-        // What is left after closing is all there is, but the next look finds that out.
-        true
+        is_open
     }
 
     /// Lets nothing more in; what is in stays until it is drained.

@@ -297,6 +297,22 @@ fn a_failure_to_make_room_reaches_those_that_wait_for_it() {
     assert_eq!(world.replies(), [(1, poisoned)]);
 }
 
+/// Nothing wakes the logging stage after the last batch, so it must learn with it that it is the last.
+#[test]
+fn a_pipeline_that_is_shut_while_its_log_fails_ends() {
+    let log = HandLog::new();
+    log.with(|medium| (medium.more_to_come, medium.is_made) = (true, true));
+    let kept = log.clone();
+    let mut world = World::with(options(), move |builder| builder.log(Box::new(log)));
+    world.submit(1, Ask::Add(7, 1), Durability::Async);
+    world.execute();
+    kept.with(|medium| medium.fail_making = Some("the disk is gone".to_owned()));
+    assert_eq!(world.step(StageKind::Room), Step::Progress);
+    world.pipeline().shut();
+    while world.step(StageKind::Execution) != Step::Ended {}
+    assert_eq!(world.step(StageKind::Logging), Step::Ended);
+}
+
 /// A world whose store has logged something before there was a pipeline, with this room in its log.
 fn begun(room: u64, more_to_come: bool) -> World {
     let mut accounts = Accounts::default();
