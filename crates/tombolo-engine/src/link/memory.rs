@@ -20,8 +20,8 @@ pub struct MemoryFaults {
     pub capacity_bytes: usize,
     /// The most bytes a call writes or reads; fewer at random.
     pub piece_bytes: usize,
-    /// Calls that find nothing though there is something, or no room though there is some: one in so
-    /// many; 0 for none.
+    /// Calls that find nothing though there is something and the other end is there, or no room though
+    /// there is some: one in so many; 0 for none.
     pub delays: u64,
     /// Bytes after which both directions are cut, all together.
     pub cut_after: u64,
@@ -80,7 +80,11 @@ impl io::Read for MemoryEnd {
         if there == 0 && !is_open {
             return Ok(0);
         }
-        let bytes = shared.piece(there.min(into.len()))?;
+        // As with a socket, what was sent before the end is there when the end is.
+        let bytes = match is_open {
+            true => shared.piece(there.min(into.len()))?,
+            false => there.min(into.len()),
+        };
         for (at, byte) in shared.to[self.side].drain(..bytes).enumerate() {
             into[at] = byte;
         }
