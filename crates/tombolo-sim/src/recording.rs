@@ -202,6 +202,7 @@ pub(crate) fn log_settings(swarm: &Swarm) -> LogSettings {
     LogSettings {
         kind: LogKind::Value,
         segment_bytes: swarm.segment_bytes,
+        segment_bytes_first: swarm.segment_bytes_first,
         block_bytes: 512,
         // What is ready holds a transaction at its largest and what blocks of 4,096 bytes waste.
         segments_ahead: (8 * TRANSACTION_BYTES_MAX).div_ceil(swarm.segment_bytes - (8 << 10))

@@ -98,8 +98,10 @@ pub struct Swarm {
     pub kinds: Kinds,
     /// Recoveries after which files of two copies that lived on are put together: one in this many.
     pub mix_rehearsals: u32,
-    /// Bytes of a log segment.
+    /// Bytes of a log segment at most.
     pub segment_bytes: u64,
+    /// Bytes of the first.
+    pub segment_bytes_first: u64,
     /// The salt of a log that is made.
     pub salt: u64,
     /// Whether the log is archived, where it holds values and a pipeline writes it.
@@ -154,6 +156,7 @@ impl Swarm {
             },
             mix_rehearsals: maybe(rng, 4, &[2, 4]),
             segment_bytes: pick(rng, &[16 << 10, 20 << 10, 32 << 10, 48 << 10, 64 << 10]),
+            segment_bytes_first: u64::MAX,
             salt: rng.next_u64(),
             long_reads: pick(rng, &[0, 0, 5, 20]),
             has_checkpoints: one_in(rng, 2),
@@ -173,6 +176,8 @@ impl Swarm {
         };
         swarm.kinds.columns = swarm.has_values && one_in(rng, COLUMNS);
         swarm.kinds.ids = swarm.has_values && one_in(rng, IDS);
+        // Last, so that nothing else of a seed depends on it.
+        swarm.segment_bytes_first = pick(rng, &[16 << 10, 20 << 10, u64::MAX]);
         swarm
     }
 

@@ -19,6 +19,7 @@ use tombolo_storage::value_log::{
 const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Value,
     segment_bytes: 32 << 10,
+    segment_bytes_first: u64::MAX,
     block_bytes: 512,
     segments_ahead: 1,
     log_bytes_max: u64::MAX,

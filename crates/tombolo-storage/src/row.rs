@@ -350,11 +350,25 @@ impl<'a, R> RowMut<'a, R> {
         T::read(self, column)
     }
 
-    /// The bytes that may be changed, for callers that know the layout at run time.
+    /// The bytes that may be changed, for callers that know the layout at run time. No user is one: among
+    /// them are the handles of values outside the row.
+    ///
+    /// ```compile_fail
+    /// fn overwrite<R>(row: &mut tombolo_storage::row::RowMut<'_, R>) {
+    ///     row.bytes_mut().fill(1);
+    /// }
+    /// ```
     #[inline(always)]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.fields.start()..self.fields.end()]
     }
+}
+
+/// The row as one of another type with the same layout, which a library over this crate knows it has;
+/// `fields` are those of `row`'s that may be changed.
+#[inline(always)]
+pub fn retyped<'a, R, Q>(row: &'a mut RowMut<'_, R>, fields: Fields<Q>) -> RowMut<'a, Q> {
+    RowMut::new(row.bytes_mut(), fields)
 }
 
 impl<R> RowBytes for RowMut<'_, R> {

@@ -92,7 +92,7 @@ impl Restore {
     }
 
     /// Up to the last group that was written at this time or before: what was answered as durable before it is
-    /// there, and nothing of what was called after it.
+    /// there, and nothing of what was called after it, as the clock had it then.
     pub fn to_time(mut self, time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);

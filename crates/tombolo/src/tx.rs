@@ -17,7 +17,7 @@ use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::{IndexType, Range};
 use tombolo_storage::memory::{MemoryRow, MemoryStore};
-use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut};
+use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::{DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Order, Store, Table, TableType};
 use tombolo_storage::sync::Mutex;
@@ -537,7 +537,7 @@ fn insert<S: Store, R: DeclaredTable>(
     let mut variable = Vec::new();
     let row = store.create(table, |row| {
         let whole = Fields::whole(R::SIZE);
-        let row = RowMut::new(row.bytes_mut(), whole);
+        let row = retyped(row, whole);
         fill(&mut NewRow { row, variable: &mut variable });
     })?;
     for (offset, bytes) in &variable {

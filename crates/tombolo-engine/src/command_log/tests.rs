@@ -139,6 +139,7 @@ const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Command,
     salt: 77,
     segment_bytes: 64 << 10,
+    segment_bytes_first: u64::MAX,
     block_bytes: 4096,
     segments_ahead: 1,
     log_bytes_max: u64::MAX,

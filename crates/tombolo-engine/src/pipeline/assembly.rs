@@ -17,8 +17,8 @@ use super::checkpoint::{self, CheckpointsApart};
 use super::execution::{self, Cut, Execution};
 use super::executor::Executor;
 use super::input::{Input, Prepare};
-use super::log::{GroupLog, Room};
-use super::logging::{FlushObserver, LogBatch, Logging, Parts, unreserved};
+use super::log::{GroupLog, Room, unreserved};
+use super::logging::{FlushObserver, LogBatch, Logging, Parts};
 use super::long::{LONG_WORKS_MAX, LongCall, LongWorks};
 use super::options::{Options, Spread};
 use super::output::{Outbox, Output, Parcel};
@@ -202,7 +202,7 @@ impl<E: Executor> Builder<E> {
         let archiving = self.archiving.take().filter(|_| self.log.is_some());
         let places = Places::new(spread, (inputs, outputs), parts, archiving.iter().count());
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
-        let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log));
+        let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log, None));
         let mut wires = Wires::<E>::new(self.options.queue_max, room, &places);
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
         if let Some(make) = &mut self.prepare {

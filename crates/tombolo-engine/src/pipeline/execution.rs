@@ -258,7 +258,7 @@ impl<E: Executor> Execution<E> {
             self.is_fed = self.shared.room_until() > room_until;
             return self.is_fed;
         }
-        self.shared.set_starving();
+        self.shared.set_starving(log.cost.of(log_bytes));
         // The last look: who made room before it was asked does not wake this stage.
         self.is_fed = self.shared.room_until() > room_until || self.shared.room_is_all(log.charged);
         log.queue.wake();

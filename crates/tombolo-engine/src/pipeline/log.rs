@@ -94,6 +94,17 @@ impl Cost {
     }
 }
 
+/// The log's room that batches may reserve, once it has heard that somebody waits for `wanted` bytes of it: a
+/// seal needs some too, and comes unannounced.
+pub(super) fn unreserved(log: &mut dyn GroupLog, wanted: Option<u64>) -> Room {
+    let sealed = log.cost().per_batch;
+    if let Some(bytes) = wanted {
+        log.want(bytes.saturating_add(sealed));
+    }
+    let room = log.room();
+    Room { bytes: room.bytes.saturating_sub(sealed), ..room }
+}
+
 /// Makes room ahead of its use.
 pub trait RoomMaker: Send {
     /// Makes some, if some is wanted and there is any to be made; says whether it did. May wait for
@@ -109,6 +120,10 @@ pub trait GroupLog: Send {
     /// Says what time it is, in microseconds since 1970, before anything is written: groups keep it.
     /// A log that is restored to a moment needs it.
     fn set_time(&mut self, _: u64) {}
+
+    /// Somebody waits until there is room for so many bytes, counted as [`Room::bytes`] are: what is
+    /// made ahead may be less as long as nobody does.
+    fn want(&mut self, _: u64) {}
 
     /// Writes one group: the records of several batches, in this order, each batch whole
     /// transactions, in all so many. Together they are no longer than

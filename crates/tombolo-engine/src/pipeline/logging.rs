@@ -32,7 +32,7 @@ use tombolo_storage::value_log::GroupNumber;
 use super::archive::ArchiveCourse;
 use super::call::{Answered, Refusal, Reply};
 use super::checkpoint::ToCheckpoint;
-use super::log::{GroupLog, GroupLogError, Records, Room};
+use super::log::{GroupLog, GroupLogError, Records, unreserved};
 use super::output::Outbox;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -209,12 +209,6 @@ impl<A, B: Records> Group<A, B> {
 
 /// Told of every flush, before any answer that waited for it leaves.
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
-
-/// The log's room that batches may reserve: a seal needs some too, and comes unannounced.
-pub(super) fn unreserved(log: &mut dyn GroupLog) -> Room {
-    let room = log.room();
-    Room { bytes: room.bytes.saturating_sub(log.cost().per_batch), ..room }
-}
 
 /// What the logging stage is made of.
 pub(super) struct Parts<A, B> {
@@ -519,7 +513,8 @@ impl<A, B: Records> Logging<A, B> {
 
     /// Tells the execution stage how much room there is.
     fn publish_room(&mut self) {
-        let room = unreserved(&mut *self.parts.log);
+        let wanted = self.parts.shared.starved_of();
+        let room = unreserved(&mut *self.parts.log, wanted);
         let room_until = self.charged.saturating_add(room.bytes);
         // What waits for a full log to take it gives nothing back.
         let accounted = if self.stall.is_some() { u64::MAX } else { self.charged };

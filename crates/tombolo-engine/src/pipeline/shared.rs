@@ -27,6 +27,8 @@ pub(super) struct Shared<A> {
     room_accounted: AtomicU64,
     /// Whether the execution stage waits for room.
     is_starving: AtomicBool,
+    /// For how much.
+    starved_of: AtomicU64,
     poison: OnceLock<Arc<str>>,
     pub(super) callers: Callers<A>,
     pub(super) waiters: Waiters,
@@ -42,6 +44,7 @@ impl<A> Shared<A> {
             room_is_all: AtomicBool::new(room.is_all),
             room_accounted: AtomicU64::new(0),
             is_starving: AtomicBool::new(false),
+            starved_of: AtomicU64::new(0),
             poison: OnceLock::new(),
             callers: Callers::new(),
             waiters: Waiters::default(),
@@ -92,9 +95,15 @@ impl<A> Shared<A> {
 
     /// The execution stage is about to wait for room, unless it finds some in a last look after
     /// this call. Partner: `take_starving`, after `set_room`. All in one order, as each side does
-    /// its own part first and looks at the other's afterwards.
-    pub(super) fn set_starving(&self) {
+    /// its own part first and looks at the other's afterwards. `bytes` is the room it needs.
+    pub(super) fn set_starving(&self, bytes: u64) {
+        self.starved_of.store(bytes, Ordering::SeqCst);
         self.is_starving.store(true, Ordering::SeqCst);
+    }
+
+    /// For how much room the execution stage waits, if it does.
+    pub(super) fn starved_of(&self) -> Option<u64> {
+        self.is_starving().then(|| self.starved_of.load(Ordering::SeqCst))
     }
 
     /// Whether the execution stage waits for room.

@@ -73,6 +73,10 @@ impl GroupLog for ValueLogGroups {
         self.writer.set_time(now_us);
     }
 
+    fn want(&mut self, bytes: u64) {
+        self.space.want(bytes);
+    }
+
     fn append(&mut self, records: &[&[u8]], transactions: u64) -> Result<(), GroupLogError> {
         self.writer.append_group(records, transactions, None)?;
         Ok(())
@@ -92,8 +96,8 @@ impl GroupLog for ValueLogGroups {
         let more_is_wanted = self.preparer.is_wanted();
         let is_all = match self.space.look(GROUP_BYTES_MAX) {
             Ok(()) => false,
-            // If all segments that are kept ready are, there is nothing to wait for.
-            Err(NoRoom::NotReady) => !more_is_wanted,
+            // If all that is ever kept ready is, there is nothing to wait for.
+            Err(NoRoom::NotReady) => self.space.is_all_ready(),
             Err(NoRoom::Limit { .. } | NoRoom::Device(_)) => true,
         };
         Room { bytes: self.space.available_bytes(), is_all, more_is_wanted }

@@ -257,7 +257,7 @@ pub static LOG_SEGMENT_BYTES: Setting = setting(
     "log_segment_bytes",
     Kind::Bytes(GB >> 14, GB),
     Default::Is("64 MB"),
-    "a file of a memory store's log; made and written over before it is used",
+    "the longest file of a memory store's log, made and written over before it is used; the first have 1 MB",
 )
 .of("bytes");
 /// The value log's bound.

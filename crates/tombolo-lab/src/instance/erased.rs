@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::key::{Dynamic, Edge, Fit, IndexType, Range};
 use tombolo_storage::memory::SharedView;
-use tombolo_storage::row::{Fields, Row, RowBytes, RowId, RowMut};
+use tombolo_storage::row::{Fields, Row, RowBytes, RowId, RowMut, retyped};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{
     Damage, Index, Order, Phase, Store, Table, TableType, Usage, dynamic_indexes, dynamic_table,
@@ -452,7 +452,7 @@ impl Store for Erased<'_> {
         let mut change = Some(change);
         let mut apply = |row: &mut RowMut<'_, Dynamic>| {
             if let Some(change) = change.take() {
-                change(&mut RowMut::new(row.bytes_mut(), fields));
+                change(&mut retyped(row, fields));
             }
         };
         // The whole row, since only whole rows can be seen as rows of another type.
@@ -479,7 +479,7 @@ impl Store for Erased<'_> {
         let whole = Fields::whole(table.row_size());
         let mut apply = |row: &mut RowMut<'_, Dynamic>| {
             if let Some(fill) = fill.take() {
-                fill(&mut RowMut::new(row.bytes_mut(), whole));
+                fill(&mut retyped(row, whole));
             }
         };
         self.store.create(&Self::table(&self.handles, table), &mut apply)

@@ -182,6 +182,19 @@ impl<'a> SharedView<'a> {
         fit == Fit::Within && own == key
     }
 
+    /// Every variable-length value is of one row, and every row's is there.
+    fn verify_values(&self) -> Result<(), String> {
+        let handles = self.tables.iter().flat_map(|rows| {
+            let has_values = !rows.variable_offsets.is_empty();
+            let slots = has_values.then(|| rows.slab.live()).into_iter().flatten();
+            slots.flat_map(|slot| {
+                let bytes = rows.slab.slot(slot);
+                rows.variable_offsets.iter().map(|&offset| Handle::read(bytes, offset))
+            })
+        });
+        self.values.check_handles(handles)
+    }
+
     /// Every row in these slots is found in the index under its own key.
     fn verify_entries(&self, index: &RowIndex, slots: Range<u32>) -> Result<(), String> {
         let rows = &self.tables[index.table];
@@ -282,7 +295,10 @@ impl Checker<'_> {
             Part::Slab(table) => damage(view.tables[*table].slab.check(), &|| {
                 format!("table {}", view.schema.tables[*table].name)
             }),
-            Part::Values => damage(view.values.check(), &|| "variable-length values".to_owned()),
+            Part::Values => {
+                let found = view.values.check().and_then(|()| view.verify_values());
+                damage(found, &|| "variable-length values".to_owned())
+            }
             Part::Snapshots => {
                 let found = view.snapshots.check().into_iter();
                 found.map(|what| in_slabs(format!("snapshots: {what}"))).collect()

@@ -100,8 +100,8 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn take(&mut self, into: &mut LogBuffer);
     /// Sets the longest log of one transaction.
     fn set_transaction_bytes_max(&mut self, bytes: usize);
-    /// Sets what the open transaction may log beside what it has logged; `None` when it has ended. Only
-    /// a log of values keeps that.
+    /// Sets what the open transaction may log beside what it has logged; `None` when it has ended: what
+    /// was set before holds again. Only a log of values keeps that.
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
@@ -156,11 +156,13 @@ pub struct CountedLog {
     bytes_max: usize,
     /// As of [`ValueLog`].
     preface_bytes: usize,
+    bytes_max_before: Option<usize>,
 }
 
 impl Default for CountedLog {
     fn default() -> Self {
-        Self { bytes: 0, bytes_max: TRANSACTION_LOG_BYTES_MAX, preface_bytes: 0 }
+        let bytes_max = TRANSACTION_LOG_BYTES_MAX;
+        Self { bytes: 0, bytes_max, preface_bytes: 0, bytes_max_before: None }
     }
 }
 
@@ -216,9 +218,10 @@ impl Log for CountedLog {
     }
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
         self.preface_bytes = bytes.map_or(0, |_| self.bytes);
-        if let Some(bytes) = bytes {
-            self.set_transaction_bytes_max(bytes.saturating_add(self.preface_bytes));
-        }
+        let before = self.bytes_max_before.take().unwrap_or(self.bytes_max);
+        self.bytes_max_before = bytes.map(|_| before);
+        let rest = bytes.map_or(before, |bytes| bytes.saturating_add(self.preface_bytes));
+        self.set_transaction_bytes_max(rest);
     }
 }
 
@@ -232,13 +235,16 @@ pub struct ValueLog {
     /// How much of that is what the open transaction had logged when its rest was bounded. Whoever
     /// bounds it says when it has ended, so that no other transaction has anything to do with it.
     preface_bytes: usize,
+    /// What a transaction might log before its rest was bounded.
+    bytes_max_before: Option<usize>,
 }
 
 impl Default for ValueLog {
     fn default() -> Self {
         let (records, transaction_bytes_max) = (RecordWriter::default(), TRANSACTION_LOG_BYTES_MAX);
         let end_max = records.start() + transaction_bytes_max;
-        Self { records, transaction_bytes_max, end_max, preface_bytes: 0 }
+        let bytes_max_before = None;
+        Self { records, transaction_bytes_max, end_max, preface_bytes: 0, bytes_max_before }
     }
 }
 
@@ -363,8 +369,9 @@ impl Log for ValueLog {
 
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
         self.preface_bytes = bytes.map_or(0, |_| self.records.open_bytes());
-        if let Some(bytes) = bytes {
-            self.set_transaction_bytes_max(bytes.saturating_add(self.preface_bytes));
-        }
+        let before = self.bytes_max_before.take().unwrap_or(self.transaction_bytes_max);
+        self.bytes_max_before = bytes.map(|_| before);
+        let rest = bytes.map_or(before, |bytes| bytes.saturating_add(self.preface_bytes));
+        self.set_transaction_bytes_max(rest);
     }
 }

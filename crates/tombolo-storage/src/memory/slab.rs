@@ -97,7 +97,8 @@ impl Slab {
             self.used - 1
         };
         let word = &mut self.live[id as usize / 64];
-        debug_assert_eq!(*word & (1 << (id % 64)), 0, "slot {id} is live and on the free list");
+        // A stale row id may have written over the link: two rows must not have one slot.
+        assert!(*word & (1 << (id % 64)) == 0, "a slot is live and on the free list");
         *word |= 1 << (id % 64);
         self.len += 1;
         Ok(id)

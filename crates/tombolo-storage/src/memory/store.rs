@@ -263,10 +263,15 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
-        let Self { mut tables, indexes, values, schema, limits, online, .. } = self;
+        let Self { mut tables, indexes, values, schema, limits, .. } = self;
+        let Self { online, columns, snapshots, budget, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
-        let empty = MemoryStore::new(limits);
-        let mut store = MemoryStore { tables, indexes, values, schema, online, ..empty };
+        // All of it takes from one budget.
+        let mut undo = Q::Undo::default();
+        undo.take_from(&budget);
+        let empty = MemoryStore::<Q>::new(limits);
+        let kept = MemoryStore { tables, indexes, values, schema, online, undo, ..empty };
+        let mut store = MemoryStore { columns, snapshots, budget, ..kept };
         store.watch();
         Ok(store)
     }

@@ -209,6 +209,35 @@ impl SizeClasses {
         self.slabs.iter().flatten().map(Slab::committed_bytes).sum()
     }
 
+    /// Checks that `handles` are those of all strings, each named once.
+    ///
+    /// # Errors
+    /// What does not agree, in words.
+    pub fn check_handles(&self, handles: impl Iterator<Item = Handle>) -> Result<(), String> {
+        let words =
+            |slab: &Slab| (0..slab.used().div_ceil(64)).map(|word| slab.live_word(word)).collect();
+        let mut unnamed: [Vec<u64>; CLASSES] =
+            self.slabs.each_ref().map(|slab| slab.as_ref().map_or(Vec::new(), words));
+        for handle in handles.filter(|handle| *handle != Handle::EMPTY) {
+            if !self.is_live(handle) {
+                return Err(format!("{handle:?} leads to no string"));
+            }
+            let (slot, mask) = (handle.slot() as usize, 1 << (handle.slot() % 64));
+            let word = &mut unnamed[handle.class()][slot / 64];
+            if *word & mask == 0 {
+                return Err(format!("{handle:?} is of two rows"));
+            }
+            *word &= !mask;
+        }
+        let count = |words: &Vec<u64>| words.iter().map(|word| word.count_ones()).sum::<u32>();
+        match unnamed.iter().map(count).enumerate().find(|(_, count)| *count > 0) {
+            Some((class, lost)) => {
+                Err(format!("{lost} strings of up to {} bytes belong to no row", slot_bytes(class)))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Checks the slab of every class.
     ///
     /// # Errors
@@ -248,6 +277,29 @@ mod tests {
     use super::super::region::RESERVATION_BYTES;
     use super::super::test_random::Random;
     use super::*;
+
+    #[test]
+    fn every_string_has_one_owner() {
+        let mut classes = SizeClasses::new(RESERVATION_BYTES);
+        let mut handles: Vec<Handle> =
+            (0..300).map(|n| classes.put(&vec![7; n * 5]).unwrap()).collect();
+        let check = |classes: &SizeClasses, handles: &[Handle]| {
+            classes.check_handles(handles.iter().copied()).map_err(|what| what + "!")
+        };
+        assert_eq!(check(&classes, &handles), Ok(()));
+        let lost = handles.pop().unwrap();
+        assert!(
+            check(&classes, &handles).unwrap_err().contains("1 strings of up to 1536 bytes belong")
+        );
+        classes.free(lost);
+        assert_eq!(check(&classes, &handles), Ok(()));
+        handles.push(handles[40]);
+        assert!(check(&classes, &handles).unwrap_err().contains("of two rows"));
+        classes.free(handles.pop().unwrap());
+        assert!(check(&classes, &handles).unwrap_err().contains("leads to no string"));
+        handles[0] = Handle::DANGLING;
+        assert!(check(&classes, &handles).unwrap_err().contains("leads to no string"));
+    }
 
     #[test]
     fn classes_are_the_tightest() {

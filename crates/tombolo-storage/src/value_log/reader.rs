@@ -230,6 +230,32 @@ impl SegmentReader {
         Ok(())
     }
 
+    /// The first group of the run that ends here with the group of this number and checksum: that group
+    /// itself, unless its records began before it. What lies before the run is passed over, intact or not.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn run_up_to(
+        &mut self,
+        number: GroupNumber,
+        checksum: u32,
+    ) -> Result<Option<Group>, DiskError> {
+        let (mut offset, mut run) = (FIRST_GROUP_OFFSET, None);
+        while !self.ends_at(offset) {
+            let placed = self.group(offset)?.map(|placed| (placed.group, placed.checksum));
+            let Some((group, found)) = placed else {
+                offset += self.header.block_bytes;
+                continue;
+            };
+            run = if group.continues { run } else { Some(group) };
+            if (group.number, found) == (number, checksum) {
+                return Ok(run);
+            }
+            offset = self.behind(&group);
+        }
+        Ok(None)
+    }
+
     /// How many bytes at `offset`, where no group continues the chain, are what is left of one of
     /// `epoch` or a later one. In a segment that was used before, what has no header cannot be told
     /// from what that use left, and counts as nothing.

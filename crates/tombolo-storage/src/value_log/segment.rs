@@ -356,6 +356,7 @@ mod tests {
     const SETTINGS: LogSettings = LogSettings {
         kind: LogKind::Value,
         segment_bytes: 16 << 10,
+        segment_bytes_first: u64::MAX,
         block_bytes: 512,
         segments_ahead: 1,
         log_bytes_max: u64::MAX,

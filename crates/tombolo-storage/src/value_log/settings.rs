@@ -53,9 +53,12 @@ pub type GroupNumber = u64;
 pub struct LogSettings {
     /// What the records are. A log of another kind is refused.
     pub kind: LogKind,
-    /// Bytes of a segment: a multiple of the block size, at most 1 GiB. Segments made before keep
-    /// the size they have.
+    /// Bytes of a segment in a log that has grown: a multiple of the block size, at most 1 GiB. Segments
+    /// made before keep the size they have.
     pub segment_bytes: u64,
+    /// Bytes of a segment in a log that is empty: a multiple of the block size. Where it is more than
+    /// `segment_bytes`, or `log_bytes_max` is less than four times those, all segments have those.
+    pub segment_bytes_first: u64,
     /// Groups begin at multiples of this many bytes: a power of two from 512 to 8,192. Raised to
     /// what the file demands. A device block that holds a durable group is never written again if
     /// this is a multiple of the device's own block size.
@@ -77,6 +80,7 @@ impl Default for LogSettings {
         Self {
             kind: LogKind::Value,
             segment_bytes: 64 << 20,
+            segment_bytes_first: 1 << 20,
             block_bytes: 4096,
             segments_ahead: 1,
             log_bytes_max: u64::MAX,
@@ -95,15 +99,25 @@ impl LogSettings {
         }
     }
 
+    /// Bytes of the shortest segment. Where the log may not be longer than a few segments, short ones could
+    /// leave no room for a long one beside them.
+    pub(super) fn first_bytes(&self) -> u64 {
+        match self.log_bytes_max < 4 * self.segment_bytes {
+            true => self.segment_bytes,
+            false => self.segment_bytes_first.min(self.segment_bytes),
+        }
+    }
+
     /// Refuses numbers that make no log.
     pub(super) fn check(&self) -> Result<(), LogFailure> {
         let block = self.block_bytes;
         if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
             return Err(LogFailure::Settings("block_bytes is a power of two from 512 to 8,192"));
         }
-        let segment = self.segment_bytes;
+        let (segment, first) = (self.segment_bytes, self.first_bytes());
         let smallest = FIRST_GROUP_OFFSET + 2 * block.max(COPY_BYTES as u64);
-        if segment < smallest || segment > 1 << 30 || !segment.is_multiple_of(block) {
+        let is_whole = segment.is_multiple_of(block) && first.is_multiple_of(block);
+        if first < smallest || segment > 1 << 30 || !is_whole {
             return Err(LogFailure::Settings(
                 "segment_bytes is a multiple of block_bytes, room for two blocks and the headers, \
                  and at most 1 GiB",

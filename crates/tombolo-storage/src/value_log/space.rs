@@ -9,18 +9,25 @@
 //! What is available is the rest of the current segment and all of the ready ones, less what is
 //! promised. Who executes transactions asks for a [`Reservation`] first and hands it to the writer
 //! with the group; one that is dropped gives its bytes back. So a full disk is met before anything
-//! executes, and making segments, which takes long, can be left to another thread. A spare segment of
-//! another length than the settings ask for is replaced by a new one.
+//! executes, and making segments, which takes long, can be left to another thread.
+//!
+//! Segments grow with the log: a new one is half as long as all that is in use together, from
+//! `segment_bytes_first` up to `segment_bytes`. So a small log is a small file, which is made and looked
+//! through in a moment, and a large one changes files rarely. Whoever asks for more than such a
+//! segment holds gets one of full length: what the settings promise does not depend on how far the
+//! log has grown. A spare segment that is shorter than a new one would be, or longer than the settings
+//! allow, is replaced by a new one.
 //!
 //! Not here: which group goes where (`writer.rs`). Invariants: sequence numbers become ready in
 //! ascending order; a segment is in one of the four places.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use super::group::HEADER_BYTES;
 use super::segment::{FIRST_GROUP_OFFSET, Header, Segment, file_name};
-use super::settings::{LogFailure, LogSettings, NoRoom};
-use crate::disk::Disk;
+use super::settings::{BLOCK_BYTES_MAX, LogFailure, LogSettings, NoRoom};
+use crate::disk::{Disk, DiskError};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// What the writer, whoever reserves and whoever prepares share.
@@ -30,8 +37,12 @@ pub(super) struct Shared {
     pub(super) settings: LogSettings,
     /// Bytes for groups that are ready and not promised.
     available: AtomicU64,
-    /// Bytes for groups in a segment that is made now.
+    /// Bytes that were asked for and not available; 0 once they were.
+    wanted: AtomicU64,
+    /// Bytes for groups in a segment of full length.
     pub(super) capacity: u64,
+    /// The same of the shortest.
+    capacity_first: u64,
     /// The longest blocks of any segment: files can demand longer ones than were asked for.
     block_bytes: AtomicU64,
     pool: Mutex<Pool>,
@@ -60,11 +71,14 @@ impl Shared {
     pub(super) fn new(disk: Arc<dyn Disk>, settings: LogSettings, pool: Pool) -> Self {
         let LogSettings { kind, segment_bytes, block_bytes, salt, .. } = settings;
         let header = Header { kind, sequence: 0, segment_bytes, block_bytes, salt, uses: 0 };
+        let first = Header { segment_bytes: settings.first_bytes(), ..header };
         Self {
             disk,
             settings,
             available: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
             capacity: header.capacity(),
+            capacity_first: first.capacity(),
             block_bytes: AtomicU64::new(block_bytes),
             has_failed: AtomicBool::new(pool.failure.is_some()),
             pool: Mutex::new(pool),
@@ -77,12 +91,13 @@ impl Shared {
         let header = HEADER_BYTES as u64;
         let block = self.block_bytes.load(Ordering::Relaxed);
         if bytes + header <= self.capacity {
-            // One group, and the end of a segment that has no room for it.
+            // One group, and the end of a segment that has no room for it. A run, where the next
+            // segment is shorter than the group, takes less: its headers are shorter than its records.
             return 2 * (bytes + header).next_multiple_of(block);
         }
         // A run of groups fills every segment it crosses but the first and the last. If fewer bytes
         // are written in the end, they may be the longest single group.
-        let groups = 2 + bytes / (self.capacity - header);
+        let groups = 2 + bytes / (self.capacity_first - header);
         (bytes + groups * header).next_multiple_of(block).max(2 * self.capacity)
     }
 
@@ -125,17 +140,60 @@ impl Shared {
             match Self::reserve(this, bytes) {
                 Ok(reservation) => return Ok(reservation),
                 // The writer makes room before it refuses, even if the last attempt failed.
-                Err(_) => this.prepare(true)?,
+                Err(cost) => this.prepare(cost)?,
             };
         }
     }
 
-    fn reserve(this: &Arc<Self>, bytes: u64) -> Result<Reservation, NoRoom> {
+    /// A reservation, or what is not available.
+    fn reserve(this: &Arc<Self>, bytes: u64) -> Result<Reservation, u64> {
         let cost = this.cost(bytes);
-        if this.take(cost) {
-            return Ok(Reservation { shared: Arc::clone(this), cost, bytes });
+        match this.take(cost) {
+            true => Ok(Reservation { shared: Arc::clone(this), cost, bytes }),
+            false => Err(cost),
         }
-        Err(this.no_room())
+    }
+
+    /// Somebody waits until `bytes` bytes are available.
+    #[cold]
+    fn want(&self, bytes: u64) {
+        self.wanted.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// How much more is wanted than is available, unless all is ready that the settings promise.
+    fn missing(&self, pool: &Pool) -> u64 {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let missing = wanted.saturating_sub(self.available.load(Ordering::Relaxed));
+        if wanted > 0 && missing == 0 {
+            // Only what was seen: more may be asked for in this moment.
+            let (is, then) = (Ordering::Relaxed, Ordering::Relaxed);
+            _ = self.wanted.compare_exchange(wanted, 0, is, then);
+        }
+        if self.is_all_ready(pool) { 0 } else { missing }
+    }
+
+    /// Bytes for groups that can be had in ready segments in any case.
+    fn ahead_bytes(&self) -> u64 {
+        self.capacity.saturating_mul(self.settings.segments_ahead as u64)
+    }
+
+    fn is_all_ready(&self, pool: &Pool) -> bool {
+        pool.ready.iter().map(|ready| ready.header.capacity()).sum::<u64>() >= self.ahead_bytes()
+    }
+
+    /// The longest a segment is: files can demand longer blocks than divide the setting.
+    fn full_bytes(&self) -> u64 {
+        self.settings.segment_bytes.next_multiple_of(self.block_bytes.load(Ordering::Relaxed))
+    }
+
+    /// How long the next segment is, if `missing` bytes are needed in it.
+    fn next_bytes(&self, pool: &Pool, missing: u64) -> u64 {
+        let unused = pool.ready.iter().chain(&pool.spare);
+        let unused: u64 = unused.map(|segment| segment.header.segment_bytes).sum();
+        let (first, full) = (self.settings.first_bytes(), self.settings.segment_bytes);
+        let half = (pool.log_bytes - unused) / 2;
+        let grown = half.checked_ilog2().map_or(0, |log| 1 << log).clamp(first, full);
+        if missing <= grown - FIRST_GROUP_OFFSET { grown } else { full }
     }
 
     /// Why there is no room.
@@ -152,38 +210,55 @@ impl Shared {
         }
     }
 
-    /// Makes one segment ready, beyond those wanted if `more`; says whether it did.
-    fn prepare(&self, more: bool) -> Result<bool, LogFailure> {
+    /// Makes one segment ready if one is wanted, or `needed` bytes are not available; says whether it
+    /// did.
+    fn prepare(&self, needed: u64) -> Result<bool, LogFailure> {
         let _one_at_a_time = self.making.lock();
-        let (spare, others, number, sequence) = {
-            let mut pool = self.pool.lock();
-            if let Some(failure) = &pool.failure {
-                return Err(failure.clone());
-            }
-            if pool.ready.len() >= self.settings.segments_ahead && !more {
-                return Ok(false);
-            }
-            let others = pool.take_others(self.settings.segment_bytes);
+        let mut pool = self.pool.lock();
+        if let Some(failure) = &pool.failure {
+            return Err(failure.clone());
+        }
+        let missing = needed.saturating_sub(self.available.load(Ordering::Relaxed));
+        let missing = missing.max(self.missing(&pool));
+        let is_enough = needed > 0 || pool.ready.len() >= self.settings.segments_ahead;
+        if is_enough && missing == 0 {
+            return Ok(false);
+        }
+        let mut segment_bytes = self.next_bytes(&pool, missing);
+        let others = pool.take_others(segment_bytes..=self.full_bytes());
+        if pool.spare.is_empty() {
             let limit = self.settings.log_bytes_max;
-            let needed = pool.log_bytes + self.settings.segment_bytes;
-            if pool.spare.is_empty() && needed > limit {
+            // As long as there is room for, but no shorter than the first.
+            let room = limit.saturating_sub(pool.log_bytes) / BLOCK_BYTES_MAX * BLOCK_BYTES_MAX;
+            segment_bytes = segment_bytes.min(room.max(self.settings.first_bytes()));
+            if pool.log_bytes + segment_bytes > limit {
                 let why = NoRoom::Limit { log_bytes_max: limit };
                 pool.no_room = Some(why.clone());
                 drop(pool);
                 self.remove(&others);
                 return Err(LogFailure::Full(why));
             }
-            pool.next_sequence += 1;
-            pool.next_number += 1;
-            (pool.spare.pop(), others, pool.next_number - 1, pool.next_sequence - 1)
-        };
+        }
+        pool.next_sequence += 1;
+        pool.next_number += 1;
+        let (number, sequence) = (pool.next_number - 1, pool.next_sequence - 1);
+        let spare = pool.spare.pop();
+        drop(pool);
         let made = match spare {
             Some(mut spare) => spare.renew(sequence).map(|()| (spare, false)),
-            None => Segment::create(&*self.disk, number, sequence, &self.settings)
-                .map(|segment| (segment, true)),
+            None => {
+                let settings = LogSettings { segment_bytes, ..self.settings };
+                let made = Segment::create(&*self.disk, number, sequence, &settings);
+                made.map(|segment| (segment, true))
+            }
         };
         // Behind it: a file that comes back after a crash has an older place than the new one.
         self.remove(&others);
+        self.made(made)
+    }
+
+    /// A segment, new or not, is ready, or why it is not.
+    fn made(&self, made: Result<(Segment, bool), DiskError>) -> Result<bool, LogFailure> {
         let mut pool = self.pool.lock();
         match made {
             Ok((segment, is_new)) => {
@@ -192,6 +267,7 @@ impl Shared {
                 pool.ready.push_back(segment);
                 pool.no_room = None;
                 self.add(&header, FIRST_GROUP_OFFSET);
+                self.missing(&pool); // before somebody takes what was wanted
                 Ok(true)
             }
             Err(error) if error.is_full() => {
@@ -210,9 +286,9 @@ impl Shared {
 }
 
 impl Pool {
-    /// Takes out the spare segments of another length than `segment_bytes`.
-    fn take_others(&mut self, segment_bytes: u64) -> Vec<Segment> {
-        let is_other = |spare: &mut Segment| spare.header.segment_bytes != segment_bytes;
+    /// Takes out the spare segments of other lengths than these.
+    fn take_others(&mut self, lengths: RangeInclusive<u64>) -> Vec<Segment> {
+        let is_other = |spare: &mut Segment| !lengths.contains(&spare.header.segment_bytes);
         let others: Vec<Segment> = self.spare.extract_if(.., is_other).collect();
         self.log_bytes -= others.iter().map(|other| other.header.segment_bytes).sum::<u64>();
         others
@@ -245,7 +321,7 @@ impl Reservation {
     pub(super) fn raise(&mut self, bytes: u64) -> Result<(), LogFailure> {
         let missing = self.shared.cost(bytes).saturating_sub(self.cost);
         while missing > 0 && !self.shared.take(missing) {
-            self.shared.prepare(true)?;
+            self.shared.prepare(missing)?;
         }
         self.cost += missing;
         Ok(())
@@ -268,7 +344,10 @@ impl Space {
     /// # Errors
     /// When there is no such room, or not yet: see [`NoRoom`].
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, NoRoom> {
-        Shared::reserve(&self.0, bytes)
+        Shared::reserve(&self.0, bytes).map_err(|cost| {
+            self.0.want(cost);
+            self.0.no_room()
+        })
     }
 
     /// Whether there is room for such a group in this moment, as [`Space::reserve`] finds it.
@@ -289,10 +368,21 @@ impl Space {
         self.0.cost(bytes)
     }
 
-    /// Bytes on the disk that the segments kept ready have for groups: what can be had in any case,
-    /// wherever in its segment the newest group ends.
+    /// Bytes on the disk that segments kept ready have for groups once somebody wants them: what can
+    /// be had in any case, wherever in its segment the newest group ends.
     pub fn ahead_bytes(&self) -> u64 {
-        self.0.capacity.saturating_mul(self.0.settings.segments_ahead as u64)
+        self.0.ahead_bytes()
+    }
+
+    /// Whether so much is ready: there is nothing to wait for then.
+    pub fn is_all_ready(&self) -> bool {
+        self.0.pool(|pool| self.0.is_all_ready(pool))
+    }
+
+    /// Somebody waits until so many bytes on the disk are available: segments are made until they
+    /// are, or [`Self::ahead_bytes`] are ready. A reservation that is refused says so itself.
+    pub fn want(&self, bytes: u64) {
+        self.0.want(bytes);
     }
 
     /// Bytes on the disk that are neither used nor promised.
@@ -306,9 +396,11 @@ impl Space {
 pub struct Preparer(pub(super) Arc<Shared>);
 
 impl Preparer {
-    /// Whether fewer segments are ready than the settings ask for.
+    /// Whether fewer segments are ready than the settings ask for, or less room than somebody waits
+    /// for.
     pub fn is_wanted(&self) -> bool {
-        self.0.pool(|pool| pool.ready.len()) < self.0.settings.segments_ahead
+        let ahead = self.0.settings.segments_ahead;
+        self.0.pool(|pool| pool.ready.len() < ahead || self.0.missing(pool) > 0)
     }
 
     /// Makes one segment ready if one is wanted; says whether it did. Takes as long as the disk
@@ -317,6 +409,6 @@ impl Preparer {
     /// # Errors
     /// `Full`: asked again later, it tries again. Any other failure is final, for the writer too.
     pub fn prepare(&self) -> Result<bool, LogFailure> {
-        self.0.prepare(false)
+        self.0.prepare(0)
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Walk<'a> {
     pub(super) chain: Chain,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
-    /// The newest time of any of them; those that are cut off again count, too.
+    /// The last time that any of them has; those that are cut off again count, too.
     time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
@@ -40,6 +40,8 @@ pub(super) struct Walk<'a> {
     newest_epoch: u32,
     /// The groups so far that no group so far says are durable, in their order.
     doubtful: VecDeque<Doubtful>,
+    /// Whether the way to the first group that is needed was left out.
+    has_jumped: bool,
 }
 
 /// Where the chain ends.
@@ -146,6 +148,7 @@ impl<'a> Walk<'a> {
             broken: Broken::default(),
             newest_epoch: 0,
             doubtful: VecDeque::new(),
+            has_jumped: false,
         }
     }
 
@@ -154,7 +157,7 @@ impl<'a> Walk<'a> {
         self.find_start()?;
         loop {
             while self.step()? {}
-            if !self.enter_next_segment()? {
+            if !self.enter_next_segment()? && !self.jump()? {
                 break;
             }
         }
@@ -203,10 +206,37 @@ impl<'a> Walk<'a> {
         }
         match (remains, oldest) {
             _ if start.checksum.is_none() => Ok(()),
+            _ if self.jump()? => Ok(()),
             (Some((number, file)), _) => Err(start.is_damaged(number, file)),
             (None, Some((number, file))) => Err(start.is_gone(number, file)),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Goes to the group an image was made behind, if no way leads there: nobody needs what lies before
+    /// it, and its checksum says that it is the right one. (Where its records began in another
+    /// segment, the way there is needed.)
+    fn jump(&mut self) -> Result<bool, LogFailure> {
+        let start = self.options.first;
+        let Some(checksum) = start.checksum.filter(|_| !self.has_jumped) else { return Ok(false) };
+        if self.chain.number > start.group {
+            return Ok(false);
+        }
+        self.has_jumped = true;
+        for (position, reader) in self.segments.iter_mut().enumerate().rev() {
+            let first = reader.first_group()?.map(|placed| placed.group.number);
+            if first.is_none_or(|first| first <= start.group)
+                && let Some(group) = reader.run_up_to(start.group, checksum)?
+            {
+                (self.segment, self.at, self.chain) = (position, group.offset, Chain::of(&group));
+                (self.transactions, self.progress.groups, self.pending) = (0, 0, None);
+                self.passed.clear();
+                self.doubtful.clear();
+                return Ok(true);
+            }
+            reader.forget();
+        }
+        Ok(false)
     }
 
     /// Replays the group at the place at hand, if it is the chain's next.
@@ -248,7 +278,7 @@ impl<'a> Walk<'a> {
             self.transactions = group.transactions;
         }
         self.progress.groups += 1;
-        self.time_us = self.time_us.max(group.time_us);
+        self.time_us = if group.time_us > 0 { group.time_us } else { self.time_us };
         let behind = self.segments[self.segment].behind(&group);
         let (number, bytes) = (group.number, (behind - at) as usize);
         self.doubtful.push_back(Doubtful { number, segment: self.segment, at, bytes });

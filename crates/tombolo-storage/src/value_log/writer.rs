@@ -32,6 +32,9 @@ use crate::sync::Arc;
 /// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
 
+/// How far a clock is behind, and for how long, before it is believed.
+const BELIEVED_US: u64 = 3_600_000_000;
+
 /// A segment that was written to the end.
 #[derive(Debug)]
 pub(super) struct Closed {
@@ -51,7 +54,7 @@ pub(super) struct Tail {
     pub(super) newest: GroupNumber,
     pub(super) checksum: u32,
     pub(super) transactions: u64,
-    /// The time groups are given, in microseconds since 1970; 0 for none. Never goes back.
+    /// The time groups are given, in microseconds since 1970; 0 for none.
     pub(super) time_us: u64,
     /// The epoch of the groups that will be written.
     pub(super) epoch: u32,
@@ -77,6 +80,8 @@ pub struct LogWriter {
     buffer: AlignedBuffer,
     failure: Option<LogFailure>,
     usage: LogUsage,
+    /// The first time that was said and not believed, because it was long before the last one.
+    behind_since_us: Option<u64>,
 }
 
 impl LogWriter {
@@ -119,7 +124,8 @@ impl LogWriter {
             }
         };
         // At opening, where want of memory is only a refusal.
-        let buffer_bytes = current.header.segment_bytes.min(BUFFER_BYTES) as usize;
+        let longest = current.header.segment_bytes.max(shared.settings.segment_bytes);
+        let buffer_bytes = longest.min(BUFFER_BYTES) as usize;
         let mut buffer = AlignedBuffer::default();
         buffer.reserve(buffer_bytes, Operation::Write, &*current.file)?;
         let usage = LogUsage { is_direct: current.is_direct(), ..LogUsage::default() };
@@ -137,6 +143,7 @@ impl LogWriter {
             buffer,
             failure: None,
             usage,
+            behind_since_us: None,
         };
         if !plant::is(Plant::TailNotCut) {
             writer.write_groups(&[], true, reservation)?;
@@ -212,9 +219,19 @@ impl LogWriter {
     }
 
     /// Says what time it is, in microseconds since 1970: groups are given it until somebody says it
-    /// again. A clock that was put back is not followed: times in a log never go back.
+    /// again. A clock that was put back is not followed, for a while: a machine that starts with a wrong
+    /// one puts it right soon. One that stays behind for more than an hour is believed, since
+    /// the time before was wrong then, and no later one would ever be reached.
     pub fn set_time(&mut self, now_us: u64) {
-        self.tail.time_us = self.tail.time_us.max(now_us);
+        if now_us >= self.tail.time_us {
+            (self.tail.time_us, self.behind_since_us) = (now_us, None);
+        } else if self.tail.time_us - now_us > BELIEVED_US {
+            let since_us = self.behind_since_us.map_or(now_us, |since_us| since_us.min(now_us));
+            self.behind_since_us = Some(since_us);
+            if now_us - since_us > BELIEVED_US {
+                (self.tail.time_us, self.behind_since_us) = (now_us, None);
+            }
+        }
     }
 
     /// The time of the newest group; 0 where nobody said it.
@@ -383,12 +400,10 @@ impl LogWriter {
         let mut rest: usize = records.iter().map(|part| part.len()).sum();
         let mut source = Parts { parts: records, at: 0 };
         let mut continues = false;
-        // What fits one segment lies in one: only what does not is spread.
+        // What fits this segment or the next one lies in one: only what does not is spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
-        // As promised for: the current segment may be of another length than those that follow.
-        let is_long = needed > self.shared.capacity;
-        if left < needed && !is_long {
+        if left < needed && self.fits_next(needed) {
             reservation.spend(left);
             self.next_segment(false);
         }
@@ -452,6 +467,13 @@ impl LogWriter {
         self.usage.record_bytes += length as u64;
         self.usage.written_bytes += bytes as u64;
         Ok(bytes as u64)
+    }
+
+    /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
+    /// current one was promised besides: the current one may be of any length.
+    fn fits_next(&self, bytes: u64) -> bool {
+        let next = self.shared.pool(|pool| pool.ready.front().map(|next| next.header.capacity()));
+        bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)
     }
 
     /// Goes on in the next segment that is ready. Room was reserved, so there is one.

@@ -3,7 +3,7 @@
 //! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
 
 use tombolo_storage::error::Result;
-use tombolo_storage::row::{Fields, RowId, RowMut};
+use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::store::{Store, Table};
 
 use super::{Inner, NewRow, Tx, on};
@@ -70,7 +70,7 @@ impl Tx<'_> {
         let updated = on!(self, tx => entries.change(tx.store(), row, 0..R::SIZE, |store| {
             let (whole, mut variable) = (Fields::whole(R::SIZE), Vec::new());
             store.update(table, row, whole, |row| {
-                let row = RowMut::new(row.bytes_mut(), Fields::whole(R::SIZE));
+                let row = retyped(row, Fields::whole(R::SIZE));
                 value.fill(&mut NewRow { row, variable: &mut variable });
             })?;
             variable.iter().try_for_each(|(offset, bytes)| {

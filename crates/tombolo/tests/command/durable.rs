@@ -112,7 +112,8 @@ fn a_directory_in_use_is_refused() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    while !data.join("log-000002").exists() {
+    // The second one is made at once, with the first rows on their way; the fourth when a third is in use.
+    while !data.join("log-000004").exists() {
         let _ = line("--version"); // takes a moment
         assert!(run.try_wait().unwrap().is_none(), "the run ended");
     }

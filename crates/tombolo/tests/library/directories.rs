@@ -142,6 +142,44 @@ fn who_waits_for_a_directory_hears_how_far_it_is() {
     assert!(last.bytes > 500 * 8 && last.part() <= 1.0, "{last:?}");
 }
 
+/// Bytes of the files in a directory.
+fn file_bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).unwrap();
+    files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+}
+
+/// With the settings as they are: a small database is small files, which are read in a moment, and a call
+/// as large as the settings allow is as welcome as in a large one.
+#[test]
+fn a_small_database_takes_little_and_holds_what_the_settings_allow() {
+    const MB: u64 = 1 << 20;
+    let place = tempfile::tempdir().unwrap();
+    let open = || Database::builder().table(definition()).open(place.path()).unwrap();
+    let db = open();
+    assert!(file_bytes(place.path()) <= 8 * MB, "{} bytes", file_bytes(place.path()));
+    let counters = Counters::of(&db);
+    for id in 0..1_000 {
+        let counters = counters.clone();
+        db.transaction(move |tx| counters.row(tx, id)).unwrap();
+    }
+    db.close().unwrap();
+    assert!(file_bytes(place.path()) <= 8 * MB, "{} bytes", file_bytes(place.path()));
+    let db = open();
+    let name = "x".repeat(MB as usize);
+    let large = db.with(CallOptions::new().log_bytes_max(12 * MB)).transaction(move |tx| {
+        let counters = &counters;
+        (0..10).try_for_each(|id| {
+            let row = counters.row(tx, id)?;
+            Ok(tx.set_variable(&counters.table, row, Counter::NAME, Some(&*name))?)
+        })
+    });
+    assert_eq!(large, Ok(()));
+    db.close().unwrap();
+    let db = open();
+    let table = db.table::<Counter>().unwrap();
+    assert_eq!(db.transaction(move |tx| Ok(tx.rows(&table)?.len())), Ok(1_000));
+}
+
 #[test]
 fn a_database_stays_where_it_is_when_its_process_goes_elsewhere() {
     const VALUES: i32 = 40;

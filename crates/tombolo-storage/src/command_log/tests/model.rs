@@ -23,6 +23,7 @@ const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Command,
     salt: 0x5eed_5a17,
     segment_bytes: 64 << 10,
+    segment_bytes_first: u64::MAX,
     block_bytes: 512,
     segments_ahead: 1,
     log_bytes_max: u64::MAX,

@@ -240,3 +240,26 @@ fn what_was_replayed_counts() {
     again.abort().unwrap();
     assert_eq!(again.check(), []);
 }
+
+/// A store that goes on with other components has the rows it had, and no more memory for others.
+#[test]
+fn another_profile_takes_from_the_same_budget() {
+    let (mut store, table) = store();
+    let fill = |store: &mut MemoryStore<Memory>| {
+        transact(store, |store| {
+            (0..3_000).try_for_each(|id| insert(store, &table, id, "some text").map(drop))
+        })
+    };
+    fill(&mut store).unwrap();
+    store.set_memory_bytes_max(store.memory_bytes());
+    let held = store.memory_bytes();
+    let mut again: MemoryStore<Memory> = store.with_profile().unwrap();
+    assert!(again.memory_bytes() >= held, "{} bytes of {held}", again.memory_bytes());
+    let refused = transact(&mut again, |store| {
+        (3_000..100_000).try_for_each(|id| insert(store, &table, id, "more text").map(drop))
+    });
+    assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
+    assert_eq!(again.check(), []);
+    again.set_memory_bytes_max(u64::MAX);
+    transact(&mut again, |store| insert(store, &table, 3_000, "more text").map(drop)).unwrap();
+}

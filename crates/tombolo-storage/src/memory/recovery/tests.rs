@@ -473,3 +473,35 @@ fn a_definition_that_takes_the_place_of_a_lost_one_is_refused() {
     let refused = of(&[tables[0], tables[1], &at_2]).unwrap_err();
     assert!(refused.contains("`second` was made as number 2 and would be number 1"), "{refused}");
 }
+
+/// A bound on what one transaction may still log is none for the next one.
+fn the_rest_is_bounded<P: MemoryProfile>(mut store: MemoryStore<P>) {
+    let table = DynamicTable::new(store.schema(), 1);
+    store.set_transaction_log_bytes_max(1_000);
+    for rest in [Some(40), Some(100), None] {
+        store.begin().unwrap();
+        store.begin_writes();
+        let row = table.insert(&mut store, &[Value::Integer(1)]).unwrap();
+        if rest.is_some() {
+            store.set_rest_log_bytes_max(Some(10_000));
+            store.set_rest_log_bytes_max(rest);
+        }
+        let written =
+            (0..1_000).take_while(|n| table.update(&mut store, row, &[Value::Integer(*n)]).is_ok());
+        let written = written.count();
+        let expected = rest.map_or(30..100, |rest| rest / 20..rest / 5);
+        assert!(expected.contains(&written), "{rest:?}: {written} writes");
+        store.abort().unwrap();
+        store.set_rest_log_bytes_max(None);
+    }
+}
+
+#[test]
+fn a_bound_on_the_rest_ends_with_its_transaction() {
+    the_rest_is_bounded(logged());
+    let mut counted = MemoryStore::<MemoryCounted>::new(Limits::default());
+    for table in tables() {
+        counted.create_table(table).unwrap();
+    }
+    the_rest_is_bounded(counted);
+}

@@ -230,3 +230,15 @@ fn checker_finds_a_broken_free_list() {
         assert!(slab.check().is_err());
     }
 }
+
+/// The link to the next free slot lies in the slot: who still knows its id can write over it.
+#[test]
+#[should_panic = "live and on the free list"]
+fn a_live_slot_is_never_given_again() {
+    let mut slab = Slab::new(16, RESERVATION_BYTES).unwrap();
+    let ids = [0, 1, 2].map(|_| slab.allocate().unwrap());
+    slab.free(ids[0]);
+    slab.free(ids[2]);
+    slab.head_mut(ids[2].into(), 4).unwrap().copy_from_slice(&ids[1].to_le_bytes());
+    let _ = (slab.allocate(), slab.allocate());
+}

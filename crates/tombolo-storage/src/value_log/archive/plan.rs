@@ -26,7 +26,7 @@ pub enum RestoreTarget {
     Latest,
     /// This group and all before it.
     Group(GroupNumber),
-    /// All groups whose time, in microseconds since 1970, is not after this.
+    /// All groups up to the last one whose time, in microseconds since 1970, is not after this.
     Time(u64),
 }
 
@@ -257,7 +257,8 @@ fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<boo
 }
 
 /// The last group not behind `to`, nor later than `until_us`, that ends what was written together; and its
-/// time. A part that ends within that does so because its segment was full.
+/// time. A part that ends within that does so because its segment was full. Times go back where a clock was
+/// ahead for a while.
 fn last_whole(
     archive: &dyn Disk,
     chain: &[Part],
@@ -266,14 +267,18 @@ fn last_whole(
     until_us: u64,
 ) -> Result<(GroupNumber, u64), ArchiveFailure> {
     let mut last = (tail.position.group, tail.time_us);
-    let within = |part: &&Part| part.head.first <= to && part.head.first_us <= until_us;
+    let within = |part: &&Part| {
+        let head = &part.head;
+        let is_later = until_us < head.first_us && head.first_us <= head.last_us;
+        head.first <= to && !is_later
+    };
     for part in chain.iter().rev().filter(within) {
         part.visit::<ArchiveFailure>(archive, &mut |group, _, _| {
             let is_within = group.number <= to && group.time_us <= until_us;
             if is_within && !group.more && group.number > last.0 {
                 last = (group.number, group.time_us);
             }
-            Ok(is_within)
+            Ok(group.number < to)
         })?;
         if last.0 > tail.position.group {
             break;

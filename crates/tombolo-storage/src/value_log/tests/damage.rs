@@ -82,6 +82,58 @@ fn a_log_that_begins_with_damage_is_refused_with_its_place() {
     }
 }
 
+/// What lies before the group an image was made behind is needed by nobody: damage to it is none of a
+/// recovery's business, but of one that is to begin earlier.
+#[test]
+fn damage_before_what_is_needed_does_no_harm() {
+    for runs in [false, true] {
+        let disk = MemDisk::new();
+        let mut writer = create(&disk);
+        let (mut extents, mut at) = (Vec::new(), FIRST + 512);
+        let mut groups = Vec::from([(FIRST, FIRST + 64)]);
+        for length in [100, 400, 900, 300, 60] {
+            let number = writer.append_group(&[&vec![7; length]], 1, None).unwrap();
+            writer.sync().unwrap();
+            extents.push((number, at, writer.position()));
+            groups.push((at, at + 64 + length as u64));
+            at += (64 + length as u64).next_multiple_of(512);
+        }
+        if runs {
+            // A group that goes on in later segments, so that this one is full.
+            writer.append_group(&[&vec![9; 20_000]], 1, None).unwrap();
+        }
+        writer.seal().unwrap();
+        let newest = writer.newest();
+        drop(writer);
+        let (first, from, position) = extents[3];
+        let start = LogStart::behind(position, first);
+        let options = RecoverOptions { first: start, ..RecoverOptions::default() };
+        let (_, whole) = recover_with(&copy(&disk), options).unwrap();
+        assert_eq!(whole[0].0, first);
+        for offset in (FIRST..from + 100).step_by(37) {
+            let disk = copy(&disk);
+            let was = read(&disk, "log-000001")[offset as usize];
+            overwrite(&disk, "log-000001", offset, &[was ^ 1]);
+            let is_vital = offset >= from;
+            let is_named = groups.iter().any(|group| (group.0..group.1).contains(&offset));
+            let from_the_first = recover_with(&copy(&disk), RecoverOptions::default());
+            match recover_with(&disk, options) {
+                Ok((recovered, groups)) => {
+                    assert!(groups == whole && recovered.cut.is_none(), "offset {offset}");
+                    assert_eq!(recovered.writer.newest(), newest + 1);
+                    assert!(!is_vital, "offset {offset}");
+                }
+                Err(LogFailure::Irreparable { .. }) => assert!(is_vital, "offset {offset}"),
+                Err(other) => panic!("offset {offset}: {other}"),
+            }
+            // Where it matters it is named, unless the byte fills a block up.
+            let failure = from_the_first.err();
+            let is_damage = matches!(failure, Some(LogFailure::Damaged { .. }));
+            assert_eq!(is_damage, is_named, "offset {offset}: {failure:?}");
+        }
+    }
+}
+
 #[test]
 fn every_spoilt_byte_is_cut_or_refused() {
     let disk = log();

@@ -1,7 +1,7 @@
 //! Room is promised before it is needed; a full disk refuses and, with room, goes on.
 
 use super::*;
-use crate::disk::MemDisk;
+use crate::disk::{MemDisk, Open};
 
 #[test]
 fn a_full_disk_refuses_before_anything_is_written() {
@@ -170,8 +170,10 @@ fn segments_of_another_length_are_replaced() {
         let mut first = 1;
         for life in 0..4 {
             let segment_bytes = (16 << 10) << random.below(5);
+            let segment_bytes_first = (16 << 10) << random.below(5);
             let segments_ahead = 1 + random.below(2) as usize;
-            let settings = LogSettings { segment_bytes, segments_ahead, ..SETTINGS };
+            let settings =
+                LogSettings { segment_bytes, segment_bytes_first, segments_ahead, ..SETTINGS };
             let mut writer = match life {
                 0 => LogWriter::create(Arc::new(disk.clone()), settings).unwrap(),
                 _ => {
@@ -194,7 +196,7 @@ fn segments_of_another_length_are_replaced() {
                     _ => random.below(900) as usize + 1,
                 };
                 let promised = length as u64 + random.below(most - length as u64 + 1);
-                let reservation = writer.space().reserve(promised).unwrap();
+                let reservation = reserve_in_time(&writer, promised);
                 let records = records(&mut random, length);
                 let number = writer.append_group(&[&records], 1, Some(reservation)).unwrap();
                 expected.push((number, records));
@@ -213,4 +215,98 @@ fn segments_of_another_length_are_replaced() {
             assert!(writer.space().ahead_bytes() >= segment_bytes - 8_192);
         }
     }
+}
+
+/// Reserves what is allowed, making segments as long as some are wanted.
+fn reserve_in_time(writer: &LogWriter, bytes: u64) -> Reservation {
+    loop {
+        match writer.space().reserve(bytes) {
+            Ok(reservation) => return reservation,
+            Err(why) => assert!(writer.preparer().prepare().unwrap(), "{bytes} bytes: {why}"),
+        }
+    }
+}
+
+/// The lengths of a log's files.
+fn lengths(disk: &MemDisk) -> Vec<u64> {
+    let mut names = disk.list().unwrap();
+    names.retain(|name| name.starts_with("log-"));
+    names.sort();
+    names.iter().map(|name| disk.open(name, Open::Read).unwrap().len().unwrap()).collect()
+}
+
+const GROWING: LogSettings =
+    LogSettings { segment_bytes: 1 << 20, segment_bytes_first: 16 << 10, ..SETTINGS };
+
+/// A log that is new, and one that is opened again, is small; a segment is never longer than half of what
+/// was in use when it was made; in the end they are as long as the settings say.
+#[test]
+fn segments_grow_with_the_log() {
+    let disk = MemDisk::new();
+    let mut writer = LogWriter::create(Arc::new(disk.clone()), GROWING).unwrap();
+    while writer.preparer().prepare().unwrap() {}
+    assert_eq!(lengths(&disk), [16 << 10; 2]);
+    let (mut random, mut expected) = (Random::new(1), Groups::new());
+    while lengths(&disk).last() != Some(&GROWING.segment_bytes) {
+        let records = records(&mut random, 3_000);
+        let reservation = writer.space().reserve(3_000).unwrap();
+        let number = writer.append_group(&[&records], 1, Some(reservation)).unwrap();
+        expected.push((number, records));
+        while writer.preparer().prepare().unwrap() {}
+    }
+    let lengths = lengths(&disk);
+    let mut before = 0;
+    for (place, &length) in lengths.iter().enumerate() {
+        assert!(place < 2 || length <= (before / 2).max(16 << 10), "{place}: {lengths:?}");
+        before += length;
+    }
+    writer.seal().unwrap();
+    drop(writer);
+    let (recovered, groups) = recover_as(&disk, GROWING, RecoverOptions::default()).unwrap();
+    assert!(groups == expected && recovered.cut.is_none());
+}
+
+/// What is longer than a small log's segments is a matter of a moment: it is refused once, and then there
+/// is a segment as long as the settings say, whatever the limit leaves.
+#[test]
+fn what_the_settings_promise_is_there_in_a_small_log() {
+    for log_bytes_max in [4 * GROWING.segment_bytes, u64::MAX] {
+        let disk = MemDisk::new();
+        let settings = LogSettings { log_bytes_max, ..GROWING };
+        let mut writer = LogWriter::create(Arc::new(disk.clone()), settings).unwrap();
+        while writer.preparer().prepare().unwrap() {}
+        let space = writer.space();
+        let most = space.ahead_bytes() / 2 - 1_024;
+        assert!(most > 500_000);
+        assert_eq!(space.reserve(most).unwrap_err(), NoRoom::NotReady);
+        assert!(writer.preparer().is_wanted() && !space.is_all_ready());
+        let (mut random, mut last) = (Random::new(2), None);
+        for _ in 0..4 {
+            // With all of it in use, and with a short segment ready.
+            while writer.preparer().prepare().unwrap() {}
+            let reservation = reserve_in_time(&writer, most);
+            let records = records(&mut random, most as usize);
+            let number = writer.append_group(&[&records], 1, Some(reservation)).unwrap();
+            writer.seal().unwrap();
+            writer.release_before(number);
+            last = Some((number, records));
+        }
+        drop(writer);
+        let first = last.as_ref().map_or(0, |last| last.0).into();
+        let options = RecoverOptions { first, ..RecoverOptions::default() };
+        let (_, groups) = recover_as(&disk, settings, options).unwrap();
+        assert!(groups.last() == last.as_ref());
+    }
+}
+
+/// Nobody's wish makes more ready than the settings say.
+#[test]
+fn more_than_is_promised_is_not_made() {
+    let disk = MemDisk::new();
+    let writer = LogWriter::create(Arc::new(disk.clone()), GROWING).unwrap();
+    let space = writer.space();
+    assert_eq!(space.reserve(64 << 20).unwrap_err(), NoRoom::NotReady);
+    while writer.preparer().prepare().unwrap() {}
+    assert!(space.is_all_ready() && !writer.preparer().is_wanted());
+    assert!(lengths(&disk).iter().sum::<u64>() <= GROWING.segment_bytes + (64 << 10));
 }

@@ -1,4 +1,5 @@
-//! Logs of version 2, whose groups have no time: they are read and go on as logs of today; times never go back.
+//! Logs of version 2, whose groups have no time: they are read and go on as logs of today; times go back only
+//! where a clock stays behind.
 
 use super::*;
 use crate::disk::{MemDisk, Open};
@@ -78,8 +79,49 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
     }
 }
 
+/// A clock that was ahead once does not stop the time for ever, and one that is behind for a moment is
+/// not followed.
 #[test]
-fn times_never_go_back() {
+fn a_clock_that_stays_behind_is_believed() {
+    const HOUR: u64 = 3_600_000_000;
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    let (now, ahead) = (100 * HOUR, 1_000 * HOUR);
+    for (said, expected) in [
+        (now, now),
+        (now - 50 * HOUR, now), // a moment
+        (now + 1, now + 1),
+        (ahead, ahead),
+        (now + 2, ahead),
+        (now + HOUR, ahead),
+        (now + HOUR + 3, now + HOUR + 3),
+        (now + HOUR + 4, now + HOUR + 4),
+        (now + 5, now + HOUR + 4), // less than an hour is never followed
+        (now + HOUR - 5, now + HOUR + 4),
+        (ahead, ahead),
+        (now + 9 * HOUR, ahead),
+    ] {
+        writer.set_time(said);
+        writer.append_group(&[b"records"], 1, None).unwrap();
+        assert_eq!(writer.time_us(), expected, "{said}");
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    let (Recovered { mut writer, .. }, _) = recovered(&disk);
+    assert_eq!(writer.time_us(), ahead);
+    for (said, expected) in [(now + 11 * HOUR, ahead), (now + 13 * HOUR, now + 13 * HOUR)] {
+        writer.set_time(said);
+        writer.append_group(&[b"records"], 1, None).unwrap();
+        assert_eq!(writer.time_us(), expected);
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    let (Recovered { writer, .. }, _) = recovered(&disk);
+    assert_eq!(writer.time_us(), now + 13 * HOUR, "the last one, not the latest");
+}
+
+#[test]
+fn times_do_not_go_back_by_little() {
     let disk = MemDisk::new();
     let mut writer = create(&disk);
     for now_us in [7, 9, 3, 9, 12] {

@@ -54,6 +54,33 @@ fn a_group_longer_than_a_segment_is_one_group() {
     assert_eq!(again.transactions, 7);
 }
 
+/// A log keeps its salt in the segments that are made by whoever opens it with another one.
+#[test]
+fn a_log_goes_on_with_its_own_salt() {
+    let disk = MemDisk::new();
+    let mut expected = Groups::new();
+    let mut random = Random::new(3);
+    for salt in [SETTINGS.salt, 77, 78] {
+        let settings = LogSettings { salt, ..SETTINGS };
+        let mut writer = match expected.is_empty() {
+            true => create(&disk),
+            false => {
+                let again = recover_as(&disk, settings, RecoverOptions::default()).unwrap();
+                assert!(again.1 == expected);
+                again.0.writer
+            }
+        };
+        assert_eq!(writer.salt(), SETTINGS.salt);
+        for _ in 0..12 {
+            let bytes = records(&mut random, 3_000);
+            expected.push((writer.append_group(&[&bytes], 1, None).unwrap(), bytes));
+        }
+        writer.seal().unwrap();
+        assert!(writer.left_behind() > 0, "it went on in other segments");
+    }
+    assert!(recovered(&disk).1 == expected);
+}
+
 #[test]
 fn an_idle_log_is_sealed_once() {
     let disk = MemDisk::new();

@@ -121,8 +121,10 @@ fn crashes_and_restores(seed: u64) {
         }
         let oldest_us = states.get(&from).map_or(u64::MAX, |(time, _)| *time);
         let (_, (last_us, last)) = states.last_key_value().unwrap();
-        let us = oldest_us + random.below(last_us.saturating_sub(oldest_us) + 1);
-        if us <= *last_us {
+        let behind = states.range(from..).count() as u64;
+        let any = states.range(from..).nth(random.below(behind.max(1)) as usize);
+        let us = any.map_or(0, |(_, (time, _))| time + random.below(11));
+        if oldest_us <= us && us <= *last_us {
             let (_, mut found) = restored(&copy, &archive, RestoreTarget::Time(us)).unwrap();
             let expected = state_at(&states, |_, time| time <= us);
             assert!(rows(&mut found.store) == expected, "seed {seed}: not as of {us}");
@@ -131,6 +133,8 @@ fn crashes_and_restores(seed: u64) {
         assert!(rows(&mut found.store) == *last, "seed {seed}: not the latest");
     }
 }
+
+const HOUR_US: u64 = 3_600_000_000;
 
 /// A bit of work; what is durable behind it is noted.
 fn step(
@@ -151,11 +155,18 @@ fn step(
             let transactions = if random.below(12) == 0 { 400 } else { 1 + random.below(9) };
             database.work(random, transactions);
             *now_us += 10;
-            database.writer.set_time(*now_us);
+            // At times the clock is ahead by far, and believed again an hour later.
+            let is_ahead = random.below(16) == 0;
+            database.writer.set_time(*now_us + if is_ahead { 1_000 * HOUR_US } else { 0 });
+            if !is_ahead && database.writer.time_us() > *now_us {
+                *now_us += HOUR_US + 1;
+                database.writer.set_time(*now_us);
+            }
+            let time_us = database.writer.time_us();
             let now = rows(&mut database.store);
             let group = database.write().map_err(told)?;
             database.sync().map_err(told)?;
-            states.extend(group.map(|group| (group, (*now_us, now))));
+            states.extend(group.map(|group| (group, (time_us, now))));
         }
     }
     Ok(())
