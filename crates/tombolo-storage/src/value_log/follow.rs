@@ -41,8 +41,8 @@ pub(super) struct Way {
     pub(super) chain: Chain,
     /// Where what was given ends.
     position: LogPosition,
-    /// Groups from this one on are given.
-    gives_from: GroupNumber,
+    /// Whether its group is still to be given once more.
+    is_again: bool,
 }
 
 impl LogReader {
@@ -79,7 +79,7 @@ impl LogReader {
             Some(way) if way.position == from => way,
             _ => {
                 let is_again = self.again.take() == Some(from);
-                self.find_from(from, from.group + u64::from(!is_again))?
+                self.find_from(from, is_again)?
             }
         };
         let (mut run, mut given, mut looked_again) = (Vec::new(), 0, false);
@@ -89,13 +89,13 @@ impl LogReader {
                     return Err(way.is_missing().into());
                 }
                 // It goes on in a segment that was not there yet, or not in use.
-                (way, looked_again) = (self.find_from(way.position, way.gives_from)?, true);
+                (way, looked_again) = (self.find_from(way.position, way.is_again)?, true);
                 run.clear();
                 continue;
             };
-            let before = way.position;
+            let before = (way.position, way.is_again);
             given += way.give(next, &mut run, visit)?;
-            looked_again &= way.position == before;
+            looked_again &= (way.position, way.is_again) == before;
         }
         way.rest();
         let position = way.position;
@@ -103,37 +103,112 @@ impl LogReader {
         Ok(position)
     }
 
-    /// The beginning of the newest segment whose first group is not newer than the one behind
-    /// `position`.
+    /// The way behind the group at `position`.
+    ///
+    /// # Errors
+    /// `Disk`; `Damaged` when that group is not in the log, nor the beginning of a segment behind it.
     pub(super) fn find(&self, position: LogPosition) -> Result<Way, LogFailure> {
-        self.find_from(position, position.group + 1)
+        self.find_from(position, false)
     }
 
-    /// The beginning of the newest segment whose first group is not newer than `gives_from`, nor goes
-    /// on with records of an older one if that is the group at `position` itself.
-    fn find_from(&self, position: LogPosition, gives_from: GroupNumber) -> Result<Way, LogFailure> {
-        // What cannot be read is being made in this moment, or is missed below.
-        let mut segments = Directory::read(&*self.disk, true, &self.settings)?.segments;
-        let is_again = gives_from == position.group;
+    /// The same, or where the run begins that ends there, if it is to be given again. Damage on the way
+    /// there does no harm: number and checksum say which group it is.
+    fn find_from(&self, position: LogPosition, is_again: bool) -> Result<Way, LogFailure> {
+        let mut lost = None;
+        if let Some(mut way) = self.begin(position, is_again)? {
+            if way.go_to(position, is_again)? {
+                return Ok(way);
+            }
+            lost = Some(way.is_missing());
+        }
+        if let Some(way) = self.in_place(position, is_again)? {
+            return Ok(way);
+        }
+        Err(lost.unwrap_or_else(|| {
+            let group = position.group + u64::from(!is_again);
+            let what = "no segment begins before it".to_owned();
+            LogFailure::Damaged { file: ".".to_owned(), offset: 0, group, what }
+        }))
+    }
+
+    /// The beginning of the newest segment whose first group is not newer than the one behind
+    /// `position`, or than the one there, which is to be given again, and does not go on with the
+    /// records of an older one then.
+    pub(super) fn begin(
+        &self,
+        position: LogPosition,
+        is_again: bool,
+    ) -> Result<Option<Way>, LogFailure> {
+        let mut segments = self.segments()?;
+        let newest = position.group + u64::from(!is_again);
         for (segment, reader) in segments.iter_mut().enumerate().rev() {
             let Some(group) = reader.first_group()?.map(|placed| placed.group) else {
                 reader.forget();
                 continue;
             };
-            if group.number <= gives_from && !(is_again && group.continues) {
+            if group.number <= newest && !(is_again && group.continues) {
                 let is_next = group.number == position.group + 1;
                 let previous = is_next.then_some(position.checksum);
                 let chain = Chain { number: group.number, previous, epoch: group.epoch };
                 let at = FIRST_GROUP_OFFSET;
-                return Ok(Way { segments, segment, at, chain, position, gives_from });
+                return Ok(Some(Way { segments, segment, at, chain, position, is_again }));
             }
         }
-        let what = "no segment begins before it".to_owned();
-        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: gives_from, what })
+        Ok(None)
+    }
+
+    /// The way from the group at `position`, which is looked for in every segment, whatever lies before.
+    fn in_place(&self, position: LogPosition, is_again: bool) -> Result<Option<Way>, LogFailure> {
+        let LogPosition { group: number, checksum, .. } = position;
+        let mut segments = self.segments()?;
+        for (segment, reader) in segments.iter_mut().enumerate().rev() {
+            let first = reader.first_group()?.map(|placed| placed.group.number);
+            if first.is_none_or(|first| first <= number)
+                && let Some((run, group)) = reader.run_up_to(number, checksum)?
+            {
+                let (at, chain) = match is_again {
+                    true => (run.offset, Chain::of(&run)),
+                    false => (reader.behind(&group), Chain::behind(&group, checksum)),
+                };
+                return Ok(Some(Way { segments, segment, at, chain, position, is_again }));
+            }
+            reader.forget();
+        }
+        Ok(None)
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentReader>, LogFailure> {
+        // What cannot be read is being made in this moment, or is missed later.
+        Ok(Directory::read(&*self.disk, true, &self.settings)?.segments)
     }
 }
 
 impl Way {
+    /// Goes behind the group at `position`, or to where the run begins that ends there, if it is to be
+    /// given again; says whether the chain leads there.
+    fn go_to(&mut self, position: LogPosition, is_again: bool) -> Result<bool, LogFailure> {
+        let mut run = None;
+        while self.chain.number <= position.group {
+            let chain = self.chain;
+            let Some((group, checksum)) = self.next_group()? else { return Ok(false) };
+            if !group.continues {
+                run = Some((self.segment, self.at, chain));
+            }
+            if group.number == position.group {
+                if checksum != position.checksum {
+                    return Ok(false);
+                }
+                if is_again {
+                    let Some(run) = run else { return Ok(false) };
+                    (self.segment, self.at, self.chain) = run;
+                    return Ok(true);
+                }
+            }
+            self.pass(&group, checksum);
+        }
+        Ok(true)
+    }
+
     /// The chain's next group and its checksum, if it is in the segments that are known.
     pub(super) fn next_group(&mut self) -> Result<Option<(Group, u32)>, LogFailure> {
         let here = self.segments[self.segment].group(self.at)?;
@@ -154,41 +229,27 @@ impl Way {
         Ok(None)
     }
 
-    /// Goes behind `group`, the one at the place at hand, and gives its records if it is new and
-    /// the last of its run. Says how many bytes were given.
+    /// Goes behind `group`, the one at the place at hand, and gives the records of its run if it is the
+    /// last of that. Says how many bytes were given.
     fn give<E: From<LogFailure>>(
         &mut self,
         (group, checksum): (Group, u32),
         run: &mut Vec<u8>,
         visit: &mut Visit<'_, E>,
     ) -> Result<usize, E> {
-        if group.number == self.position.group && checksum != self.position.checksum {
-            return Err(self.is_missing().into());
-        }
-        let reader = &mut self.segments[self.segment];
+        let records = self.segments[self.segment].records(&group).map_err(LogFailure::from)?;
         let mut given = 0;
-        // A run that ends with the first group to be given is given whole.
-        if group.number >= self.gives_from || self.gives_from == self.position.group {
+        if group.more || !run.is_empty() {
+            run.extend_from_slice(records);
+        }
+        if !group.more {
             let Group { number, transactions, .. } = group;
-            let records = reader.records(&group).map_err(LogFailure::from)?;
-            let is_given = number >= self.gives_from;
-            if !group.more && !is_given {
-                run.clear();
-            } else if !group.more {
-                let position = LogPosition { group: number, checksum, transactions };
-                if run.is_empty() {
-                    visit(position, records)?;
-                    given = records.len();
-                } else {
-                    run.extend_from_slice(records);
-                    visit(position, run)?;
-                    given = run.len();
-                    run.clear();
-                }
-                (self.position, self.gives_from) = (position, number + 1);
-            } else {
-                run.extend_from_slice(records);
-            }
+            let position = LogPosition { group: number, checksum, transactions };
+            let records: &[u8] = if run.is_empty() { records } else { &*run };
+            visit(position, records)?;
+            given = records.len();
+            run.clear();
+            (self.position, self.is_again) = (position, false);
         }
         self.pass(&group, checksum);
         Ok(given)

@@ -230,8 +230,9 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// The first group of the run that ends here with the group of this number and checksum: that group
-    /// itself, unless its records began before it. What lies before the run is passed over, intact or not.
+    /// The first group of the run that ends here with the group of this number and checksum, and that
+    /// group itself; they are one unless its records began before it. What lies before the run is passed
+    /// over, intact or not.
     ///
     /// # Errors
     /// When the disk fails.
@@ -239,7 +240,7 @@ impl SegmentReader {
         &mut self,
         number: GroupNumber,
         checksum: u32,
-    ) -> Result<Option<Group>, DiskError> {
+    ) -> Result<Option<(Group, Group)>, DiskError> {
         let (mut offset, mut run) = (FIRST_GROUP_OFFSET, None);
         while !self.ends_at(offset) {
             let placed = self.group(offset)?.map(|placed| (placed.group, placed.checksum));
@@ -249,7 +250,7 @@ impl SegmentReader {
             };
             run = if group.continues { run } else { Some(group) };
             if (group.number, found) == (number, checksum) {
-                return Ok(run);
+                return Ok(run.map(|run| (run, group)));
             }
             offset = self.behind(&group);
         }

@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
         for (position, reader) in self.segments.iter_mut().enumerate().rev() {
             let first = reader.first_group()?.map(|placed| placed.group.number);
             if first.is_none_or(|first| first <= start.group)
-                && let Some(group) = reader.run_up_to(start.group, checksum)?
+                && let Some((group, _)) = reader.run_up_to(start.group, checksum)?
             {
                 (self.segment, self.at, self.chain) = (position, group.offset, Chain::of(&group));
                 (self.transactions, self.progress.groups, self.pending) = (0, 0, None);

@@ -87,7 +87,8 @@ impl LogArchive {
 
 /// Where the log ended before its group `end`.
 fn before(reader: &LogReader, end: LogPosition) -> Result<LogPosition, ArchiveFailure> {
-    let mut way = reader.find(LogPosition { group: end.group - 1, ..end })?;
+    let before = LogPosition { group: end.group - 1, ..end };
+    let Some(mut way) = reader.begin(before, false)? else { return Err(missing(end.group)) };
     // The checksum is not known: it is what the group behind names.
     way.chain.previous = None;
     while let Some((group, checksum)) = way.next_group()? {
@@ -147,7 +148,7 @@ impl Archiver {
         }
         let mut way = match self.way.take() {
             Some(way) => way,
-            None => self.find()?.ok_or_else(|| missing(self.position.group + 1))?,
+            None => self.reader.find(self.position)?,
         };
         take_away_unfinished(&*self.disk)?;
         let file = self.disk.open(UNFINISHED_FILE, Open::New)?;
@@ -174,33 +175,16 @@ impl Archiver {
     /// Whether the log leads from the group the archive ends with to `end`. All of it is looked at: of what
     /// was given back once, some may lie there as it was.
     fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
-        let found = match self.find() {
-            // No segment begins before it.
-            Err(ArchiveFailure::Log(LogFailure::Damaged { .. })) => None,
+        let mut way = match self.reader.find(self.position) {
+            Err(LogFailure::Damaged { .. }) => return Ok(false),
             found => found?,
         };
-        let Some(mut way) = found else { return Ok(false) };
         while way.chain.number <= end {
             let Some((group, checksum)) = way.next_group()? else { return Ok(false) };
             way.pass(&group, checksum);
         }
         // Opening a log writes a group: without one behind the archive's end, nothing names that.
         Ok(self.position.group < end)
-    }
-
-    /// The way behind what is archived, if the log leads there.
-    fn find(&self) -> Result<Option<Way>, ArchiveFailure> {
-        let LogPosition { group: archived, checksum: end, .. } = self.position;
-        let mut way = self.reader.find(self.position)?;
-        while way.chain.number <= archived {
-            let Some((group, checksum)) = way.next_group()? else { return Ok(None) };
-            if group.number == archived && checksum != end {
-                return Ok(None);
-            }
-            way.pass(&group, checksum);
-        }
-        way.rest();
-        Ok(Some(way))
     }
 
     /// Writes a part to `file` and syncs it.
@@ -218,11 +202,7 @@ impl Archiver {
                     break;
                 }
                 // It goes on in a segment that was not there yet, or not in use.
-                looked_again = true;
-                match self.find()? {
-                    Some(found) => *way = found,
-                    None => break,
-                }
+                (*way, looked_again) = (self.reader.find(self.position)?, true);
                 continue;
             };
             if head.is_some_and(|head| head.sequence != group.sequence) {

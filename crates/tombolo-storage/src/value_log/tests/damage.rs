@@ -122,6 +122,21 @@ fn damage_before_what_is_needed_does_no_harm() {
                     assert!(groups == whole && recovered.cut.is_none(), "offset {offset}");
                     assert_eq!(recovered.writer.newest(), newest + 1);
                     assert!(!is_vital, "offset {offset}");
+                    // As a checkpoint does, beside the writer.
+                    let mut reader = recovered.writer.reader();
+                    for is_again in [false, true] {
+                        let mut read = Vec::new();
+                        let mut keep = |position: LogPosition, _: &[u8]| {
+                            read.push(position.group);
+                            Ok::<_, LogFailure>(())
+                        };
+                        if is_again {
+                            reader.again(position);
+                        }
+                        let end = reader.read(position, newest + 1, usize::MAX, &mut keep);
+                        assert_eq!(end.unwrap(), recovered.writer.position(), "offset {offset}");
+                        assert_eq!(read[0], first + u64::from(!is_again), "offset {offset}");
+                    }
                 }
                 Err(LogFailure::Irreparable { .. }) => assert!(is_vital, "offset {offset}"),
                 Err(other) => panic!("offset {offset}: {other}"),
