@@ -309,8 +309,8 @@ fn a_pipeline_that_is_shut_while_its_log_fails_ends() {
     kept.with(|medium| medium.fail_making = Some("the disk is gone".to_owned()));
     assert_eq!(world.step(StageKind::Room), Step::Progress);
     world.pipeline().shut();
-    while world.step(StageKind::Execution) != Step::Ended {}
-    assert_eq!(world.step(StageKind::Logging), Step::Ended);
+    while world.step(Execution) != Step::Ended {}
+    assert_eq!(world.step(Logging), Step::Ended);
 }
 
 /// A world whose store has logged something before there was a pipeline, with this room in its log.
