@@ -10,9 +10,11 @@
 //! ```
 //!
 //! Rows lie in a table of the database's own ([`Request`]), so that log, image, recovery and the
-//! memory budget treat them as any others. They are numbered in the order they were made; a new one
-//! deletes the oldest once there are as many as are remembered. Both ends are found through an index,
-//! so nothing has to be rebuilt when a directory is opened.
+//! memory budget treat them as any others. A row's number is the time at which it was made, in
+//! microseconds since 1970, or one more than the newest if that is later. A new row deletes the oldest
+//! once there are as many as are remembered in any case ([`Kept::ids`]) and the oldest is old enough
+//! ([`Kept::time_us`]). Both ends are found through an index, so nothing has to be rebuilt when a
+//! directory is opened.
 //!
 //! Not here: answers, which are of any type and are not kept; how an id travels with its call (the
 //! library, the simulator). Invariants: an id is committed exactly if what its request wrote is there;
@@ -86,26 +88,44 @@ pub enum Once<T> {
     Refused(Error),
 }
 
-/// Where ids are remembered, and how many.
+/// Which ids are remembered: the newest ones, and all young ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// So many are, whatever their age.
+    pub ids: u64,
+    /// One that is younger than this, in microseconds, is not forgotten, however many there are: they
+    /// take room in the store's budget as any rows do.
+    pub time_us: u64,
+}
+
+impl Kept {
+    /// Whether the row with this number was made less than `time_us` ago. A time that is as far ahead, or
+    /// further, is a mistake of the clock, and such a row is forgotten by the number of rows alone.
+    fn is_young(self, number: i64, now_us: u64) -> bool {
+        u64::try_from(number).is_ok_and(|made_us| now_us.abs_diff(made_us) < self.time_us)
+    }
+}
+
+/// Where ids are remembered, and which.
 #[derive(Clone, Debug)]
 pub struct Requests {
     table: Table<Request>,
     by_id: Index<ById>,
     by_number: Index<ByNumber>,
-    ids_max: u64,
+    kept: Kept,
 }
 
 impl Requests {
-    /// Remembers the last `ids_max` in a table of this schema.
+    /// Remembers ids in a table of this schema.
     ///
     /// # Errors
     /// When the schema lacks the table or has it otherwise.
-    pub fn new(schema: &Schema, ids_max: u64) -> Result<Self, SchemaError> {
+    pub fn new(schema: &Schema, kept: Kept) -> Result<Self, SchemaError> {
         Ok(Self {
             table: resolve_table(schema)?,
             by_id: resolve_index(schema)?,
             by_number: resolve_index(schema)?,
-            ids_max,
+            kept,
         })
     }
 
@@ -130,17 +150,17 @@ impl Requests {
         })
     }
 
-    /// Runs a request with `id`, as one transaction that `run` begins and ends, unless one with that id
-    /// has run. It is remembered as what `outcome` says: one that did not commit as aborted, or, where its
+    /// Runs a request with `id` at this time since 1970, as one transaction that `run` begins and ends,
+    /// unless one with that id has run. It is remembered as what `outcome` says: one that did not commit as aborted, or, where its
     /// id may be used again, as unknown.
     pub fn run_once<P: MemoryProfile, T>(
         &self,
         store: &mut MemoryStore<P>,
-        id: u128,
+        (id, now_us): (u128, u64),
         run: impl FnOnce(&mut MemoryStore<P>) -> T,
         outcome: impl FnOnce(&T) -> Outcome,
     ) -> Once<T> {
-        match self.begin(store, id) {
+        match self.begin(store, (id, now_us)) {
             Ok(None) => {}
             Ok(Some(outcome)) => return Once::Repeated(outcome),
             Err(error) => return Once::Refused(error),
@@ -152,7 +172,7 @@ impl Requests {
             let _ = store.fail(); // nobody went on with the preface
         }
         if ran.as_ref().map_or(Outcome::Aborted, outcome) == Outcome::Aborted {
-            self.aborted(store, id);
+            self.aborted(store, (id, now_us));
         }
         ran.map_or_else(Once::Panicked, Once::Ran)
     }
@@ -162,13 +182,13 @@ impl Requests {
     fn begin<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
-        id: u128,
+        (id, now_us): (u128, u64),
     ) -> Result<Option<Outcome>> {
         store.begin()?;
         let known = match self.known(store, id) {
             Ok(Outcome::Unknown) => {
                 store.begin_writes();
-                self.remember(store, id, COMMITTED).map(|()| None)
+                self.remember(store, (id, now_us), COMMITTED).map(|()| None)
             }
             known => known.map(Some),
         };
@@ -182,26 +202,30 @@ impl Requests {
 
     /// Remembers that the call with `id` had no effect. Where there is no memory for that, it is not
     /// remembered.
-    fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, id: u128) {
+    fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, request: (u128, u64)) {
         if plant::is(Plant::AbortNotRemembered) || store.begin().is_err() {
             return; // poisoned, as its own answer says
         }
         store.begin_writes();
-        let remembered = self.remember(store, id, ABORTED).and_then(|()| store.commit());
+        let remembered = self.remember(store, request, ABORTED).and_then(|()| store.commit());
         if remembered.is_err() && store.phase() != Phase::Idle {
             let _ = store.abort(); // a store that cannot undo says so from now on
         }
     }
 
     /// Makes the row of an id and deletes the oldest, as part of the open transaction.
-    fn remember<S: Store>(&self, store: &mut S, id: u128, outcome: i16) -> Result<()> {
-        let number = match self.edge(store, Order::Backward)? {
-            Some((_, newest)) => newest + 1,
-            None => 0,
-        };
+    fn remember<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        (id, now_us): (u128, u64),
+        outcome: i16,
+    ) -> Result<()> {
+        let newest = self.edge(store, Order::Backward)?;
+        let number = newest.map_or(0, |(_, newest)| newest + 1).max(now_us as i64);
         for _ in 0..FORGOTTEN_MAX {
             let Some((row, oldest)) = self.edge(store, Order::Forward)? else { break };
-            if number.abs_diff(oldest) < self.ids_max {
+            let are_few = store.rows_number(&self.table) < self.kept.ids;
+            if are_few || self.kept.is_young(oldest, now_us) {
                 break;
             }
             let id = store.pin(&self.table, row)?.get(Request::ID);
@@ -230,3 +254,7 @@ impl Requests {
         Ok(Some((row, store.pin(&self.table, row)?.get(Request::NUMBER))))
     }
 }
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;

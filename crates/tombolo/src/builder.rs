@@ -24,7 +24,7 @@ use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
 use crate::calls::{
-    Counters, Desks, Durability, Product, Request, Runner, Volatile, request_table,
+    Counters, Desks, Durability, Kept, Product, Request, Runner, Volatile, request_table,
 };
 use crate::core::Parts;
 use crate::database::Database;
@@ -61,7 +61,8 @@ pub const SETTINGS: &[&Setting] = &[
     &settings::CHECKPOINT_AT_CLOSE,
     &settings::CHECKPOINT_BLOCK_BYTES,
     &settings::CHECKPOINT_SPARE_BLOCKS,
-    &settings::REQUEST_IDS_MAX,
+    &settings::REQUEST_IDS_MIN,
+    &settings::REQUEST_IDS_S_MIN,
 ];
 
 /// What of a database lies in a directory.
@@ -395,9 +396,12 @@ impl Builder {
     {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let counters = Arc::new(Counters::new(store.budget().clone()));
-        let request_ids_max = self.settings.count(&settings::REQUEST_IDS_MAX);
+        let kept = Kept {
+            ids: self.settings.count(&settings::REQUEST_IDS_MIN),
+            time_us: 1_000_000 * self.settings.count(&settings::REQUEST_IDS_S_MIN),
+        };
         let desks = Arc::new(Desks::new(DESKS));
-        let tables = Tables::new(store.schema(), request_ids_max, clock.clone(), desks.clone())?;
+        let tables = Tables::new(store.schema(), kept, clock.clone(), desks.clone())?;
         let schema = tables.known();
         let runner = Runner::new(store, tables, counters.clone());
         let executor = P::any(Box::new(runner));

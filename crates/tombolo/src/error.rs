@@ -138,7 +138,7 @@ impl Error {
         match self {
             Self::QueueFull | Self::Expired | Self::Cancelled | Self::LogFull => true,
             Self::DiskFull(_) | Self::ArchiveFailed(_) | Self::InUse { .. } => true,
-            Self::Refused(error) => error.retry(),
+            Self::Refused(error) => error.retry() || matches!(error, StoreError::NoSpace { .. }),
             _ => false,
         }
     }

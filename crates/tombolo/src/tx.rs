@@ -24,7 +24,7 @@ use tombolo_storage::sync::Mutex;
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
-use crate::calls::{Desks, Logged, Outcome, Product, Requests, Volatile};
+use crate::calls::{Desks, Kept, Logged, Outcome, Product, Requests, Volatile};
 
 mod dynamic;
 mod rows;
@@ -58,17 +58,17 @@ impl KnownSchema {
 
 impl Tables {
     /// # Errors
-    /// When the schema has no table to remember `request_ids_max` requests in.
+    /// When the schema has no table to remember requests in.
     pub(crate) fn new(
         schema: &Schema,
-        request_ids_max: u64,
+        kept: Kept,
         clock: Arc<dyn Clock>,
         desks: Arc<Desks>,
     ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
         let known = Arc::new(KnownSchema(Mutex::new(Arc::new(schema.clone()))));
-        let requests = Requests::new(schema, request_ids_max)?;
+        let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
         Ok(Self { entries, requests, known, upcoming, limits: Limits::none(clock, desks) })
     }
@@ -110,6 +110,11 @@ impl Tables {
     /// Where request ids are remembered.
     pub(crate) const fn requests(&self) -> &Requests {
         &self.requests
+    }
+
+    /// The time since 1970, in microseconds.
+    pub(crate) fn unix_us(&self) -> u64 {
+        self.limits.unix_us()
     }
 }
 

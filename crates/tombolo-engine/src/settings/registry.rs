@@ -368,14 +368,23 @@ pub static SNAPSHOT_BYTES_MAX: Setting = setting(
     "changed rows kept for long reads, of memory_bytes_max; beyond it the oldest read ends",
 )
 .of("bytes");
-/// How many request ids a database remembers.
-pub static REQUEST_IDS_MAX: Setting = setting(
-    "request_ids_max",
+/// How many request ids a database remembers, whatever their age.
+pub static REQUEST_IDS_MIN: Setting = setting(
+    "request_ids_min",
     Kind::Count(1, 1_000_000_000),
     Default::Is("100k"),
-    "calls with a request id whose outcome a program's database remembers; 100 bytes each",
+    "request ids a program's database remembers, whatever their age; 100 bytes each",
 )
 .of("ids")
+.not_identifying();
+/// How long a database remembers request ids, however many there are.
+pub static REQUEST_IDS_S_MIN: Setting = setting(
+    "request_ids_s_min",
+    Kind::Count(0, 31_536_000),
+    Default::Is("60"),
+    "how long it remembers them, however many there are; they count for memory_bytes_max",
+)
+.of("seconds")
 .not_identifying();
 /// TPC-C's scale.
 pub static WAREHOUSES: Setting =
@@ -550,7 +559,8 @@ pub static ALL: &[&Setting] = &[
     &CHECKPOINT_SPARE_BLOCKS,
     &MEMORY_BYTES_MAX,
     &SNAPSHOT_BYTES_MAX,
-    &REQUEST_IDS_MAX,
+    &REQUEST_IDS_MIN,
+    &REQUEST_IDS_S_MIN,
     &CLIENTS,
     &IN_FLIGHT,
     &LOOP,

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use tombolo_engine::requests::{self, COMMITTED, Once, Requests};
+use tombolo_engine::requests::{self, COMMITTED, Kept, Once, Requests};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::memory::MemoryStore;
@@ -53,7 +53,7 @@ impl Identified {
         if schema.table(requests::Request::NAME).is_none() {
             return Ok(None);
         }
-        let requests = Requests::new(schema, REQUEST_IDS_MAX)?;
+        let requests = Requests::new(schema, Kept { ids: REQUEST_IDS_MAX, time_us: 0 })?;
         Ok(Some(Self { requests, table: resolve_table(schema)? }))
     }
 
@@ -68,7 +68,7 @@ impl Identified {
             Ok(_) => requests::Outcome::Committed,
             Err(_) => requests::Outcome::Aborted,
         };
-        match self.requests.run_once(store, id, run, outcome) {
+        match self.requests.run_once(store, (id, 0), run, outcome) {
             Once::Ran(ended) => ended,
             Once::Panicked(_) => Err(Stop::Abort("it panicked")),
             Once::Repeated(requests::Outcome::Committed) => Err(Stop::Abort(REPEATED_COMMITTED)),

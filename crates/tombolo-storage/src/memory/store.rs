@@ -293,6 +293,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.set_rest_bytes_max(bytes);
     }
 
+    /// How many rows a table has, as the open transaction sees it.
+    pub fn rows_number<R: TableType>(&self, table: &Table<R>) -> u64 {
+        self.tables[table.position()].slab.len() as u64
+    }
+
     #[inline(always)]
     pub(super) fn slot(row: RowId) -> u32 {
         row.location() as u32

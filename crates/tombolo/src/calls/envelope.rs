@@ -43,6 +43,8 @@ pub(crate) enum Otherwise {
 pub(crate) enum How {
     Committed,
     Aborted,
+    /// The store had no memory for it; later it may.
+    NoRoom,
     Panicked,
     /// It did not run: a call with its request id did before.
     Repeated,
@@ -64,6 +66,7 @@ impl How {
         match stop {
             Stop::Error(StoreError::DeadlinePassed) => Self::Expired,
             Stop::Error(StoreError::Cancelled) => Self::Cancelled,
+            Stop::Error(StoreError::NoSpace { .. }) => Self::NoRoom,
             _ => Self::Aborted,
         }
     }

@@ -17,7 +17,7 @@ use super::runner::{Logged, Product, TRANSACTION_BYTES, Volatile};
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;
-pub(crate) use tombolo_engine::requests::{REQUEST_LOG_BYTES_MAX, Requests, request_table};
+pub(crate) use tombolo_engine::requests::{Kept, REQUEST_LOG_BYTES_MAX, Requests, request_table};
 
 /// What the names of the database's own tables and indexes begin with.
 pub(crate) const OWN_PREFIX: &str = "tombolo_";
@@ -43,15 +43,17 @@ impl Identified {
     fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &mut Tables) -> How {
         let Self { id, log_bytes_max, inner } = self;
         let requests = tables.requests().clone(); // handles, no memory
+        let now_us = tables.unix_us();
         let run = |store: &mut MemoryStore<P>| {
             // The id is logged already, and none of the call's business.
             let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
             store.set_rest_log_bytes_max(Some(log_bytes as usize));
             P::run(&mut **inner, store, tables)
         };
-        let ran = requests.run_once(store, *id, run, |how| match how {
+        let ran = requests.run_once(store, (*id, now_us), run, |how| match how {
             How::Committed => Outcome::Committed,
-            How::Expired | How::Cancelled => Outcome::Unknown, // it may be tried again
+            // It may be tried again.
+            How::Expired | How::Cancelled | How::NoRoom => Outcome::Unknown,
             _ => Outcome::Aborted,
         });
         store.set_rest_log_bytes_max(None);

@@ -247,7 +247,8 @@ impl<W> CallOptions<W> {
     /// The call is known by this id from now on, also after a crash: it runs once at most
     /// ([`Error::Repeated`](crate::Error::Repeated) says what became of the first), and
     /// [`Database::outcome`](crate::Database::outcome) tells it. Any number will do that no other
-    /// request has: a UUID, a random one. The setting `request_ids_max` says how many are remembered.
+    /// request has: a UUID, a random one. It is remembered for `request_ids_s_min` seconds (60) at least, and
+    /// as long as it is one of the newest `request_ids_min` (100,000); after that it would run again.
     ///
     /// The id becomes durable with the transaction, in the same group of the log. A transaction that
     /// aborts is remembered, too; one that was refused before it ran, or whose deadline passed, is not, and

@@ -142,7 +142,7 @@ impl<P: Product> Runner<P> {
     fn count(&self, how: How) {
         count(match how {
             How::Committed => &self.counters.committed,
-            How::Aborted => &self.counters.aborted,
+            How::Aborted | How::NoRoom => &self.counters.aborted,
             How::Panicked => &self.counters.panicked,
             How::Repeated => &self.counters.repeated,
             How::Expired => &self.counters.expired,

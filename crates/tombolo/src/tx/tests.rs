@@ -117,8 +117,9 @@ fn indexes_follow_whatever_is_written_and_undone() {
     let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
     store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
     store.create_table(crate::calls::request_table()).unwrap();
+    let kept = Kept { ids: 1, time_us: 0 };
     let tables =
-        Tables::new(store.schema(), 1, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
+        Tables::new(store.schema(), kept, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
             .unwrap();
     let resolve = tombolo_storage::store::resolve_table::<Entry>(store.schema());
     let (table, schema) = (resolve.unwrap(), store.schema().clone());

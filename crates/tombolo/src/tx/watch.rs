@@ -47,6 +47,11 @@ impl Limits {
         (self.deadline_ns, self.number) = (u64::MAX, None);
     }
 
+    /// The time since 1970, in microseconds.
+    pub(super) fn unix_us(&self) -> u64 {
+        self.clock.unix_us()
+    }
+
     /// Why the call ends, if so.
     #[inline]
     fn ended(&self) -> Option<StoreError> {

@@ -115,16 +115,19 @@ fn an_id_whose_call_did_not_run_may_be_used_again() {
 }
 
 #[test]
-fn as_many_are_remembered_as_the_setting_says() {
-    let db = builder().set("request_ids_max", "10").in_memory().unwrap();
-    let add = adding(&db);
-    for id in 0..40 {
-        add.with(CallOptions::new().request_id(id)).call(1).unwrap();
+fn as_many_and_as_long_ids_are_remembered_as_the_settings_say() {
+    for (seconds, known) in [("0", 30..40), ("60", 0..40)] {
+        let few = builder().set("request_ids_min", "10").set("request_ids_s_min", seconds);
+        let db = few.in_memory().unwrap();
+        let add = adding(&db);
+        for id in 0..40 {
+            add.with(CallOptions::new().request_id(id)).call(1).unwrap();
+        }
+        let committed = (0..40).filter(|&id| db.outcome(id) == Ok(Outcome::Committed));
+        assert!(committed.eq(known), "{seconds} s");
     }
-    let known = (0..40).filter(|&id| db.outcome(id) == Ok(Outcome::Committed));
-    assert!(known.eq(30..40));
-    let none = builder().set("request_ids_max", "0").in_memory().unwrap_err();
-    assert!(none.to_string().contains("request_ids_max"), "{none}");
+    let none = builder().set("request_ids_min", "0").in_memory().unwrap_err();
+    assert!(none.to_string().contains("request_ids_min"), "{none}");
 }
 
 #[test]

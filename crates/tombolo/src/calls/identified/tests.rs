@@ -27,13 +27,22 @@ tombolo_storage::index! {
     struct EffectById = "effect_by_id" on Effect (ID: BigInt) unique Tree;
 }
 
+/// By number alone.
+fn newest(ids: u64) -> Kept {
+    Kept { ids, time_us: 0 }
+}
+
 fn store<P: MemoryProfile>(ids_max: u64) -> (MemoryStore<P>, Tables) {
     let mut store = MemoryStore::new(Limits::default());
     store.create_table(TableDef::of::<Effect>().with::<EffectById>()).unwrap();
     store.create_table(request_table()).unwrap();
-    let tables =
-        Tables::new(store.schema(), ids_max, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
-            .unwrap();
+    let tables = Tables::new(
+        store.schema(),
+        newest(ids_max),
+        Arc::new(SystemClock::new()),
+        Arc::new(Desks::new(1)),
+    )
+    .unwrap();
     (store, tables)
 }
 
@@ -134,9 +143,13 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     assert!(repeated > 200, "{repeated}");
     assert_eq!(store.check(), []);
     // Fewer from now on: two go for each that comes.
-    let mut tables =
-        Tables::new(store.schema(), 2, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
-            .unwrap();
+    let mut tables = Tables::new(
+        store.schema(),
+        newest(2),
+        Arc::new(SystemClock::new()),
+        Arc::new(Desks::new(1)),
+    )
+    .unwrap();
     for id in 100..120 {
         assert_eq!(run(&mut store, &mut tables, id, End::Reads), How::Committed);
     }
@@ -167,9 +180,13 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
         part.apply(&log.as_slice()[..end]).unwrap();
         let parts = vec![part.finish().unwrap()];
         let mut store: Logged = MemoryStore::from_replay(Limits::default(), parts).unwrap();
-        let tables =
-            Tables::new(store.schema(), 10, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
-                .unwrap();
+        let tables = Tables::new(
+            store.schema(),
+            newest(10),
+            Arc::new(SystemClock::new()),
+            Arc::new(Desks::new(1)),
+        )
+        .unwrap();
         let newest = (0..30).rev().find(|&id| told(&mut store, &tables, id) != Outcome::Unknown);
         for id in 0..30 {
             let outcome = told(&mut store, &tables, id);
