@@ -22,6 +22,7 @@ mod look;
 mod loom;
 mod needs;
 mod process;
+mod random;
 mod shipped;
 mod sim;
 mod soak;
@@ -51,8 +52,9 @@ Usage: cargo xtask COMMAND
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
   soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
                         a minute of 20 threads that call, beside an index that is added and backups (60 seconds, twice)
-  trace [--program TOMBOLO]
-                        system calls of real processes: one fdatasync per flush, no answer before it
+  trace [--program TOMBOLO] [--errors N] [--seed S]
+                        system calls of real processes: one fdatasync per flush, no answer before it, and none after
+                        a call that failed; with --errors, N times at a call chosen by chance
   look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
   help                  this text
 

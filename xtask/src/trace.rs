@@ -4,18 +4,21 @@
 //! in the file of `--acks` must be told in it, and there must be exactly one `fdatasync` for each flush that the result
 //! reports, besides those of segments that a flush left behind, of seals and of segments that are made. One process has
 //! one caller, one has many, and of one an `fdatasync` fails: after it nothing is answered, written or tried again.
-//! Checkpoints are written all the time meanwhile: their own `fdatasync`s are told apart by their files.
+//! Checkpoints are written all the time meanwhile: their own `fdatasync`s are told apart by their files. With
+//! `--errors` as many more processes run, in each of which one write or sync fails, of any file, in any phase.
 //!
 //! What it does not do: kill or measure. A process under strace is slow, and its flushes are large.
 
 mod lines;
 mod rules;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::needs;
 use crate::process::{Ended, PATIENCE, Running};
+use crate::random::Random;
 use crate::shipped::{self, copy};
 use crate::stopwatch::Stopwatch;
 
@@ -24,9 +27,6 @@ use rules::{Counts, Judge};
 
 /// Calls that could write to a file or force it to the device. What is no system call here is left out by strace.
 const CALLS: &str = "trace=pwrite64,pwritev,pwritev2,write,writev,fdatasync,fsync,sync_file_range,fallocate,ftruncate";
-/// Which `fdatasync` of the logging thread fails, in the round of that: one of the measured calls'.
-const FAILING: u32 = 60;
-
 /// Log records after which a checkpoint begins: so few that one is written at any time, also beside one caller.
 const CHECKPOINT_LOG_BYTES: &str = "64KB";
 
@@ -35,27 +35,70 @@ const CHECKPOINT_LOG_BYTES: &str = "64KB";
 struct Round {
     clients: u32,
     transactions: u32,
-    /// Whether an `fdatasync` fails.
-    fails: bool,
+    fails: Option<Failing>,
 }
 
+/// Which call of each thread fails.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    call: &'static str,
+    error: &'static str,
+    when: u64,
+    /// Whether it is one of the log while calls are answered.
+    is_log: bool,
+}
+
+const FAILING: Failing = Failing { call: "fdatasync", error: "EIO", when: 60, is_log: true };
+
 const ROUNDS: [Round; 3] = [
-    Round { clients: 1, transactions: 300, fails: false },
-    Round { clients: 32, transactions: 6_000, fails: false },
-    Round { clients: 32, transactions: 6_000, fails: true },
+    Round { clients: 1, transactions: 300, fails: None },
+    Round { clients: 32, transactions: 6_000, fails: None },
+    Round { clients: 32, transactions: 6_000, fails: Some(FAILING) },
 ];
+
+/// Rounds with errors have fewer transactions.
+const TRANSACTIONS: [(u32, u32); 2] = [(1, 60), (32, 1_500)];
+/// Processes that end without a word in between.
+const UNTOLD: u64 = 50;
+
+/// What is to be done.
+#[derive(Debug, Default)]
+struct Options<'a> {
+    program: Option<&'a Path>,
+    errors: u64,
+    seed: u64,
+}
+
+fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, Failure> {
+    let mut options = Options::default();
+    for pair in words.chunks(2) {
+        let [flag, value] = *pair else {
+            return Err(Failure::usage(format!("trace: {} needs a value", pair[0])));
+        };
+        let number = || {
+            let wrong = |_| Failure::usage(format!("trace: {flag} {value}: expected a number"));
+            value.replace('_', "").parse::<u64>().map_err(wrong)
+        };
+        match flag {
+            "--program" => options.program = Some(Path::new(value)),
+            "--errors" => options.errors = number()?,
+            "--seed" => options.seed = number()?,
+            _ => {
+                let what = "there are --program, --errors, --seed";
+                return Err(Failure::usage(format!("trace: no option {flag}; {what}")));
+            }
+        }
+    }
+    Ok(options)
+}
 
 /// Traces `tombolo` as `words` say.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
-    let named = match words {
-        [] => None,
-        ["--program", program] => Some(Path::new(*program)),
-        _ => return Err(Failure::usage("trace: there is only --program TOMBOLO")),
-    };
+    let options = options(words)?;
     if !needs::on_path("strace") {
         return Err(Failure::machine("trace: strace is missing; `cargo xtask test` installs it"));
     }
-    let program = shipped::program(root, named)?;
+    let program = shipped::program(root, options.program)?;
     let clock = Stopwatch::start();
     let folder = crate::target_folder(root).join("trace");
     let tracer = Tracer::prepare(program, folder).map_err(machine)?;
@@ -63,22 +106,67 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     // Transactions in the log before the measured ones: the same for the same number of callers.
     let mut base = 0;
     for round in ROUNDS {
-        let counts = tracer.round(round, &mut base);
-        let counts = counts.map_err(|what| {
-            let Round { clients, fails, .. } = round;
-            let with = if fails { " and a failing fdatasync" } else { "" };
-            let place = tracer.folder.display();
-            Failure::check(format!("trace: with {clients} callers{with}: {what}; see {place}"))
-        })?;
+        let counts = tracer.round(round, &mut base).map_err(|what| tracer.broken(round, what))?;
         let comma = if shown.is_empty() { "" } else { "," };
         shown += &format!("{comma}{}", json(round, &counts, base));
     }
+    let errors = with_errors(&tracer, &options)?;
     let _ = std::fs::remove_dir_all(&tracer.folder);
     println!(
-        "{{\"command\":\"trace\",\"wall_s\":{:.1},\"rounds\":[{shown}]}}",
+        "{{\"command\":\"trace\",\"wall_s\":{:.1},\"rounds\":[{shown}],{errors}}}",
         clock.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// Runs processes in each of which a call fails; how many there were of which kind.
+fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<String, Failure> {
+    // By number of callers: transactions in the log before the measured ones.
+    let mut bases = [0; TRANSACTIONS.len()];
+    let (mut of_log, mut of_making, mut of_image, mut of_none) = (0, 0, 0, 0);
+    let mut after_answers = 0;
+    for number in 0..options.errors {
+        let mut random = Random::new(options.seed, 0, number as usize);
+        let at = random.below(TRANSACTIONS.len() as u64) as usize;
+        let (clients, transactions) = TRANSACTIONS[at];
+        let round = |fails| Round { clients, transactions, fails };
+        let broken = |what| tracer.broken(round(None), what);
+        if bases[at] == 0 {
+            tracer.round(round(None), &mut bases[at]).map_err(broken)?;
+        }
+        let (call, error) = random.one_of(&[
+            ("fdatasync", "EIO"),
+            ("fdatasync", "EIO"),
+            ("pwrite64", "EIO"),
+            ("pwrite64", "ENOSPC"),
+        ]);
+        let failing = Failing { call, error, when: random.magnitude(7), is_log: false };
+        let failed = round(Some(failing));
+        let counts = tracer.round(failed, &mut bases[at]);
+        let counts = counts.map_err(|what| {
+            let again = format!("{what} (--seed {}, number {number})", options.seed);
+            tracer.broken(failed, again)
+        })?;
+        match (counts.has_failed, counts.making_has_failed, counts.image_has_failed) {
+            (true, ..) => of_log += 1,
+            (_, true, _) => of_making += 1,
+            (.., true) => of_image += 1,
+            _ => of_none += 1,
+        }
+        after_answers += u64::from(counts.has_failed && counts.told > 0);
+        if (number + 1).is_multiple_of(UNTOLD) {
+            eprintln!(
+                "xtask: trace: {} of {} with errors, none broke a rule",
+                number + 1,
+                options.errors
+            );
+        }
+    }
+    Ok(format!(
+        "\"errors\":{{\"processes\":{},\"seed\":{},\"of_log\":{of_log},\"after_answers\":{after_answers},\
+         \"of_making_segments\":{of_making},\"of_image\":{of_image},\"not_reached\":{of_none}}}",
+        options.errors, options.seed
+    ))
 }
 
 fn machine(what: String) -> Failure {
@@ -90,10 +178,11 @@ fn json(round: Round, counts: &Counts, base: u64) -> String {
     let Counts { groups, left_behind, seals, of_recovery, of_segments, .. } = counts;
     let Counts { of_image, told, tells, .. } = counts;
     format!(
-        "{{\"clients\":{clients},\"fdatasync_fails\":{fails},\"answers\":{told},\"answer_writes\":{tells},\
+        "{{\"clients\":{clients},\"fdatasync_fails\":{},\"answers\":{told},\"answer_writes\":{tells},\
          \"groups\":{groups},\"fdatasyncs\":{{\"measured_flushes\":{},\"warm_up_flushes\":{},\
          \"left_behind\":{left_behind},\"seals\":{seals},\"recovery\":{of_recovery},\"segments\":{of_segments},\
          \"image\":{of_image}}}}}",
+        fails.is_some(),
         measured(counts, base),
         counts.flushes.len() as u64 - measured(counts, base),
     )
@@ -125,6 +214,15 @@ impl Tracer {
             true => Ok(tracer),
             false => Err(format!("loading ended with {}", loaded.brief())),
         }
+    }
+
+    fn broken(&self, round: Round, what: String) -> Failure {
+        let Round { clients, fails, .. } = round;
+        let with = fails.map_or_else(String::new, |Failing { call, error, when, .. }| {
+            format!(" and {error} of {call} {when}")
+        });
+        let place = self.folder.display();
+        Failure::check(format!("trace: with {clients} callers{with}: {what}; see {place}"))
     }
 
     fn file(&self, name: &str) -> String {
@@ -167,11 +265,17 @@ impl Tracer {
         copy(&self.folder.join("base"), &data)?;
         let ended = self.traced(round, &acks, &trace)?;
         let text = std::fs::read_to_string(&trace).map_err(|error| format!("{trace}: {error}"))?;
-        let answers = std::fs::read(&acks).map_err(|error| format!("{acks}: {error}"))?;
+        let answers = match std::fs::read(&acks) {
+            // It failed before it answered anything.
+            Err(error) if error.kind() == ErrorKind::NotFound && round.fails.is_some() => {
+                Vec::new()
+            }
+            answers => answers.map_err(|error| format!("{acks}: {error}"))?,
+        };
         let found: Result<Vec<Vec<Event>>, String> = text.lines().map(events).collect();
         let found: Vec<Event> = found?.into_iter().flatten().collect();
         let answered = answers.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        if !round.fails {
+        if round.fails.is_none() {
             // Each measured call that was answered is a transaction of the log, and nothing comes after them.
             let before = rules::transactions(&found).checked_sub(answered);
             *base = before.ok_or("more answers than transactions in the log")?;
@@ -183,8 +287,9 @@ impl Tracer {
             return Err(format!("{answered} answers, of which {} are in the trace", counts.told));
         }
         match round.fails {
-            true => refused(&ended, &counts)?,
-            false => agree(&ended, &counts, *base)?,
+            Some(Failing { is_log: true, .. }) => refused(&ended, &counts)?,
+            Some(failing) => survived_or_refused(&ended, &counts, failing)?,
+            None => agree(&ended, &counts, *base)?,
         }
         Ok(counts)
     }
@@ -197,8 +302,8 @@ impl Tracer {
             ["-f", "-y", "-x", "-s", "64", "-qq", "--seccomp-bpf", "-o", trace, "-e", CALLS]
                 .map(str::to_owned)
                 .to_vec();
-        if fails {
-            words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={FAILING}")]);
+        if let Some(Failing { call, error, when, .. }) = fails {
+            words.extend(["-e".to_owned(), format!("inject={call}:error={error}:when={when}")]);
         }
         words.extend(["--".to_owned(), self.program.display().to_string()]);
         words.extend(self.words(&self.file("data"), clients, &more));
@@ -209,6 +314,18 @@ impl Tracer {
 /// A run whose log failed says so, after it had answered something.
 fn refused(ended: &Ended, counts: &Counts) -> Result<(), String> {
     match ended.is_clear_refusal() && counts.has_failed && counts.told > 0 {
+        true => Ok(()),
+        false => Err(format!("it answered {} calls and ended with {}", counts.told, ended.brief())),
+    }
+}
+
+/// A run of which any call failed says so if that was one of the log; else it ended well, or says why it could not
+/// begin.
+fn survived_or_refused(ended: &Ended, counts: &Counts, failing: Failing) -> Result<(), String> {
+    // Where there is no room for a segment, there may be a moment later.
+    let has_failed = counts.has_failed || counts.making_has_failed && failing.error != "ENOSPC";
+    let is_well = ended.succeeded() && !has_failed;
+    match is_well || ended.is_clear_refusal() {
         true => Ok(()),
         false => Err(format!("it answered {} calls and ended with {}", counts.told, ended.brief())),
     }

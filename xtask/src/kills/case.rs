@@ -4,6 +4,7 @@
 
 use super::chain::Chain;
 use super::{damage, starve, strike};
+pub(super) use crate::random::Random;
 
 /// One kind of case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,41 +92,6 @@ impl Outcome {
     /// It happened once.
     pub(super) fn struck(place: impl Into<String>) -> Self {
         Self::Struck(vec![place.into()])
-    }
-}
-
-/// Numbers that follow from a seed (splitmix64).
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64, chain: usize, at: usize) -> Self {
-        let mut random = Self(seed);
-        for part in [chain as u64, at as u64] {
-            random.0 = random.next() ^ part;
-        }
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    /// From 1 to 2^`bits`: small numbers as often as large ones.
-    pub(super) fn magnitude(&mut self, bits: u64) -> u64 {
-        let most = 1 << (1 + self.below(bits));
-        1 + self.below(most)
-    }
-
-    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
     }
 }
 

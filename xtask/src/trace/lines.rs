@@ -49,7 +49,8 @@ pub(super) fn events(line: &str) -> Result<Vec<Event>, String> {
     let (name, arguments) = rest.split_once('(').ok_or_else(|| wrong("no call"))?;
     let Some(call) = call(name, arguments) else { return Ok(Vec::new()) };
     let mut events = vec![Event::Enter { thread, call }];
-    if !rest.ends_with("<unfinished ...>") {
+    // strace lets go of a thread that ends with its process.
+    if !rest.ends_with("<unfinished ...>") && !rest.ends_with("<detached ...>") {
         let value = returned(arguments).ok_or_else(|| wrong("no value"))?;
         events.push(Event::Return { thread, name: name.to_owned(), value });
     }

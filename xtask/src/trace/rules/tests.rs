@@ -105,6 +105,7 @@ fn a_good_trace_is_counted() {
         transactions: 5,
         tells: 3,
         has_failed: false,
+        making_has_failed: false,
         of_image: 0,
         image_has_failed: false,
     };
@@ -175,7 +176,29 @@ fn nothing_follows_a_failure() {
         let mut trace = failed();
         trace.tell();
         trace.broken("answers are told after the log had failed");
+        let mut trace = failed();
+        trace.write("log-000002", 10, 5, 100, 0);
+        trace.broken("pwrite64 of log-000002 after the log had failed");
+        // What the thread that makes segments does about one without groups.
+        let mut trace = failed();
+        trace.enter(OTHER, "pwrite64", "log-000002", vec![0; 64], 1 << 20);
+        trace.back(OTHER, Some(1 << 20));
+        trace.sync(OTHER, "log-000002");
+        assert!(trace.judge().unwrap().has_failed);
     }
+}
+
+/// A segment cannot be made: the groups in others are as durable as before.
+#[test]
+fn a_failure_to_make_a_segment_is_none_of_a_group() {
+    let mut trace = Trace::new();
+    trace.write("log-000001", 8, 3, 100, 2);
+    trace.enter(OTHER, "pwrite64", "log-000002", vec![0; 64], 1 << 20);
+    trace.back(OTHER, None);
+    trace.sync(LOGGING, "log-000001");
+    trace.tell();
+    let counts = trace.judge().unwrap();
+    assert_eq!((counts.has_failed, counts.making_has_failed, counts.told), (false, true, 1));
 }
 
 #[test]
