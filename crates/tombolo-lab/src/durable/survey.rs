@@ -77,7 +77,7 @@ pub(crate) fn find(
 
 /// One line about where a log ended. `is_cut` says whether it was cut off there, or will be.
 pub fn notice(cut: &Cut, is_cut: bool) -> String {
-    let Cut { file, offset, group, torn_bytes, damage, lost_groups, lost_transactions } = cut;
+    let Cut { file, offset, group, torn_bytes, damage, lost, kept } = cut;
     let tense = |past, future| if is_cut { past } else { future };
     if damage.is_none() {
         return format!(
@@ -86,25 +86,24 @@ pub fn notice(cut: &Cut, is_cut: bool) -> String {
             tense("they were cut off", "opening the database will cut them off")
         );
     }
-    let lost = match *lost_groups {
-        0 => format!("group {group} and all later ones, of which nothing can be read"),
-        1 => format!("group {group}"),
-        more => format!("groups {group} to {}", group + more - 1),
+    let lost = match lost.groups {
+        0 => format!("group {group} and all later ones, of which nothing can be read,"),
+        _ => format!("{lost} from group {group} on"),
     };
-    let transactions = match lost_transactions {
-        0 => String::new(),
-        1 => ", 1 transaction".to_owned(),
-        more => format!(", {more} transactions"),
+    let kept = match &kept[..] {
+        [] => String::new(),
+        [file] => format!("; what was there is kept in {file}"),
+        [first, .., last] => format!("; what was there is kept in {first} to {last}"),
     };
     format!(
-        "the log is damaged in {file} at offset {offset}: {lost}{transactions} {}",
+        "the log is damaged in {file} at offset {offset}: {lost} {}{kept}",
         tense("are lost, as --accept-loss says", "cannot be read")
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use tombolo_storage::value_log::LogFailure;
+    use tombolo_storage::value_log::{LogFailure, Lost};
 
     use super::*;
 
@@ -116,16 +115,18 @@ mod tests {
             group: 7,
             torn_bytes: 512,
             damage: None,
-            lost_groups: 0,
-            lost_transactions: 0,
+            lost: Lost::default(),
+            kept: Vec::new(),
         };
         let torn = notice(&cut, true);
         assert!(torn.contains("512 bytes of group 7") && torn.ends_with("were cut off"), "{torn}");
         assert!(notice(&cut, false).contains("will cut"));
         cut.damage = Some(LogFailure::NoLog);
         assert!(notice(&cut, true).contains("group 7 and all later ones"));
-        (cut.lost_groups, cut.lost_transactions) = (3, 40);
+        cut.lost = Lost { groups: 3, transactions: 40, row_changes: 90 };
+        cut.kept = vec!["lost-000001-log-000003".to_owned()];
         let lost = notice(&cut, true);
-        assert!(lost.contains("groups 7 to 9, 40 transactions are lost"), "{lost}");
+        assert!(lost.contains("3 groups, 40 transactions, at least 90 row changes from group 7"));
+        assert!(lost.ends_with("is kept in lost-000001-log-000003"), "{lost}");
     }
 }

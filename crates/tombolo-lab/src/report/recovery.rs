@@ -53,8 +53,8 @@ impl RecoverResult {
             last_group: recovery.last_group,
             epoch: recovery.epoch,
             torn_bytes: cut.map_or(0, |cut| cut.torn_bytes),
-            lost_groups: cut.map_or(0, |cut| cut.lost_groups),
-            lost_transactions: cut.map_or(0, |cut| cut.lost_transactions),
+            lost_groups: cut.map_or(0, |cut| cut.lost.groups),
+            lost_transactions: cut.map_or(0, |cut| cut.lost.transactions),
         }
     }
 

@@ -22,13 +22,19 @@
 //! leaves the log as it was found, so a second recovery finds the same. What is left of the tail is
 //! wiped after that, so that nobody is told of it twice; nothing depends on it.
 //!
+//! A loss that is accepted takes nothing away: the segments from the damage on are copied to files of
+//! other names first (`aside.rs`).
+//!
 //! The window that remains: damage to the newest group of all, which no later one vouches for, looks
 //! like a torn tail. `LogWriter::seal` closes it when a database is idle.
 //!
 //! Not here: the way along the chain (`walk.rs`), what replaying does (`memory/recovery/`), threads.
 
+use std::fmt;
+
 use super::aligned::AlignedBuffer;
 use super::archive;
+use super::aside;
 use super::directory::Directory;
 use super::lock::DirectoryLock;
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
@@ -96,11 +102,39 @@ pub struct Cut {
     pub torn_bytes: u64,
     /// The damage, if it was that and no torn tail; its loss was accepted.
     pub damage: Option<LogFailure>,
-    /// Groups from `group` on that the damage took away, as far as what lies behind it tells; none
-    /// are lost with a torn tail.
-    pub lost_groups: u64,
-    /// Transactions in them, as far as an intact group behind the damage tells.
-    pub lost_transactions: u64,
+    /// What the damage took away; nothing with a torn tail.
+    pub lost: Lost,
+    /// Files in the directory with what was there, where a loss was accepted.
+    pub kept: Vec<String>,
+}
+
+/// What lies behind damage to a log, as far as what is intact there tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Groups, from the damaged one on.
+    pub groups: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Rows that those of them that can be read make, change or delete, counted each time.
+    pub row_changes: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { groups, transactions, row_changes } = *self;
+        let many = |number: u64, what: &str| match number {
+            1 => format!("1 {what}"),
+            more => format!("{more} {what}s"),
+        };
+        f.write_str(&many(groups, "group"))?;
+        if transactions > 0 {
+            write!(f, ", {}", many(transactions, "transaction"))?;
+        }
+        match row_changes {
+            0 => Ok(()),
+            _ => write!(f, ", at least {}", many(row_changes, "row change")),
+        }
+    }
 }
 
 /// A log that was opened.
@@ -151,7 +185,7 @@ pub fn recover_locked(
         Directory::read(&*disk, options.accept_loss, &settings)?;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
-    let cut = walk.judge(damage)?;
+    let mut cut = walk.judge(damage)?;
     walk.complete()?;
     let (groups, transactions) = (walk.progress.groups, walk.progress.transactions);
     let mut end = walk.end();
@@ -162,6 +196,11 @@ pub fn recover_locked(
         archive::keep(&mut end, group)?;
     }
     // Nothing was changed so far.
+    if let Some(cut) = cut.as_mut().filter(|cut| cut.damage.is_some()) {
+        let behind = end.segments.iter().skip(end.segment).map(|segment| segment.number);
+        let files = behind.chain(damaged.iter().chain(&unfinished).copied());
+        cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
+    }
     remove(&*disk, &unfinished)?;
     let Opened { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
     let tail = Tail {

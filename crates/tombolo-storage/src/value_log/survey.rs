@@ -8,7 +8,7 @@
 use super::directory::Directory;
 use super::lock::DirectoryLock;
 use super::reader::SegmentReader;
-use super::recover::{Cut, Progress, Replay};
+use super::recover::{Cut, Lost, Progress, Replay};
 use super::segment::file_name;
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::{LogStart, RecoverOptions};
@@ -139,9 +139,9 @@ fn whole_log_lost(damage: LogFailure) -> Cut {
         LogFailure::Damaged { file, offset, .. } => (file.clone(), *offset),
         _ => (String::new(), 0),
     };
-    let (torn_bytes, lost_groups, lost_transactions) = (0, 0, 0);
+    let (torn_bytes, lost, kept) = (0, Lost::default(), Vec::new());
     let damage = Some(damage);
-    Cut { file, offset, group: 1, torn_bytes, damage, lost_groups, lost_transactions }
+    Cut { file, offset, group: 1, torn_bytes, damage, lost, kept }
 }
 
 fn used_and_spare(walk: &mut Walk<'_>) -> Result<Vec<SegmentSurvey>, LogFailure> {

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use super::group::Group;
 use super::reader::{Chain, SegmentReader};
-use super::recover::{Cut, Progress, Refused, Replay};
+use super::record::{Record, Transactions};
+use super::recover::{Cut, Lost, Progress, Refused, Replay};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
-use super::settings::{GroupNumber, LogFailure};
+use super::settings::{GroupNumber, LogFailure, LogKind};
 use super::start::RecoverOptions;
 use crate::plant::{self, Plant};
 
@@ -94,6 +95,31 @@ struct Behind {
     newest: GroupNumber,
     /// Transactions of the log up to the newest.
     transactions: u64,
+    /// In groups that can be read by themselves.
+    row_changes: u64,
+}
+
+impl Behind {
+    /// What is lost if the log ends before group `missing`, with so many transactions.
+    fn lost(&self, missing: GroupNumber, transactions: u64) -> Lost {
+        Lost {
+            groups: (self.newest + 1).saturating_sub(missing),
+            transactions: self.transactions.saturating_sub(transactions),
+            row_changes: self.row_changes,
+        }
+    }
+}
+
+/// How many records of rows there are in `transactions`; fewer, if not all can be read.
+fn row_changes(transactions: &[u8]) -> u64 {
+    let records = Transactions::new(transactions).map_while(Result::ok).flatten();
+    let of_rows = records.filter(|record| {
+        matches!(
+            record,
+            Ok(Record::Inserted { .. } | Record::Updated { .. } | Record::Deleted { .. })
+        )
+    });
+    of_rows.count() as u64
 }
 
 /// Where a walk ended.
@@ -370,11 +396,12 @@ impl<'a> Walk<'a> {
         };
         let (file, offset) = (reader.name().to_owned(), self.at);
         let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, self.chain.epoch)?);
+        let lost = behind.lost(missing, self.transactions);
         let what = match &behind.vouching {
             _ if plant::is(Plant::DamageTakenForTail) => None,
             Some((file, group)) => Some(format!(
                 "it is missing or damaged, but group {} in {file} at offset {} says that it was \
-                 durable",
+                 durable; {lost} would be lost",
                 group.number, group.offset
             )),
             None if is_late => Some(format!("the log ends here, but {}", start.need())),
@@ -395,15 +422,9 @@ impl<'a> Walk<'a> {
         if torn_bytes == 0 && damage.is_none() {
             return Ok(None);
         }
-        let (lost_groups, lost_transactions) = match &damage {
-            Some(_) => (
-                (behind.newest + 1).saturating_sub(missing),
-                behind.transactions.saturating_sub(self.transactions),
-            ),
-            None => (0, 0),
-        };
-        let group = missing;
-        Ok(Some(Cut { file, offset, group, torn_bytes, damage, lost_groups, lost_transactions }))
+        let lost = if damage.is_some() { lost } else { Lost::default() };
+        let (group, kept) = (missing, Vec::new());
+        Ok(Some(Cut { file, offset, group, torn_bytes, damage, lost, kept }))
     }
 
     /// Looks for groups in place behind the end of the chain that are not older than it.
@@ -419,6 +440,7 @@ impl<'a> Walk<'a> {
             } else {
                 FIRST_GROUP_OFFSET
             };
+            let is_of_rows = reader.header.kind == LogKind::Value;
             let mut groups = Vec::new();
             reader.scan(from, |group| {
                 self.newest_epoch = self.newest_epoch.max(group.epoch);
@@ -430,6 +452,9 @@ impl<'a> Walk<'a> {
                 behind.bytes += reader.behind(&group) - group.offset;
                 behind.newest = behind.newest.max(group.number).max(group.watermark);
                 behind.transactions = behind.transactions.max(group.transactions);
+                if is_of_rows && !group.more && !group.continues {
+                    behind.row_changes += row_changes(reader.records(&group)?);
+                }
                 if group.watermark >= missing && behind.vouching.is_none() {
                     behind.vouching = Some((reader.name().to_owned(), group));
                 }

@@ -1,9 +1,12 @@
 //! Every byte of a log is spoilt in turn: the newest group is a torn tail, everything before it is
 //! refused with its place, and lost only if that is accepted.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+
 use super::group::{Group, HEADER_BYTES};
 use super::*;
-use crate::disk::{DiskFile, MemDisk, Open};
+use crate::disk::{DiskFile, Fault, MemDisk, Open, Operation};
 #[cfg(not(tombolo_plants))]
 use crate::plant::{self, Plant};
 
@@ -11,6 +14,12 @@ pub(super) const FIRST: u64 = 8192;
 
 pub(super) fn overwrite(disk: &MemDisk, file: &str, offset: u64, bytes: &[u8]) {
     disk.open(file, Open::Write).unwrap().write_at(bytes, offset).unwrap();
+}
+
+/// All files, by name.
+pub(super) fn files(disk: &MemDisk) -> BTreeMap<String, Vec<u8>> {
+    let names = disk.list().unwrap();
+    names.into_iter().map(|name| (name.clone(), read(disk, &name))).collect()
 }
 
 pub(super) fn read(disk: &MemDisk, file: &str) -> Vec<u8> {
@@ -370,12 +379,42 @@ fn segments_that_are_missing_short_or_spoilt_are_refused() {
         spoil(&disk);
         let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
         assert!(matches!(refused, LogFailure::Damaged { .. }), "case {case}: {refused}");
+        let spoilt = files(&disk);
         let (recovered, groups) = recover_with(&disk, lossy).unwrap();
-        assert!(groups.len() < 6 && recovered.cut.unwrap().damage.is_some(), "case {case}");
+        let cut = recovered.cut.unwrap();
+        assert!(groups.len() < 6 && cut.damage.is_some(), "case {case}");
         drop(recovered.writer);
+        // What was there is kept: every file that is another now, or gone, but for what recovery writes
+        // again as it was.
+        let now = files(&disk);
+        for (name, bytes) in &spoilt {
+            let is_kept =
+                cut.kept.iter().any(|kept| kept.ends_with(&**name) && now[kept] == *bytes);
+            assert!(is_kept || now.get(name) == Some(bytes), "case {case}: {name}, {:?}", cut.kept);
+        }
+        assert!(cut.kept.iter().all(|kept| kept.starts_with("lost-000001-log-")), "{:?}", cut.kept);
         let (_, same) = super::recovered(&disk);
         assert_eq!(same, groups, "case {case}");
     }
+}
+
+/// A loss is accepted only when what was there is kept: without room for that nothing changes.
+#[test]
+fn no_loss_is_accepted_without_room_to_keep_it() {
+    let disk = log();
+    overwrite(&disk, "log-000001", FIRST + 512 + 100, &[0]);
+    _ = recover_with(&disk, RecoverOptions::default()).unwrap_err(); // it makes the lock's file
+    let before = files(&disk);
+    let lossy = RecoverOptions { accept_loss: true, ..RecoverOptions::default() };
+    for operation in [Operation::Write, Operation::Sync] {
+        disk.set_fault(Some(Fault { operation, after: 0, kind: ErrorKind::StorageFull }));
+        let refused = recover_with(&disk, lossy).unwrap_err();
+        assert!(matches!(&refused, LogFailure::Disk(error) if error.is_full()), "{refused}");
+        disk.set_fault(None);
+        assert!(files(&disk) == before, "{operation:?}");
+    }
+    let (recovered, _) = recover_with(&disk, lossy).unwrap();
+    assert_eq!(recovered.cut.unwrap().kept, ["lost-000001-log-000001"]);
 }
 
 /// A log that has lost all its segments is no new one to whoever needs a later group.
