@@ -1,5 +1,6 @@
 //! Settings drawn per seed: each seed switches some faults on and others off and makes some sizes
-//! tiny, so that the seeds together meet combinations no fixed setting would.
+//! tiny, so that the seeds together meet combinations no fixed setting would. Those of the database
+//! are drawn anew in each life ([`Swarm::change`]).
 //!
 //! Not here: the faults' meaning (`fault.rs`), what uses the sizes.
 
@@ -179,6 +180,36 @@ impl Swarm {
         // Last, so that nothing else of a seed depends on it.
         swarm.segment_bytes_first = pick(rng, &[16 << 10, 20 << 10, u64::MAX]);
         swarm
+    }
+
+    /// Other settings of the database, as its user may choose them anew whenever it is opened; more
+    /// directories, perhaps, but no fewer.
+    pub(crate) fn change(&mut self, rng: &mut Rng) {
+        let other = Self::draw(rng);
+        *self = Self {
+            checkpoint_log_bytes: other.checkpoint_log_bytes,
+            checkpoint_queue_bytes: other.checkpoint_queue_bytes,
+            checkpoint_percent: other.checkpoint_percent,
+            checkpoint_at_close: other.checkpoint_at_close,
+            checkpoint_apart: other.checkpoint_apart,
+            directories: self.directories.max(other.directories),
+            checkpoint_parts: other.checkpoint_parts,
+            block: other.block,
+            second_copy: other.second_copy,
+            has_checkpoints: other.has_checkpoints,
+            batch_max: other.batch_max,
+            queue_max: other.queue_max,
+            output_stages: other.output_stages,
+            has_input_stage: other.has_input_stage,
+            callers_carry: other.callers_carry,
+            transactions_per_group: other.transactions_per_group,
+            time_per_group_ns: other.time_per_group_ns,
+            replay_parts: other.replay_parts,
+            segment_bytes: other.segment_bytes,
+            segment_bytes_first: other.segment_bytes_first,
+            archive_time_ns: other.archive_time_ns,
+            ..self.clone()
+        };
     }
 
     /// How many tables there are.

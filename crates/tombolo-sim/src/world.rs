@@ -113,6 +113,8 @@ pub struct World {
     /// Chances of the interleaving.
     pub rng: Rng,
     requests: Rng,
+    /// What the database's settings are in later lives.
+    settings: Rng,
     /// The number of each client's last request.
     numbers: Vec<i64>,
     /// Requests with an id that may be sent again.
@@ -180,6 +182,7 @@ impl World {
             history: History::new(),
             rng: Rng::stream(seed, &[number_of("world")]),
             requests: Rng::stream(seed, &[number_of("requests")]),
+            settings: Rng::stream(seed, &[number_of("settings")]),
             transactions: 0,
             crashes: 0,
             lives: 0,
@@ -221,6 +224,11 @@ impl World {
             if self.lives > LIVES_MAX {
                 let what = format!("{} transactions in {LIVES_MAX} lives", self.transactions);
                 return Err(Violation::new(Rule::Progress, what));
+            }
+            if self.lives > 1 {
+                self.swarm.change(&mut self.settings);
+                let (life, swarm) = (self.lives, &self.swarm);
+                self.trace.event(&[number_of("settings"), life], || format!("settings {swarm:?}"));
             }
             let engine = self.start::<E>()?;
             self.plan_life();

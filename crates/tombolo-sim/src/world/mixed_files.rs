@@ -71,6 +71,7 @@ impl World {
             history: self.history.clone(),
             rng: Rng::from_seed(self.rng.next_u64()),
             requests: Rng::from_seed(self.rng.next_u64()),
+            settings: Rng::from_seed(0),
             numbers: self.numbers.clone(),
             sent: self.sent.clone(),
             transactions: self.swarm.transactions - TRANSACTIONS,
