@@ -8,14 +8,11 @@ use std::path::{Path, PathBuf};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var_os("CARGO_FEATURE_COMMAND").is_none() {
-        // The library alone does not say; who wanted the command would find an old one, or none.
-        if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
-            println!("cargo::warning=the library alone: the command needs --features command");
-        }
-        return;
+        return; // the library alone does not say
     }
     let commit = commit(Path::new("../../.git")).unwrap_or_else(|| "unknown".to_owned());
-    println!("cargo::rustc-env=TOMBOLO_COMMIT={commit}");
+    // No name that begins like a setting's: `cargo run` hands it to the program, too.
+    println!("cargo::rustc-env=BUILT_FROM_COMMIT={commit}");
 }
 
 /// A file of the repository, which the build depends on.

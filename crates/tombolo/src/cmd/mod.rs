@@ -25,7 +25,8 @@ use tombolo_lab::report::Build;
 use tombolo_lab::run::PlannedWorkload;
 
 /// Which build this is.
-const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("TOMBOLO_COMMIT") };
+const BUILD: Build =
+    Build { version: env!("CARGO_PKG_VERSION"), commit: env!("BUILT_FROM_COMMIT") };
 
 const EXAMPLES: &str = "\
 Examples:
