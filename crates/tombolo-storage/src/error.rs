@@ -20,6 +20,8 @@ pub enum Error {
         /// The table, by its position in the schema.
         table: u32,
     },
+    /// A handle of another database was used.
+    OtherDatabase,
     /// A column's value lies outside its declared range, or is too long for it.
     OutOfRange {
         /// The table, by its position in the schema.
@@ -121,11 +123,18 @@ impl Error {
     }
 }
 
+const OTHER_DATABASE: &str = "the handle of a table or an index belongs to another database: ask the one that \
+     runs the transaction for its own";
+
+const NO_COMMAND: &str = "the database's log holds commands, but no registered procedure was named for this \
+     transaction: call it as one, or use log = value";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
             Self::NoSuchRow { table } => write!(f, "table {table} has no row with this id"),
+            Self::OtherDatabase => f.write_str(OTHER_DATABASE),
             Self::OutOfRange { table, column } => write!(
                 f,
                 "the value of column {column} of table {table} is outside the range the schema \
@@ -171,10 +180,7 @@ impl fmt::Display for Error {
             Self::LogTooLong { bytes_max } => {
                 write!(f, "the transaction logs more than {bytes_max} bytes: split it")
             }
-            Self::NoCommand => f.write_str(
-                "the database's log holds commands, but no registered procedure was named for \
-                 this transaction: call it as one, or use log = value",
-            ),
+            Self::NoCommand => f.write_str(NO_COMMAND),
             Self::DeadlinePassed | Self::Cancelled => f.write_str(self.ended_by()),
             Self::NoSnapshots => f.write_str(
                 "this profile keeps no undo information, hence no snapshots: use profile memory",

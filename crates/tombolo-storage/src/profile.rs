@@ -19,7 +19,7 @@ use crate::command_log::CommandLog;
 use crate::latch::Latching;
 use crate::lock::Locking;
 use crate::log::Logging;
-use crate::memory::log::{CountedLog, Log, NoLog, ValueLog};
+use crate::memory::log::{Log, NoLog, ValueLog};
 use crate::memory::undo::{Copies, NoUndo, Undo};
 use crate::paged::btree::KeyFormat;
 use crate::paged::store::{Directory, RowAccess, Sessions, Sharing};
@@ -52,23 +52,14 @@ impl MemoryProfile for Memory {
     type Log = NoLog;
 }
 
-/// [`Memory`] with the value log (TPK-8): what a database with files runs. On the command line both
-/// are profile `memory`, told apart by `--durability`.
+/// [`Memory`] with the value log (TPK-8): what the library runs, with files and without. On the command
+/// line both are profile `memory`, told apart by `--durability`.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLogged;
 impl MemoryProfile for MemoryLogged {
     const NAME: &'static str = Memory::NAME;
     type Undo = Copies;
     type Log = ValueLog;
-}
-
-/// [`Memory`], with transactions no longer than [`MemoryLogged`]'s: what a database without files runs.
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryCounted;
-impl MemoryProfile for MemoryCounted {
-    const NAME: &'static str = Memory::NAME;
-    type Undo = Copies;
-    type Log = CountedLog;
 }
 
 /// [`Memory`] with the command log: the same on the command line, told apart by `--log`.

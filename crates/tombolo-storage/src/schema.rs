@@ -278,6 +278,8 @@ pub struct Schema {
     /// By table, the positions of its indexes among all: in the order they were made, so that one
     /// that is added leaves the others where they are.
     positions: Vec<Vec<usize>>,
+    /// Whose it is: handles are resolved for one database; 0 where nothing asks.
+    database: u32,
 }
 
 impl PartialEq for Schema {
@@ -289,6 +291,18 @@ impl PartialEq for Schema {
 impl Eq for Schema {}
 
 impl Schema {
+    /// The same as that of database number `database`: what is resolved from it is for that one.
+    #[must_use]
+    pub fn of_database(mut self, database: u32) -> Self {
+        self.database = database;
+        self
+    }
+
+    /// The number of the database it belongs to, 0 if it was given none.
+    pub const fn database(&self) -> u32 {
+        self.database
+    }
+
     /// Position of a table's index number `index` among all indexes.
     ///
     /// # Panics

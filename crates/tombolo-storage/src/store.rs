@@ -53,16 +53,25 @@ impl TableType for Dynamic {
 #[derive(Debug)]
 pub struct Table<R: TableType> {
     position: u32,
+    database: u32,
     shape: R::Shape,
 }
 
 impl<R: TableType> Clone for Table<R> {
     fn clone(&self) -> Self {
-        Self { position: self.position, shape: self.shape.clone() }
+        Self { position: self.position, database: self.database, shape: self.shape.clone() }
     }
 }
 
+impl<R: TableType<Shape: Copy>> Copy for Table<R> {}
+
 impl<R: TableType> Table<R> {
+    /// The number of the database it is for ([`Schema::database`]).
+    #[inline(always)]
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+
     /// Position in the schema.
     #[inline(always)]
     pub fn position(&self) -> usize {
@@ -80,16 +89,25 @@ impl<R: TableType> Table<R> {
 #[derive(Debug)]
 pub struct Index<I: IndexType> {
     position: u32,
+    database: u32,
     shape: I::Shape,
 }
 
 impl<I: IndexType> Clone for Index<I> {
     fn clone(&self) -> Self {
-        Self { position: self.position, shape: self.shape.clone() }
+        Self { position: self.position, database: self.database, shape: self.shape.clone() }
     }
 }
 
+impl<I: IndexType<Shape: Copy>> Copy for Index<I> {}
+
 impl<I: IndexType> Index<I> {
+    /// The number of the database it is for ([`Schema::database`]).
+    #[inline(always)]
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+
     /// Position among all indexes of the schema, in the order they were made.
     #[inline(always)]
     pub fn position(&self) -> usize {
@@ -130,7 +148,7 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
         );
         return Err(SchemaError::new(R::NAME, &what));
     }
-    Ok(Table { position: position as u32, shape: () })
+    Ok(Table { position: position as u32, database: schema.database(), shape: () })
 }
 
 /// The handle of an index that is declared and that the schema holds with the same definition.
@@ -149,7 +167,8 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
         return refuse("the index is of another kind in the database than in the program");
     }
     resolve_table::<I::Table>(schema)?;
-    Ok(Index { position: schema.index_position(table, i) as u32, shape: () })
+    let position = schema.index_position(table, i) as u32;
+    Ok(Index { position, database: schema.database(), shape: () })
 }
 
 /// That no row can have a key, in the name of the first column that makes it so.
@@ -170,7 +189,8 @@ pub(crate) fn key_out_of_range<I: IndexType>(
 /// # Panics
 /// When there is no such table.
 pub fn dynamic_table(schema: &Schema, position: usize) -> Table<Dynamic> {
-    Table { position: position as u32, shape: schema.tables[position].row_size() }
+    let shape = schema.tables[position].row_size();
+    Table { position: position as u32, database: schema.database(), shape }
 }
 
 /// The run-time handles of the indexes of the table at `position` of the schema.
@@ -181,6 +201,7 @@ pub fn dynamic_indexes(schema: &Schema, position: usize) -> Vec<Index<Dynamic>> 
     let table = &schema.tables[position];
     let handle = |(i, index)| Index {
         position: schema.index_position(position, i) as u32,
+        database: schema.database(),
         shape: IndexShape::of(table, index),
     };
     table.indexes.iter().enumerate().map(handle).collect()

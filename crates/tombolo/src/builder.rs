@@ -16,16 +16,14 @@ use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Setting, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::disk::Disk;
-use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::memory::Limits;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
-use crate::calls::{
-    Counters, Desks, Durability, Kept, Product, Request, Runner, Volatile, request_table,
-};
+use crate::calls::{Counters, Desks, Durability, Kept, Product, Request, Runner, request_table};
 use crate::core::Parts;
 use crate::database::Database;
 use crate::derived::TableRow;
@@ -339,7 +337,8 @@ impl Builder {
     /// [`Error::Setting`], [`Error::Schema`].
     pub fn in_memory(self) -> Result<Database, Error> {
         let options = self.options()?;
-        let mut store = Volatile::new(self.limits());
+        let mut store = Product::new(self.limits());
+        store.drop_log();
         for table in self.all_tables()? {
             store.create_table(table)?;
         }
@@ -384,16 +383,13 @@ impl Builder {
         Ok(LogSettings { segment_bytes, log_bytes_max, ..LogSettings::default() })
     }
 
-    fn start<P: Product>(
+    fn start(
         self,
-        store: MemoryStore<P>,
+        store: Product,
         options: Options,
         disk: Option<OnDisk>,
         recovery: Option<Recovery>,
-    ) -> Result<Database, Error>
-    where
-        MemoryStore<P>: Send,
-    {
+    ) -> Result<Database, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let counters = Arc::new(Counters::new(store.budget().clone()));
         let kept = Kept {
@@ -404,8 +400,7 @@ impl Builder {
         let tables = Tables::new(store.schema(), kept, clock.clone(), desks.clone())?;
         let schema = tables.known();
         let runner = Runner::new(store, tables, counters.clone());
-        let executor = P::any(Box::new(runner));
-        let mut builder = pipeline::Builder::new(executor, options).request_bytes(Request::bytes);
+        let mut builder = pipeline::Builder::new(runner, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
         if let Some(OnDisk { log, checkpointing, archiving, disks: own, behind_bytes }) = disk {
             disks = own;

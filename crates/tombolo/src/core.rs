@@ -21,8 +21,8 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::sync::{Mutex, MutexGuard};
 
 use crate::calls::{
-    Answered, AnyRunner, CallOptions, Counters, Desk, Desks, Durability, Envelope, Identified,
-    Otherwise, Promise, REQUEST_LOG_BYTES_MAX, Ran, Request, Ticket, block_on, on_database_thread,
+    Answered, CallOptions, Counters, Desk, Desks, Durability, Envelope, Identified, Otherwise,
+    Promise, REQUEST_LOG_BYTES_MAX, Ran, Request, Runner, Ticket, block_on, on_database_thread,
     wait_a_moment,
 };
 use crate::error::Error;
@@ -55,9 +55,9 @@ struct Way {
 pub(crate) struct Core {
     ways: Vec<Way>,
     /// Where callers run their transactions themselves, if they do.
-    carrier: Option<Carrier<AnyRunner>>,
+    carrier: Option<Carrier<Runner>>,
     pub(crate) schema: Arc<KnownSchema>,
-    long: LongIntake<AnyRunner>,
+    long: LongIntake<Runner>,
     clock: Arc<dyn Clock>,
     durability: Durability,
     /// What a call may log that does not say.
@@ -68,12 +68,12 @@ pub(crate) struct Core {
     /// Held by whoever adds an index or a column.
     turn: Mutex<()>,
     /// There until it is closed.
-    pipeline: Mutex<Option<Pipeline<AnyRunner>>>,
+    pipeline: Mutex<Option<Pipeline<Runner>>>,
 }
 
 /// What a database is made of.
 pub(crate) struct Parts {
-    pub(crate) pipeline: Pipeline<AnyRunner>,
+    pub(crate) pipeline: Pipeline<Runner>,
     pub(crate) schema: Arc<KnownSchema>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
@@ -175,7 +175,7 @@ impl Core {
     pub(crate) fn carry<A, W: Promise>(
         &self,
         terms: Option<Terms>,
-        run: impl FnOnce(&mut AnyRunner, u64, &mut Option<Result<A, Stop>>) -> usize,
+        run: impl FnOnce(&mut Runner, u64, &mut Option<Result<A, Stop>>) -> usize,
     ) -> Option<Result<W::Answer<A>, W::Error>> {
         let (carrier, terms) = (self.carrier.as_ref()?, terms?);
         if on_database_thread() {
@@ -235,7 +235,7 @@ impl Core {
     }
 
     /// Takes long work in, whose answer need not wait for the log.
-    pub(crate) fn submit_long(&self, work: Box<dyn LongWork<AnyRunner>>) -> Result<Ticket, Error> {
+    pub(crate) fn submit_long(&self, work: Box<dyn LongWork<Runner>>) -> Result<Ticket, Error> {
         if on_database_thread() {
             return Err(Error::Nested);
         }
@@ -359,7 +359,7 @@ impl Core {
     /// Asks the pipeline something, unless it is closed. What waits does so afterwards.
     pub(crate) fn with_pipeline<T>(
         &self,
-        ask: impl FnOnce(&Pipeline<AnyRunner>) -> T,
+        ask: impl FnOnce(&Pipeline<Runner>) -> T,
     ) -> Result<T, Error> {
         self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
     }
@@ -381,7 +381,7 @@ impl Core {
             // It cannot wait for itself, and says so; what is under way is answered and written all
             // the same.
             pipeline.shut();
-            match Running::start_for("tombolo-close", |pipeline: Pipeline<AnyRunner>| {
+            match Running::start_for("tombolo-close", |pipeline: Pipeline<Runner>| {
                 drop(pipeline.close());
             }) {
                 Ok((_, give)) => drop(give.send(pipeline)),

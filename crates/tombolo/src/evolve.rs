@@ -23,10 +23,8 @@ use tombolo_engine::pipeline::{LongWork, Sliced};
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
-use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::columns::{ColumnBuild, Vacated};
 use tombolo_storage::memory::online::{Built, IndexBuild};
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::{
     ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, Schema, TableDef,
 };
@@ -34,8 +32,8 @@ use tombolo_storage::store::{Index, Store, Table, resolve_table};
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::words::{column_text, index_text};
 
-use crate::calls::{AnyRunner, CallOptions, Envelope, How, Logged, OWN_PREFIX, Otherwise, Ran};
-use crate::calls::{Settled, Volatile, on_database_thread};
+use crate::calls::{CallOptions, Envelope, How, OWN_PREFIX, Otherwise, Product, Ran, Runner};
+use crate::calls::{Settled, on_database_thread};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::Error;
@@ -63,55 +61,42 @@ pub(crate) enum Begun {
     Column(ColumnBuild),
 }
 
-/// A store whose schema changes; either product's.
-pub(crate) trait Evolving {
-    fn schema(&self) -> &Schema;
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError>;
-    fn begin(&mut self, table: &str, addition: Addition) -> Result<Begun, SchemaError>;
-    fn slice(&mut self, begun: &Begun, rows_max: usize) -> Result<Built, SchemaError>;
-    /// Memory that is not needed any more is the caller's to give back.
-    fn finish(&mut self, begun: Begun) -> Result<Option<Vacated>, SchemaError>;
-    fn give_up(&mut self, begun: Begun) -> Option<Vacated>;
-}
-
-impl<P: MemoryProfile> Evolving for MemoryStore<P> {
-    fn schema(&self) -> &Schema {
-        Store::schema(self)
-    }
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
-        Store::create_table(self, table)
-    }
-    fn begin(&mut self, table: &str, addition: Addition) -> Result<Begun, SchemaError> {
+impl Begun {
+    fn on(store: &mut Product, table: &str, addition: Addition) -> Result<Self, SchemaError> {
         Ok(match addition {
-            Addition::Index(index) => Begun::Index(self.begin_index(table, index)?),
-            Addition::Column(column) => Begun::Column(self.begin_column(table, column)?),
+            Addition::Index(index) => Self::Index(store.begin_index(table, index)?),
+            Addition::Column(column) => Self::Column(store.begin_column(table, column)?),
         })
     }
-    fn slice(&mut self, begun: &Begun, rows_max: usize) -> Result<Built, SchemaError> {
-        match begun {
-            Begun::Index(build) => self.build_slice(build, rows_max),
-            Begun::Column(build) => self.column_slice(build, rows_max),
+
+    fn slice(&self, store: &mut Product, rows_max: usize) -> Result<Built, SchemaError> {
+        match self {
+            Self::Index(build) => store.build_slice(build, rows_max),
+            Self::Column(build) => store.column_slice(build, rows_max),
         }
     }
-    fn finish(&mut self, begun: Begun) -> Result<Option<Vacated>, SchemaError> {
-        match begun {
-            Begun::Index(build) => self.finish_index(build).map(|()| None),
-            Begun::Column(build) => self.finish_column(build).map(Some),
+
+    /// Memory that is not needed any more is the caller's to give back.
+    fn finish(self, store: &mut Product) -> Result<Option<Vacated>, SchemaError> {
+        match self {
+            Self::Index(build) => store.finish_index(build).map(|()| None),
+            Self::Column(build) => store.finish_column(build).map(Some),
         }
     }
-    fn give_up(&mut self, begun: Begun) -> Option<Vacated> {
-        match begun {
-            Begun::Index(build) => {
-                self.drop_index(build);
+
+    fn give_up(self, store: &mut Product) -> Option<Vacated> {
+        match self {
+            Self::Index(build) => {
+                store.drop_index(build);
                 None
             }
-            Begun::Column(build) => Some(self.drop_column(build)),
+            Self::Column(build) => Some(store.drop_column(build)),
         }
     }
 }
 
 /// What a change does, between two transactions.
-type Change<A> = Box<dyn FnOnce(&mut dyn Evolving) -> Result<A, SchemaError> + Send>;
+type Change<A> = Box<dyn FnOnce(&mut Product) -> Result<A, SchemaError> + Send>;
 
 /// Whether an addition is there already, or why it cannot be.
 type Look = Box<dyn FnOnce(&Schema) -> Result<bool, SchemaError> + Send>;
@@ -178,8 +163,10 @@ impl<A: Send + 'static> Changing<A> {
     fn answered(answer: Result<A, SchemaError>) -> Box<dyn Envelope> {
         Box::new(Self { change: None, ran: Some(Ran::Ended(Ok(answer))) })
     }
+}
 
-    fn run(&mut self, store: &mut dyn Evolving, tables: &mut Tables) -> How {
+impl<A: Send + 'static> Envelope for Changing<A> {
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
         let Some(change) = self.change.take() else { unreachable!("a change is made once") };
         let changed = change(store);
         tables.follow(store.schema());
@@ -187,20 +174,8 @@ impl<A: Send + 'static> Changing<A> {
         self.ran = Some(Ran::Ended(Ok(changed)));
         how
     }
-}
 
-impl<A: Send + 'static> Envelope for Changing<A> {
-    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn locate_logged(&self, _: &Logged, _: Ahead, _: &mut Hints) {}
-
-    fn locate_volatile(&self, _: &Volatile, _: Ahead, _: &mut Hints) {}
+    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
 
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));
@@ -241,30 +216,30 @@ impl Building {
     }
 }
 
-impl LongWork<AnyRunner> for Building {
-    fn begin(&mut self, runner: &mut AnyRunner) -> Result<(), Stop> {
-        self.begun = runner.store().begin(&self.table, self.addition.clone());
+impl LongWork<Runner> for Building {
+    fn begin(&mut self, runner: &mut Runner) -> Result<(), Stop> {
+        self.begun = Begun::on(runner.store(), &self.table, self.addition.clone());
         Ok(()) // a refusal is the first slice's answer: it is said in words
     }
 
     fn slice(
         &mut self,
-        runner: &mut AnyRunner,
+        runner: &mut Runner,
         rows_max: usize,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
         let Ok(begun) = &self.begun else {
             return Ok(Sliced::Done(Changing::answered(self.take())));
         };
-        Ok(match runner.store().slice(begun, rows_max) {
+        Ok(match begun.slice(runner.store(), rows_max) {
             Ok(Built::More { rows }) => Sliced::More { rows },
             Ok(Built::Done) => Sliced::Done(Changing::answered(self.take())),
             Err(refused) => Sliced::Done(Changing::<Begun>::answered(Err(refused))),
         })
     }
 
-    fn end(&mut self, runner: &mut AnyRunner) {
+    fn end(&mut self, runner: &mut Runner) {
         if let Ok(begun) = self.take() {
-            drop(runner.store().give_up(begun));
+            drop(begun.give_up(runner.store()));
         }
     }
 }
@@ -339,15 +314,15 @@ impl Core {
         let begun = self.wait::<Result<Begun, SchemaError>, Settled>(ticket)??;
         let held = Arc::new(Mutex::new(Some(begun)));
         let own = held.clone();
-        let finish = move |store: &mut dyn Evolving| match own.lock().take() {
-            Some(begun) => store.finish(begun),
+        let finish = move |store: &mut Product| match own.lock().take() {
+            Some(begun) => begun.finish(store),
             None => unreachable!("a change is made once"),
         };
         let finished = self.change(log_bytes, Box::new(finish));
         // It did not run, for want of room in the log.
         let left = held.lock().take();
         if let Some(begun) = left {
-            let given_up = move |store: &mut dyn Evolving| Ok(store.give_up(begun));
+            let given_up = move |store: &mut Product| Ok(begun.give_up(store));
             let _ = self.change(0, Box::new(given_up)); // the first error says what is wrong
         }
         finished.map(drop) // here, what rows lay in before is given back

@@ -24,7 +24,7 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
 
-use crate::calls::{Logged, OWN_PREFIX};
+use crate::calls::{OWN_PREFIX, Product};
 use crate::definition::difference;
 use crate::error::Error;
 
@@ -100,7 +100,7 @@ pub struct TornTail {
 
 /// A store, its log and its image.
 pub(crate) struct Opened {
-    pub(crate) store: Logged,
+    pub(crate) store: Product,
     pub(crate) writer: LogWriter,
     pub(crate) checkpointing: Option<Checkpointing>,
     /// The directories they lie in.
@@ -209,7 +209,7 @@ fn recover(
 const BUILD_ROWS: usize = 1 << 20;
 
 /// Makes the indexes that a table lacks.
-fn define_indexes(store: &mut Logged, table: usize, given: &TableDef) -> Result<(), Error> {
+fn define_indexes(store: &mut Product, table: usize, given: &TableDef) -> Result<(), Error> {
     for index in &given.indexes {
         if store.schema().tables[table].indexes.iter().any(|stored| stored.name == index.name) {
             continue;
@@ -223,7 +223,7 @@ fn define_indexes(store: &mut Logged, table: usize, given: &TableDef) -> Result<
 
 /// Has the indexes looked after that the program does not name: whoever writes their tables here may
 /// not know them, also where it names none of a table. The database knows its own.
-fn follow_unnamed_indexes(store: &mut Logged, tables: &[TableDef]) {
+fn follow_unnamed_indexes(store: &mut Product, tables: &[TableDef]) {
     let is_named = |table: &TableDef, index: &str| {
         let given = tables.iter().filter(|given| given.name == table.name);
         given.flat_map(|given| &given.indexes).any(|given| given.name == index)

@@ -14,17 +14,17 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::hints::Upcoming;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
-use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::error::{Error as StoreError, Result, SchemaError};
 use tombolo_storage::key::{IndexType, Range};
-use tombolo_storage::memory::{MemoryRow, MemoryStore};
+use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::{DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Order, Store, Table, TableType};
-use tombolo_storage::sync::Mutex;
+use tombolo_storage::sync::{AtomicU32, Mutex, Ordering};
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
-use crate::calls::{Desks, Kept, Logged, Outcome, Product, Requests, Volatile};
+use crate::calls::{Desks, Kept, Outcome, Product, Requests};
 
 mod dynamic;
 mod rows;
@@ -35,11 +35,16 @@ pub use dynamic::DynamicTable;
 pub use variable::VariableType;
 use watch::{Limits, Watch};
 
+/// The number of the database that is opened next: handles tell databases apart by it.
+static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
+
 /// The tables of a database, with their indexes as data.
 pub(crate) struct Tables {
     entries: Vec<Entries>,
     requests: Requests,
     known: Arc<KnownSchema>,
+    /// What the handles of this database carry, and no other's in this process.
+    database: u32,
     /// What looking ahead found for the calls of the batch at hand.
     pub(crate) upcoming: Upcoming,
     /// Of the call at hand.
@@ -67,10 +72,13 @@ impl Tables {
     ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
-        let known = Arc::new(KnownSchema(Mutex::new(Arc::new(schema.clone()))));
+        let database = NEXT_DATABASE.fetch_add(1, Ordering::Relaxed);
+        let own = schema.clone().of_database(database);
+        let known = Arc::new(KnownSchema(Mutex::new(Arc::new(own))));
         let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
-        Ok(Self { entries, requests, known, upcoming, limits: Limits::none(clock, desks) })
+        let limits = Limits::none(clock, desks);
+        Ok(Self { entries, requests, known, database, upcoming, limits })
     }
 
     /// A call of this number begins that was queued, with a deadline on the database's clock, `u64::MAX`
@@ -99,7 +107,7 @@ impl Tables {
         }
         let tables = 0..schema.tables.len();
         self.entries = tables.map(|position| Entries::new(schema, position)).collect();
-        *self.known.0.lock() = Arc::new(schema.clone());
+        *self.known.0.lock() = Arc::new(schema.clone().of_database(self.database));
     }
 
     /// The schema, for other threads.
@@ -117,23 +125,6 @@ impl Tables {
         self.limits.unix_us()
     }
 }
-
-/// The transaction, on the store it has.
-pub(crate) enum Inner<'s> {
-    Logged(Transaction<'s, Logged>),
-    Volatile(Transaction<'s, Volatile>),
-}
-
-/// Calls the same on either store's transaction.
-macro_rules! on {
-    ($tx:expr, $transaction:ident => $call:expr) => {
-        match $tx.inner {
-            Inner::Logged(ref mut $transaction) => $call,
-            Inner::Volatile(ref mut $transaction) => $call,
-        }
-    };
-}
-use on;
 
 /// A transaction: it reads and writes as it likes and is alone while it does. It commits when its
 /// closure answers `Ok`.
@@ -180,21 +171,21 @@ use on;
 /// [`Database::index`]: crate::Database::index
 /// [`Database::dynamic_table`]: crate::Database::dynamic_table
 pub struct Tx<'s> {
-    inner: Inner<'s>,
+    inner: Transaction<'s, Product>,
     tables: &'s Tables,
     watch: Watch<'s>,
 }
 
 /// Runs a closure as one transaction.
 #[inline(always)]
-pub(crate) fn run<P: Product, A>(
-    store: &mut MemoryStore<P>,
+pub(crate) fn run<A>(
+    store: &mut Product,
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
     execute_undoable(store, |transaction| {
         let watch = Watch::new(&tables.limits);
-        let mut tx = Tx { inner: P::inner(transaction), tables, watch };
+        let mut tx = Tx { inner: transaction, tables, watch };
         let answer = closure(&mut tx)?;
         tx.commit(answer)
     })
@@ -205,10 +196,38 @@ impl Tx<'_> {
         if let Some(error) = self.watch.refused() {
             return Err(Stop::Error(error));
         }
-        match self.inner {
-            Inner::Logged(transaction) => transaction.commit(answer),
-            Inner::Volatile(transaction) => transaction.commit(answer),
+        self.inner.commit(answer)
+    }
+
+    /// A call begins that reads with a handle of this database.
+    #[inline(always)]
+    fn pass(&self, database: u32) -> Result<()> {
+        if database != self.tables.database {
+            return Err(StoreError::OtherDatabase);
         }
+        self.watch.pass()
+    }
+
+    /// A call begins that writes with a handle of this database.
+    #[inline(always)]
+    fn pass_write(&self, database: u32) -> Result<()> {
+        self.watch.pass_write()?;
+        if database != self.tables.database {
+            self.watch.refuse(StoreError::OtherDatabase);
+            return Err(StoreError::OtherDatabase);
+        }
+        Ok(())
+    }
+
+    /// The id a row to be written has in the store.
+    #[inline(always)]
+    fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
+        self.pass_write(table.database())?;
+        let unnamed = self.inner.store_ref().unnamed(table, row);
+        if let Err(error) = unnamed {
+            self.watch.refuse(error);
+        }
+        unnamed
     }
 
     /// Remembers a refused write.
@@ -223,7 +242,7 @@ impl Tx<'_> {
     /// What became of the call with a request id.
     pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
         let requests = &self.tables.requests;
-        on!(self, tx => requests.outcome(tx.store(), request_id))
+        requests.outcome(self.inner.store(), request_id)
     }
 
     /// The row a unique index holds for `key`; of another, the first.
@@ -236,8 +255,9 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        self.watch.pass()?;
-        on!(self, tx => tx.lookup(index, key))
+        self.pass(index.database())?;
+        let found = self.inner.lookup(index, key)?;
+        Ok(found.map(|row| self.inner.store_ref().named_by(index, row)))
     }
 
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
@@ -251,10 +271,10 @@ impl Tx<'_> {
         order: Order,
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.watch.pass()?;
+        self.pass(index.database())?;
         let (watch, mut ended) = (&self.watch, Ok(()));
         let visit = watched(watch, &mut ended, visit);
-        on!(self, tx => tx.scan(index, range, order, visit))?;
+        self.inner.store().scan_named(index, range, order, visit)?;
         ended
     }
 
@@ -286,10 +306,9 @@ impl Tx<'_> {
             rows.push(row);
             ControlFlow::Continue(())
         };
-        self.watch.pass()?;
+        self.pass(table.database())?;
         let (watch, mut ended) = (&self.watch, Ok(()));
-        let visit = watched(watch, &mut ended, visit);
-        on!(self, tx => tx.rows(table, visit))?;
+        self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
         ended.map(|()| rows)
     }
 
@@ -299,11 +318,9 @@ impl Tx<'_> {
     /// `NoSuchRow`.
     #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        self.watch.pass()?;
-        Ok(RowRef(match &self.inner {
-            Inner::Logged(tx) => tx.store_ref().pin_live(table, row)?,
-            Inner::Volatile(tx) => tx.store_ref().pin_live(table, row)?,
-        }))
+        self.pass(table.database())?;
+        let store = self.inner.store_ref();
+        Ok(RowRef(store.pin_live(table, store.unnamed(table, row)?)?))
     }
 
     /// Makes a row with all its index entries; what `fill` does not set is zero, empty or null.
@@ -315,10 +332,11 @@ impl Tx<'_> {
         table: &Table<R>,
         fill: impl FnOnce(&mut NewRow<'_, R>),
     ) -> Result<RowId> {
-        self.watch.pass_write()?;
+        self.pass_write(table.database())?;
         let entries = &self.tables.entries[table.position()];
-        let inserted = on!(self, tx => insert(tx.store(), entries, table, fill));
-        self.written(inserted)
+        let inserted = insert(self.inner.store(), entries, table, fill);
+        let row = self.written(inserted)?;
+        Ok(self.inner.store_ref().named(table, row))
     }
 
     /// Changes a row within `fields`, which name every column that `change` sets; index entries
@@ -355,12 +373,12 @@ impl Tx<'_> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        self.watch.pass_write()?;
+        let row = self.to_write(table, row)?;
         let entries = &self.tables.entries[table.position()];
         if entries.follows(fields.start(), fields.end()) {
             return self.update_followed(table, row, fields, change);
         }
-        let updated = on!(self, tx => tx.store().update_live(table, row, fields, change));
+        let updated = self.inner.store().update_live(table, row, fields, change);
         self.written(updated)
     }
 
@@ -375,8 +393,8 @@ impl Tx<'_> {
     ) -> Result<()> {
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let updated = on!(self, tx => {
-            entries.change(tx.store(), row, bytes, |store| store.update(table, row, fields, change))
+        let updated = entries.change(self.inner.store(), row, bytes, |store| {
+            store.update(table, row, fields, change)
         });
         self.written(updated)
     }
@@ -408,17 +426,17 @@ impl Tx<'_> {
         column: Column<R, T>,
         value: T::Given<'_>,
     ) -> Result<()> {
-        self.watch.pass_write()?;
+        let row = self.to_write(table, row)?;
         let fields = Fields::none().with(column);
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let set = on!(self, tx => entries.change(tx.store(), row, bytes, |store| {
+        let set = entries.change(self.inner.store(), row, bytes, |store| {
             if T::NULLABLE {
                 let is_present = T::bytes(value).is_some();
                 store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
             }
             store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
-        }));
+        });
         self.written(set)
     }
 
@@ -427,9 +445,9 @@ impl Tx<'_> {
     /// # Errors
     /// `NoSuchRow`; the transaction can only abort then.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        self.watch.pass_write()?;
+        let row = self.to_write(table, row)?;
         let entries = &self.tables.entries[table.position()];
-        let deleted = on!(self, tx => entries.delete(tx.store(), row));
+        let deleted = entries.delete(self.inner.store(), row);
         self.written(deleted)
     }
 
@@ -443,8 +461,9 @@ impl Tx<'_> {
         row: RowId,
         read: impl FnOnce(&[Value<'_>]) -> T,
     ) -> Result<T> {
-        self.watch.pass()?;
-        on!(self, tx => table.entries().read(tx.store(), row, read))
+        self.pass(table.handle().database())?;
+        let row = self.inner.store_ref().unnamed(table.handle(), row)?;
+        table.entries().read(self.inner.store(), row, read)
     }
 
     /// Makes a row of any table, with all its index entries, from one value for each column.
@@ -452,9 +471,10 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert_values(&mut self, table: &DynamicTable, values: &[Value<'_>]) -> Result<RowId> {
-        self.watch.pass_write()?;
-        let inserted = on!(self, tx => table.entries().insert(tx.store(), values));
-        self.written(inserted)
+        self.pass_write(table.handle().database())?;
+        let inserted = table.entries().insert(self.inner.store(), values);
+        let row = self.written(inserted)?;
+        Ok(self.inner.store_ref().named(table.handle(), row))
     }
 
     /// Replaces the values of a row of any table; index entries whose keys change move.
@@ -467,8 +487,8 @@ impl Tx<'_> {
         row: RowId,
         values: &[Value<'_>],
     ) -> Result<()> {
-        self.watch.pass_write()?;
-        let updated = on!(self, tx => table.entries().update(tx.store(), row, values));
+        let row = self.to_write(table.handle(), row)?;
+        let updated = table.entries().update(self.inner.store(), row, values);
         self.written(updated)
     }
 }

@@ -10,8 +10,9 @@ use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
+use super::rows::Rows;
 use super::shared::SharedView;
-use super::store::{MemoryRow, MemoryStore, Rows, State};
+use super::store::{MemoryRow, MemoryStore, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{Edge, Fit, IndexType, Range};
@@ -91,6 +92,59 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let logged = store.log.updated(position, slot, start, &bytes[start..end]);
         open.end();
         logged.map_err(|TooLong| self.logged_too_much())
+    }
+
+    /// Visits the slots of the rows whose keys lie in `range`, and their table.
+    ///
+    /// # Errors
+    /// `Unordered` for a hash index.
+    pub(super) fn scan_slots<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: Range<I::Key<'_>>,
+        order: Order,
+        mut visit: impl FnMut(&Rows, u32) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let entries = &self.indexes[index.position()];
+        let rows = &self.tables[entries.table];
+        if !entries.is_ordered() {
+            return Err(Error::Unordered { index: index.position() as u32 });
+        }
+        if Self::is_packed(index) {
+            let edge = |edge, open| match edge {
+                Edge::Open => open,
+                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
+                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
+            };
+            let (lower, upper) = (edge(range.lower, 0), edge(range.upper, 1 << 64));
+            entries.scan_packed(lower, upper, order, |slot| visit(rows, slot));
+            return Ok(());
+        }
+        // Whether the edge lies before or after all keys that begin with the bytes put out.
+        let encode = |edge: &Edge<I::Key<'_>>, out: &mut Vec<u8>| {
+            out.clear();
+            let (key, columns, after) = match *edge {
+                Edge::Open => return None,
+                Edge::Before(key, columns) => (key, columns, false),
+                Edge::After(key, columns) => (key, columns, true),
+            };
+            Some(match I::encode(index.shape(), key, columns, out) {
+                Fit::Within => after,
+                Fit::Below => false,
+                Fit::Above => true,
+            })
+        };
+        let lower = encode(&range.lower, &mut self.key);
+        let upper = encode(&range.upper, &mut self.end_key);
+        let position = |after, bytes, open| match after {
+            None => open,
+            Some(false) => Position::Before(bytes),
+            Some(true) => Position::After(bytes),
+        };
+        let lower = position(lower, self.key.as_slice(), Position::Before(&[]));
+        let upper = position(upper, self.end_key.as_slice(), Position::After(&[]));
+        entries.scan_bytes(lower, upper, order, |slot| visit(rows, slot));
+        Ok(())
     }
 
     /// Looks up those of the keys that were not found yet, of packed ones several together.
@@ -259,45 +313,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         order: Order,
         mut visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        let entries = &self.indexes[index.position()];
-        if !entries.is_ordered() {
-            return Err(Error::Unordered { index: index.position() as u32 });
-        }
-        if Self::is_packed(index) {
-            let edge = |edge, open| match edge {
-                Edge::Open => open,
-                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
-                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
-            };
-            let (lower, upper) = (edge(range.lower, 0), edge(range.upper, 1 << 64));
-            entries.scan_packed(lower, upper, order, |slot| visit(Self::row_id(slot)));
-            return Ok(());
-        }
-        // Whether the edge lies before or after all keys that begin with the bytes put out.
-        let encode = |edge: &Edge<I::Key<'_>>, out: &mut Vec<u8>| {
-            out.clear();
-            let (key, columns, after) = match *edge {
-                Edge::Open => return None,
-                Edge::Before(key, columns) => (key, columns, false),
-                Edge::After(key, columns) => (key, columns, true),
-            };
-            Some(match I::encode(index.shape(), key, columns, out) {
-                Fit::Within => after,
-                Fit::Below => false,
-                Fit::Above => true,
-            })
-        };
-        let lower = encode(&range.lower, &mut self.key);
-        let upper = encode(&range.upper, &mut self.end_key);
-        let position = |after, bytes, open| match after {
-            None => open,
-            Some(false) => Position::Before(bytes),
-            Some(true) => Position::After(bytes),
-        };
-        let lower = position(lower, self.key.as_slice(), Position::Before(&[]));
-        let upper = position(upper, self.end_key.as_slice(), Position::After(&[]));
-        entries.scan_bytes(lower, upper, order, |slot| visit(Self::row_id(slot)));
-        Ok(())
+        self.scan_slots(index, range, order, |_, slot| visit(Self::row_id(slot)))
     }
 
     fn rows<R: TableType>(
@@ -305,11 +321,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         table: &Table<R>,
         mut visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        for slot in self.tables[table.position()].slab.live() {
-            if visit(Self::row_id(slot)).is_break() {
-                break;
-            }
-        }
+        let mut slots = self.tables[table.position()].slab.live();
+        let _ = slots.try_for_each(|slot| visit(Self::row_id(slot)));
         Ok(())
     }
 

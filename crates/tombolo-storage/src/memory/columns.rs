@@ -23,8 +23,9 @@
 use super::log::Log;
 use super::online::Built;
 use super::region::RegionError;
+use super::rows::Rows;
 use super::slab::Slab;
-use super::store::{MemoryStore, Rows, State, slot_bytes};
+use super::store::{MemoryStore, State, slot_bytes};
 use super::undo::{Change, Undo};
 use crate::error::SchemaError;
 use crate::plant::{self, Plant};

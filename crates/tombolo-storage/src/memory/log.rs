@@ -1,7 +1,7 @@
 //! The place where durability attaches: what a memory store tells of every change.
 //!
 //! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
-//! (TPK-8) in a buffer that the owner takes once per batch; [`CountedLog`] counts how long they would be;
+//! (TPK-8) in a buffer that the owner takes once per batch, or drops them as each transaction ends;
 //! [`CommandLog`](crate::command_log::CommandLog) gathers commands. Calls come in execution order, after the
 //! change, and are inlined.
 //!
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
 use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value_log::definition;
-use crate::value_log::record::{LogBuffer, RecordWriter, record_bytes, value_bytes};
+use crate::value_log::record::{LogBuffer, RecordWriter};
 
 /// The longest log of one transaction, in bytes, unless a store is told otherwise.
 pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
@@ -147,84 +147,6 @@ impl Log for NoLog {
     fn set_transaction_bytes_max(&mut self, _: usize) {}
 }
 
-/// No log, and no longer transactions than with one: what a program does in memory is refused as it
-/// would be on disk.
-#[derive(Debug)]
-pub struct CountedLog {
-    /// What the open transaction would have logged, in bytes.
-    bytes: usize,
-    bytes_max: usize,
-    /// As of [`ValueLog`].
-    preface_bytes: usize,
-    bytes_max_before: Option<usize>,
-}
-
-impl Default for CountedLog {
-    fn default() -> Self {
-        let bytes_max = TRANSACTION_LOG_BYTES_MAX;
-        Self { bytes: 0, bytes_max, preface_bytes: 0, bytes_max_before: None }
-    }
-}
-
-impl CountedLog {
-    #[inline(always)]
-    fn add(&mut self, bytes: usize) -> Result<(), TooLong> {
-        self.bytes += bytes;
-        if self.bytes > self.bytes_max { Err(TooLong) } else { Ok(()) }
-    }
-}
-
-impl Log for CountedLog {
-    const KEEPS: bool = false;
-    fn table_created(&mut self, _: u32, _: &TableDef) {}
-    fn index_created(&mut self, _: u32, _: &IndexDef) {}
-    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {}
-    #[inline(always)]
-    fn updated(&mut self, _: u32, _: u32, offset: usize, after: &[u8]) -> Result<(), TooLong> {
-        self.add(record_bytes(offset, after.len()))
-    }
-    fn variable_set(&mut self, _: u32, _: u32, _: usize, value: &[u8]) -> Result<(), TooLong> {
-        self.add(value_bytes(value.len()))
-    }
-    #[inline(always)]
-    fn created(&mut self, _: u32, _: u32, fixed: &[u8]) -> Result<(), TooLong> {
-        self.add(record_bytes(0, fixed.len()))
-    }
-    fn deleted(&mut self, _: u32, _: u32) -> Result<(), TooLong> {
-        self.add(record_bytes(0, 0))
-    }
-    #[inline(always)]
-    fn refusal(&self) -> Option<Error> {
-        if self.bytes > self.bytes_max {
-            Some(Error::LogTooLong { bytes_max: (self.bytes_max - self.preface_bytes) as u64 })
-        } else {
-            None
-        }
-    }
-    #[inline(always)]
-    fn committed(&mut self) {
-        self.bytes = 0;
-    }
-    fn aborted(&mut self) {
-        self.bytes = 0;
-    }
-    fn waiting_bytes(&self) -> usize {
-        0
-    }
-    fn take(&mut self, _: &mut LogBuffer) {}
-    #[inline]
-    fn set_transaction_bytes_max(&mut self, bytes: usize) {
-        self.bytes_max = bytes.min(VALUES_BYTES_MAX);
-    }
-    fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
-        self.preface_bytes = bytes.map_or(0, |_| self.bytes);
-        let before = self.bytes_max_before.take().unwrap_or(self.bytes_max);
-        self.bytes_max_before = bytes.map(|_| before);
-        let rest = bytes.map_or(before, |bytes| bytes.saturating_add(self.preface_bytes));
-        self.set_transaction_bytes_max(rest);
-    }
-}
-
 /// After-images of what changed, in a buffer (TPK-8, TPK-20).
 #[derive(Debug)]
 pub struct ValueLog {
@@ -237,6 +159,8 @@ pub struct ValueLog {
     preface_bytes: usize,
     /// What a transaction might log before its rest was bounded.
     bytes_max_before: Option<usize>,
+    /// Whether the records of a transaction that committed wait to be taken.
+    is_kept: bool,
 }
 
 impl Default for ValueLog {
@@ -244,17 +168,29 @@ impl Default for ValueLog {
         let (records, transaction_bytes_max) = (RecordWriter::default(), TRANSACTION_LOG_BYTES_MAX);
         let end_max = records.start() + transaction_bytes_max;
         let bytes_max_before = None;
-        Self { records, transaction_bytes_max, end_max, preface_bytes: 0, bytes_max_before }
+        let is_kept = true;
+        Self { records, transaction_bytes_max, end_max, preface_bytes: 0, bytes_max_before, is_kept }
     }
 }
 
 impl ValueLog {
+    /// From here on nothing is kept of a transaction that has ended: what it may log is bounded as with
+    /// files, so that a program in memory is refused what it would be refused on disk.
+    pub(super) fn drop_ended(&mut self) {
+        self.is_kept = false;
+    }
+
     /// Ends the open transaction.
     #[inline(always)]
     fn commit(&mut self) {
-        if self.records.open_bytes() > 0 {
+        if self.records.open_bytes() == 0 {
+            return;
+        }
+        if self.is_kept {
             self.records.commit_as(0);
             self.bound();
+        } else {
+            self.records.abort();
         }
     }
 

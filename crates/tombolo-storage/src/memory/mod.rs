@@ -28,6 +28,7 @@ pub mod online;
 mod open_change;
 mod packer;
 pub mod recovery;
+mod rows;
 mod shared;
 pub mod store;
 pub mod undo;

@@ -7,8 +7,9 @@
 use std::ops::Range;
 
 use super::index::RowIndex;
+use super::rows::Rows;
 use super::snapshot::Snapshots;
-use super::store::{MemoryRow, MemoryStore, Rows};
+use super::store::{MemoryRow, MemoryStore};
 use super::variable::SizeClasses;
 use crate::profile::MemoryProfile;
 use crate::row::Row;

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use super::Limits;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
-use super::columns::{Columns, RowShape, slot_widths};
+use super::columns::Columns;
 use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
-use super::log::{Log, TooLong};
+use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
-use super::region::RegionError;
-use super::slab::Slab;
+use super::rows::Rows;
 use super::snapshot::Snapshots;
 use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
@@ -33,24 +32,9 @@ use crate::error::{Error, Result};
 use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::profile::MemoryProfile;
 use crate::row::{RowBytes, RowId};
-use crate::schema::{Schema, TableDef};
+use crate::schema::Schema;
 use crate::store::{Index, Store, Table, TableType};
 use crate::value_log::LogBuffer;
-
-/// The rows of one table.
-#[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) slab: Slab,
-    pub(super) row_bytes: usize,
-    /// Bytes of a row without the columns that were added.
-    pub(super) base_bytes: usize,
-    /// How long slots are, and were (`columns.rs`).
-    pub(super) widths: Vec<usize>,
-    /// Bytes of a row's columns at full width.
-    pub(super) raw_row_bytes: usize,
-    /// Offsets of the handles of variable-length columns.
-    pub(super) variable_offsets: Vec<usize>,
-}
 
 /// Where the store's transaction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +117,14 @@ pub(super) fn slot_bytes(row_bytes: usize) -> usize {
         return lines;
     }
     row_bytes.next_multiple_of(8).max(16)
+}
+
+impl<P: MemoryProfile<Log = ValueLog>> MemoryStore<P> {
+    /// From here on no transaction leaves anything in the log: for a database that is in memory alone.
+    /// What a transaction may log is bounded all the same.
+    pub fn drop_log(&mut self) {
+        self.log.drop_ended();
+    }
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
@@ -450,6 +442,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 }
                 rows.forget_added(row);
                 rows.slab.release(row);
+                rows.generations.end(row);
             }
             Change::ValueReplaced { handle } => values.free(Handle::from_bits(handle)),
             _ => {}
@@ -485,6 +478,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 let rows = &mut self.tables[table as usize];
                 rows.forget_added(row);
                 rows.slab.free(row);
+                rows.generations.end(row);
             }
             Change::Deleted { table, row } => self.tables[table as usize].slab.revive(row),
             Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
@@ -556,28 +550,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
             self.values.free(old);
         }
         logged.map_err(|TooLong| self.logged_too_much())
-    }
-}
-
-impl Rows {
-    /// The empty rows of a table.
-    pub(super) fn new(table: &TableDef, allowance: &Allowance) -> Result<Self, RegionError> {
-        let width = slot_widths(table).pop().unwrap_or_default();
-        let slab = Slab::new(width, allowance.clone())?;
-        let (row_bytes, base_bytes, raw_row_bytes) = (0, 0, 0);
-        let (widths, variable_offsets) = (Vec::new(), Vec::new());
-        let mut rows =
-            Self { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets };
-        rows.describe(table);
-        Ok(rows)
-    }
-
-    /// The rows are this table's from now on.
-    pub(super) fn describe(&mut self, table: &TableDef) {
-        let RowShape { row_bytes, base_bytes, widths, variable_offsets } = RowShape::of(table);
-        (self.row_bytes, self.base_bytes) = (row_bytes, base_bytes);
-        (self.widths, self.variable_offsets) = (widths, variable_offsets);
-        self.raw_row_bytes = table.raw_row_bytes();
     }
 }
 

@@ -51,19 +51,6 @@ const SHORT_OFFSET_LIMIT: usize = 1 << (TABLE_SHIFT - OFFSET_SHIFT);
 const SHORT_TABLE_LIMIT: u32 = 1 << (ROW_SHIFT - TABLE_SHIFT);
 const TABLE_LIMIT: u32 = 1 << (ROW_SHIFT - EXTENDED_TABLE_SHIFT);
 
-/// Bytes of the record of a change of `bytes` bytes from `offset` on, in one of the first 256 tables; those of
-/// further ones take 8 bytes more.
-#[inline(always)]
-pub(crate) const fn record_bytes(offset: usize, bytes: usize) -> usize {
-    let is_short = bytes < SHORT_LENGTH_LIMIT && offset < SHORT_OFFSET_LIMIT;
-    (if is_short { SHORT_BYTES } else { EXTENDED_BYTES }) + bytes
-}
-
-/// Bytes of the record of a variable-length value.
-pub(crate) const fn value_bytes(bytes: usize) -> usize {
-    EXTENDED_BYTES + bytes
-}
-
 /// One change, as it is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {

@@ -13,11 +13,10 @@ use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
-use super::runner::{AnyRunner, Logged, Product, Volatile, on};
+use super::runner::{Product, Runner};
 use crate::tx::{self, Tables, Tx};
 
 /// How a call ended.
@@ -92,13 +91,9 @@ impl Request {
 /// A call of any type.
 pub(crate) trait Envelope: Send {
     /// Runs it as one transaction; says how that ended.
-    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How;
-    /// The same, on a store without a log.
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How;
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How;
     /// Asks for what it will wait for.
-    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints);
-    /// The same, on a store without a log.
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints);
+    fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
     /// It ends like this, and in no other way.
     fn end_otherwise(&mut self, how: Otherwise);
     /// What people know it by.
@@ -123,21 +118,15 @@ pub(crate) trait Body: Send + Sync + 'static {
     type Answer: Send + 'static;
 
     /// Runs it as one transaction.
-    fn run<P: Product>(
+    fn run(
         &self,
-        store: &mut MemoryStore<P>,
+        store: &mut Product,
         tables: &Tables,
         input: &Self::Input,
     ) -> Result<Self::Answer, Stop>;
 
     /// Asks for what the transaction will wait for.
-    fn locate<P: Product>(
-        &self,
-        store: &MemoryStore<P>,
-        input: &Self::Input,
-        ahead: Ahead,
-        hints: &mut Hints,
-    ) {
+    fn locate(&self, store: &Product, input: &Self::Input, ahead: Ahead, hints: &mut Hints) {
         let _ = (store, input, ahead, hints);
     }
 }
@@ -153,9 +142,9 @@ where
     type Answer = B::Answer;
 
     #[inline]
-    fn run<P: Product>(
+    fn run(
         &self,
-        store: &mut MemoryStore<P>,
+        store: &mut Product,
         tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
@@ -163,13 +152,7 @@ where
     }
 
     #[inline]
-    fn locate<P: Product>(
-        &self,
-        store: &MemoryStore<P>,
-        input: &B::Input,
-        ahead: Ahead,
-        hints: &mut Hints,
-    ) {
+    fn locate(&self, store: &Product, input: &B::Input, ahead: Ahead, hints: &mut Hints) {
         self.0.look_ahead(store, input, ahead, hints);
     }
 }
@@ -196,12 +179,7 @@ where
     type Answer = A;
 
     #[inline(always)]
-    fn run<P: Product>(
-        &self,
-        store: &mut MemoryStore<P>,
-        tables: &Tables,
-        input: &I,
-    ) -> Result<A, Stop> {
+    fn run(&self, store: &mut Product, tables: &Tables, input: &I) -> Result<A, Stop> {
         tx::run(store, tables, |tx| (self.closure)(tx, input))
     }
 }
@@ -231,15 +209,13 @@ impl<B: Body> Registration<B> {
     #[inline]
     pub(crate) fn carry(
         &self,
-        runner: &mut AnyRunner,
+        runner: &mut Runner,
         log_bytes_max: u64,
         input: &B::Input,
         ended: &mut Option<Result<B::Answer, Stop>>,
     ) -> usize {
         let body = &self.body;
-        on!(runner, runner => {
-            runner.carry(log_bytes_max, |store, tables| body.run(store, tables, input), ended)
-        })
+        runner.carry(log_bytes_max, |store, tables| body.run(store, tables, input), ended)
     }
 
     /// An envelope with `input`, which holds so many bytes elsewhere.
@@ -268,9 +244,9 @@ impl<B: Body> Default for Registrant<B> {
     }
 }
 
-impl<B: Body> Registrant<B> {
+impl<B: Body> Envelope for Registrant<B> {
     #[inline]
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
         let (Some(registration), Some(input)) = (&self.registration, &self.input) else {
             unreachable!("an envelope under way has its input")
         };
@@ -280,28 +256,10 @@ impl<B: Body> Registrant<B> {
         how
     }
 
-    fn locate<P: Product>(&self, store: &MemoryStore<P>, ahead: Ahead, hints: &mut Hints) {
+    fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {
         if let (Some(registration), Some(input)) = (&self.registration, &self.input) {
             registration.body.locate(store, input, ahead, hints);
         }
-    }
-}
-
-impl<B: Body> Envelope for Registrant<B> {
-    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints) {
-        self.locate(store, ahead, hints);
-    }
-
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
-        self.locate(store, ahead, hints);
     }
 
     fn end_otherwise(&mut self, how: Otherwise) {
@@ -358,21 +316,11 @@ where
     #[inline]
     pub(crate) fn carry(
         closure: F,
-        runner: &mut AnyRunner,
+        runner: &mut Runner,
         log_bytes_max: u64,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
-        on!(runner, runner => {
-            runner.carry(log_bytes_max, |store, tables| tx::run(store, tables, closure), ended)
-        })
-    }
-
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &Tables) -> How {
-        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
-        let outcome = tx::run(store, tables, closure);
-        let how = How::of(&outcome);
-        self.ran = Some(Ran::Ended(outcome));
-        how
+        runner.carry(log_bytes_max, |store, tables| tx::run(store, tables, closure), ended)
     }
 }
 
@@ -381,17 +329,15 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
     A: Send + 'static,
 {
-    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
-        self.run(store, tables)
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
+        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
+        let outcome = tx::run(store, tables, closure);
+        let how = How::of(&outcome);
+        self.ran = Some(Ran::Ended(outcome));
+        how
     }
 
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn locate_logged(&self, _: &Logged, _: Ahead, _: &mut Hints) {}
-
-    fn locate_volatile(&self, _: &Volatile, _: Ahead, _: &mut Hints) {}
+    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
 
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));

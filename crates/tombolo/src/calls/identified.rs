@@ -10,10 +10,9 @@ use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::memory::MemoryStore;
 
 use super::envelope::{Envelope, How, Otherwise};
-use super::runner::{Logged, Product, TRANSACTION_BYTES, Volatile};
+use super::runner::{Product, TRANSACTION_BYTES};
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;
@@ -39,16 +38,18 @@ impl Identified {
     ) -> Box<dyn Envelope> {
         Box::new(Self { id, log_bytes_max, inner })
     }
+}
 
-    fn run<P: Product>(&mut self, store: &mut MemoryStore<P>, tables: &mut Tables) -> How {
+impl Envelope for Identified {
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
         let Self { id, log_bytes_max, inner } = self;
         let requests = tables.requests().clone(); // handles, no memory
         let now_us = tables.unix_us();
-        let run = |store: &mut MemoryStore<P>| {
+        let run = |store: &mut Product| {
             // The id is logged already, and none of the call's business.
             let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
             store.set_rest_log_bytes_max(Some(log_bytes as usize));
-            P::run(&mut **inner, store, tables)
+            inner.run(store, tables)
         };
         let ran = requests.run_once(store, (*id, now_us), run, |how| match how {
             How::Committed => Outcome::Committed,
@@ -66,23 +67,9 @@ impl Identified {
         inner.end_otherwise(otherwise);
         how
     }
-}
 
-impl Envelope for Identified {
-    fn run_logged(&mut self, store: &mut Logged, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn run_volatile(&mut self, store: &mut Volatile, tables: &mut Tables) -> How {
-        self.run(store, tables)
-    }
-
-    fn locate_logged(&self, store: &Logged, ahead: Ahead, hints: &mut Hints) {
-        self.inner.locate_logged(store, ahead, hints);
-    }
-
-    fn locate_volatile(&self, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
-        self.inner.locate_volatile(store, ahead, hints);
+    fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {
+        self.inner.locate(store, ahead, hints);
     }
 
     fn end_otherwise(&mut self, how: Otherwise) {

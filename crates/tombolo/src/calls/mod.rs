@@ -41,9 +41,7 @@ pub(crate) use identified::{
 };
 pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
-pub(crate) use runner::{
-    AnyRunner, Counters, Logged, Product, Runner, TRANSACTION_BYTES, Volatile,
-};
+pub(crate) use runner::{Counters, Product, Runner, TRANSACTION_BYTES};
 
 pub use identified::Outcome;
 pub use options::{CallOptions, Durability, Early, EarlyError, PreCommitted, Promise, Settled};

@@ -11,7 +11,7 @@ use super::held::held_bytes;
 use super::identified::Outcome;
 use super::options::{CallOptions, Promise, Settled};
 use super::pending::Pending;
-use super::runner::AnyRunner;
+use super::runner::Runner;
 use crate::core::{Core, Patience};
 use crate::error::Error;
 use crate::tx::Tx;
@@ -23,7 +23,7 @@ trait Callable<I, A>: Send + Sync {
     /// Runs it as one transaction, which comes to `ended`; says how many bytes that logged.
     fn carry(
         &self,
-        runner: &mut AnyRunner,
+        runner: &mut Runner,
         log_bytes_max: u64,
         input: &I,
         ended: &mut Option<Result<A, Stop>>,
@@ -35,7 +35,7 @@ trait Callable<I, A>: Send + Sync {
 impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
     fn carry(
         &self,
-        runner: &mut AnyRunner,
+        runner: &mut Runner,
         log_bytes_max: u64,
         input: &B::Input,
         ended: &mut Option<Result<B::Answer, Stop>>,

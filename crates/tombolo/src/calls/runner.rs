@@ -1,79 +1,25 @@
 //! What the execution stage runs: the store, and call after call on it.
 //!
-//! Compiled for the two stores the product has; behind that one dynamic call per transaction, into
-//! the envelope. Not here: queues and threads (the engine's pipeline), what a call does.
+//! One dynamic call per transaction, into the envelope. Not here: queues and threads (the engine's
+//! pipeline), what a call does.
 
 use std::sync::Arc;
 
-use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
-use tombolo_engine::transaction::{Stop, Transaction};
+use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::budget::Budget;
-use tombolo_storage::profile::{MemoryCounted, MemoryLogged, MemoryProfile};
+use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
 use super::desk::OnDatabaseThread;
 use super::envelope::{Envelope, How, Otherwise, Request};
-use crate::evolve::Evolving;
-use crate::tx::{Inner, Tables};
+use crate::tx::Tables;
 
-/// The store of a database with a log.
-pub(crate) type Logged = MemoryStore<MemoryLogged>;
-/// The store of a database in memory.
-pub(crate) type Volatile = MemoryStore<MemoryCounted>;
-
-/// One of the product's profiles: which of an envelope's doors leads to its store.
-pub(crate) trait Product: MemoryProfile + 'static {
-    fn run(envelope: &mut dyn Envelope, store: &mut MemoryStore<Self>, tables: &mut Tables) -> How
-    where
-        Self: Sized;
-    fn locate(envelope: &dyn Envelope, store: &MemoryStore<Self>, ahead: Ahead, hints: &mut Hints)
-    where
-        Self: Sized;
-    fn inner(transaction: Transaction<'_, MemoryStore<Self>>) -> Inner<'_>
-    where
-        Self: Sized;
-    fn any(runner: Box<Runner<Self>>) -> AnyRunner
-    where
-        Self: Sized;
-}
-
-impl Product for MemoryLogged {
-    #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Logged, tables: &mut Tables) -> How {
-        envelope.run_logged(store, tables)
-    }
-    fn locate(envelope: &dyn Envelope, store: &Logged, ahead: Ahead, hints: &mut Hints) {
-        envelope.locate_logged(store, ahead, hints);
-    }
-    #[inline]
-    fn inner(transaction: Transaction<'_, Logged>) -> Inner<'_> {
-        Inner::Logged(transaction)
-    }
-    fn any(runner: Box<Runner<Self>>) -> AnyRunner {
-        AnyRunner::Logged(runner)
-    }
-}
-
-impl Product for MemoryCounted {
-    #[inline]
-    fn run(envelope: &mut dyn Envelope, store: &mut Volatile, tables: &mut Tables) -> How {
-        envelope.run_volatile(store, tables)
-    }
-    fn locate(envelope: &dyn Envelope, store: &Volatile, ahead: Ahead, hints: &mut Hints) {
-        envelope.locate_volatile(store, ahead, hints);
-    }
-    #[inline]
-    fn inner(transaction: Transaction<'_, Volatile>) -> Inner<'_> {
-        Inner::Volatile(transaction)
-    }
-    fn any(runner: Box<Runner<Self>>) -> AnyRunner {
-        AnyRunner::Volatile(runner)
-    }
-}
+/// The store of a database, with files and without.
+pub(crate) type Product = MemoryStore<MemoryLogged>;
 
 /// What the thread counts that runs transactions; there is one at a time.
 #[derive(Debug)]
@@ -114,14 +60,14 @@ fn count(counter: &AtomicU64) {
 pub(crate) const TRANSACTION_BYTES: u64 = 4;
 
 /// The store, and what runs calls on it.
-pub(crate) struct Runner<P: Product> {
-    store: MemoryStore<P>,
+pub(crate) struct Runner {
+    store: Product,
     tables: Tables,
     counters: Arc<Counters>,
 }
 
-impl<P: Product> Runner<P> {
-    pub(crate) fn new(store: MemoryStore<P>, tables: Tables, counters: Arc<Counters>) -> Self {
+impl Runner {
+    pub(crate) fn new(store: Product, tables: Tables, counters: Arc<Counters>) -> Self {
         Self { store, tables, counters }
     }
 
@@ -134,7 +80,7 @@ impl<P: Product> Runner<P> {
             return envelope.end_otherwise(Otherwise::Stopped(stop));
         }
         hold_to(&mut self.store, request.log_bytes_max);
-        let how = P::run(&mut **envelope, &mut self.store, &mut self.tables);
+        let how = envelope.run(&mut self.store, &mut self.tables);
         self.count(how);
     }
 
@@ -150,13 +96,18 @@ impl<P: Product> Runner<P> {
         });
     }
 
+    /// The store, for what changes its schema.
+    pub(crate) fn store(&mut self) -> &mut Product {
+        &mut self.store
+    }
+
     /// Runs the transaction of a caller that carries it, which may log so many bytes and comes to
     /// `ended`; says how many it has logged.
     #[inline]
     pub(crate) fn carry<A>(
         &mut self,
         log_bytes_max: u64,
-        run: impl FnOnce(&mut MemoryStore<P>, &Tables) -> Result<A, Stop>,
+        run: impl FnOnce(&mut Product, &Tables) -> Result<A, Stop>,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
         let _entered = OnDatabaseThread::enter();
@@ -171,15 +122,12 @@ impl<P: Product> Runner<P> {
 
 /// Holds the next transaction to what was reserved for it, so that a batch that ran finds its room.
 #[inline]
-fn hold_to<P: Product>(store: &mut MemoryStore<P>, log_bytes_max: u64) {
+fn hold_to(store: &mut Product, log_bytes_max: u64) {
     let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
     store.set_transaction_log_bytes_max(log_bytes as usize);
 }
 
-impl<P: Product> Executor for Runner<P>
-where
-    MemoryStore<P>: Send,
-{
+impl Executor for Runner {
     type Request = Request;
     type Answer = Box<dyn Envelope>;
     type Records = LogBuffer;
@@ -205,7 +153,7 @@ where
         for ahead in [Ahead::Keys, Ahead::Rows] {
             for (call, hints) in calls.iter().zip(&mut *upcoming) {
                 if let Some(envelope) = &call.request.envelope {
-                    P::locate(&**envelope, &self.store, ahead, hints);
+                    envelope.locate(&self.store, ahead, hints);
                 }
             }
         }
@@ -221,56 +169,5 @@ where
 
     fn take_log(&mut self, into: &mut LogBuffer) {
         self.store.take_log(into);
-    }
-}
-
-/// The runner of either product, as the pipeline has it.
-pub(crate) enum AnyRunner {
-    Logged(Box<Runner<MemoryLogged>>),
-    Volatile(Box<Runner<MemoryCounted>>),
-}
-
-/// Calls the same on either runner.
-macro_rules! on {
-    ($any:expr, $runner:ident => $call:expr) => {
-        match $any {
-            AnyRunner::Logged($runner) => $call,
-            AnyRunner::Volatile($runner) => $call,
-        }
-    };
-}
-
-pub(super) use on;
-
-impl AnyRunner {
-    /// The store, for what changes its schema.
-    pub(crate) fn store(&mut self) -> &mut dyn Evolving {
-        on!(self, runner => &mut runner.store)
-    }
-}
-
-impl Executor for AnyRunner {
-    type Request = Request;
-    type Answer = Box<dyn Envelope>;
-    type Records = LogBuffer;
-
-    fn execute(&mut self, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
-        on!(self, runner => runner.execute(batch));
-    }
-
-    fn locate(&mut self, calls: &mut [Call<Request>]) {
-        on!(self, runner => runner.locate(calls));
-    }
-
-    fn log_bytes_max(&self, request: &Request) -> u64 {
-        on!(self, runner => runner.log_bytes_max(request))
-    }
-
-    fn name_of(&self, request: &Request) -> &'static str {
-        on!(self, runner => runner.name_of(request))
-    }
-
-    fn take_log(&mut self, into: &mut LogBuffer) {
-        on!(self, runner => runner.take_log(into));
     }
 }

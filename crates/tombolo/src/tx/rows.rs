@@ -6,7 +6,7 @@ use tombolo_storage::error::Result;
 use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::store::{Store, Table};
 
-use super::{Inner, NewRow, Tx, on};
+use super::{NewRow, Tx};
 use crate::derived::TableRow;
 
 impl Tx<'_> {
@@ -65,18 +65,18 @@ impl Tx<'_> {
         row: RowId,
         value: &R,
     ) -> Result<()> {
-        self.watch.pass_write()?;
+        let row = self.to_write(table, row)?;
         let entries = &self.tables.entries[table.position()];
-        let updated = on!(self, tx => entries.change(tx.store(), row, 0..R::SIZE, |store| {
+        let updated = entries.change(self.inner.store(), row, 0..R::SIZE, |store| {
             let (whole, mut variable) = (Fields::whole(R::SIZE), Vec::new());
             store.update(table, row, whole, |row| {
                 let row = retyped(row, Fields::whole(R::SIZE));
                 value.fill(&mut NewRow { row, variable: &mut variable });
             })?;
-            variable.iter().try_for_each(|(offset, bytes)| {
-                store.set_variable(table, row, *offset, bytes)
-            })
-        }));
+            variable
+                .iter()
+                .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
+        });
         self.written(updated)
     }
 }

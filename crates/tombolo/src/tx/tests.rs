@@ -113,7 +113,7 @@ fn held<I: IndexType>(tx: &mut Tx<'_>, table: &Table<Entry>, index: &Index<I>) -
 
 #[test]
 fn indexes_follow_whatever_is_written_and_undone() {
-    let mut store = Volatile::new(Limits::default());
+    let mut store = Product::new(Limits::default());
     let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
     store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
     store.create_table(crate::calls::request_table()).unwrap();
@@ -121,8 +121,8 @@ fn indexes_follow_whatever_is_written_and_undone() {
     let tables =
         Tables::new(store.schema(), kept, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
             .unwrap();
-    let resolve = tombolo_storage::store::resolve_table::<Entry>(store.schema());
-    let (table, schema) = (resolve.unwrap(), store.schema().clone());
+    let schema = tables.known().get();
+    let table = tombolo_storage::store::resolve_table::<Entry>(&schema).unwrap();
     let by_id = tombolo_storage::store::resolve_index::<ById>(&schema).unwrap();
     let by_code = tombolo_storage::store::resolve_index::<ByCode>(&schema).unwrap();
     let by_name = tombolo_storage::store::resolve_index::<ByName>(&schema).unwrap();

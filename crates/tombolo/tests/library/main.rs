@@ -15,6 +15,7 @@ mod derived;
 mod directories;
 mod evolve;
 mod failures;
+mod handles;
 mod kills;
 mod panics;
 mod promises;

@@ -7,7 +7,8 @@
 use super::super::check::key_values;
 use super::super::hash::hash_bytes;
 use super::super::index::{Entries, RowIndex};
-use super::super::store::{MemoryRow, Rows};
+use super::super::rows::Rows;
+use super::super::store::MemoryRow;
 use super::super::variable::SizeClasses;
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::schema::ColumnDef;

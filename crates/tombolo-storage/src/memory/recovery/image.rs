@@ -8,8 +8,8 @@ use super::super::bits::Bits;
 use super::super::budget::{Allowance, Budget};
 use super::super::columns::piece_of;
 use super::super::region::RegionError;
+use super::super::rows::{Generations, Rows};
 use super::super::slab::Slab;
-use super::super::store::Rows;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
 use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
 use crate::schema::Schema;
@@ -299,7 +299,7 @@ impl ReplayPart {
 
 impl ReplayTable {
     fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets } =
+        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets, .. } =
             &self.rows;
         Ok(ReplayTable {
             rows: Rows {
@@ -309,6 +309,7 @@ impl ReplayTable {
                 widths: widths.clone(),
                 raw_row_bytes: *raw_row_bytes,
                 variable_offsets: variable_offsets.clone(),
+                generations: Generations::new(),
             },
             values: self.values.mirror(allowance.clone())?,
         })

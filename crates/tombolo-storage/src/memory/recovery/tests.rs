@@ -9,7 +9,7 @@ use crate::dynamic::DynamicTable;
 use crate::error::Error;
 use crate::key::Dynamic;
 use crate::memory::test_random::Random;
-use crate::profile::{MemoryCounted, MemoryLogged};
+use crate::profile::MemoryLogged;
 use crate::row::{Fields, RowId, RowMut};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::store::Store;
@@ -324,13 +324,19 @@ fn refused_at<P: MemoryProfile>(store: &mut MemoryStore<P>, bytes_max: usize) ->
 #[test]
 fn the_write_that_logs_too_much_is_refused_with_a_log_and_without() {
     for bytes_max in [1_000, 1_001, 1_010, 2_500, 20_000] {
-        let mut counted = MemoryStore::<MemoryCounted>::new(Limits::default());
-        for table in logged().schema().tables.clone() {
-            counted.create_table(table).unwrap();
-        }
-        let writes = refused_at(&mut logged(), bytes_max);
+        let (mut kept, mut dropped) = (logged(), logged());
+        dropped.drop_log();
+        let before = dropped.log_bytes();
+        let writes = refused_at(&mut kept, bytes_max);
         assert!(writes > 4, "{writes}");
-        assert_eq!(refused_at(&mut counted, bytes_max), writes);
+        assert_eq!(refused_at(&mut dropped, bytes_max), writes);
+        // What commits is not kept either.
+        let table = DynamicTable::new(dropped.schema(), 1);
+        dropped.begin().unwrap();
+        dropped.begin_writes();
+        table.insert(&mut dropped, &[Value::Integer(1)]).unwrap();
+        dropped.commit().unwrap();
+        assert_eq!(dropped.log_bytes(), before);
     }
 }
 

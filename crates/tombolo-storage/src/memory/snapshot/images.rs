@@ -29,8 +29,8 @@ use std::sync::Arc;
 
 use super::super::budget::{Allowance, Budget};
 use super::super::region::{RESERVATION_BYTES, RegionError};
+use super::super::rows::Rows;
 use super::super::slab::Slab;
-use super::super::store::Rows;
 use super::super::undo::{Change, Undo};
 use super::super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use super::WORD;

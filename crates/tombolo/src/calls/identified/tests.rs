@@ -8,7 +8,6 @@ use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::recovery::ReplayPart;
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
 use tombolo_storage::value_log::{LogBuffer, Transactions};
@@ -32,8 +31,8 @@ fn newest(ids: u64) -> Kept {
     Kept { ids, time_us: 0 }
 }
 
-fn store<P: MemoryProfile>(ids_max: u64) -> (MemoryStore<P>, Tables) {
-    let mut store = MemoryStore::new(Limits::default());
+fn store(ids_max: u64) -> (Product, Tables) {
+    let mut store = Product::new(Limits::default());
     store.create_table(TableDef::of::<Effect>().with::<EffectById>()).unwrap();
     store.create_table(request_table()).unwrap();
     let tables = Tables::new(
@@ -73,9 +72,9 @@ fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
     Identified::envelope(id as u128, lone, 1 << 20)
 }
 
-fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end: End) -> How {
-    let mut call = call(store.schema(), id, end);
-    let how = P::run(&mut *call, store, tables);
+fn run(store: &mut Product, tables: &mut Tables, id: i64, end: End) -> How {
+    let mut call = call(&tables.known().get(), id, end);
+    let how = call.run(store, tables);
     let ran = call.ran().downcast_mut::<Option<Ran<i64>>>().and_then(Option::take).unwrap();
     match (how, ran) {
         (How::Committed, Ran::Ended(Ok(answer))) => assert_eq!(answer, id),
@@ -91,14 +90,14 @@ fn run<P: Product>(store: &mut MemoryStore<P>, tables: &mut Tables, id: i64, end
     how
 }
 
-fn told<P: Product>(store: &mut MemoryStore<P>, tables: &Tables, id: i64) -> Outcome {
+fn told(store: &mut Product, tables: &Tables, id: i64) -> Outcome {
     store.begin().unwrap();
     let outcome = tables.requests().outcome(store, id as u128).unwrap();
     store.commit().unwrap();
     outcome
 }
 
-fn has_effect<P: Product>(store: &mut MemoryStore<P>, id: i64) -> bool {
+fn has_effect(store: &mut Product, id: i64) -> bool {
     let by_id: Index<EffectById> = resolve_index(store.schema()).unwrap();
     store.begin().unwrap();
     let found = store.lookup(&by_id, id).unwrap();
@@ -109,7 +108,7 @@ fn has_effect<P: Product>(store: &mut MemoryStore<P>, id: i64) -> bool {
 #[test]
 fn what_is_remembered_is_what_happened_and_as_many_as_may() {
     const KEPT: usize = 7;
-    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(KEPT as u64);
+    let (mut store, mut tables) = store(KEPT as u64);
     let (mut model, mut rng) = (VecDeque::<(i64, Outcome)>::new(), Rng::stream(1, &[]));
     let mut repeated = 0;
     for _ in 0..1_000 {
@@ -159,7 +158,7 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
 
 #[test]
 fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
-    let (mut logged, mut tables) = store::<tombolo_storage::profile::MemoryLogged>(10);
+    let (mut logged, mut tables) = store(10);
     for id in 0..30 {
         let end = [End::Commits, End::Aborts, End::Panics][id as usize % 3];
         run(&mut logged, &mut tables, id, end);
@@ -179,7 +178,7 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
         let mut part = ReplayPart::new(0, 1, Limits::default());
         part.apply(&log.as_slice()[..end]).unwrap();
         let parts = vec![part.finish().unwrap()];
-        let mut store: Logged = MemoryStore::from_replay(Limits::default(), parts).unwrap();
+        let mut store: Product = Product::from_replay(Limits::default(), parts).unwrap();
         let tables = Tables::new(
             store.schema(),
             newest(10),
@@ -202,18 +201,18 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
 
 #[test]
 fn a_call_that_never_begins_leaves_no_preface_behind() {
-    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(10);
+    let (mut store, mut tables) = store(10);
     struct Idle;
     impl crate::calls::envelope::Body for Idle {
         type Input = ();
         type Answer = ();
-        fn run<P: Product>(&self, _: &mut MemoryStore<P>, _: &Tables, (): &()) -> Result<(), Stop> {
+        fn run(&self, _: &mut Product, _: &Tables, (): &()) -> Result<(), Stop> {
             Err(Stop::Abort("before it began"))
         }
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
     let mut call = Identified::envelope(5, Arc::new(idle).envelope((), 0), 1 << 20);
-    assert_eq!(call.run_volatile(&mut store, &mut tables), How::Aborted);
+    assert_eq!(call.run(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
     assert_eq!(told(&mut store, &tables, 5), Outcome::Aborted);
     assert_eq!(store.check(), []);
@@ -221,11 +220,11 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
 
 #[test]
 fn without_memory_nothing_runs_and_nothing_is_remembered() {
-    let (mut store, mut tables) = store::<tombolo_storage::profile::MemoryCounted>(1_000_000);
+    let (mut store, mut tables) = store(1_000_000);
     let full = (0..1_000_000).find(|&id| {
         store.set_memory_bytes_max(4 << 20);
         let mut call = call(store.schema(), id, End::Reads);
-        call.run_volatile(&mut store, &mut tables) != How::Committed
+        call.run(&mut store, &mut tables) != How::Committed
     });
     let full = full.expect("memory is bounded");
     assert_eq!(told(&mut store, &tables, full), Outcome::Unknown);
