@@ -159,8 +159,6 @@ pub struct ValueLog {
     preface_bytes: usize,
     /// What a transaction might log before its rest was bounded.
     bytes_max_before: Option<usize>,
-    /// Whether the records of a transaction that committed wait to be taken.
-    is_kept: bool,
 }
 
 impl Default for ValueLog {
@@ -168,8 +166,7 @@ impl Default for ValueLog {
         let (records, transaction_bytes_max) = (RecordWriter::default(), TRANSACTION_LOG_BYTES_MAX);
         let end_max = records.start() + transaction_bytes_max;
         let bytes_max_before = None;
-        let is_kept = true;
-        Self { records, transaction_bytes_max, end_max, preface_bytes: 0, bytes_max_before, is_kept }
+        Self { records, transaction_bytes_max, end_max, preface_bytes: 0, bytes_max_before }
     }
 }
 
@@ -177,7 +174,8 @@ impl ValueLog {
     /// From here on nothing is kept of a transaction that has ended: what it may log is bounded as with
     /// files, so that a program in memory is refused what it would be refused on disk.
     pub(super) fn drop_ended(&mut self) {
-        self.is_kept = false;
+        self.records.drop_records();
+        self.bound();
     }
 
     /// Ends the open transaction.
@@ -186,12 +184,11 @@ impl ValueLog {
         if self.records.open_bytes() == 0 {
             return;
         }
-        if self.is_kept {
-            self.records.commit_as(0);
-            self.bound();
-        } else {
-            self.records.abort();
+        if self.records.drops() {
+            return self.records.abort();
         }
+        self.records.commit_as(0);
+        self.bound();
     }
 
     /// Finds where the open transaction's records end at the latest.

@@ -184,14 +184,22 @@ pub(crate) struct RecordWriter {
     bytes: Vec<u8>,
     /// Where the next record begins: behind the length that the open transaction will get.
     at: usize,
-    /// Where the open transaction's length lies.
-    mark: usize,
+    /// Where the open transaction's records begin: behind its length.
+    start: usize,
     transactions: u64,
+    /// Whether records are only counted; there is no room for any then.
+    drops: bool,
 }
 
 impl Default for RecordWriter {
     fn default() -> Self {
-        Self { bytes: Vec::new(), at: LENGTH_BYTES, mark: 0, transactions: 0 }
+        Self {
+            bytes: Vec::new(),
+            at: LENGTH_BYTES,
+            start: LENGTH_BYTES,
+            transactions: 0,
+            drops: false,
+        }
     }
 }
 
@@ -245,6 +253,11 @@ impl RecordWriter {
         // In two steps, so that no sum has to be looked at for an overflow.
         let room = self.bytes.get_mut(self.at..);
         let Some(room) = room.and_then(|room| room.get_mut(..SHORT_BYTES + bytes.len())) else {
+            // Asked here, so that a log that is kept has no instruction of it.
+            if self.drops {
+                self.at += SHORT_BYTES + bytes.len();
+                return;
+            }
             return self.push_in_new_room(word, bytes);
         };
         room[..SHORT_BYTES].copy_from_slice(&word.to_le_bytes());
@@ -265,6 +278,10 @@ impl RecordWriter {
     #[inline(never)]
     fn push_extended(&mut self, kind: u64, table: u32, row: u32, offset: usize, bytes: &[u8]) {
         assert!(table < TABLE_LIMIT, "more tables than the log can tell apart");
+        if self.drops {
+            self.at += EXTENDED_BYTES + bytes.len();
+            return;
+        }
         let word = EXTENDED
             | kind << LENGTH_SHIFT
             | u64::from(table) << EXTENDED_TABLE_SHIFT
@@ -310,7 +327,7 @@ impl RecordWriter {
     /// Where the open transaction's records begin, in what was not taken.
     #[inline(always)]
     pub(crate) fn start(&self) -> usize {
-        self.mark + LENGTH_BYTES
+        self.start
     }
 
     /// Where they end.
@@ -322,7 +339,7 @@ impl RecordWriter {
     /// Bytes of the open transaction's records.
     #[inline(always)]
     pub(crate) fn open_bytes(&self) -> usize {
-        self.at - self.mark - LENGTH_BYTES
+        self.at - self.start
     }
 
     /// Ends the open transaction and begins the next; nothing is written for one without records.
@@ -338,29 +355,44 @@ impl RecordWriter {
     #[inline(always)]
     pub(crate) fn commit_as(&mut self, word: u32) {
         let word = word | self.open_bytes() as u32;
-        self.bytes[self.mark..][..LENGTH_BYTES].copy_from_slice(&word.to_le_bytes());
+        self.bytes[self.start - LENGTH_BYTES..][..LENGTH_BYTES]
+            .copy_from_slice(&word.to_le_bytes());
         self.transactions += 1;
-        self.mark = self.at;
         self.at += LENGTH_BYTES;
+        self.start = self.at;
     }
 
     /// Forgets the open transaction's records.
     pub(crate) fn abort(&mut self) {
-        self.at = self.mark + LENGTH_BYTES;
+        self.at = self.start;
+    }
+
+    /// Forgets all records, and counts from here on the bytes of those that come.
+    pub(crate) fn drop_records(&mut self) {
+        *self = Self { drops: true, ..Self::default() };
+    }
+
+    /// Whether records are only counted.
+    #[inline(always)]
+    pub(crate) fn drops(&self) -> bool {
+        self.drops
     }
 
     /// Puts the ended transactions into `into`, which must be empty, and goes on with its memory.
     pub(crate) fn take(&mut self, into: &mut LogBuffer) {
         assert!(into.is_empty(), "a log buffer was not cleared before it was used again");
         assert!(self.open_bytes() == 0, "the log is taken between transactions");
+        if self.drops {
+            return;
+        }
         std::mem::swap(&mut self.bytes, &mut into.bytes);
-        (into.used, into.transactions) = (self.mark, self.transactions);
-        (self.at, self.mark, self.transactions) = (LENGTH_BYTES, 0, 0);
+        (into.used, into.transactions) = (self.ended_bytes(), self.transactions);
+        (self.at, self.start, self.transactions) = (LENGTH_BYTES, LENGTH_BYTES, 0);
     }
 
     /// Bytes of ended transactions that were not taken yet.
     pub(crate) fn ended_bytes(&self) -> usize {
-        self.mark
+        self.start - LENGTH_BYTES
     }
 }
 
