@@ -17,7 +17,8 @@ use crate::schema::ColumnDef;
 use crate::types::{ColumnType, InlineType, Nullable};
 
 /// Names a row for as long as it lives: where a store keeps it, in whatever numbering the store
-/// uses.
+/// uses. An id of a closure's transaction names no other row later on either; a store's own id, which
+/// a procedure has, may. Neither is of use where the other belongs: it names no row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(std::num::NonZeroU64);
 
@@ -38,6 +39,12 @@ impl RowId {
     #[inline(always)]
     pub const fn location(self) -> u64 {
         self.0.get() - 1
+    }
+
+    /// The id of the same location with `bits` in its upper half, which is empty.
+    #[inline(always)]
+    pub(crate) fn with_upper_half(self, bits: u32) -> Self {
+        Self(self.0 | u64::from(bits) << 32)
     }
 }
 

@@ -156,28 +156,54 @@ fn keys_looked_up_together_are_those_looked_up_alone() {
 }
 
 #[test]
-fn a_row_that_is_gone_is_refused_where_that_is_asked_for() {
+fn a_named_id_leads_to_its_row_or_nowhere() {
     let (mut store, dynamic) = filled::<Memory>();
     let accounts = resolve_table::<Account>(store.schema()).unwrap();
     let ids = dynamic.row_ids(&mut store).unwrap();
-    let (kept, gone) = (ids[0], ids[99]);
-    store.begin().unwrap();
-    store.begin_writes();
-    dynamic.delete(&mut store, gone).unwrap();
+    let [kept, gone, beyond] =
+        [ids[0], ids[99], RowId::new(100)].map(|id| store.named(&accounts, id));
+    let strange = RowId::new(kept.location() ^ 1 << 40);
     let balance = Fields::none().with(Account::BALANCE);
     let refused = Error::NoSuchRow { table: 0 };
-    for id in [gone, RowId::new(100), RowId::new(1 << 20), RowId::new(1 << 40 | kept.location())] {
-        assert_eq!(store.pin_live(&accounts, id).map(|_| ()), Err(refused));
-        let changed = store.update_live(&accounts, id, balance, |_| panic!("it is not there"));
+    let assert_nowhere = |store: &mut MemoryStore<Memory>, id| {
+        assert_eq!(store.pin_named(&accounts, id).map(|_| ()), Err(refused));
+        assert_eq!(store.unnamed(&accounts, id), Err(refused));
+        let changed = store.update_named(&accounts, id, balance, |_| panic!("it is not there"));
         assert_eq!(changed, Err(refused));
-    }
-    store.update_live(&accounts, kept, balance, |row| row.set(Account::BALANCE, 7)).unwrap();
-    assert_eq!(store.pin_live(&accounts, kept).unwrap().get(Account::BALANCE), 7);
-    store.abort().unwrap();
+    };
     store.begin().unwrap();
-    assert_eq!(store.pin_live(&accounts, kept).unwrap().get(Account::BALANCE), 100);
-    assert!(store.pin_live(&accounts, gone).is_ok(), "its deletion was undone");
+    store.begin_writes();
+    dynamic.delete(&mut store, ids[99]).unwrap();
+    for id in [gone, beyond, strange, ids[0], RowId::new(1 << 20)] {
+        assert_nowhere(&mut store, id);
+    }
+    store.update_named(&accounts, kept, balance, |row| row.set(Account::BALANCE, 7)).unwrap();
+    assert_eq!(store.pin_named(&accounts, kept).unwrap().get(Account::BALANCE), 7);
+    store.abort().unwrap();
+    assert_eq!(store.pin_named(&accounts, kept).unwrap().get(Account::BALANCE), 100);
+    assert!(store.pin_named(&accounts, gone).is_ok(), "its deletion was undone");
+    // Its slot goes to another row, first to one whose making is undone.
+    store.begin().unwrap();
+    store.begin_writes();
+    dynamic.delete(&mut store, ids[99]).unwrap();
     store.commit().unwrap();
+    let mut made = Vec::new();
+    for is_undone in [true, false] {
+        store.begin().unwrap();
+        store.begin_writes();
+        assert_nowhere(&mut store, gone);
+        let row = store.create(&accounts, |row| row.set(Account::BALANCE, 5)).unwrap();
+        assert_eq!(row, ids[99]);
+        assert_nowhere(&mut store, gone);
+        made.push(store.named(&accounts, row));
+        if is_undone { store.abort().unwrap() } else { store.commit().unwrap() }
+    }
+    store.begin().unwrap();
+    store.begin_writes();
+    assert_nowhere(&mut store, made[0]);
+    assert_nowhere(&mut store, gone);
+    assert_eq!(store.pin_named(&accounts, made[1]).unwrap().get(Account::BALANCE), 5);
+    store.abort().unwrap();
 }
 
 #[test]

@@ -22,13 +22,9 @@ use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// The same as [`Store::pin`], of a live row only, also where the table is declared: for a caller
-    /// who may hold on to the id of a row that was deleted.
-    ///
-    /// # Errors
-    /// `NoSuchRow`.
+    /// The same as [`Store::pin`], of a live row only.
     #[inline(always)]
-    pub fn pin_live<R: TableType>(
+    fn pin_live<R: TableType>(
         &self,
         table: &Table<R>,
         row: RowId,
@@ -38,7 +34,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     #[inline(always)]
-    fn pinned<'a, R: TableType>(
+    pub(super) fn pinned<'a, R: TableType>(
         &'a self,
         table: &Table<R>,
         fixed: Option<&'a [u8]>,
@@ -49,38 +45,24 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// The same as [`Store::update`], of a live row only; see [`MemoryStore::pin_live`].
-    ///
-    /// # Errors
-    /// `NoSuchRow`.
+    /// Changes the row in slot `place`, if there is one, of a live row only if that is checked.
     #[inline(always)]
-    pub fn update_live<R: TableType>(
+    pub(super) fn update_in<R: TableType>(
         &mut self,
         table: &Table<R>,
-        row: RowId,
-        fields: Fields<R>,
-        change: impl FnOnce(&mut RowMut<'_, R>),
-    ) -> Result<()> {
-        self.update_in(table, row, fields, true, change)
-    }
-
-    #[inline(always)]
-    fn update_in<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        row: RowId,
+        place: u64,
         fields: Fields<R>,
         is_checked: bool,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
         debug_assert_eq!(self.state, State::Writing);
-        let (slot, position) = (Self::slot(row), table.position() as u32);
+        let (slot, position) = (place as u32, table.position() as u32);
         let mut open = OpenChange::of(self);
         let store = &mut *open.store;
         let (slab, size) = (&mut store.tables[table.position()].slab, table.row_size());
         let bytes = match is_checked {
-            true => slab.live_head_mut(row.location(), size),
-            false => slab.head_mut(row.location(), size),
+            true => slab.live_head_mut(place, size),
+            false => slab.head_mut(place, size),
         };
         let Some(bytes) = bytes else { return Err(Self::no_such_row(table)) };
         let (start, end) = (fields.start(), fields.end());
@@ -390,7 +372,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        self.update_in(table, row, fields, R::CHECKED, change)
+        self.update_in(table, row.location(), fields, R::CHECKED, change)
     }
 
     fn set_variable<R: TableType>(
@@ -435,9 +417,11 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let slot = self.live_slot(table, row)?;
         self.room_for_notes(1, 0)?;
         let position = table.position() as u32;
-        if !self.tables[table.position()].slab.retire(slot) {
+        let rows = &mut self.tables[table.position()];
+        if !rows.slab.retire(slot) {
             return Err(Error::NoSuchRow { table: position });
         }
+        rows.generations.end(slot);
         let logged = self.log.deleted(position, slot);
         let change = Change::Deleted { table: position, row: slot };
         if Self::UNDO {

@@ -13,13 +13,13 @@ use super::budget::Allowance;
 use super::columns::{RowShape, slot_widths};
 use super::region::RegionError;
 use super::slab::Slab;
-use super::store::MemoryStore;
+use super::store::{MemoryRow, MemoryStore};
 use crate::error::Result;
 use crate::key::{IndexType, Range};
 use crate::profile::MemoryProfile;
-use crate::row::RowId;
+use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::TableDef;
-use crate::store::{Index, Order, Table, TableType};
+use crate::store::{Index, Order, Store, Table, TableType};
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -37,32 +37,52 @@ pub(super) struct Rows {
     pub(super) generations: Generations,
 }
 
-/// How often each slot was given back, counted from a number that is each table's own: so no id of
+/// How many rows each slot has lost, counted from a number that is each table's own: so no id of
 /// another table, or of an earlier opening, is taken for one of these.
+///
+/// A row that is deleted is lost at once, and found again where its deletion is undone; no other row
+/// takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
+/// live row, and whoever reads by it need not look at the live bits. Whoever writes looks: an id of
+/// another table has the generation of a slot here once in four thousand million, and a slot that is
+/// free holds the list of those.
 #[derive(Debug)]
 pub(super) struct Generations {
     first: u32,
-    /// Of the slots up to the highest that was ever given back.
-    later: Vec<u32>,
+    /// Of the slots up to the highest that ever lost a row.
+    lost: Vec<u32>,
 }
 
 impl Generations {
     pub(super) fn new() -> Self {
-        Self { first: RandomState::new().build_hasher().finish() as u32, later: Vec::new() }
+        Self { first: RandomState::new().build_hasher().finish() as u32, lost: Vec::new() }
     }
 
     #[inline(always)]
     fn of(&self, slot: u32) -> u32 {
-        self.later.get(slot as usize).copied().unwrap_or(self.first)
+        self.first.wrapping_add(self.lost.get(slot as usize).copied().unwrap_or(0))
     }
 
     /// The row in this slot is gone: no id names it from now on.
     pub(super) fn end(&mut self, slot: u32) {
         let slot = slot as usize;
-        if slot >= self.later.len() {
-            self.later.resize(slot + 1, self.first);
+        if slot >= self.lost.len() {
+            self.grow(slot + 1);
         }
-        self.later[slot] = self.later[slot].wrapping_add(1);
+        self.lost[slot] = self.lost[slot].wrapping_add(1);
+    }
+
+    /// Makes room for so many slots. The first deletion from a large table does not wait for it: memory
+    /// that was never written to is zero as the system gives it.
+    #[cold]
+    fn grow(&mut self, slots: usize) {
+        let mut lost = vec![0; slots.next_power_of_two()];
+        lost[..self.lost.len()].copy_from_slice(&self.lost);
+        self.lost = lost;
+    }
+
+    /// The row in this slot, which was gone, is there again: its deletion is undone.
+    pub(super) fn take_end_back(&mut self, slot: u32) {
+        self.lost[slot as usize] = self.lost[slot as usize].wrapping_sub(1);
     }
 }
 
@@ -98,7 +118,15 @@ impl Rows {
     /// The named id of the row in this slot.
     #[inline(always)]
     fn named(&self, slot: u32) -> RowId {
-        RowId::new(u64::from(self.generations.of(slot)) << 32 | u64::from(slot))
+        RowId::new(slot.into()).with_upper_half(self.generations.of(slot))
+    }
+
+    /// The slot of the row that a named id names. Where it names none, a number beyond all slots, which
+    /// the slab refuses with the compare it makes in any case.
+    #[inline(always)]
+    fn place(&self, row: RowId) -> u64 {
+        let location = row.location();
+        location ^ u64::from(self.generations.of(location as u32)) << 32
     }
 }
 
@@ -109,10 +137,55 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.tables[table.position()].named(Self::slot(row))
     }
 
-    /// The same for a row that `index` was asked for.
+    /// [`Store::lookup`], with a named id.
+    ///
+    /// # Errors
+    /// As there.
     #[inline(always)]
-    pub fn named_by<I: IndexType>(&self, index: &Index<I>, row: RowId) -> RowId {
-        self.tables[self.indexes[index.position()].table].named(Self::slot(row))
+    pub fn lookup_named<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<RowId>> {
+        if Self::is_packed(index) {
+            let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
+            let entries = &mut self.indexes[index.position()];
+            let found = entries.look_up_packed(key);
+            return Ok(found.map(|slot| self.tables[entries.table].named(slot)));
+        }
+        let found = self.lookup(index, key)?;
+        let rows = &self.tables[self.indexes[index.position()].table];
+        Ok(found.map(|row| rows.named(Self::slot(row))))
+    }
+
+    /// [`Store::pin`], of the row that a named id names.
+    ///
+    /// # Errors
+    /// `NoSuchRow`.
+    #[inline(always)]
+    pub fn pin_named<R: TableType>(
+        &self,
+        table: &Table<R>,
+        row: RowId,
+    ) -> Result<Row<R, MemoryRow<'_>>> {
+        let rows = &self.tables[table.position()];
+        self.pinned(table, rows.slab.head(rows.place(row), table.row_size()))
+    }
+
+    /// [`Store::update`], of the row that a named id names.
+    ///
+    /// # Errors
+    /// `NoSuchRow`, and as there.
+    #[inline(always)]
+    pub fn update_named<R: TableType>(
+        &mut self,
+        table: &Table<R>,
+        row: RowId,
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        let place = self.tables[table.position()].place(row);
+        self.update_in(table, place, fields, true, change)
     }
 
     /// [`Store::scan`], with named ids.
@@ -145,10 +218,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// `NoSuchRow`: its row is gone, or was never one of this table.
     #[inline(always)]
     pub fn unnamed<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
-        let (slot, generation) = (Self::slot(row), (row.location() >> 32) as u32);
-        if self.tables[table.position()].generations.of(slot) != generation {
-            return Err(Self::no_such_row(table));
+        let rows = &self.tables[table.position()];
+        match u32::try_from(rows.place(row)) {
+            Ok(slot) if rows.slab.is_live(slot) => Ok(Self::row_id(slot)),
+            _ => Err(Self::no_such_row(table)),
         }
-        Ok(Self::row_id(slot))
     }
 }

@@ -442,7 +442,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 }
                 rows.forget_added(row);
                 rows.slab.release(row);
-                rows.generations.end(row);
             }
             Change::ValueReplaced { handle } => values.free(Handle::from_bits(handle)),
             _ => {}
@@ -480,7 +479,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 rows.slab.free(row);
                 rows.generations.end(row);
             }
-            Change::Deleted { table, row } => self.tables[table as usize].slab.revive(row),
+            Change::Deleted { table, row } => {
+                let rows = &mut self.tables[table as usize];
+                rows.slab.revive(row);
+                rows.generations.take_end_back(row);
+            }
             Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
             Change::ValueReplaced { .. } => {}
             Change::InsertedPacked { index, key, .. } => {
