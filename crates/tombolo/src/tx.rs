@@ -1,11 +1,11 @@
-//! A transaction in a closure's hands: rows with their index entries, on either store.
+//! A transaction in a closure's hands: rows with their index entries.
 //!
 //! What is written here keeps every index of the table in step and every value within what its
 //! column declares, so that a closure cannot leave half a row behind. A write that is refused dooms
 //! the transaction: whatever the closure answers, everything is undone. Procedures that are counted
 //! in instructions write rows and entries themselves (`Procedure`).
 //!
-//! Not here: queues and durability (`core.rs`), how stores do it.
+//! Not here: queues and durability (`core.rs`), how the store does it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -130,8 +130,11 @@ impl Tables {
 /// closure answers `Ok`.
 ///
 /// Tables and indexes are named by handles, which are asked for once: [`Database::table`],
-/// [`Database::index`], [`Database::dynamic_table`]. A row is found by an index, by a scan, or by
-/// the id it was given when it was made; ids are good until the row is deleted.
+/// [`Database::index`], [`Database::dynamic_table`]. They are plain numbers, copied into as many closures
+/// as need them; one of another database is refused ([`StoreError::OtherDatabase`]). A row is found by an
+/// index, by a scan, or by the id it was given when it was made. An id is good until its row is deleted
+/// or the database is closed; from then on it leads nowhere ([`StoreError::NoSuchRow`]), also when another
+/// row takes the place, and so does an id of another table.
 ///
 /// ```
 /// use tombolo::{Database, Order, Range, Stop, TableDef};
@@ -223,6 +226,12 @@ impl Tx<'_> {
     #[inline(always)]
     fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         self.pass_write(table.database())?;
+        self.unnamed_to_write(table, row)
+    }
+
+    /// The same, of a call that has begun.
+    #[inline(always)]
+    fn unnamed_to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         let unnamed = self.inner.store_ref().unnamed(table, row);
         if let Err(error) = unnamed {
             self.watch.refuse(error);
@@ -256,8 +265,7 @@ impl Tx<'_> {
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
         self.pass(index.database())?;
-        let found = self.inner.lookup(index, key)?;
-        Ok(found.map(|row| self.inner.store_ref().named_by(index, row)))
+        self.inner.store().lookup_named(index, key)
     }
 
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
@@ -319,8 +327,7 @@ impl Tx<'_> {
     #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
         self.pass(table.database())?;
-        let store = self.inner.store_ref();
-        Ok(RowRef(store.pin_live(table, store.unnamed(table, row)?)?))
+        Ok(RowRef(self.inner.store_ref().pin_named(table, row)?))
     }
 
     /// Makes a row with all its index entries; what `fill` does not set is zero, empty or null.
@@ -365,7 +372,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// `NoSuchRow`, and as [`Tx::insert`]; the transaction can only abort then.
-    #[inline]
+    #[inline(always)] // of fields that are a constant nothing is left to compute
     pub fn update<R: DeclaredTable>(
         &mut self,
         table: &Table<R>,
@@ -373,12 +380,12 @@ impl Tx<'_> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        let row = self.to_write(table, row)?;
+        self.pass_write(table.database())?;
         let entries = &self.tables.entries[table.position()];
         if entries.follows(fields.start(), fields.end()) {
             return self.update_followed(table, row, fields, change);
         }
-        let updated = self.inner.store().update_live(table, row, fields, change);
+        let updated = self.inner.store().update_named(table, row, fields, change);
         self.written(updated)
     }
 
@@ -391,6 +398,7 @@ impl Tx<'_> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
+        let row = self.unnamed_to_write(table, row)?;
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
         let updated = entries.change(self.inner.store(), row, bytes, |store| {

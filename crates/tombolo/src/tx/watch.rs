@@ -27,24 +27,26 @@ pub(super) struct Limits {
     deadline_ns: u64,
     /// Its number, if it can be cancelled.
     number: Option<u64>,
+    /// Calls until its first look.
+    left: u64,
 }
 
 impl Limits {
     pub(super) fn none(clock: Arc<dyn Clock>, desks: Arc<Desks>) -> Self {
-        Self { clock, desks, deadline_ns: u64::MAX, number: None }
+        Self { clock, desks, deadline_ns: u64::MAX, number: None, left: u64::MAX }
     }
 
     /// From here on those of a call that was queued; says why it does not begin, if so.
     #[inline]
     pub(super) fn set(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
-        (self.deadline_ns, self.number) = (deadline_ns, Some(number));
+        (self.deadline_ns, self.number, self.left) = (deadline_ns, Some(number), STRIDE);
         self.ended()
     }
 
     /// From here on there are none.
     #[inline]
     pub(super) fn lift(&mut self) {
-        (self.deadline_ns, self.number) = (u64::MAX, None);
+        (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
     }
 
     /// The time since 1970, in microseconds.
@@ -74,8 +76,7 @@ pub(super) struct Watch<'s> {
 
 impl<'s> Watch<'s> {
     pub(super) fn new(limits: &'s Limits) -> Self {
-        let left = if limits.number.is_none() { u64::MAX } else { STRIDE };
-        Self { limits, left: Cell::new(left), refused: Cell::new(None) }
+        Self { limits, left: Cell::new(limits.left), refused: Cell::new(None) }
     }
 
     /// A call begins, or a row is visited.
