@@ -38,7 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let db = open(&place, "closed, empty")?;
         let table = db.table::<Counter>()?;
         for id in 0..1_000 {
-            let table = table.clone();
             db.transaction(move |tx| Ok(tx.insert_row(&table, &Counter { id, value: 1 })?))?;
         }
         db.close()?;

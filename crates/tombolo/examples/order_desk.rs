@@ -44,7 +44,7 @@ struct Confirmed {
     cents: i64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Desk {
     items: Table<Item>,
     item_key: Index<ItemKey>,
@@ -139,14 +139,8 @@ fn main() -> Result<(), Error> {
     let directory = std::env::args().nth(1).unwrap_or("orders".to_owned());
     let db = Database::builder().define::<Item>().define::<Line>().open(directory)?;
     let desk = Desk::bind(&db)?;
-    db.transaction({
-        let desk = desk.clone();
-        move |tx| desk.stock(tx)
-    })?;
-    let order = db.register_closure("order", {
-        let desk = desk.clone();
-        move |tx, basket| desk.order(tx, basket)
-    });
+    db.transaction(move |tx| desk.stock(tx))?;
+    let order = db.register_closure("order", move |tx, basket| desk.order(tx, basket));
     let (mut confirmed, mut refused) = (Vec::new(), 0);
     std::thread::scope(|scope| {
         let order = &order;

@@ -85,15 +85,12 @@ impl Database {
     /// #     .table(TableDef::of::<Counter>().with::<CounterKey>())
     /// #     .in_memory()?;
     /// let (counters, by_id) = (db.table::<Counter>()?, db.index::<CounterKey>()?);
-    /// let id = db.transaction({
-    ///     let counters = counters.clone();
-    ///     move |tx| {
-    ///         tx.insert(&counters, |row| {
-    ///             row.set(Counter::ID, 7);
-    ///             row.set(Counter::VALUE, 1);
-    ///         })?;
-    ///         Ok(7)
-    ///     }
+    /// let id = db.transaction(move |tx| {
+    ///     tx.insert(&counters, |row| {
+    ///         row.set(Counter::ID, 7);
+    ///         row.set(Counter::VALUE, 1);
+    ///     })?;
+    ///     Ok(7)
     /// })?;
     /// let value = db.transaction(move |tx| {
     ///     let Some(row) = tx.lookup(&by_id, id)? else { return Ok(None) };

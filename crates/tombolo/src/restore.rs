@@ -33,7 +33,6 @@ use crate::open::make_directory;
 /// let db = builder.log_archive(&archive).open(&directory)?;
 /// # let counters = db.table::<Counter>()?;
 /// # let insert = |id| {
-/// #     let counters = counters.clone();
 /// #     db.transaction(move |tx| Ok(tx.insert(&counters, |row| row.set(Counter::ID, id))?))
 /// # };
 /// # insert(1)?;

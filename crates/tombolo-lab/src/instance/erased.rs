@@ -286,7 +286,7 @@ impl<'s> Erased<'s> {
     }
 
     fn table<R: TableType>(handles: &Handles, table: &Table<R>) -> Table<Dynamic> {
-        handles.tables[table.position()].clone()
+        handles.tables[table.position()]
     }
 
     /// That no row has a key, whose value number `at` is to blame.

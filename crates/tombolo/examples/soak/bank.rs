@@ -61,7 +61,7 @@ impl Transfer {
 }
 
 /// What the calls need of the database.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Handles {
     accounts: Table<Account>,
     account_key: Index<AccountKey>,
@@ -133,15 +133,11 @@ impl Bank {
             None => builder.in_memory()?,
         };
         let handles = Handles::of(&db)?;
-        fill(&db, &handles, callers as i32)?;
-        let transfer = db.register_closure("transfer", {
-            let handles = handles.clone();
-            move |tx, input: &Transfer| handles.transfer(tx, input)
-        });
-        let balance = db.register_closure("balance", {
-            let handles = handles.clone();
-            move |tx, &number: &i32| handles.balance(tx, number)
-        });
+        fill(&db, handles, callers as i32)?;
+        let transfer = db
+            .register_closure("transfer", move |tx, input: &Transfer| handles.transfer(tx, input));
+        let balance =
+            db.register_closure("balance", move |tx, &number: &i32| handles.balance(tx, number));
         let early = transfer.with(CallOptions::new().early());
         let balance = balance.with(CallOptions::new().read_only());
         Ok(Self { db, handles, transfer, early, balance })
@@ -149,14 +145,14 @@ impl Bank {
 
     /// What all accounts hold together, read in one transaction.
     pub(crate) fn money(&self) -> Result<i64, Error> {
-        let handles = self.handles.clone();
+        let handles = self.handles;
         let read = self.db.with(CallOptions::new().read_only());
         read.transaction(move |tx| handles.money(tx))
     }
 
     /// The numbers of the callers' last calls.
     pub(crate) fn last_calls(&self, callers: usize) -> Result<Vec<i64>, Error> {
-        let handles = self.handles.clone();
+        let handles = self.handles;
         self.db.transaction(move |tx| {
             let last = |number| {
                 let row = tx.lookup(&handles.caller_key, number)?;
@@ -174,7 +170,7 @@ impl Bank {
 
     /// What is wrong with that index, if anything: it leads to each account once, in order.
     pub(crate) fn fault_of_index(&self) -> Result<Option<String>, Error> {
-        let (accounts, by_cents) = (self.handles.accounts.clone(), self.db.index::<ByCents>()?);
+        let (accounts, by_cents) = (self.handles.accounts, self.db.index::<ByCents>()?);
         self.db.transaction(move |tx| {
             let (mut last, mut count, mut money) = (i64::MIN, 0, 0);
             for row in tx.range(&by_cents, Range::all(), Order::Forward)? {
@@ -196,10 +192,9 @@ impl Bank {
 }
 
 /// Fills an empty database, a part of the accounts in each transaction.
-fn fill(db: &Database, handles: &Handles, callers: i32) -> Result<(), Error> {
+fn fill(db: &Database, handles: Handles, callers: i32) -> Result<(), Error> {
     const PART: usize = 500;
     for first in (0..ACCOUNTS).step_by(PART) {
-        let handles = handles.clone();
         db.transaction(move |tx| {
             if tx.lookup(&handles.account_key, first)?.is_some() {
                 return Ok(());
@@ -211,7 +206,6 @@ fn fill(db: &Database, handles: &Handles, callers: i32) -> Result<(), Error> {
             Ok(())
         })?;
     }
-    let handles = handles.clone();
     db.transaction(move |tx| {
         for number in 0..callers {
             if tx.lookup(&handles.caller_key, number)?.is_none() {

@@ -158,7 +158,7 @@ fn what_came_online_and_request_ids_survive_in_image_and_log() {
     assert!(found.is_sorted() && found.len() == 50);
     assert_eq!((found[0].0, found[49].0), (8, 9));
     let table = db.dynamic_table("other").unwrap();
-    let handle = table.handle().clone();
+    let handle = *table.handle();
     assert_eq!(db.transaction(move |tx| Ok(tx.rows(&handle)?.len())), Ok(400));
     let twice = db.transaction(move |tx| {
         Ok(tx.insert_values(&table, &[Value::Integer(5), Value::Integer(1), Value::Null])?)

@@ -115,15 +115,12 @@ fn values_are_written_replaced_and_read_back_after_a_restart() {
         let db = builder.open(place.path()).unwrap();
         let (things, by_key) = (db.table::<Thing>().unwrap(), db.index::<ThingKey>().unwrap());
         let by_name = db.index::<ByName>().unwrap();
-        let put = db.register_closure("put", {
-            let (things, by_key) = (things.clone(), by_key.clone());
-            move |tx, thing: &Thing| {
-                match tx.lookup(&by_key, (thing.id, thing.part))? {
-                    Some(row) => tx.update_row(&things, row, thing)?,
-                    None => drop(tx.insert_row(&things, thing)?),
-                }
-                Ok(())
+        let put = db.register_closure("put", move |tx, thing: &Thing| {
+            match tx.lookup(&by_key, (thing.id, thing.part))? {
+                Some(row) => tx.update_row(&things, row, thing)?,
+                None => drop(tx.insert_row(&things, thing)?),
             }
+            Ok(())
         });
         let put = put.with(CallOptions::new().early());
         for _ in 0..200 {

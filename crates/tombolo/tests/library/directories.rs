@@ -165,7 +165,7 @@ fn a_small_database_takes_little_and_holds_what_the_settings_allow() {
     db.close().unwrap();
     assert!(file_bytes(place.path()) <= 8 * MB, "{} bytes", file_bytes(place.path()));
     let db = open();
-    let name = "x".repeat(MB as usize);
+    let (name, counters) = ("x".repeat(MB as usize), Counters::of(&db));
     let large = db.with(CallOptions::new().log_bytes_max(12 * MB)).transaction(move |tx| {
         let counters = &counters;
         (0..10).try_for_each(|id| {
