@@ -151,8 +151,8 @@ impl Requests {
     }
 
     /// Runs a request with `id` at this time since 1970, as one transaction that `run` begins and ends,
-    /// unless one with that id has run. It is remembered as what `outcome` says: one that did not commit as aborted, or, where its
-    /// id may be used again, as unknown.
+    /// unless one with that id has run. It is remembered as what `outcome` says: one that did not commit
+    /// as aborted, or, where its id may be used again, as unknown.
     pub fn run_once<P: MemoryProfile, T>(
         &self,
         store: &mut MemoryStore<P>,
