@@ -1,6 +1,6 @@
 //! Settings drawn per seed: each seed switches some faults on and others off and makes some sizes
 //! tiny, so that the seeds together meet combinations no fixed setting would. Those of the database
-//! are drawn anew in each life ([`Swarm::change`]).
+//! are drawn anew in each life (`Swarm::change`).
 //!
 //! Not here: the faults' meaning (`fault.rs`), what uses the sizes.
 

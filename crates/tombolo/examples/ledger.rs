@@ -18,11 +18,11 @@ fn main() -> Result<(), Error> {
     let (accounts, by_id) = (db.table()?, db.index::<AccountKey>()?);
     let pay = db.register_closure("pay", move |tx, &(from, to, cents): &(i32, i32, i64)| {
         for (id, change) in [(from, -cents), (to, cents)] {
-            let row = match tx.lookup(&by_id, id)? {
-                Some(row) => row,
-                None => tx.insert_row(&accounts, &Account { id, cents: 0 })?,
+            let (row, cents) = match tx.find_row(&by_id, id)? {
+                Some((row, account)) => (row, account.cents),
+                None => (tx.insert_row(&accounts, &Account { id, cents: 0 })?, 0),
             };
-            let left = tx.get(&accounts, row)?.get(Account::CENTS) + change;
+            let left = cents + change;
             if left < 0 && id != 0 {
                 return Err(Stop::Abort("not enough money")); // and nothing was changed
             }

@@ -91,11 +91,11 @@ pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
 pub use tombolo_engine::transaction::Stop;
 pub use tombolo_storage::error::Error as StoreError;
-pub use tombolo_storage::key::{Dynamic, Edge, Range};
+pub use tombolo_storage::key::{Dynamic, Edge, IndexType, Range};
 pub use tombolo_storage::row::{Column, Fields, RowId, RowMut};
 pub use tombolo_storage::schema::{
     ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, IndexKind, Schema, TableDef,
 };
-pub use tombolo_storage::store::{Index, Order, Table};
+pub use tombolo_storage::store::{Index, Order, Table, TableType};
 pub use tombolo_storage::value::Value;
 pub use tombolo_storage::{index, table, types};

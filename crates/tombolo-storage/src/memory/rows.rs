@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::key::{IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
-use crate::schema::TableDef;
+use crate::schema::{DeclaredIndex, DeclaredTable, TableDef};
 use crate::store::{Index, Order, Store, Table, TableType};
 
 /// The rows of one table.
@@ -130,6 +130,9 @@ impl Rows {
     }
 }
 
+/// A row that an index led to, and its named id.
+pub(super) type Found<'s, I> = (RowId, Row<<I as DeclaredIndex>::Table, MemoryRow<'s>>);
+
 impl<P: MemoryProfile> MemoryStore<P> {
     /// The named id of a row, which the store has just given out for its slot.
     #[inline(always)]
@@ -156,6 +159,22 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let found = self.lookup(index, key)?;
         let rows = &self.tables[self.indexes[index.position()].table];
         Ok(found.map(|row| rows.named(Self::slot(row))))
+    }
+
+    /// The row that [`MemoryStore::lookup_named`] finds, with its id.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn find_named<I: DeclaredIndex + IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<Found<'_, I>>> {
+        let Some(row) = self.lookup_named(index, key)? else { return Ok(None) };
+        let rows = &self.tables[self.indexes[index.position()].table];
+        let fixed = rows.slab.head(rows.place(row), I::Table::SIZE);
+        Ok(fixed.map(|fixed| (row, Row::new(MemoryRow { fixed, values: &self.values }))))
     }
 
     /// [`Store::pin`], of the row that a named id names.

@@ -1,12 +1,14 @@
-//! Rows as values of a struct: read, made and replaced as a whole.
+//! Rows by their key, counted, and as values of a struct: read, made and replaced as a whole.
 //!
 //! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
 
 use tombolo_storage::error::Result;
+use tombolo_storage::key::IndexType;
 use tombolo_storage::row::{Fields, RowId, retyped};
-use tombolo_storage::store::{Store, Table};
+use tombolo_storage::schema::DeclaredIndex;
+use tombolo_storage::store::{Index, Store, Table, TableType};
 
-use super::{NewRow, Tx};
+use super::{NewRow, RowRef, Tx};
 use crate::derived::TableRow;
 
 impl Tx<'_> {
@@ -33,8 +35,8 @@ impl Tx<'_> {
     ///     let row = tx.insert_row(&planets, &mars)?;
     ///     assert_eq!(tx.read_row(&planets, row)?, mars);
     ///     tx.update_row(&planets, row, &Planet { name: "Ares".into(), ..mars })?;
-    ///     let Some(row) = tx.lookup(&by_id, 4)? else { return Ok(None) };
-    ///     Ok(Some(tx.read_row(&planets, row)?.name))
+    ///     assert_eq!(tx.count(&planets)?, 1);
+    ///     Ok(tx.find_row(&by_id, 4)?.map(|(_, planet)| planet.name))
     /// })?;
     /// assert_eq!(found.as_deref(), Some("Ares"));
     /// # Ok::<(), tombolo::Error>(())
@@ -44,6 +46,45 @@ impl Tx<'_> {
     /// `NoSuchRow`.
     pub fn read_row<R: TableRow>(&self, table: &Table<R>, row: RowId) -> Result<R> {
         Ok(R::read(&self.get(table, row)?))
+    }
+
+    /// The row that a unique index holds for `key`, of another index the first: its id, and the row, to be
+    /// read in place.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    #[inline(always)]
+    pub fn find<I: DeclaredIndex + IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<(RowId, RowRef<'_, I::Table>)>> {
+        self.pass(index.database())?;
+        let found = self.inner.store().find_named(index, key)?;
+        Ok(found.map(|(id, row)| (id, RowRef(row))))
+    }
+
+    /// How many rows a table has, as the transaction sees it.
+    ///
+    /// # Errors
+    /// A handle of another database, or a call that has ended.
+    pub fn count<R: TableType>(&self, table: &Table<R>) -> Result<u64> {
+        self.pass(table.database())?;
+        Ok(self.inner.store_ref().rows_number(table))
+    }
+
+    /// The row that a unique index holds for `key`, of another index the first, as a value of its struct,
+    /// and its id.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub fn find_row<I: DeclaredIndex<Table: TableRow> + IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<(RowId, I::Table)>> {
+        let found = self.find(index, key)?;
+        Ok(found.map(|(id, row)| (id, I::Table::read(&row))))
     }
 
     /// Makes a row of a value of its struct, with all its index entries.

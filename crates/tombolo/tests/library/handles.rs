@@ -52,13 +52,16 @@ fn look(
         if live.contains_key(&id) {
             assert_eq!(found?.get(Counter::ID), id);
             assert_eq!(tx.lookup(&counters.by_id, id)?, Some(row));
+            let (same, found) = tx.find(&counters.by_id, id)?.unwrap();
+            assert_eq!((same, found.get(Counter::ID)), (row, id));
         } else {
-            assert!(is_gone(&found), "{id}");
+            assert!(is_gone(&found) && tx.find(&counters.by_id, id)?.is_none(), "{id}");
             gone += 1;
         }
     }
     let all = tx.rows(&counters.table)?;
     let by_id = tx.range(&counters.by_id, Range::all(), Order::Forward)?;
+    assert_eq!(tx.count(&counters.table)?, live.len() as u64);
     assert!(all.len() == live.len() && by_id.iter().eq(live.values()));
     assert!(all.iter().all(|row| by_id.contains(row)));
     Ok(gone)
@@ -143,7 +146,10 @@ fn a_handle_of_another_database_is_refused() {
     type Use = Box<dyn FnOnce(&mut Tx<'_>) -> Result<(), Stop> + Send>;
     let (a, b, c, d, e, f) =
         (strange.clone(), strange.clone(), strange.clone(), strange, dynamic.clone(), dynamic);
-    let uses: [Use; 6] = [
+    let (g, h) = (a.clone(), a.clone());
+    let uses: [Use; 8] = [
+        Box::new(move |tx| Ok(tx.find(&g.by_id, 1).map(drop)?)),
+        Box::new(move |tx| Ok(tx.count(&h.table).map(drop)?)),
         Box::new(move |tx| Ok(tx.insert(&a.table, |row| row.set(Counter::ID, 1)).map(drop)?)),
         Box::new(move |tx| Ok(tx.lookup::<ById>(&b.by_id, 1).map(drop)?)),
         Box::new(move |tx| Ok(tx.range(&c.by_id, Range::all(), Order::Forward).map(drop)?)),
