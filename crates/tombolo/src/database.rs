@@ -15,7 +15,7 @@ use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
 
 use crate::builder::Builder;
 use crate::calls::{
-    CallOptions, ClosureBody, OWN_PREFIX, Outcome, ProcedureBody, Promise, Registered,
+    CallOptions, ClosureBody, OWN_PREFIX, Once, Outcome, ProcedureBody, Promise, Registered,
     Transactions, register,
 };
 use crate::core::{Core, Parts};
@@ -115,6 +115,35 @@ impl Database {
         Transactions::new(&self.core, options)
     }
 
+    /// One transaction of a closure that is known by this id from now on, also after a crash. It runs once at
+    /// most: a later call with that id is answered [`Error::Repeated`], with what became of the first, and
+    /// [`Database::outcome`] tells that, too. Any number will do that no other request has: a UUID, a random
+    /// one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of the newest
+    /// `request_ids_min` (100,000); after that it would run again. [`Registered::once`] and
+    /// [`Transactions::once`] are the same for procedures and with other options.
+    ///
+    /// The id becomes durable with the transaction, in the same group of the log. A transaction that
+    /// aborts is remembered, too; one that was refused before it ran, whose deadline passed, or for which there
+    /// was no memory, is not, and may be tried again with the same id. Such a call writes its id, whatever it does,
+    /// and waits for room in the log; what it writes besides is bounded by
+    /// [`log_bytes_max`](CallOptions::log_bytes_max), and is nothing with [`read_only`](CallOptions::read_only).
+    ///
+    /// ```
+    /// use tombolo::{Database, Error, Outcome};
+    ///
+    /// let db = Database::in_memory()?;
+    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Unknown);
+    /// db.once(0x5EED).transaction(|_| Ok("paid"))?;
+    /// // The caller has not heard of it and tries again.
+    /// let again = db.once(0x5EED).transaction(|_| Ok("paid twice"));
+    /// assert_eq!(again, Err(Error::Repeated(Outcome::Committed)));
+    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Committed);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn once(&self, id: u128) -> Once<Transactions<'_>> {
+        self.with(CallOptions::new()).once(id)
+    }
+
     /// Registers a procedure, which is bound to the tables here and compiled for the store: the
     /// fastest way to run a transaction again and again. See [`procedure`](crate::procedure).
     ///
@@ -139,7 +168,7 @@ impl Database {
         register(&self.core, name, ClosureBody::new(closure))
     }
 
-    /// What became of the call with this request id ([`CallOptions::request_id`]), whichever process
+    /// What became of the call with this request id ([`Database::once`]), whichever process
     /// made it. The answer is as durable as the call's own would have been. It waits for its turn like
     /// any call: [`Transactions::outcome`] asks with a deadline, or for an early answer.
     ///

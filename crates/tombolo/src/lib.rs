@@ -30,7 +30,7 @@
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
 //! | choose durability, a deadline | [`CallOptions`] |
-//! | try again after a crash without doing it twice | [`CallOptions::request_id`], [`Database::outcome`] |
+//! | try again after a crash without doing it twice | [`Database::once`], [`Database::outcome`] |
 //! | know what to do about an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
 //! | see what it does | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
 //!
@@ -74,7 +74,7 @@ mod tx;
 pub use backup::Backup;
 pub use builder::{Builder, SETTINGS};
 pub use calls::{
-    CallOptions, Durability, Early, EarlyError, NotSubmitted, Outcome, Pending, PreCommitted,
+    CallOptions, Durability, Early, EarlyError, NotSubmitted, Once, Outcome, Pending, PreCommitted,
     Promise, Registered, Settled, Transactions,
 };
 pub use database::Database;

@@ -23,12 +23,14 @@
 //! | `desk.rs` | where replies wait, and who waits for them |
 //! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
+//! | `once.rs` | the same, for one call with a request id |
 //! | `options.rs` | durability, deadline, log room of a call |
 
 mod desk;
 mod envelope;
 mod held;
 mod identified;
+mod once;
 mod options;
 mod pending;
 mod registered;
@@ -44,6 +46,7 @@ pub(crate) use registered::register;
 pub(crate) use runner::{Counters, Product, Runner, TRANSACTION_BYTES};
 
 pub use identified::Outcome;
+pub use once::Once;
 pub use options::{CallOptions, Durability, Early, EarlyError, PreCommitted, Promise, Settled};
 pub use pending::Pending;
 pub use registered::{NotSubmitted, Registered, Transactions};

@@ -244,32 +244,8 @@ impl<W> CallOptions<W> {
         self
     }
 
-    /// The call is known by this id from now on, also after a crash: it runs once at most
-    /// ([`Error::Repeated`](crate::Error::Repeated) says what became of the first), and
-    /// [`Database::outcome`](crate::Database::outcome) tells it. Any number will do that no other
-    /// request has: a UUID, a random one. It is remembered for `request_ids_s_min` seconds (60) at least, and
-    /// as long as it is one of the newest `request_ids_min` (100,000); after that it would run again.
-    ///
-    /// The id becomes durable with the transaction, in the same group of the log. A transaction that
-    /// aborts is remembered, too; one that was refused before it ran, or whose deadline passed, is not, and
-    /// may be tried again with the same id. Such a call writes its id, whatever it does, and waits for room in the log;
-    /// what it writes besides is bounded by [`log_bytes_max`](CallOptions::log_bytes_max), and is
-    /// nothing with [`read_only`](CallOptions::read_only).
-    ///
-    /// ```
-    /// use tombolo::{CallOptions, Database, Error, Outcome};
-    ///
-    /// let db = Database::in_memory()?;
-    /// let once = CallOptions::new().request_id(0x5EED);
-    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Unknown);
-    /// db.with(once).transaction(|_| Ok("paid"))?;
-    /// // The caller has not heard of it and tries again.
-    /// let again = db.with(once).transaction(|_| Ok("paid twice"));
-    /// assert_eq!(again, Err(Error::Repeated(Outcome::Committed)));
-    /// assert_eq!(db.outcome(0x5EED)?, Outcome::Committed);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub const fn request_id(mut self, id: u128) -> Self {
+    /// The call has this request id.
+    pub(super) const fn request_id(mut self, id: u128) -> Self {
         self.request_id = Some(id);
         self
     }

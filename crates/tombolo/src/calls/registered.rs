@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::envelope::{Body, Envelope, Lone, Registration};
 use super::held::held_bytes;
 use super::identified::Outcome;
+use super::once::Once;
 use super::options::{CallOptions, Promise, Settled};
 use super::pending::Pending;
 use super::runner::Runner;
@@ -139,6 +140,12 @@ where
         Registered { callable, core, options, terms, input_bytes }
     }
 
+    /// The same procedure, to be called once with this request id; see
+    /// [`Database::once`](crate::Database::once).
+    pub fn once(&self, id: u128) -> Once<Self> {
+        Once(self.with(self.options.request_id(id)))
+    }
+
     /// The same procedure, of whose inputs `measure` says how many bytes they hold outside themselves:
     /// what waits to run is bounded by that and their own size (the setting `queue_bytes_max`).
     ///
@@ -259,6 +266,12 @@ impl<'d, W: Promise> Transactions<'d, W> {
         self
     }
 
+    /// One closure, with these options and this request id; see [`Database::once`](crate::Database::once).
+    pub const fn once(&self, id: u128) -> Once<Self> {
+        let Self { core, options, input_bytes } = *self;
+        Once(Self { core, options: options.request_id(id), input_bytes })
+    }
+
     /// Runs a closure as one transaction and sleeps until its answer is there; see
     /// [`Database::transaction`](crate::Database::transaction).
     ///
@@ -289,8 +302,7 @@ impl<'d, W: Promise> Transactions<'d, W> {
     /// # Errors
     /// Why there is no answer; see [`Error`].
     pub fn outcome(&self, request_id: u128) -> Result<W::Answer<Outcome>, W::Error> {
-        let mut options = self.options.read_only();
-        options.request_id = None; // it asks for one, and has none
+        let options = self.options.read_only();
         let reads = Self { core: self.core, options, input_bytes: 0 };
         reads.transaction(move |tx| Ok(tx.outcome(request_id)?))
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tombolo::{CallOptions, Database, Error, Outcome};
+use tombolo::{Database, Error, Outcome};
 use tombolo_engine::threads::on_each;
 
 use super::{Counter, Counters, adding, builder, open, value};
@@ -37,7 +37,7 @@ fn a_backup_under_load_has_all_that_was_answered_and_conserves_balances() {
     let db = builder().checkpoint_directories([&second]).set("checkpoint_log_bytes", "64 KB");
     let db = db.open(place.path().join("own")).unwrap();
     let (moving, add, is_over) = (moving(&db), adding(&db), AtomicBool::new(false));
-    db.with(CallOptions::new().request_id(77)).transaction(|_| Ok(())).unwrap();
+    db.once(77).transaction(|_| Ok(())).unwrap();
     let copy = |number: usize| place.path().join(format!("copy {number}"));
     let mut answered = Vec::new();
     let known: [std::sync::atomic::AtomicI64; 2] = Default::default();

@@ -128,10 +128,8 @@ fn a_deadline_ends_a_closure_that_runs() {
             id += 1;
             let (own, enough) = (counters.clone(), Arc::new(AtomicBool::new(false)));
             let told = enough.clone();
-            let options = CallOptions::new().request_id(id);
-            let options = options.within(Duration::from_millis(30));
-            let calls = db.with(options);
-            let pending = calls.submit(move |tx| endless.run(tx, &own, &told)).unwrap();
+            let calls = db.with(CallOptions::new().within(Duration::from_millis(30)));
+            let pending = calls.once(id).submit(move |tx| endless.run(tx, &own, &told)).unwrap();
             let other = adding(&db).submit(2).unwrap();
             assert_eq!(answer(pending), Err(Error::Expired), "{endless:?}");
             // It left no trace, and may be tried again with its id.
@@ -141,8 +139,8 @@ fn a_deadline_ends_a_closure_that_runs() {
             assert_eq!(value(&db, 1), 0, "{endless:?} was undone");
         }
         assert_eq!(db.statistics().expired, 5);
-        let again = db.with(CallOptions::new().request_id(1).within(Duration::from_secs(60)));
-        assert_eq!(again.transaction(move |tx| counters.add(tx, 1)), Ok(1));
+        let again = db.with(CallOptions::new().within(Duration::from_secs(60)));
+        assert_eq!(again.once(1).transaction(move |tx| counters.add(tx, 1)), Ok(1));
         // A thread that waits does not wait longer than it said.
         let counters = Counters::of(&db);
         let stuck = db.with(CallOptions::new().within(Duration::from_millis(20)));
@@ -203,8 +201,7 @@ fn what_waits_is_bounded_by_what_inputs_hold() {
         assert_eq!(refused, Error::QueueFull);
         waiting.len() - before
     };
-    let once = CallOptions::new().request_id(7);
-    let count = taken(&|| Ok(told.with(once).try_submit(Document(vec![7; LARGE]))?));
+    let count = taken(&|| Ok(told.once(7).try_submit(Document(vec![7; LARGE]))?));
     assert!((9..=11).contains(&count), "{count}");
     // None of the others has room now.
     assert_eq!(taken(&|| Ok(known.try_submit((7, "n".repeat(LARGE)))?)), 0);

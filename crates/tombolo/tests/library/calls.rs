@@ -155,11 +155,11 @@ fn answers_that_did_not_wait_have_another_type() {
     }
     // Nor does an error, which says that what it tells of may be lost.
     let id = 0xEA51;
-    let once = db.with(CallOptions::new().early().request_id(id));
-    assert!(!once.transaction(|_| Ok(())).unwrap().is_durable());
+    let calls = db.with(CallOptions::new().early());
+    assert!(!calls.once(id).transaction(|_| Ok(())).unwrap().is_durable());
     let looks = db.with(CallOptions::new().early().within(Duration::from_secs(60)));
     let losable = [
-        (once.transaction(|_| Ok(())), Error::Repeated(Outcome::Committed)),
+        (calls.once(id).transaction(|_| Ok(())), Error::Repeated(Outcome::Committed)),
         (looks.transaction(|_| Err(Stop::Abort("seen"))), Error::Aborted("seen")),
     ];
     for (told, error) in losable {
@@ -174,7 +174,7 @@ fn answers_that_did_not_wait_have_another_type() {
     assert_eq!(db.statistics().flushes, 1);
     let read = db.with(CallOptions::new().early().read_only()).transaction(|_| Ok(7)).unwrap();
     assert!(read.is_durable() && read.into_inner() == 7);
-    let told = once.transaction(|_| Ok(())).unwrap_err();
+    let told = calls.once(id).transaction(|_| Ok(())).unwrap_err();
     assert!(told.is_durable() && told.into_inner() == Error::Repeated(Outcome::Committed));
     db.close().unwrap();
     assert_eq!(value(&builder().open(place.path()).unwrap(), 1), 21);

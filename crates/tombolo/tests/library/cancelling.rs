@@ -15,10 +15,9 @@ fn a_cancelled_call_that_has_not_begun_never_runs() {
     let place = tempfile::tempdir().unwrap();
     for db in both(&place) {
         let add = adding(&db);
-        let once = add.with(CallOptions::new().request_id(7));
         let holding = Holding::start(&db);
         let (first, other) = (add.submit(1).unwrap(), add.submit(2).unwrap());
-        let (known, dropped) = (once.submit(1).unwrap(), add.submit(1).unwrap());
+        let (known, dropped) = (add.once(7).submit(1).unwrap(), add.submit(1).unwrap());
         for call in [&first, &known, &dropped] {
             call.cancel();
             call.cancel();
@@ -33,7 +32,7 @@ fn a_cancelled_call_that_has_not_begun_never_runs() {
         assert_eq!((value(&db, 1), db.outcome(7)), (0, Ok(Outcome::Unknown)));
         assert_eq!(db.statistics().cancelled, 3);
         // Nothing is left of it where later calls' replies arrive.
-        assert_eq!(once.call(1), Ok(1));
+        assert_eq!(add.once(7).call(1), Ok(1));
         let again: Vec<_> = (0..100).map(|_| add.submit(2).unwrap()).collect();
         for (n, call) in (2..).zip(again) {
             assert_eq!(call.wait(), Ok(n));
@@ -53,8 +52,7 @@ fn a_closure_that_runs_is_ended_and_undone_when_it_is_cancelled() {
         for (id, endless) in (1..).zip([Looks, Reads, Writes, Scans, Visits]) {
             let (own, never) = (counters.clone(), AtomicBool::new(false));
             let (begun, has_begun) = std::sync::mpsc::channel();
-            let calls = db.with(CallOptions::new().request_id(id));
-            let running = calls.submit(move |tx| {
+            let running = db.once(id).submit(move |tx| {
                 begun.send(()).unwrap();
                 endless.run(tx, &own, &never)
             });

@@ -6,8 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use tombolo::{
-    Builder, CallOptions, Database, Error, IndexDef, IndexKind, Order, Outcome, Range, TableDef,
-    Value,
+    Builder, Database, Error, IndexDef, IndexKind, Order, Outcome, Range, TableDef, Value,
 };
 
 use super::kills::{CHILD, child};
@@ -88,7 +87,6 @@ fn live(directory: &Path) {
     db.create_table(other).unwrap();
     db.create_index::<ByValue>().unwrap();
     let (add, table) = (adding(&db), db.dynamic_table("other").unwrap());
-    let with = |id: u128| CallOptions::new().request_id(id);
     let note = |id: u128| {
         let (table, id) = (table.clone(), id as i64);
         let row = move |tx: &mut tombolo::Tx<'_>| {
@@ -96,10 +94,10 @@ fn live(directory: &Path) {
             let row = [Value::Integer(id), Value::Integer(1), Value::Text(&name)];
             Ok(tx.insert_values(&table, &row).map(|_| ())?)
         };
-        db.with(with(1_000 + id as u128)).transaction(row).unwrap();
+        db.once(1_000 + id as u128).transaction(row).unwrap();
     };
     for id in 0..400 {
-        assert_eq!(add.with(with(id)).call((id % 50) as i32), Ok(id as i64 / 50 + 1));
+        assert_eq!(add.once(id).call((id % 50) as i32), Ok(id as i64 / 50 + 1));
         note(id);
         if id == 200 {
             let index = |name: &'static str, columns| IndexDef {
@@ -116,7 +114,7 @@ fn live(directory: &Path) {
     }
     // Behind the last checkpoint, to be replayed.
     for id in 400..410 {
-        add.with(with(id)).call((id % 50) as i32).unwrap();
+        add.once(id).call((id % 50) as i32).unwrap();
     }
     println!("ready {}", db.statistics().flushed_bytes);
     let _ = std::io::stdin().read(&mut [0]);
@@ -143,7 +141,7 @@ fn what_came_online_and_request_ids_survive_in_image_and_log() {
         assert_eq!(db.outcome(id).unwrap(), Outcome::Committed, "{id}");
     }
     assert_eq!(db.outcome(410).unwrap(), Outcome::Unknown);
-    let repeated = adding(&db).with(CallOptions::new().request_id(3)).call(3);
+    let repeated = adding(&db).once(3).call(3);
     assert_eq!(repeated, Err(Error::Repeated(Outcome::Committed)));
     let (counters, by_value) = (Counters::of(&db), db.index::<ByValue>().unwrap());
     let found = db.transaction(move |tx| {

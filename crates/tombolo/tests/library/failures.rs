@@ -238,21 +238,22 @@ fn writes_no_more_than_it_may(db: &tombolo::Database) {
     assert_eq!(long, Error::LogTooLong { log_bytes_max: 64 << 10 });
     // Named as the caller said it, with a request id too, whose own bytes nobody counts.
     let bounded = CallOptions::new().log_bytes_max(100);
-    for (id, options) in (1..).zip([bounded, bounded.request_id(1), bounded.request_id(2)]) {
-        let long = db.with(options).transaction(fill(200)).unwrap_err();
-        assert_eq!(long, Error::LogTooLong { log_bytes_max: 100 }, "{id}");
+    let bounded = db.with(bounded);
+    let long = bounded.transaction(fill(200));
+    for long in [long, bounded.once(2).transaction(fill(200))] {
+        assert_eq!(long, Err(Error::LogTooLong { log_bytes_max: 100 }));
     }
     assert_eq!(db.outcome(2), Ok(tombolo::Outcome::Aborted));
     let read = CallOptions::new().read_only();
-    for (id, options) in (3..).zip([read.request_id(3), read.request_id(4), read]) {
-        let written = add.with(options).call(1).unwrap_err();
-        assert_eq!(written, Error::LogTooLong { log_bytes_max: 0 }, "{id}");
+    let reads = add.with(read);
+    for written in [reads.call(1), reads.once(3).call(1)] {
+        assert_eq!(written, Err(Error::LogTooLong { log_bytes_max: 0 }));
     }
     let counters = Counters::of(db);
     let looks = move |tx: &mut tombolo::Tx<'_>| Ok(tx.rows(&counters.table)?.len());
-    assert_eq!(db.with(read.request_id(5)).transaction(looks), Ok(0));
+    assert_eq!(db.with(read).once(5).transaction(looks), Ok(0));
     assert_eq!(db.outcome(5), Ok(tombolo::Outcome::Committed));
-    db.with(bounded.request_id(6)).transaction(fill(10)).unwrap();
+    bounded.once(6).transaction(fill(10)).unwrap();
     let options = CallOptions::new().log_bytes_max(200_000);
     db.with(options).transaction(fill(100_000)).unwrap();
     assert_eq!(add.call(1), Ok(1));

@@ -169,10 +169,12 @@ fn a_commit_counts_when_its_procedure_has_returned_it() {
             let commits = !aborts && afterwards == Returns;
             for has_id in [false, true] {
                 id += 1;
-                let once = late.with(CallOptions::new().request_id(id as u128));
-                let call = if has_id { &once } else { &late };
                 let before = db.statistics();
-                let said = call.call((id, aborts, afterwards));
+                let input = (id, aborts, afterwards);
+                let said = match has_id {
+                    true => late.once(id as u128).call(input),
+                    false => late.call(input),
+                };
                 assert_eq!(said.is_ok(), commits, "{said:?}");
                 if let Err(error) = said {
                     assert!(!error.may_have_committed() && !error.is_final(), "{error}");

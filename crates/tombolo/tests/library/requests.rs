@@ -41,7 +41,6 @@ impl Procedure for Add {
 #[test]
 fn calls_run_once_and_are_known_when_the_directory_is_opened_again() {
     let place = tempfile::tempdir().unwrap();
-    let with = |id| CallOptions::new().request_id(id);
     for round in 0..3 {
         let db = open(place.path()).unwrap();
         assert_eq!(value(&db, 1), i64::from(round > 0));
@@ -52,13 +51,16 @@ fn calls_run_once_and_are_known_when_the_directory_is_opened_again() {
             panic!("as told")
         };
         let ended = [
-            add.with(with(1)).call(1),
-            procedure.with(with(2)).call(1),
-            procedure.with(with(3)).call(9),
-            db.with(with(4)).transaction(|_| Err(Stop::Abort("not today"))),
-            db.with(with(5)).transaction(panics),
-            (db.with(with(6).early()).transaction(|_| Ok(6)).map(PreCommitted::into_inner))
-                .map_err(Error::from),
+            add.once(1).call(1),
+            procedure.once(2).call(1),
+            procedure.once(3).call(9),
+            db.once(4).transaction(|_| Err(Stop::Abort("not today"))),
+            db.once(5).transaction(panics),
+            (db.with(CallOptions::new().early())
+                .once(6)
+                .transaction(|_| Ok(6))
+                .map(PreCommitted::into_inner))
+            .map_err(Error::from),
         ];
         let first = [
             Ok(1),
@@ -89,7 +91,7 @@ fn an_id_whose_call_did_not_run_may_be_used_again() {
     let place = tempfile::tempdir().unwrap();
     let db = builder().open(place.path()).unwrap();
     let add = adding(&db);
-    let once = CallOptions::new().request_id(7);
+    let options = CallOptions::new();
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let holding = db.with(CallOptions::new()).submit(move |_| {
@@ -98,17 +100,17 @@ fn an_id_whose_call_did_not_run_may_be_used_again() {
         Ok(())
     });
     has_begun.recv().unwrap();
-    let late = add.with(once.within(Duration::from_millis(1)));
-    assert_eq!(late.call(1), Err(Error::TimedOut));
+    let late = add.with(options.within(Duration::from_millis(1)));
+    assert_eq!(late.once(7).call(1), Err(Error::TimedOut));
     drop(end);
     holding.unwrap().wait().unwrap();
     assert_eq!(db.outcome(7), Ok(Outcome::Unknown));
     // More than a group of the log takes, and the id beside it.
-    let huge = add.with(once.log_bytes_max(u64::MAX)).call(1);
+    let huge = add.with(options.log_bytes_max(u64::MAX)).once(7).call(1);
     assert!(matches!(huge, Err(Error::TooLarge { .. })), "{huge:?}");
     // A call that may write nothing still has room for its id.
-    assert_eq!(db.with(once.read_only()).transaction(|_| Ok(3)), Ok(3));
-    let again = add.with(once).call(1).unwrap_err();
+    assert_eq!(db.with(options.read_only()).once(7).transaction(|_| Ok(3)), Ok(3));
+    let again = add.once(7).call(1).unwrap_err();
     assert!(again == Error::Repeated(Outcome::Committed) && again.may_have_committed());
     assert!(!again.is_retryable() && again.to_string().contains("committed"), "{again}");
     assert_eq!(value(&db, 1), 0);
@@ -121,7 +123,7 @@ fn as_many_and_as_long_ids_are_remembered_as_the_settings_say() {
         let db = few.in_memory().unwrap();
         let add = adding(&db);
         for id in 0..40 {
-            add.with(CallOptions::new().request_id(id)).call(1).unwrap();
+            add.once(id).call(1).unwrap();
         }
         let committed = (0..40).filter(|&id| db.outcome(id) == Ok(Outcome::Committed));
         assert!(committed.eq(known), "{seconds} s");
@@ -152,7 +154,7 @@ fn after_a_kill_every_request_is_there_or_not_and_can_be_tried_again() {
         on_each(0..THREADS, |thread| {
             for number in 0.. {
                 let id = number * THREADS + thread;
-                let told = add.with(CallOptions::new().request_id(id)).call(id as i32);
+                let told = add.once(id).call(id as i32);
                 let line = match told {
                     Ok(_) => format!("ack {id}\n"),
                     Err(Error::Repeated(Outcome::Committed)) => continue,
@@ -190,7 +192,7 @@ fn after_a_kill_every_request_is_there_or_not_and_can_be_tried_again() {
                 Outcome::Unknown => assert_eq!(there, 0, "{id}"),
                 Outcome::Aborted => panic!("{id} never aborts"),
             }
-            let _ = add.with(CallOptions::new().request_id(id)).call(id as i32);
+            let _ = add.once(id).call(id as i32);
             assert_eq!(value(&db, id as i32), 1, "{id}: once, and once only");
         }
     }

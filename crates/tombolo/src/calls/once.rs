@@ -1,0 +1,85 @@
+//! A call with a request id: one call, by its type.
+//!
+//! Not here: how an id runs at most once, and what is remembered of it (engine `requests.rs`).
+
+use super::options::Promise;
+use super::pending::Pending;
+use super::registered::{NotSubmitted, Registered, Transactions};
+use crate::error::Error;
+use crate::tx::Tx;
+use tombolo_engine::transaction::Stop;
+
+/// What may be called once, with a request id: a [`Registered`] procedure or closure, or
+/// [`Transactions`]. Made by their `once`, or by [`Database::once`](crate::Database::once), which says
+/// what the id is for; the call takes it, so another one needs an id of its own.
+#[derive(Debug)]
+#[must_use = "nothing is called yet"]
+pub struct Once<C>(pub(super) C);
+
+impl<I, A, W: Promise> Once<Registered<I, A, W>>
+where
+    I: Send + 'static,
+    A: Send + 'static,
+{
+    /// As [`Registered::call`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Repeated`].
+    pub fn call(self, input: I) -> Result<W::Answer<A>, W::Error> {
+        self.0.call(input)
+    }
+
+    /// As [`Registered::submit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit(self, input: I) -> Result<Pending<A, W>, Error> {
+        self.0.submit(input)
+    }
+
+    /// As [`Registered::try_submit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_submit(self, input: I) -> Result<Pending<A, W>, NotSubmitted<I>> {
+        self.0.try_submit(input)
+    }
+}
+
+impl<W: Promise> Once<Transactions<'_, W>> {
+    /// As [`Transactions::transaction`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Repeated`].
+    pub fn transaction<A, F>(self, closure: F) -> Result<W::Answer<A>, W::Error>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+        A: Send + 'static,
+    {
+        self.0.transaction(closure)
+    }
+
+    /// As [`Transactions::submit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit<A, F>(self, closure: F) -> Result<Pending<A, W>, Error>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+        A: Send + 'static,
+    {
+        self.0.submit(closure)
+    }
+
+    /// As [`Transactions::try_submit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_submit<A, F>(self, closure: F) -> Result<Pending<A, W>, NotSubmitted<F>>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+        A: Send + 'static,
+    {
+        self.0.try_submit(closure)
+    }
+}
