@@ -46,6 +46,13 @@ pub enum Error {
         /// The index, by its position in the schema.
         index: u32,
     },
+    /// A range compares no column of an index, or more than it has.
+    KeyColumns {
+        /// The index, by its position in the schema.
+        index: u32,
+        /// How many columns it has.
+        columns: u32,
+    },
     /// The transaction waited in a circle with others and was chosen to give way.
     Deadlock,
     /// A lock was not granted within the longest wait allowed, or, where nothing waits, at once.
@@ -126,6 +133,9 @@ impl Error {
 const OTHER_DATABASE: &str = "the handle of a table or an index belongs to another database: ask the one that \
      runs the transaction for its own";
 
+const LOCK_TABLE_FULL: &str =
+    "the lock table is full: give it more room or lock fewer rows in a transaction";
+
 const NO_COMMAND: &str = "the database's log holds commands, but no registered procedure was named for this \
      transaction: call it as one, or use log = value";
 
@@ -153,11 +163,12 @@ impl fmt::Display for Error {
             Self::Unordered { index } => {
                 write!(f, "index {index} is a hash index and has no order: scan a tree index")
             }
+            Self::KeyColumns { index, columns } => {
+                write!(f, "a range of index {index} compares 1 to {columns} columns")
+            }
             Self::Deadlock => f.write_str("the transaction gave way in a deadlock: try it again"),
             Self::LockTimeout => f.write_str("a lock was not granted in time: try again"),
-            Self::LockTableFull => f.write_str(
-                "the lock table is full: give it more room or lock fewer rows in a transaction",
-            ),
+            Self::LockTableFull => f.write_str(LOCK_TABLE_FULL),
             Self::PoolFull { frames } => write!(
                 f,
                 "all {frames} frames of the buffer pool are in use at once: give it more frames"

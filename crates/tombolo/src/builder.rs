@@ -385,7 +385,7 @@ impl Builder {
 
     fn start(
         self,
-        store: Product,
+        mut store: Product,
         options: Options,
         disk: Option<OnDisk>,
         recovery: Option<Recovery>,
@@ -399,6 +399,7 @@ impl Builder {
         let desks = Arc::new(Desks::new(DESKS));
         let tables = Tables::new(store.schema(), kept, clock.clone(), desks.clone())?;
         let schema = tables.known();
+        store.name_rows();
         let runner = Runner::new(store, tables, counters.clone());
         let mut builder = pipeline::Builder::new(runner, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());

@@ -191,7 +191,7 @@ impl Error {
                 })
             }
             StoreError::NoSuchRow { table: of } => table(of).map(|table| table.name.to_string()),
-            StoreError::Unordered { index } => {
+            StoreError::Unordered { index } | StoreError::KeyColumns { index, .. } => {
                 let place = schema.index_at(index as usize);
                 place.map(|(table, at)| schema.tables[table].indexes[at].name.to_string())
             }
@@ -338,6 +338,9 @@ fn fmt_refused(place: &str, error: StoreError, f: &mut fmt::Formatter<'_>) -> fm
         StoreError::NoSuchRow { .. } => write!(f, "table {place} has no row with this id"),
         StoreError::Unordered { .. } => {
             write!(f, "index {place} is a hash index and has no order: scan a tree index")
+        }
+        StoreError::KeyColumns { columns, .. } => {
+            write!(f, "a range of index {place} compares 1 to {columns} columns")
         }
         other => write!(f, "{place}: {other}"),
     }

@@ -15,7 +15,7 @@ use tombolo_engine::hints::Upcoming;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result, SchemaError};
-use tombolo_storage::key::{IndexType, Range};
+use tombolo_storage::key::{Edge, IndexType, Range};
 use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::{DeclaredTable, Schema};
@@ -271,7 +271,7 @@ impl Tx<'_> {
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
     ///
     /// # Errors
-    /// `Unordered` for a hash index.
+    /// `Unordered` for a hash index; `KeyColumns` where the range compares none of its columns, or more.
     pub fn scan<I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -280,6 +280,7 @@ impl Tx<'_> {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
         self.pass(index.database())?;
+        fits(index, &range)?;
         let (watch, mut ended) = (&self.watch, Ok(()));
         let visit = watched(watch, &mut ended, visit);
         self.inner.store().scan_named(index, range, order, visit)?;
@@ -289,7 +290,7 @@ impl Tx<'_> {
     /// The rows whose keys lie in `range`.
     ///
     /// # Errors
-    /// `Unordered` for a hash index.
+    /// As [`Tx::scan`].
     pub fn range<I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -499,6 +500,20 @@ impl Tx<'_> {
         let updated = table.entries().update(self.inner.store(), row, values);
         self.written(updated)
     }
+}
+
+/// Whether the columns that a range compares are some of the index's.
+fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Result<()> {
+    let columns = I::parts(index.shape()).len();
+    let is_fit = |edge: &Edge<_>| match *edge {
+        Edge::Open => true,
+        Edge::Before(_, compared) | Edge::After(_, compared) => (1..=columns).contains(&compared),
+    };
+    if is_fit(&range.lower) && is_fit(&range.upper) {
+        return Ok(());
+    }
+    let (index, columns) = (index.position() as u32, columns as u32);
+    Err(StoreError::KeyColumns { index, columns })
 }
 
 /// `visit`, until the call is ended.

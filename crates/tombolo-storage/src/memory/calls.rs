@@ -182,7 +182,10 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let no_space = |_| SchemaError::new(&table.name, "no address space for the table");
         let mut schema = self.schema.clone();
         let position = schema.add(table.clone())?;
-        let rows = Rows::new(&table, &self.allowance()).map_err(no_space)?;
+        let mut rows = Rows::new(&table, &self.allowance()).map_err(no_space)?;
+        if self.names_rows {
+            rows.generations.keep();
+        }
         let index = |def| RowIndex::new(position, &table, def, &self.allowance());
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);

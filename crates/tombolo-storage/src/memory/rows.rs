@@ -48,13 +48,21 @@ pub(super) struct Rows {
 #[derive(Debug)]
 pub(super) struct Generations {
     first: u32,
+    /// Whether lost rows are counted.
+    are_kept: bool,
     /// Of the slots up to the highest that ever lost a row.
     lost: Vec<u32>,
 }
 
 impl Generations {
     pub(super) fn new() -> Self {
-        Self { first: RandomState::new().build_hasher().finish() as u32, lost: Vec::new() }
+        let first = RandomState::new().build_hasher().finish() as u32;
+        Self { first, are_kept: false, lost: Vec::new() }
+    }
+
+    /// Counts lost rows from here on.
+    pub(super) fn keep(&mut self) {
+        self.are_kept = true;
     }
 
     #[inline(always)]
@@ -63,7 +71,11 @@ impl Generations {
     }
 
     /// The row in this slot is gone: no id names it from now on.
+    #[inline]
     pub(super) fn end(&mut self, slot: u32) {
+        if !self.are_kept {
+            return;
+        }
         let slot = slot as usize;
         if slot >= self.lost.len() {
             self.grow(slot + 1);
@@ -82,6 +94,9 @@ impl Generations {
 
     /// The row in this slot, which was gone, is there again: its deletion is undone.
     pub(super) fn take_end_back(&mut self, slot: u32) {
+        if !self.are_kept {
+            return;
+        }
         self.lost[slot as usize] = self.lost[slot as usize].wrapping_sub(1);
     }
 }
@@ -134,6 +149,13 @@ impl Rows {
 pub(super) type Found<'s, I> = (RowId, Row<<I as DeclaredIndex>::Table, MemoryRow<'s>>);
 
 impl<P: MemoryProfile> MemoryStore<P> {
+    /// Ids are named from here on: rows that are lost are counted, in four bytes a slot. Without it a named
+    /// id of a row that was deleted is not told from one of the row that has its slot.
+    pub fn name_rows(&mut self) {
+        self.names_rows = true;
+        self.tables.iter_mut().for_each(|rows| rows.generations.keep());
+    }
+
     /// The named id of a row, which the store has just given out for its slot.
     #[inline(always)]
     pub fn named<R: TableType>(&self, table: &Table<R>, row: RowId) -> RowId {

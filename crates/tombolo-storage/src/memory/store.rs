@@ -84,6 +84,8 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) columns: Columns,
     /// Whether commits have to look after snapshots or added indexes.
     pub(super) is_watched: bool,
+    /// Whether ids of rows carry generations (`rows.rs`).
+    pub(super) names_rows: bool,
     /// Normalised keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
@@ -147,6 +149,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             online: Online::default(),
             columns: Columns::default(),
             is_watched: false,
+            names_rows: false,
             budget,
             key: Vec::new(),
             end_key: Vec::new(),
@@ -256,14 +259,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
         let Self { mut tables, indexes, values, schema, limits, .. } = self;
-        let Self { online, columns, snapshots, budget, .. } = self;
+        let Self { online, columns, snapshots, budget, names_rows, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
         // All of it takes from one budget.
         let mut undo = Q::Undo::default();
         undo.take_from(&budget);
         let empty = MemoryStore::<Q>::new(limits);
         let kept = MemoryStore { tables, indexes, values, schema, online, undo, ..empty };
-        let mut store = MemoryStore { columns, snapshots, budget, ..kept };
+        let mut store = MemoryStore { columns, snapshots, budget, names_rows, ..kept };
         store.watch();
         Ok(store)
     }

@@ -137,6 +137,26 @@ fn an_id_of_another_table_or_database_is_refused() {
     assert_eq!(held, Ok(0));
 }
 
+/// A range that compares no column of its index, or more than it has, is a mistake.
+#[test]
+fn a_range_of_no_column_or_of_too_many_is_refused() {
+    let db = builder().in_memory().unwrap();
+    let counters = Counters::of(&db);
+    db.transaction(move |tx| {
+        counters.row(tx, 1)?;
+        for columns in [0, 1, 2] {
+            let range = Range::prefix(1, columns);
+            let found = tx.range(&counters.by_id, range, Order::Forward);
+            match columns {
+                1 => assert_eq!(found?.len(), 1),
+                _ => assert!(matches!(found, Err(StoreError::KeyColumns { columns: 1, .. }))),
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_handle_of_another_database_is_refused() {
     let open = || builder().table(TableDef::of::<Other>()).in_memory().unwrap();
