@@ -10,7 +10,7 @@
 
 use super::directory::Directory;
 use super::group::Group;
-use super::reader::{Chain, SegmentReader};
+use super::reader::{Chain, SegmentReader, find_run};
 use super::segment::FIRST_GROUP_OFFSET;
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::LogPosition;
@@ -161,20 +161,14 @@ impl LogReader {
     fn in_place(&self, position: LogPosition, is_again: bool) -> Result<Option<Way>, LogFailure> {
         let LogPosition { group: number, checksum, .. } = position;
         let mut segments = self.segments()?;
-        for (segment, reader) in segments.iter_mut().enumerate().rev() {
-            let first = reader.first_group()?.map(|placed| placed.group.number);
-            if first.is_none_or(|first| first <= number)
-                && let Some((run, group)) = reader.run_up_to(number, checksum)?
-            {
-                let (at, chain) = match is_again {
-                    true => (run.offset, Chain::of(&run)),
-                    false => (reader.behind(&group), Chain::behind(&group, checksum)),
-                };
-                return Ok(Some(Way { segments, segment, at, chain, position, is_again }));
-            }
-            reader.forget();
-        }
-        Ok(None)
+        let Some((segment, run, group)) = find_run(&mut segments, number, checksum)? else {
+            return Ok(None);
+        };
+        let (at, chain) = match is_again {
+            true => (run.offset, Chain::of(&run)),
+            false => (segments[segment].behind(&group), Chain::behind(&group, checksum)),
+        };
+        Ok(Some(Way { segments, segment, at, chain, position, is_again }))
     }
 
     fn segments(&self) -> Result<Vec<SegmentReader>, LogFailure> {

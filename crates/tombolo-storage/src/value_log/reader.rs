@@ -84,6 +84,28 @@ impl Chain {
     }
 }
 
+/// Where the run lies that ends with the group of this number and checksum, whatever lies before it: the
+/// segment's place among these, the newest of which come last, and the run's first and last group.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn find_run(
+    segments: &mut [SegmentReader],
+    number: GroupNumber,
+    checksum: u32,
+) -> Result<Option<(usize, Group, Group)>, DiskError> {
+    for (position, reader) in segments.iter_mut().enumerate().rev() {
+        let first = reader.first_group()?.map(|placed| placed.group.number);
+        if first.is_none_or(|first| first <= number)
+            && let Some((run, group)) = reader.run_up_to(number, checksum)?
+        {
+            return Ok(Some((position, run, group)));
+        }
+        reader.forget();
+    }
+    Ok(None)
+}
+
 impl SegmentReader {
     /// Reads `file`, which has this number and header, found in `copy`.
     pub(super) fn new(file: Box<dyn DiskFile>, number: u64, header: Header, copy: usize) -> Self {
@@ -236,7 +258,7 @@ impl SegmentReader {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn run_up_to(
+    fn run_up_to(
         &mut self,
         number: GroupNumber,
         checksum: u32,

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::group::Group;
-use super::reader::{Chain, SegmentReader};
+use super::reader::{Chain, SegmentReader, find_run};
 use super::record::{Record, Transactions};
 use super::recover::{Cut, Lost, Progress, Refused, Replay};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
@@ -249,20 +249,13 @@ impl<'a> Walk<'a> {
             return Ok(false);
         }
         self.has_jumped = true;
-        for (position, reader) in self.segments.iter_mut().enumerate().rev() {
-            let first = reader.first_group()?.map(|placed| placed.group.number);
-            if first.is_none_or(|first| first <= start.group)
-                && let Some((group, _)) = reader.run_up_to(start.group, checksum)?
-            {
-                (self.segment, self.at, self.chain) = (position, group.offset, Chain::of(&group));
-                (self.transactions, self.progress.groups, self.pending) = (0, 0, None);
-                self.passed.clear();
-                self.doubtful.clear();
-                return Ok(true);
-            }
-            reader.forget();
-        }
-        Ok(false)
+        let found = find_run(&mut self.segments, start.group, checksum)?;
+        let Some((segment, group, _)) = found else { return Ok(false) };
+        (self.segment, self.at, self.chain) = (segment, group.offset, Chain::of(&group));
+        (self.transactions, self.progress.groups, self.pending) = (0, 0, None);
+        self.passed.clear();
+        self.doubtful.clear();
+        Ok(true)
     }
 
     /// Replays the group at the place at hand, if it is the chain's next.
