@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let db = open(&place, "closed, empty")?;
         let table = db.table::<Counter>()?;
         for id in 0..1_000 {
-            db.transaction(move |tx| Ok(tx.insert_row(&table, &Counter { id, value: 1 })?))?;
+            db.transaction(move |tx| tx.insert_row(&table, &Counter { id, value: 1 }))?;
         }
         db.close()?;
         for _ in 0..3 {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::stop::Stop;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
     self, Carried, Carrier, LongIntake, LongWork, NotSubmitted, Panicked, Pipeline, Reply, Stands,
     Submitter, Terms,
 };
 use tombolo_engine::threads::Running;
-use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::Disk;
 use tombolo_storage::sync::{Mutex, MutexGuard};
 

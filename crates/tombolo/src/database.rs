@@ -7,9 +7,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::stop::Stop;
 use tombolo_engine::pipeline::{Overrun, Pipeline};
 use tombolo_engine::procedure::Procedure;
-use tombolo_engine::transaction::Stop;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
 

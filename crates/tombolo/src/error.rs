@@ -12,7 +12,6 @@ use tombolo_engine::pipeline::{Failure, Refusal};
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_engine::settings::SettingError;
 use tombolo_engine::threads::NoThread;
-use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::DiskError;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
 use tombolo_storage::memory::image::ImageFailure;
@@ -21,6 +20,7 @@ use tombolo_storage::value_log::LogFailure;
 
 use crate::calls::{Outcome, TRANSACTION_BYTES};
 use crate::definition::Difference;
+use crate::stop::{OwnError, Stop};
 
 /// Why a database was not opened, or a call has no answer.
 ///
@@ -38,6 +38,8 @@ use crate::definition::Difference;
 pub enum Error {
     /// The procedure or closure decided so, for this reason; nothing was changed.
     Aborted(&'static str),
+    /// The closure decided so, with this error of the application's own ([`Error::own`]); nothing was changed.
+    Own(OwnError),
     /// A unique index holds the key already; nothing was changed.
     Duplicate {
         /// The index's name.
@@ -159,10 +161,19 @@ impl Error {
         matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
     }
 
+    /// The error of the application's own that a closure returned, if it is of this type.
+    pub fn own<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Own(own) => own.get(),
+            _ => None,
+        }
+    }
+
     /// What a transaction stopped with, in the names of its database.
     pub(crate) fn stopped(stop: Stop, schema: &Schema) -> Self {
         match stop {
             Stop::Abort(reason) => Self::Aborted(reason),
+            Stop::Own(own) => Self::Own(own),
             Stop::Error(StoreError::Duplicate { index }) => {
                 let place = schema.index_at(index as usize);
                 let name = place.map(|(table, at)| &schema.tables[table].indexes[at].name);
@@ -206,7 +217,7 @@ impl Error {
     /// What a transaction failed with, in the names of its database.
     pub(crate) fn failed(failure: Failure, schema: &Schema) -> Self {
         match failure {
-            Failure::Stopped(stop) => Self::stopped(stop, schema),
+            Failure::Stopped(stop) => Self::stopped(Stop::of(stop), schema),
             Failure::Panicked(message) => Self::Panicked(message),
         }
     }
@@ -350,6 +361,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Aborted(reason) => write!(f, "aborted: {reason}"),
+            Self::Own(own) => write!(f, "aborted: {own}"),
             Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
             Self::Refused(error) => error.fmt(f),
             Self::RefusedAt { place, error } => fmt_refused(place, *error, f),
@@ -416,7 +428,14 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Own(own) => Some(own.as_dyn()),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

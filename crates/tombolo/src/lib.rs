@@ -31,6 +31,7 @@
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
 //! | choose durability, a deadline | [`CallOptions`] |
 //! | try again after a crash without doing it twice | [`Database::once`], [`Database::outcome`] |
+//! | abort with an error of the application's own | [`Stop`], [`Error::own`] |
 //! | know what to do about an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
 //! | see what it does | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
 //!
@@ -69,6 +70,7 @@ mod open;
 pub mod procedure;
 mod restore;
 mod statistics;
+mod stop;
 mod tx;
 
 pub use backup::Backup;
@@ -84,12 +86,12 @@ pub use error::Error;
 pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
 pub use statistics::Statistics;
+pub use stop::{OwnError, Stop};
 pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
 
 pub use tombolo_derive::Table;
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
-pub use tombolo_engine::transaction::Stop;
 pub use tombolo_storage::error::Error as StoreError;
 pub use tombolo_storage::key::{Dynamic, Edge, IndexType, Range};
 pub use tombolo_storage::row::{Column, Fields, RowId, RowMut};

@@ -10,9 +10,9 @@
 //! it needs is in its input.
 //!
 //! ```
-//! use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Store, Table};
+//! use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Stop, Store, Table};
 //! use tombolo::procedure::{resolve_index, resolve_table};
-//! use tombolo::{Database, Error, Fields, Schema, Stop, TableDef};
+//! use tombolo::{Database, Error, Fields, Schema, TableDef};
 //!
 //! tombolo::table! {
 //!     /// Accounts by number.
@@ -72,6 +72,6 @@
 
 pub use tombolo_engine::hints::Hints;
 pub use tombolo_engine::procedure::{Ahead, Procedure};
-pub use tombolo_engine::transaction::{Committed, Reading, Writing};
+pub use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 pub use tombolo_storage::error::SchemaError;
 pub use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};

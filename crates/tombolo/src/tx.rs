@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::hints::Upcoming;
-use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
+use tombolo_engine::transaction::{Committed, Stop as EngineStop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
-use tombolo_storage::error::{Error as StoreError, Result, SchemaError};
+use tombolo_storage::error::{Error as StoreError, Result as Stored, SchemaError};
 use tombolo_storage::key::{Edge, IndexType, Range};
 use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
@@ -25,6 +25,7 @@ use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
 use crate::calls::{Desks, Kept, Outcome, Product, Requests};
+use crate::stop::{Result, Stop};
 
 mod dynamic;
 mod rows;
@@ -186,18 +187,32 @@ pub(crate) fn run<A>(
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
-    execute_undoable(store, |transaction| {
+    // An error of the application's own goes around the engine, which knows none.
+    let mut own = None;
+    let ended = execute_undoable(store, |transaction| {
         let watch = Watch::new(&tables.limits);
         let mut tx = Tx { inner: transaction, tables, watch };
-        let answer = closure(&mut tx)?;
-        tx.commit(answer)
+        match closure(&mut tx) {
+            Ok(answer) => tx.commit(answer),
+            Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
+            Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
+            Err(Stop::Own(error)) => {
+                own = Some(error);
+                Err(EngineStop::Abort("of its own"))
+            }
+        }
+    });
+    ended.map_err(|stop| match (stop, own) {
+        // Unless the store could not undo it.
+        (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
+        (stop, _) => Stop::of(stop),
     })
 }
 
 impl Tx<'_> {
-    fn commit<A>(self, answer: A) -> Result<Committed<A>, Stop> {
+    fn commit<A>(self, answer: A) -> Result<Committed<A>, EngineStop> {
         if let Some(error) = self.watch.refused() {
-            return Err(Stop::Error(error));
+            return Err(EngineStop::Error(error));
         }
         self.inner.commit(answer)
     }
@@ -206,9 +221,9 @@ impl Tx<'_> {
     #[inline(always)]
     fn pass(&self, database: u32) -> Result<()> {
         if database != self.tables.database {
-            return Err(StoreError::OtherDatabase);
+            return Err(Stop::Error(StoreError::OtherDatabase));
         }
-        self.watch.pass()
+        Ok(self.watch.pass()?)
     }
 
     /// A call begins that writes with a handle of this database.
@@ -217,7 +232,7 @@ impl Tx<'_> {
         self.watch.pass_write()?;
         if database != self.tables.database {
             self.watch.refuse(StoreError::OtherDatabase);
-            return Err(StoreError::OtherDatabase);
+            return Err(Stop::Error(StoreError::OtherDatabase));
         }
         Ok(())
     }
@@ -233,25 +248,25 @@ impl Tx<'_> {
     #[inline(always)]
     fn unnamed_to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         let unnamed = self.inner.store_ref().unnamed(table, row);
-        if let Err(error) = unnamed {
+        unnamed.map_err(|error| {
             self.watch.refuse(error);
-        }
-        unnamed
+            Stop::Error(error)
+        })
     }
 
     /// Remembers a refused write.
     #[inline]
-    fn written<T>(&mut self, written: Result<T>) -> Result<T> {
-        if let Err(error) = written {
+    fn written<T>(&mut self, written: Stored<T>) -> Result<T> {
+        written.map_err(|error| {
             self.watch.refuse(error);
-        }
-        written
+            Stop::Error(error)
+        })
     }
 
     /// What became of the call with a request id.
     pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
         let requests = &self.tables.requests;
-        requests.outcome(self.inner.store(), request_id)
+        Ok(requests.outcome(self.inner.store(), request_id)?)
     }
 
     /// The row a unique index holds for `key`; of another, the first.
@@ -265,7 +280,7 @@ impl Tx<'_> {
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
         self.pass(index.database())?;
-        self.inner.store().lookup_named(index, key)
+        Ok(self.inner.store().lookup_named(index, key)?)
     }
 
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
@@ -284,7 +299,7 @@ impl Tx<'_> {
         let (watch, mut ended) = (&self.watch, Ok(()));
         let visit = watched(watch, &mut ended, visit);
         self.inner.store().scan_named(index, range, order, visit)?;
-        ended
+        Ok(ended?)
     }
 
     /// The rows whose keys lie in `range`.
@@ -318,7 +333,7 @@ impl Tx<'_> {
         self.pass(table.database())?;
         let (watch, mut ended) = (&self.watch, Ok(()));
         self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
-        ended.map(|()| rows)
+        Ok(ended.map(|()| rows)?)
     }
 
     /// A row, to be read in place.
@@ -472,7 +487,7 @@ impl Tx<'_> {
     ) -> Result<T> {
         self.pass(table.handle().database())?;
         let row = self.inner.store_ref().unnamed(table.handle(), row)?;
-        table.entries().read(self.inner.store(), row, read)
+        Ok(table.entries().read(self.inner.store(), row, read)?)
     }
 
     /// Makes a row of any table, with all its index entries, from one value for each column.
@@ -503,7 +518,7 @@ impl Tx<'_> {
 }
 
 /// Whether the columns that a range compares are some of the index's.
-fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Result<()> {
+fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()> {
     let columns = I::parts(index.shape()).len();
     let is_fit = |edge: &Edge<_>| match *edge {
         Edge::Open => true,
@@ -519,7 +534,7 @@ fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Result<()>
 /// `visit`, until the call is ended.
 fn watched(
     watch: &Watch<'_>,
-    ended: &mut Result<()>,
+    ended: &mut Stored<()>,
     mut visit: impl FnMut(RowId) -> ControlFlow<()>,
 ) -> impl FnMut(RowId) -> ControlFlow<()> {
     move |row| match watch.pass() {
@@ -581,7 +596,7 @@ fn insert<S: Store, R: DeclaredTable>(
     entries: &Entries,
     table: &Table<R>,
     fill: impl FnOnce(&mut NewRow<'_, R>),
-) -> Result<RowId> {
+) -> Stored<RowId> {
     let mut variable = Vec::new();
     let row = store.create(table, |row| {
         let whole = Fields::whole(R::SIZE);

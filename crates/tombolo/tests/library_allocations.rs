@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Store, Table};
 use tombolo::procedure::{resolve_index, resolve_table};
-use tombolo::{Builder, CallOptions, Database, Fields, Registered, Schema, Stop, TableDef};
+use tombolo::{Builder, CallOptions, Database, Fields, Registered, Schema, TableDef};
 
 struct Counting;
 
@@ -63,7 +63,7 @@ impl Procedure for Deposit {
         &self,
         mut tx: Reading<'_, S>,
         &(id, amount): &(i32, i64),
-    ) -> Result<Committed<i64>, Stop> {
+    ) -> Result<Committed<i64>, tombolo::procedure::Stop> {
         let Some(row) = tx.lookup(&self.by_id, id)? else { return tx.abort("no account") };
         let balance = tx.pin(&self.accounts, row)?.get(Account::BALANCE) + amount;
         let mut tx = tx.write();

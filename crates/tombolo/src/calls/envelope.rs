@@ -9,9 +9,9 @@ use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::stop::Stop;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
-use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::sync::Mutex;
 
@@ -148,7 +148,7 @@ where
         tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
-        self.0.call_located(store, input, tables.upcoming.current())
+        self.0.call_located(store, input, tables.upcoming.current()).map_err(Stop::of)
     }
 
     #[inline]

@@ -5,11 +5,11 @@
 
 use std::any::Any;
 
+use crate::stop::Stop;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
-use tombolo_engine::transaction::Stop;
 
 use super::envelope::{Envelope, How, Otherwise};
 use super::runner::{Product, TRANSACTION_BYTES};

@@ -6,8 +6,8 @@ use super::options::Promise;
 use super::pending::Pending;
 use super::registered::{NotSubmitted, Registered, Transactions};
 use crate::error::Error;
+use crate::stop::Stop;
 use crate::tx::Tx;
-use tombolo_engine::transaction::Stop;
 
 /// What may be called once, with a request id: a [`Registered`] procedure or closure, or
 /// [`Transactions`]. Made by their `once`, or by [`Database::once`](crate::Database::once), which says

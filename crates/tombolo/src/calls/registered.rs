@@ -15,9 +15,9 @@ use super::pending::Pending;
 use super::runner::Runner;
 use crate::core::{Core, Patience};
 use crate::error::Error;
+use crate::stop::Stop;
 use crate::tx::Tx;
 use tombolo_engine::pipeline::{Terms, guarded};
-use tombolo_engine::transaction::Stop;
 
 /// What is called with `I` and answers `A`: carried by its caller, or in an envelope.
 trait Callable<I, A>: Send + Sync {
@@ -304,7 +304,7 @@ impl<'d, W: Promise> Transactions<'d, W> {
     pub fn outcome(&self, request_id: u128) -> Result<W::Answer<Outcome>, W::Error> {
         let options = self.options.read_only();
         let reads = Self { core: self.core, options, input_bytes: 0 };
-        reads.transaction(move |tx| Ok(tx.outcome(request_id)?))
+        reads.transaction(move |tx| tx.outcome(request_id))
     }
 
     /// The same without waiting for the answer; where the queue is full, waits for room in it.

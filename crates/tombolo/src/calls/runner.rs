@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::stop::Stop;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
-use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::budget::Budget;
 use tombolo_storage::profile::MemoryLogged;

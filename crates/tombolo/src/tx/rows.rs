@@ -2,7 +2,6 @@
 //!
 //! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
 
-use tombolo_storage::error::Result;
 use tombolo_storage::key::IndexType;
 use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::schema::DeclaredIndex;
@@ -10,6 +9,7 @@ use tombolo_storage::store::{Index, Store, Table, TableType};
 
 use super::{NewRow, RowRef, Tx};
 use crate::derived::TableRow;
+use crate::stop::Result;
 
 impl Tx<'_> {
     /// A row, as a value of its struct.

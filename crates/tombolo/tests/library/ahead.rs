@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tombolo::procedure::{
     Ahead, Committed, Hints, Procedure, Reading, SchemaError, Store, resolve_index, resolve_table,
 };
-use tombolo::{CallOptions, Error, Fields, RowId, Schema, Stop};
+use tombolo::{CallOptions, Error, Fields, RowId, Schema};
 
 use super::{Counter, Counters, builder};
 
@@ -35,7 +35,11 @@ impl Procedure for Add {
         }
     }
 
-    fn run<S: Store>(&self, tx: Reading<'_, S>, id: &i32) -> Result<Committed<()>, Stop> {
+    fn run<S: Store>(
+        &self,
+        tx: Reading<'_, S>,
+        id: &i32,
+    ) -> Result<Committed<()>, tombolo::procedure::Stop> {
         self.run_located(tx, id, &[])
     }
 
@@ -44,9 +48,10 @@ impl Procedure for Add {
         mut tx: Reading<'_, S>,
         &id: &i32,
         located: &[RowId],
-    ) -> Result<Committed<()>, Stop> {
+    ) -> Result<Committed<()>, tombolo::procedure::Stop> {
         const VALUE: Fields<Counter> = Fields::none().with(Counter::VALUE);
-        let found = tx.lookup(&self.0.by_id, id)?.ok_or(Stop::Abort("no counter"))?;
+        let found =
+            tx.lookup(&self.0.by_id, id)?.ok_or(tombolo::procedure::Stop::Abort("no counter"))?;
         if let [row] = *located {
             assert_eq!(row, found, "counter {id} is elsewhere by now");
             let located = LOCATED.fetch_add(1, Ordering::Relaxed);

@@ -55,7 +55,7 @@ fn a_runaway_is_refused_at_the_write_that_is_too_much() {
         let bounded = CallOptions::new().log_bytes_max(10);
         let one = move |tx: &mut Tx<'_>| {
             let refused = tx.insert(&counters.table, |row| row.set(Counter::ID, 1)).unwrap_err();
-            assert!(matches!(refused, StoreError::LogTooLong { .. }));
+            assert!(matches!(refused, Stop::Error(StoreError::LogTooLong { .. })));
             // It may look, but write no more.
             assert_eq!(tx.lookup(&counters.by_id, 2)?, None);
             let again = tx.insert(&counters.table, |row| row.set(Counter::ID, 2));

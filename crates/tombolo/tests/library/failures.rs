@@ -83,7 +83,7 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
     let twice = db.transaction(move |tx| {
         counters.add(tx, 2)?;
         let refused = tx.insert(&counters.table, |row| row.set(Counter::ID, 1));
-        assert_eq!(refused, Err(StoreError::Duplicate { index: 0 }));
+        assert_eq!(refused, Err(StoreError::Duplicate { index: 0 }.into()));
         Ok("never mind")
     });
     assert_eq!(twice, Err(Error::Duplicate { index: "counter_by_id".to_owned() }));
@@ -119,7 +119,7 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
     );
     assert_eq!(stale.unwrap_err().to_string(), "table counter has no row with this id");
     let table = db.dynamic_table("counter").unwrap();
-    let short = db.transaction(move |tx| Ok(tx.insert_values(&table, &[Value::Text("one")])?));
+    let short = db.transaction(move |tx| tx.insert_values(&table, &[Value::Text("one")]));
     let told = short.unwrap_err().to_string();
     assert!(told.starts_with("the value of counter.value is null or has"), "{told}");
     let mut found = [value(&db, 1), value(&db, 2), value(&db, 3)];

@@ -16,8 +16,8 @@ tombolo::table! {
 /// What tests keep of the rows they made: which number each was made with.
 type Made = Vec<(i32, RowId)>;
 
-fn is_gone<T>(found: &Result<T, StoreError>) -> bool {
-    matches!(found, Err(StoreError::NoSuchRow { .. }))
+fn is_gone<T>(found: &Result<T, Stop>) -> bool {
+    matches!(found, Err(Stop::Error(StoreError::NoSuchRow { .. })))
 }
 
 /// Deletes and makes some counters, and aborts now and then.
@@ -115,20 +115,19 @@ fn an_id_of_another_table_or_database_is_refused() {
     let (db, elsewhere) = (open(), open());
     let (counters, others): (_, Table<Other>) = (Counters::of(&db), db.table().unwrap());
     let strange = Counters::of(&elsewhere);
-    let row =
-        db.transaction(move |tx| Ok(tx.insert(&others, |row| row.set(Other::ID, 7))?)).unwrap();
+    let row = db.transaction(move |tx| tx.insert(&others, |row| row.set(Other::ID, 7))).unwrap();
     let far = elsewhere.transaction(move |tx| strange.row(tx, 7)).unwrap();
     let own = counters.clone();
     db.transaction(move |tx| own.row(tx, 7).map(drop)).unwrap();
     for id in [row, far] {
         let gone: fn(&StoreError) -> bool = |error| matches!(error, StoreError::NoSuchRow { .. });
         let own = counters.clone();
-        let set = move |tx: &mut Tx<'_>| Ok(tx.set(&own.table, id, Counter::VALUE, 1)?);
+        let set = move |tx: &mut Tx<'_>| tx.set(&own.table, id, Counter::VALUE, 1);
         refused_with(db.transaction(set), gone);
         let own = counters.clone();
-        refused_with(db.transaction(move |tx| Ok(tx.delete(&own.table, id)?)), gone);
+        refused_with(db.transaction(move |tx| tx.delete(&own.table, id)), gone);
         let own = counters.clone();
-        refused_with(db.transaction(move |tx| Ok(tx.get(&own.table, id).map(drop)?)), gone);
+        refused_with(db.transaction(move |tx| tx.get(&own.table, id).map(drop)), gone);
     }
     let held = db.transaction(move |tx| {
         let row = tx.lookup(&counters.by_id, 7)?.unwrap();
@@ -149,7 +148,10 @@ fn a_range_of_no_column_or_of_too_many_is_refused() {
             let found = tx.range(&counters.by_id, range, Order::Forward);
             match columns {
                 1 => assert_eq!(found?.len(), 1),
-                _ => assert!(matches!(found, Err(StoreError::KeyColumns { columns: 1, .. }))),
+                _ => assert!(matches!(
+                    found,
+                    Err(Stop::Error(StoreError::KeyColumns { columns: 1, .. }))
+                )),
             }
         }
         Ok(())
@@ -168,19 +170,19 @@ fn a_handle_of_another_database_is_refused() {
         (strange.clone(), strange.clone(), strange.clone(), strange, dynamic.clone(), dynamic);
     let (g, h) = (a.clone(), a.clone());
     let uses: [Use; 8] = [
-        Box::new(move |tx| Ok(tx.find(&g.by_id, 1).map(drop)?)),
-        Box::new(move |tx| Ok(tx.count(&h.table).map(drop)?)),
-        Box::new(move |tx| Ok(tx.insert(&a.table, |row| row.set(Counter::ID, 1)).map(drop)?)),
-        Box::new(move |tx| Ok(tx.lookup::<ById>(&b.by_id, 1).map(drop)?)),
-        Box::new(move |tx| Ok(tx.range(&c.by_id, Range::all(), Order::Forward).map(drop)?)),
-        Box::new(move |tx| Ok(tx.rows(&d.table).map(drop)?)),
+        Box::new(move |tx| tx.find(&g.by_id, 1).map(drop)),
+        Box::new(move |tx| tx.count(&h.table).map(drop)),
+        Box::new(move |tx| tx.insert(&a.table, |row| row.set(Counter::ID, 1)).map(drop)),
+        Box::new(move |tx| tx.lookup::<ById>(&b.by_id, 1).map(drop)),
+        Box::new(move |tx| tx.range(&c.by_id, Range::all(), Order::Forward).map(drop)),
+        Box::new(move |tx| tx.rows(&d.table).map(drop)),
         Box::new(move |tx| {
             let values = [Value::Integer(1), Value::Integer(2), Value::Null];
             // A refused write ends the transaction, whatever its closure answers.
             assert!(tx.insert_values(&e, &values).is_err());
             Ok(())
         }),
-        Box::new(move |tx| Ok(tx.rows(f.handle()).map(drop)?)),
+        Box::new(move |tx| tx.rows(f.handle()).map(drop)),
     ];
     for used in uses {
         refused_with(db.transaction(used), |error| *error == StoreError::OtherDatabase);

@@ -17,6 +17,7 @@ mod evolve;
 mod failures;
 mod handles;
 mod kills;
+mod own_errors;
 mod panics;
 mod promises;
 mod requests;
@@ -58,7 +59,7 @@ impl Counters {
     pub(crate) fn row(&self, tx: &mut Tx<'_>, id: i32) -> Result<RowId, Stop> {
         match tx.lookup(&self.by_id, id)? {
             Some(row) => Ok(row),
-            None => Ok(tx.insert(&self.table, |row| row.set(Counter::ID, id))?),
+            None => tx.insert(&self.table, |row| row.set(Counter::ID, id)),
         }
     }
 
@@ -82,6 +83,13 @@ pub(crate) fn builder() -> Builder {
 
 pub(crate) fn open(directory: &Path) -> Result<Database, Error> {
     builder().open(directory)
+}
+
+/// Tests a database in memory, and one in a directory: what holds of one holds of the other.
+pub(crate) fn both(test: impl Fn(&Database)) {
+    test(&builder().in_memory().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    test(&open(directory.path()).unwrap());
 }
 
 /// Adds 1 to the counter of a number.

@@ -124,7 +124,7 @@ impl Procedure for Late {
         &self,
         tx: Reading<'_, S>,
         &(id, aborts, afterwards): &(i32, bool, Afterwards),
-    ) -> Result<Committed<()>, Stop> {
+    ) -> Result<Committed<()>, tombolo::procedure::Stop> {
         let ended = match aborts {
             true => tx.abort("as told"),
             false => {
@@ -136,8 +136,10 @@ impl Procedure for Late {
         };
         match afterwards {
             Afterwards::Returns => ended,
-            Afterwards::Aborts => Err(Stop::Abort("second thoughts")),
-            Afterwards::Fails => Err(Stop::Error(StoreError::NoSuchRow { table: 0 })),
+            Afterwards::Aborts => Err(tombolo::procedure::Stop::Abort("second thoughts")),
+            Afterwards::Fails => {
+                Err(tombolo::procedure::Stop::Error(StoreError::NoSuchRow { table: 0 }))
+            }
             Afterwards::Panics => panic!("behind {ended:?}"),
         }
     }

@@ -25,7 +25,11 @@ impl Procedure for Add {
         Ok(Self(Counters { table, by_id }))
     }
 
-    fn run<S: Store>(&self, mut tx: Reading<'_, S>, &id: &i32) -> Result<Committed<i64>, Stop> {
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        &id: &i32,
+    ) -> Result<Committed<i64>, tombolo::procedure::Stop> {
         const NAME: Fields<Counter> = Fields::none().with(Counter::NAME);
         let Some(row) = tx.lookup(&self.0.by_id, id)? else { return tx.abort("no counter") };
         let length = tx.pin(&self.0.table, row)?.get(Counter::NAME).map_or(0, <[u8]>::len);
