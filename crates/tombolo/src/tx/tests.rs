@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
+use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
@@ -10,6 +11,7 @@ use tombolo_storage::memory::Limits;
 use tombolo_storage::schema::TableDef;
 
 use super::*;
+use crate::calls::{Desks, Kept};
 
 crate::table! {
     /// Rows whose columns are in indexes of every kind.

@@ -1,0 +1,102 @@
+//! The tables of a database as calls need them: indexes as data, request ids, what was found ahead.
+//!
+//! Not here: transactions (`tx.rs`), the stage that owns this (`calls/runner.rs`).
+
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Upcoming;
+use tombolo_storage::dynamic::DynamicTable as Entries;
+use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::schema::Schema;
+use tombolo_storage::sync::{AtomicU32, Mutex, Ordering};
+
+use super::watch::Limits;
+use crate::calls::{Desks, Kept, Requests};
+
+/// The number of the database that is opened next: handles tell databases apart by it.
+static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
+
+/// The tables of a database, with their indexes as data.
+pub(crate) struct Tables {
+    pub(super) entries: Vec<Entries>,
+    requests: Requests,
+    known: Arc<KnownSchema>,
+    /// What the handles of this database carry, and no other's in this process.
+    pub(super) database: u32,
+    /// What looking ahead found for the calls of the batch at hand.
+    pub(crate) upcoming: Upcoming,
+    /// Of the call at hand.
+    pub(super) limits: Limits,
+}
+
+/// The schema, as all threads know it. Who asks for it gets the one of this moment, which is never
+/// changed: a change makes another.
+pub(crate) struct KnownSchema(Mutex<Arc<Schema>>);
+
+impl KnownSchema {
+    pub(crate) fn get(&self) -> Arc<Schema> {
+        self.0.lock().clone()
+    }
+}
+
+impl Tables {
+    /// # Errors
+    /// When the schema has no table to remember requests in.
+    pub(crate) fn new(
+        schema: &Schema,
+        kept: Kept,
+        clock: Arc<dyn Clock>,
+        desks: Arc<Desks>,
+    ) -> Result<Self, SchemaError> {
+        let tables = 0..schema.tables.len();
+        let entries = tables.map(|position| Entries::new(schema, position)).collect();
+        let database = NEXT_DATABASE.fetch_add(1, Ordering::Relaxed);
+        let own = schema.clone().of_database(database);
+        let known = Arc::new(KnownSchema(Mutex::new(Arc::new(own))));
+        let requests = Requests::new(schema, kept)?;
+        let upcoming = Upcoming::default();
+        let limits = Limits::none(clock, desks);
+        Ok(Self { entries, requests, known, database, upcoming, limits })
+    }
+
+    /// A call of this number begins that was queued, with a deadline on the database's clock, `u64::MAX`
+    /// for none; says why it does not, if so.
+    #[inline]
+    pub(crate) fn begin(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
+        self.limits.set(deadline_ns, number)
+    }
+
+    /// A call begins that its caller's thread carries: nothing ends it, and nothing was found ahead for
+    /// it.
+    #[inline]
+    pub(crate) fn begin_carried(&mut self) {
+        self.upcoming.ran();
+        self.limits.lift();
+    }
+
+    /// The store has this schema from now on: calls behind it know its tables and indexes.
+    pub(crate) fn follow(&mut self, schema: &Schema) {
+        if *self.known.get() == *schema {
+            return;
+        }
+        let tables = 0..schema.tables.len();
+        self.entries = tables.map(|position| Entries::new(schema, position)).collect();
+        *self.known.0.lock() = Arc::new(schema.clone().of_database(self.database));
+    }
+
+    /// The schema, for other threads.
+    pub(crate) fn known(&self) -> Arc<KnownSchema> {
+        self.known.clone()
+    }
+
+    /// Where request ids are remembered.
+    pub(crate) const fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// The time since 1970, in microseconds.
+    pub(crate) fn unix_us(&self) -> u64 {
+        self.limits.unix_us()
+    }
+}
