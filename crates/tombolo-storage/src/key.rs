@@ -3,17 +3,17 @@
 //! A key whose columns' declared ranges need at most 64 bits together is *packed* into one integer;
 //! every other key is *normalised* into bytes that compare like the columns do. Either way
 //! comparing two keys needs no types. The third form, `typed.rs`, is for stores that do compare by
-//! type. A [`Range`] lies between two [`Edge`]s, positions before or
-//! after all keys that begin with some columns' values, so prefix scans need no smallest or largest
-//! value. Nulls sort last and count as equal.
+//! type. Nulls sort last and count as equal.
 //!
 //! Hand-coded search on integer keys is LG-S1's removed form; its conventional form compares the
 //! same values by type.
 
 mod normalised;
+mod range;
 mod typed;
 
 pub use normalised::Normalised;
+pub use range::{Edge, KeyPrefix, Range, WHOLE};
 pub(crate) use typed::key_length;
 pub use typed::{Typed, TypedOrder};
 
@@ -169,44 +169,6 @@ pub const fn packed_bits(parts: &[KeyPart]) -> Option<u32> {
         i += 1;
     }
     if bits <= 64 { Some(bits) } else { None }
-}
-
-/// A position between keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edge<K> {
-    /// Before or after everything.
-    Open,
-    /// Before all keys whose first columns are those of the key; the number says how many count,
-    /// the others are ignored.
-    Before(K, usize),
-    /// After all such keys.
-    After(K, usize),
-}
-
-/// The keys between two edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range<K> {
-    /// Where it starts.
-    pub lower: Edge<K>,
-    /// Where it ends.
-    pub upper: Edge<K>,
-}
-
-impl<K: Copy> Range<K> {
-    /// Every key.
-    pub const fn all() -> Self {
-        Self { lower: Edge::Open, upper: Edge::Open }
-    }
-
-    /// All keys that begin with the first `columns` columns of `key`.
-    pub const fn prefix(key: K, columns: usize) -> Self {
-        Self { lower: Edge::Before(key, columns), upper: Edge::After(key, columns) }
-    }
-
-    /// All keys from `first` to `last`, both included, comparing their first `columns` columns.
-    pub const fn between(first: K, last: K, columns: usize) -> Self {
-        Self { lower: Edge::Before(first, columns), upper: Edge::After(last, columns) }
-    }
 }
 
 /// The types of an index's columns: a tuple of column types.
@@ -425,6 +387,11 @@ pub trait IndexType: 'static {
     fn parts(shape: &Self::Shape) -> &[KeyPart];
     /// Whether a key may occur once only.
     fn unique(shape: &Self::Shape) -> bool;
+    /// How many values `key` has.
+    fn columns(shape: &Self::Shape, key: Self::Key<'_>) -> usize {
+        let _ = key;
+        Self::parts(shape).len()
+    }
     /// Packs `key`, or nothing when a value is outside its column's range.
     fn pack(shape: &Self::Shape, key: Self::Key<'_>) -> Option<u64>;
     /// How many packed keys lie before the edge of the first `columns` columns of `key`.
@@ -507,7 +474,7 @@ impl IndexShape {
         key: &'a [Value<'a>],
         columns: usize,
     ) -> impl Iterator<Item = (&'a KeyPart, &'a Value<'a>)> {
-        let columns = columns.min(self.parts.len());
+        let columns = if columns == WHOLE { key.len() } else { columns }.min(self.parts.len());
         assert!(key.len() >= columns, "a key has fewer values than columns count");
         self.parts.iter().zip(key).take(columns)
     }
@@ -525,6 +492,9 @@ impl IndexType for Dynamic {
     }
     fn unique(shape: &IndexShape) -> bool {
         shape.unique
+    }
+    fn columns(_: &IndexShape, key: &[Value<'_>]) -> usize {
+        key.len()
     }
     fn pack(shape: &IndexShape, key: &[Value<'_>]) -> Option<u64> {
         assert_eq!(key.len(), shape.parts.len(), "a key has one value per column of its index");

@@ -113,7 +113,7 @@ fn declared_and_dynamic_access_agree() {
     for order in [Order::Forward, Order::Backward] {
         let mut ids = Vec::new();
         store
-            .scan(&by_owner, Range::prefix((2, b"owner 2"), 2), order, |row| {
+            .scan(&by_owner, Range::prefix((2, &b"owner 2"[..])), order, |row| {
                 ids.push(row);
                 ControlFlow::Continue(())
             })

@@ -112,8 +112,7 @@ impl Desk {
     /// What an order is worth, by its lines.
     fn value(&self, tx: &mut Tx<'_>, order: i64) -> Result<i64, Stop> {
         let mut cents = 0;
-        // Only the first column of the key counts.
-        for row in tx.range(&self.line_key, Range::prefix((order, 0), 1), Order::Forward)? {
+        for row in tx.range(&self.line_key, Range::prefix((order,)), Order::Forward)? {
             cents += tx.get(&self.lines, row)?.get(Line::CENTS);
         }
         Ok(cents)

@@ -93,7 +93,7 @@ pub use tombolo_derive::Table;
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
 pub use tombolo_storage::error::Error as StoreError;
-pub use tombolo_storage::key::{Dynamic, Edge, IndexType, Range};
+pub use tombolo_storage::key::{Dynamic, Edge, IndexType, KeyPrefix, Range};
 pub use tombolo_storage::row::{Column, Fields, RowId, RowMut};
 pub use tombolo_storage::schema::{
     ColumnDef, DeclaredIndex, DeclaredTable, IndexDef, IndexKind, Schema, TableDef,

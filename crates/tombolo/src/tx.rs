@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use tombolo_engine::transaction::{Committed, Stop as EngineStop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
-use tombolo_storage::key::{Edge, IndexType, Range};
+use tombolo_storage::key::{Edge, IndexType, Range, WHOLE};
 use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::DeclaredTable;
@@ -67,9 +67,9 @@ use watch::Watch;
 ///             row.set_variable(Booking::WHY, "rent");
 ///         })?;
 ///     }
-///     // Account 7, days 2 to 4; both columns of the key count.
+///     // Account 7, days 2 to 4.
 ///     let mut sum = 0;
-///     for row in tx.range(&by_day, Range::between((7, 2), (7, 4), 2), Order::Forward)? {
+///     for row in tx.range(&by_day, Range::between((7, 2), (7, 4)), Order::Forward)? {
 ///         sum += tx.get(&bookings, row)?.get(Booking::AMOUNT);
 ///     }
 ///     Ok(sum)
@@ -194,13 +194,14 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// `Unordered` for a hash index; `KeyColumns` where the range compares none of its columns, or more.
-    pub fn scan<I: IndexType>(
+    pub fn scan<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        range: Range<I::Key<'_>>,
+        range: impl Into<Range<I::Key<'k>>>,
         order: Order,
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
+        let range = range.into();
         self.pass(index.database())?;
         fits(index, &range)?;
         let (watch, mut ended) = (&self.watch, Ok(()));
@@ -213,10 +214,10 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// As [`Tx::scan`].
-    pub fn range<I: IndexType>(
+    pub fn range<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
-        range: Range<I::Key<'_>>,
+        range: impl Into<Range<I::Key<'k>>>,
         order: Order,
     ) -> Result<Vec<RowId>> {
         let mut rows = Vec::new();
@@ -429,6 +430,9 @@ fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()>
     let columns = I::parts(index.shape()).len();
     let is_fit = |edge: &Edge<_>| match *edge {
         Edge::Open => true,
+        Edge::Before(key, WHOLE) | Edge::After(key, WHOLE) => {
+            (1..=columns).contains(&I::columns(index.shape(), key))
+        }
         Edge::Before(_, compared) | Edge::After(_, compared) => (1..=columns).contains(&compared),
     };
     if is_fit(&range.lower) && is_fit(&range.upper) {

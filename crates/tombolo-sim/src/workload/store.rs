@@ -429,7 +429,7 @@ impl Handles {
 
     fn read_group<S: Store>(&self, tx: &mut Transaction<'_, S>, group: i16) -> Ended<u64> {
         let mut rows = Vec::new();
-        tx.scan(&self.item_key, Range::prefix((group, 0), 1), Order::Forward, |row| {
+        tx.scan(&self.item_key, Range::prefix((group,)), Order::Forward, |row| {
             rows.push(row);
             ControlFlow::Continue(())
         })?;

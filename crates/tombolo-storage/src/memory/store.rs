@@ -355,7 +355,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[inline]
     pub(super) fn normalise<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> bool {
         self.key.clear();
-        let fit = I::encode(index.shape(), key, usize::MAX, &mut self.key);
+        let columns = I::parts(index.shape()).len();
+        let fit = I::encode(index.shape(), key, columns, &mut self.key);
         fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 

@@ -233,7 +233,7 @@ impl<S: Store> Lines<S> {
 
         let (w, o) = (self.random.below(5) as i16 - 2, self.random.below(60) as i32);
         let mut lines = Vec::new();
-        let range = Range::between((w, o, 0), (w, o + 3, 0), 2);
+        let range = Range::between((w, o), (w, o + 3));
         let visit = |id| {
             lines.push(self.rows[&id].key);
             ControlFlow::Continue(())

@@ -25,7 +25,7 @@ use tombolo_storage::store::{Index, Table};
 ///     }
 ///     // Keys are values, one for each column of the index.
 ///     let Some(by_size) = boxes.index("box_by_size") else { return Ok(0) };
-///     let range = Range::between(&[Value::Double(0.5)][..], &[Value::Double(1.0)][..], 1);
+///     let range = Range::between(&[Value::Double(0.5)][..], &[Value::Double(1.0)][..]);
 ///     Ok(tx.range(by_size, range, Order::Forward)?.len())
 /// })?;
 /// assert_eq!(found, 2);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tombolo::{Database, Error, Order, Range, RowId, Stop, StoreError, Table, TableDef, Tx, Value};
+use tombolo::{
+    Database, Edge, Error, Order, Range, RowId, Stop, StoreError, Table, TableDef, Tx, Value,
+};
 use tombolo_engine::rng::Rng;
 
 use crate::{ById, Counter, Counters, builder};
@@ -60,7 +62,7 @@ fn look(
         }
     }
     let all = tx.rows(&counters.table)?;
-    let by_id = tx.range(&counters.by_id, Range::all(), Order::Forward)?;
+    let by_id = tx.range(&counters.by_id, .., Order::Forward)?;
     assert_eq!(tx.count(&counters.table)?, live.len() as u64);
     assert!(all.len() == live.len() && by_id.iter().eq(live.values()));
     assert!(all.iter().all(|row| by_id.contains(row)));
@@ -144,7 +146,8 @@ fn a_range_of_no_column_or_of_too_many_is_refused() {
     db.transaction(move |tx| {
         counters.row(tx, 1)?;
         for columns in [0, 1, 2] {
-            let range = Range::prefix(1, columns);
+            let (lower, upper) = (Edge::Before(1, columns), Edge::After(1, columns));
+            let range = Range { lower, upper };
             let found = tx.range(&counters.by_id, range, Order::Forward);
             match columns {
                 1 => assert_eq!(found?.len(), 1),

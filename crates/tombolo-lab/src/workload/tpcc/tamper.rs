@@ -131,7 +131,7 @@ fn new_orders<S: Store>(
     d_id: i16,
 ) -> std::result::Result<Vec<RowId>, Error> {
     let mut waiting = Vec::new();
-    let range = Range::prefix((W_ID, d_id, 0), 2);
+    let range = Range::prefix((W_ID, d_id));
     tx.scan(&handles.new_order_key, range, Order::Forward, |row| {
         waiting.push(row);
         ControlFlow::Continue(())
@@ -178,7 +178,7 @@ fn take_delivery_back<S: Store>(store: &mut S, handles: &Handles, what: TakeBack
         let found = tx.lookup(&handles.orders_key, (W_ID, D_ID, FREE_ORDER))?;
         let order = existing(&handles.orders, found)?;
         let mut lines = Vec::new();
-        let range = Range::prefix((W_ID, D_ID, FREE_ORDER, 0), 3);
+        let range = Range::prefix((W_ID, D_ID, FREE_ORDER));
         tx.scan(&handles.order_line_key, range, Order::Forward, |row| {
             lines.push(row);
             ControlFlow::Continue(())

@@ -130,7 +130,7 @@ impl Customers {
         name: &Text<16>,
     ) -> Result<RowId> {
         let index = self.by_name.as_ref().expect("only the standard mix names customers");
-        let range = || Range::prefix((w_id, d_id, name.as_bytes(), &b""[..]), 3);
+        let range = || Range::prefix((w_id, d_id, name.as_bytes()));
         let mut first = RowList::<NAMESAKES>::new();
         let mut count = 0;
         tx.scan(index, range(), Order::Forward, |row| {

@@ -111,7 +111,7 @@ impl Delivery {
         d_id: i16,
     ) -> Result<Option<Delivered>> {
         let mut oldest = RowList::<1>::new();
-        let waiting = Range::prefix((w_id, d_id, 0), 2);
+        let waiting = Range::prefix((w_id, d_id));
         tx.scan(&self.new_order_key, waiting, Order::Forward, |row| oldest.push(row))?;
         oldest.first().map(|new_order| self.locate(tx, w_id, d_id, *new_order)).transpose()
     }
@@ -130,7 +130,7 @@ impl Delivery {
         let order = existing(&self.orders, order)?;
         tx.prefetch(&self.orders, order, Orders::DELIVERED);
         let mut lines = RowList::<LINES>::new();
-        let range = Range::prefix((w_id, d_id, o_id, 0), 3);
+        let range = Range::prefix((w_id, d_id, o_id));
         tx.scan(&self.order_line_key, range, Order::Forward, |row| lines.push(row))?;
         for line in lines.iter() {
             tx.prefetch(&self.order_line, *line, OrderLine::WHOLE);

@@ -100,7 +100,7 @@ impl Procedure for OrderStatus {
         let newest = self.newest_order(&mut tx, input, c_id)?;
         let o_id = tx.pin(&self.orders, newest)?.get(Orders::O_ID);
         let mut rows = RowList::<LINES>::new();
-        let lines = Range::prefix((w_id, d_id, o_id, 0), 3);
+        let lines = Range::prefix((w_id, d_id, o_id));
         tx.scan(&self.order_line_key, lines, Order::Forward, |row| rows.push(row))?;
         for row in rows.iter() {
             tx.prefetch(&self.order_line, *row, OrderLine::WHOLE);
@@ -131,7 +131,7 @@ impl OrderStatus {
         c_id: i32,
     ) -> Result<RowId> {
         let mut newest = RowList::<1>::new();
-        let orders = Range::prefix((input.w_id, input.d_id, c_id, 0), 3);
+        let orders = Range::prefix((input.w_id, input.d_id, c_id));
         tx.scan(&self.orders_by_customer, orders, Order::Backward, |row| newest.push(row))?;
         existing(&self.orders, newest.first().copied())
     }

@@ -66,7 +66,7 @@ impl Procedure for StockLevel {
         let district = existing(&self.district, tx.lookup(&self.district_key, (w_id, d_id))?)?;
         let next = tx.pin(&self.district, district)?.get(District::D_NEXT_O_ID);
         let mut lines = RowList::<LINES>::new();
-        let last = Range::between((w_id, d_id, next - ORDERS, 0), (w_id, d_id, next - 1, 0), 3);
+        let last = Range::between((w_id, d_id, next - ORDERS), (w_id, d_id, next - 1));
         tx.scan(&self.order_line_key, last, Order::Forward, |row| lines.push(row))?;
         for line in lines.iter() {
             tx.prefetch(&self.order_line, *line, OrderLine::WHOLE);
