@@ -1,59 +1,57 @@
 //! What a derived table stands for: constants, definitions, and the way between a row and a value.
 //!
-//! Types of columns are named as `tombolo::types` has them, inside a block of their own, so that a
-//! program need not import them. Conversions carry the place of their field, and so do errors of the
+//! Everything is named by its path in the library, so that a program's own names, aliases among them,
+//! mean what they mean there. Conversions carry the place of their field, and so do errors of the
 //! compiler about them.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
 use syn::spanned::Spanned;
+use syn::{Path, Type};
 
-use crate::parse::{Column, Index, Shape, Table};
+use crate::parse::{Column, Index, Table, argument};
 
 /// The code of a table.
 pub(crate) fn expand(table: &Table) -> TokenStream {
-    let Table { ident, name, columns, indexes, .. } = table;
-    let constants = columns.iter().enumerate().map(|(at, column)| constant(ident, at, column));
-    let definitions = columns.iter().map(definition);
+    let Table { ident, name, library, columns, indexes, .. } = table;
+    let constants = columns.iter().enumerate().map(|(at, column)| constant(table, at, column));
+    let definitions = columns.iter().map(|column| definition(library, column));
     let types = indexes.iter().map(|index| index_type(table, index));
     let implementations = indexes.iter().map(|index| index_definition(table, index));
     let index_types = indexes.iter().map(|index| &index.ident);
-    let reads = columns.iter().map(|column| read(ident, column));
-    let fills = columns.iter().map(|column| fill(ident, column));
+    let reads = columns.iter().map(|column| read(table, column));
+    let fills = columns.iter().map(|column| fill(table, column));
     quote! {
         #(#types)*
 
         #[allow(
             dead_code,
-            unused_imports,
             missing_docs,
             unreachable_pub,
             reason = "columns are declared for completeness"
         )]
         const _: () = {
-            use ::tombolo::types::*;
-
             impl #ident {
                 #(#constants)*
             }
 
-            impl ::tombolo::derived::DeclaredTable for #ident {
+            impl #library::derived::DeclaredTable for #ident {
                 const NAME: &'static str = #name;
-                const COLUMNS: &'static [::tombolo::ColumnDef] = &[#(#definitions),*];
+                const COLUMNS: &'static [#library::ColumnDef] = &[#(#definitions),*];
             }
 
             #(#implementations)*
 
-            impl ::tombolo::TableRow for #ident {
-                fn definition() -> ::tombolo::TableDef {
-                    ::tombolo::TableDef::of::<#ident>()#(.with::<#index_types>())*
+            impl #library::TableRow for #ident {
+                fn definition() -> #library::TableDef {
+                    #library::TableDef::of::<#ident>()#(.with::<#index_types>())*
                 }
 
-                fn read(row: &::tombolo::RowRef<'_, Self>) -> Self {
+                fn read(row: &#library::RowRef<'_, Self>) -> Self {
                     Self { #(#reads),* }
                 }
 
-                fn fill(&self, row: &mut ::tombolo::NewRow<'_, Self>) {
+                fn fill(&self, row: &mut #library::NewRow<'_, Self>) {
                     #(#fills)*
                 }
             }
@@ -61,30 +59,79 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
     }
 }
 
+/// The same code as if it stood at `span`: the compiler reports one error at one place once.
+fn at(span: Span, code: TokenStream) -> TokenStream {
+    let placed = code.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut placed = Group::new(group.delimiter(), at(span, group.stream()));
+            placed.set_span(span);
+            placed.into()
+        }
+        mut other => {
+            other.set_span(span);
+            other
+        }
+    });
+    placed.collect()
+}
+
 /// The name of a column's constant.
 fn capitals(column: &Column) -> Ident {
     Ident::new(&column.name().to_ascii_uppercase(), column.ident.span())
 }
 
-fn constant(table: &Ident, position: usize, column: &Column) -> TokenStream {
-    let Column { vis, docs, sql, .. } = column;
-    let name = capitals(column);
-    quote! {
-        #(#docs)*
-        #vis const #name: ::tombolo::Column<#table, #sql> = ::tombolo::Column::new(
-            <#table as ::tombolo::derived::DeclaredTable>::COLUMNS,
-            #position,
-        );
+/// A type as the library has it where it is one name, `Varchar<40>` for example.
+fn qualified(library: &Path, sql: &Type) -> TokenStream {
+    if let Some(inner) = argument(sql, "Nullable") {
+        let inner = qualified(library, inner);
+        return quote!(#library::types::Nullable<#inner>);
+    }
+    match sql {
+        Type::Path(path) if path.qself.is_none() && path.path.get_ident().is_some() => {
+            quote!(#library::types::#sql)
+        }
+        Type::Path(path) if path.path.segments.len() == 1 => quote!(#library::types::#sql),
+        other => quote!(#other),
     }
 }
 
-fn definition(column: &Column) -> TokenStream {
-    let (name, sql) = (column.name(), &column.sql);
+/// The field's type as the one that holds what its column does.
+fn field(library: &Path, column: &Column) -> TokenStream {
+    let field = &column.field;
+    let sql = match &column.sql {
+        Some(sql) => {
+            let named = qualified(library, sql);
+            let is_option = argument(field, "Option").is_some();
+            match is_option && argument(sql, "Nullable").is_none() {
+                true => quote!(#library::types::Nullable<#named>),
+                false => named,
+            }
+        }
+        None => quote!(<#field as #library::types::DefaultColumn>::Sql),
+    };
+    at(field.span(), quote!(<#field as #library::types::Field<#sql>>))
+}
+
+fn constant(table: &Table, position: usize, column: &Column) -> TokenStream {
+    let Table { ident, library, .. } = table;
+    let Column { vis, docs, .. } = column;
+    let (name, of) = (capitals(column), field(library, column));
+    let is = quote!(: #library::Column<#ident, #of::Column> = #library::Column::new(
+        <#ident as #library::derived::DeclaredTable>::COLUMNS,
+        #position,
+    ););
+    let is = at(column.field.span(), is);
+    quote!(#(#docs)* #vis const #name #is)
+}
+
+fn definition(library: &Path, column: &Column) -> TokenStream {
+    let (name, field) = (column.name(), field(library, column));
     let range = column.range.iter().map(|(low, high)| quote!(.within(#low, #high)));
     let hot = column.hot.then(|| quote!(.hot()));
     let added = column.added.then(|| quote!(.added()));
     let default = column.default.iter().map(|default| quote!(.or(#default)));
-    quote!(::tombolo::ColumnDef::of::<#sql>(#name) #(#range)* #hot #added #(#default)*)
+    let of = at(column.field.span(), quote!(#library::ColumnDef::of::<#field::Column>));
+    quote!(#of(#name) #(#range)* #hot #added #(#default)*)
 }
 
 fn index_type(table: &Table, index: &Index) -> TokenStream {
@@ -99,46 +146,50 @@ fn index_type(table: &Table, index: &Index) -> TokenStream {
 
 fn index_definition(table: &Table, index: &Index) -> TokenStream {
     let Index { ident, name, columns, unique, hash } = index;
-    let (owner, count) = (&table.ident, columns.len());
-    let types = columns.iter().map(|&column| &table.columns[column].sql);
+    let (owner, library, count) = (&table.ident, &table.library, columns.len());
+    let fields = columns.iter().map(|&column| &table.columns[column]);
+    let types = fields.clone().map(|column| {
+        let field = field(library, column);
+        quote!(#field::Column)
+    });
+    let values = fields.map(|column| {
+        let (field, name) = (field(library, column), &column.ident);
+        quote!(#field::value(&row.#name))
+    });
+    let key = if count == 1 { quote!(#(#values)*) } else { quote!((#(#values),*)) };
     let kind = if *hash { quote!(Hash) } else { quote!(Tree) };
     quote! {
-        impl ::tombolo::derived::DeclaredIndex for #ident {
+        impl #library::derived::DeclaredIndex for #ident {
             type Table = #owner;
             type Columns = (#(#types,)*);
             const NAME: &'static str = #name;
             const COLUMNS: &'static [usize] = &[#(#columns),*];
-            const PARTS: &'static [::tombolo::derived::KeyPart] =
-                &::tombolo::derived::KeyPart::sequence::<#count>(
-                    <#owner as ::tombolo::derived::DeclaredTable>::COLUMNS,
-                    <#ident as ::tombolo::derived::DeclaredIndex>::COLUMNS,
+            const PARTS: &'static [#library::derived::KeyPart] =
+                &#library::derived::KeyPart::sequence::<#count>(
+                    <#owner as #library::derived::DeclaredTable>::COLUMNS,
+                    <#ident as #library::derived::DeclaredIndex>::COLUMNS,
                 );
             const UNIQUE: bool = #unique;
-            const KIND: ::tombolo::IndexKind = ::tombolo::IndexKind::#kind;
+            const KIND: #library::IndexKind = #library::IndexKind::#kind;
+        }
+
+        impl #library::RowIndex for #ident {
+            fn key_of(row: &#owner) -> <Self as #library::IndexType>::Key<'_> {
+                #key
+            }
         }
     }
 }
 
-fn read(table: &Ident, column: &Column) -> TokenStream {
-    let Column { ident, field, sql, .. } = column;
-    let name = capitals(column);
-    quote_spanned! { field.span() =>
-        #ident: <#field as ::tombolo::derived::Field<#sql>>::of(row.get(#table::#name))
-    }
+fn read(table: &Table, column: &Column) -> TokenStream {
+    let (owner, ident, name) = (&table.ident, &column.ident, capitals(column));
+    let field = field(&table.library, column);
+    let read = at(column.field.span(), quote!(#field::read(row, #owner::#name)));
+    quote!(#ident: #read)
 }
 
-fn fill(table: &Ident, column: &Column) -> TokenStream {
-    let Column { ident, field, sql, shape, .. } = column;
-    let name = capitals(column);
-    match shape {
-        Shape::Inline => quote_spanned! { field.span() =>
-            row.set(#table::#name, <#field as ::tombolo::derived::Field<#sql>>::value(&self.#ident));
-        },
-        Shape::Variable { nullable: false } => quote_spanned! { field.span() =>
-            row.set_variable(#table::#name, &*self.#ident);
-        },
-        Shape::Variable { nullable: true } => quote_spanned! { field.span() =>
-            row.set_variable(#table::#name, self.#ident.as_deref());
-        },
-    }
+fn fill(table: &Table, column: &Column) -> TokenStream {
+    let (owner, ident, name) = (&table.ident, &column.ident, capitals(column));
+    let field = field(&table.library, column);
+    at(column.field.span(), quote!(#field::fill(&self.#ident, row, #owner::#name);))
 }

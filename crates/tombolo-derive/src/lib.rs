@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `parse.rs` | what was written: fields, attributes; mistakes, each at its place |
 //! | `expand.rs` | what it stands for |
+//! | `enums.rs` | `#[derive(Enum)]` |
 //!
 //! Not here: whether a definition makes sense to a store (`TableDef::validate`).
 
+mod enums;
 mod expand;
 mod parse;
 
@@ -37,9 +39,11 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// * Columns are constants of the struct, in capitals: `Account::BALANCE`.
-/// * Types: `bool`, `i16`, `i32`, `i64`, `f64`, `[u8; 16]` (a UUID), `String` (text), `Vec<u8>`
-///   (bytes), and `Option` of them. `sql = …` names one of `tombolo::types` instead: `Decimal<P, S>`,
-///   `Date`, `Timestamp`, `Char<N>`, `Varchar<N>`.
+/// * Types: `bool`, integers up to 64 bits, `f32`, `f64`, `[u8; 16]` (a UUID), `String` (text), `Vec<u8>`
+///   (bytes), `SystemTime`, enums with `#[derive(Enum)]`, types of `chrono`, `uuid` and `rust_decimal` with
+///   the features of that name, and `Option` of all of them; `tombolo::types` has the table. `sql = …` names
+///   another column: `Decimal<P, S>`, `Date`, `Timestamp`, `Char<N>`, `Varchar<N>`.
+/// * `#[table(crate = "…")]` says where the library is, if not at `::tombolo`.
 /// * `#[column(added)]` is a column that later versions of a program have, behind all others
 ///   (`Database::add_column`); `#[column(added, default = 5)]` says what it is in rows that were made
 ///   without it, in whole numbers.
@@ -50,4 +54,29 @@ use proc_macro::TokenStream;
 pub fn derive_table(input: TokenStream) -> TokenStream {
     let parsed = syn::parse(input).and_then(|input| parse::Table::new(&input));
     parsed.map_or_else(|error| error.to_compile_error(), |table| expand::expand(&table)).into()
+}
+
+/// Makes an enum without data a type that columns hold: a `smallint`, by the numbers of its variants.
+///
+/// ```
+/// use tombolo::{Enum, Table};
+///
+/// #[derive(Enum, Clone, Copy, Debug, PartialEq)]
+/// enum State {
+///     Open = 1, // what is stored: give numbers, so that another order of variants changes nothing
+///     Paid = 2,
+/// }
+///
+/// #[derive(Table)]
+/// struct Invoice {
+///     #[key]
+///     number: u32,
+///     state: State,
+/// }
+/// # let _ = Invoice { number: 1, state: State::Paid }.state == State::Open;
+/// ```
+#[proc_macro_derive(Enum, attributes(table))]
+pub fn derive_enum(input: TokenStream) -> TokenStream {
+    let expanded = syn::parse(input).and_then(|input| enums::expand(&input));
+    expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }

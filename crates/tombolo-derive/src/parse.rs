@@ -4,13 +4,13 @@
 //! is made of it (`expand.rs`).
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DeriveInput, Error, Fields, GenericArgument, Ident, LitInt, LitStr,
+    Attribute, Data, DeriveInput, Error, Fields, GenericArgument, Ident, LitInt, LitStr, Path,
     PathArguments, Result, Token, Type, Visibility,
 };
 
@@ -19,6 +19,8 @@ pub(crate) struct Table {
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,
     pub(crate) name: String,
+    /// Where the library is.
+    pub(crate) library: Path,
     pub(crate) columns: Vec<Column>,
     pub(crate) indexes: Vec<Index>,
 }
@@ -30,24 +32,14 @@ pub(crate) struct Column {
     pub(crate) docs: Vec<Attribute>,
     /// The field's type, where errors of its conversion point.
     pub(crate) field: Type,
-    /// The column's type, as `tombolo::types` has it.
-    pub(crate) sql: TokenStream,
-    pub(crate) shape: Shape,
+    /// The column's type in SQL, where it is not the one that the field's type has by itself.
+    pub(crate) sql: Option<Type>,
     pub(crate) range: Option<(TokenStream, TokenStream)>,
     pub(crate) hot: bool,
     pub(crate) added: bool,
     /// What it is in rows that were made without it.
     pub(crate) default: Option<TokenStream>,
     is_key: bool,
-}
-
-/// Where a column's values lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// In the row.
-    Inline,
-    /// Outside; perhaps null.
-    Variable { nullable: bool },
 }
 
 /// One index.
@@ -85,14 +77,28 @@ impl Table {
             return Err(Error::new(input.ident.span(), "a table has at least one column"));
         }
         let mut name = snake(&input.ident);
+        let mut library = syn::parse_quote!(::tombolo);
         let columns = fields.named.iter().map(Column::new).collect::<Result<Vec<_>>>()?;
         for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
             attribute.parse_args_with(|input: ParseStream<'_>| {
-                let option: Ident = input.parse()?;
-                if option != "name" {
-                    return Err(Error::new(option.span(), "a table has no option but `name`"));
+                while !input.is_empty() {
+                    let option = Ident::parse_any(input)?;
+                    match option.to_string().as_str() {
+                        "name" => name = given_name(input)?,
+                        "crate" => {
+                            input.parse::<Token![=]>()?;
+                            library = input.parse::<LitStr>()?.parse()?;
+                        }
+                        _ => {
+                            let what =
+                                "a table has no option but `name = \"…\"` and `crate = \"…\"`";
+                            return Err(Error::new(option.span(), what));
+                        }
+                    }
+                    if !input.is_empty() {
+                        input.parse::<Token![,]>()?;
+                    }
                 }
-                name = given_name(input)?;
                 Ok(())
             })?;
         }
@@ -100,6 +106,7 @@ impl Table {
             ident: input.ident.clone(),
             vis: input.vis.clone(),
             name,
+            library,
             columns,
             indexes: Vec::new(),
         };
@@ -223,14 +230,13 @@ impl Column {
             return Err(Error::new(option.span(), what));
         }
         let default = default.map(|(default, _)| default);
-        let sql = match sql {
-            Some(sql) => sql.into_token_stream(),
-            None => column_type(&field.ty)?,
-        };
+        if argument(&field.ty, "Option").is_some_and(|inner| argument(inner, "Option").is_some()) {
+            return Err(Error::new(field.ty.span(), "a value is null once: use one Option"));
+        }
         let docs = field.attrs.iter().filter(|attribute| is(attribute, "doc")).cloned().collect();
         let is_key = field.attrs.iter().any(|attribute| attribute.path().is_ident("key"));
-        let (vis, field, shape) = (field.vis.clone(), field.ty.clone(), shape(&sql));
-        Ok(Self { ident, vis, docs, field, sql, shape, range, hot, added, default, is_key })
+        let (vis, field) = (field.vis.clone(), field.ty.clone());
+        Ok(Self { ident, vis, docs, field, sql, range, hot, added, default, is_key })
     }
 }
 
@@ -251,54 +257,14 @@ fn given_name(input: ParseStream<'_>) -> Result<String> {
     }
 }
 
-/// The column that holds a type of Rust's.
-fn column_type(field: &Type) -> Result<TokenStream> {
-    let unknown = || {
-        let what = format!(
-            "no column holds `{}`: use bool, i16, i32, i64, f64, String, Vec<u8>, [u8; 16] or an \
-             Option of one, or name the column's type with #[column(sql = …)]",
-            field.to_token_stream().to_string().replace(' ', "")
-        );
-        Error::new(field.span(), what)
-    };
-    let text = field.to_token_stream().to_string().replace(' ', "");
-    if let Some(inner) = argument(field, "Option") {
-        if argument(inner, "Option").is_some() {
-            return Err(Error::new(field.span(), "a value is null once: use one Option"));
-        }
-        let inner = column_type(inner).map_err(|_| unknown())?;
-        return Ok(quote!(Nullable<#inner>));
-    }
-    Ok(match text.as_str() {
-        "bool" => quote!(Boolean),
-        "i16" => quote!(SmallInt),
-        "i32" => quote!(Integer),
-        "i64" => quote!(BigInt),
-        "f64" => quote!(Double),
-        "String" => quote!(Text),
-        "Vec<u8>" => quote!(Bytes),
-        "[u8;16]" => quote!(Uuid),
-        _ => return Err(unknown()),
-    })
-}
-
 /// The `T` of `name<T>`.
-fn argument<'t>(field: &'t Type, name: &str) -> Option<&'t Type> {
+pub(crate) fn argument<'t>(field: &'t Type, name: &str) -> Option<&'t Type> {
     let Type::Path(path) = field else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first()? {
         GenericArgument::Type(inner) => Some(inner),
         _ => None,
-    }
-}
-
-/// Where values of a column's type lie.
-fn shape(sql: &TokenStream) -> Shape {
-    match sql.to_string().replace(' ', "").as_str() {
-        "Text" | "Bytes" => Shape::Variable { nullable: false },
-        "Nullable<Text>" | "Nullable<Bytes>" => Shape::Variable { nullable: true },
-        _ => Shape::Inline,
     }
 }
 

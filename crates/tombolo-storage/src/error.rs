@@ -147,8 +147,8 @@ impl fmt::Display for Error {
             Self::OtherDatabase => f.write_str(OTHER_DATABASE),
             Self::OutOfRange { table, column } => write!(
                 f,
-                "the value of column {column} of table {table} is outside the range the schema \
-                 declares"
+                "the value of column {column} of table {table} does not fit: it is outside \
+                 the declared range, too long, or has too many digits"
             ),
             Self::WrongType { table, column } => write!(
                 f,

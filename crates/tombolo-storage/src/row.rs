@@ -180,8 +180,10 @@ impl<R, T> Column<R, T> {
         self.offset as usize
     }
 
+    /// The same column as one of another type with the same stored form, which a library over this
+    /// crate knows it has.
     #[inline(always)]
-    pub(crate) const fn retyped<U>(self) -> Column<R, U> {
+    pub const fn retyped<U>(self) -> Column<R, U> {
         Column {
             position: self.position,
             offset: self.offset,

@@ -41,13 +41,13 @@ pub struct ColumnDef {
 }
 
 impl ColumnDef {
-    /// A column of type `T` without range, not hot.
+    /// A column of type `T` with the range of its type, not hot.
     pub const fn of<T: ColumnType>(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
             sql: T::SQL,
             nullable: T::NULLABLE,
-            range: None,
+            range: T::RANGE,
             hot: false,
             added: false,
             default: None,

@@ -118,6 +118,8 @@ pub trait ColumnType: 'static {
     const SQL: SqlType;
     /// Whether the column may hold null.
     const NULLABLE: bool = false;
+    /// The smallest and largest value, where that is narrower than the SQL type's own range.
+    const RANGE: Option<(i64, i64)> = None;
     /// A value, borrowed from the row where it has bytes of its own.
     type Value<'a>: Copy;
 
@@ -129,7 +131,16 @@ pub trait ColumnType: 'static {
 
 /// A column type whose values lie inside the row, so that a procedure can write them in place.
 pub trait InlineType: ColumnType {
+    /// Whether a column can hold `value`.
+    #[inline(always)]
+    fn fits(value: Self::Value<'_>) -> bool {
+        let _ = value;
+        true
+    }
     /// Writes `value` into `column`.
+    ///
+    /// # Panics
+    /// When it does not fit.
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: Self::Value<'_>)
     where
         Self: Sized;
@@ -251,10 +262,14 @@ impl<const P: u8, const S: u8> ColumnType for Decimal<P, S> {
 }
 impl<const P: u8, const S: u8> InlineType for Decimal<P, S> {
     #[inline(always)]
-    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: i64) {
+    fn fits(value: i64) -> bool {
         let most = const { 10u64.pow(P as u32) - 1 };
         // One compare for both sides: what is below the smallest value wraps around.
-        assert!((value as u64).wrapping_add(most) <= 2 * most, "decimal out of range");
+        (value as u64).wrapping_add(most) <= 2 * most
+    }
+    #[inline(always)]
+    fn write<R>(row: &mut [u8], column: Column<R, Self>, value: i64) {
+        assert!(Self::fits(value), "decimal out of range");
         let stored = value ^ column.default_bits();
         write_units(row, column.offset(), decimal_width(P), stored as i128);
     }
@@ -291,6 +306,10 @@ impl<const N: u16> ColumnType for Char<N> {
 }
 impl<const N: u16> InlineType for Char<N> {
     #[inline(always)]
+    fn fits(value: &[u8]) -> bool {
+        value.len() == N as usize
+    }
+    #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: &[u8]) {
         debug_assert!(std::str::from_utf8(value).is_ok(), "char holds UTF-8");
         // A shorter or longer value is a programming error: slices of unequal length panic.
@@ -310,6 +329,10 @@ impl<const N: u16> ColumnType for Varchar<N> {
     }
 }
 impl<const N: u16> InlineType for Varchar<N> {
+    #[inline(always)]
+    fn fits(value: &[u8]) -> bool {
+        value.len() <= N as usize
+    }
     #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: &[u8]) {
         debug_assert!(std::str::from_utf8(value).is_ok(), "varchar holds UTF-8");
@@ -363,6 +386,7 @@ pub struct Nullable<T>(std::marker::PhantomData<T>);
 impl<T: ColumnType> ColumnType for Nullable<T> {
     const SQL: SqlType = T::SQL;
     const NULLABLE: bool = true;
+    const RANGE: Option<(i64, i64)> = T::RANGE;
     type Value<'a> = Option<T::Value<'a>>;
     #[inline(always)]
     fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> Option<T::Value<'a>> {
@@ -370,6 +394,10 @@ impl<T: ColumnType> ColumnType for Nullable<T> {
     }
 }
 impl<T: InlineType> InlineType for Nullable<T> {
+    #[inline(always)]
+    fn fits(value: Option<T::Value<'_>>) -> bool {
+        value.is_none_or(T::fits)
+    }
     #[inline(always)]
     fn write<R>(row: &mut [u8], column: Column<R, Self>, value: Option<T::Value<'_>>) {
         column.set_present(row, value.is_some());

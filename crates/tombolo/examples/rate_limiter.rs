@@ -47,10 +47,10 @@ impl Limiter {
         let buckets = database.table::<Bucket>()?;
         let by_client = database.index::<ByClient>()?;
         let admit = database.register_closure("admit", move |tx, request: &Request| {
-            let row = match tx.lookup(&by_client, request.client.as_bytes())? {
+            let row = match tx.lookup(&by_client, &request.client)? {
                 Some(row) => row,
                 None => tx.insert(&buckets, |row| {
-                    row.set(Bucket::CLIENT, request.client.as_bytes());
+                    row.set(Bucket::CLIENT, &request.client);
                     row.set(Bucket::TOKENS, FULL);
                     row.set(Bucket::COUNTED_MS, request.now_ms);
                 })?,

@@ -341,7 +341,10 @@ impl Error {
 fn fmt_refused(place: &str, error: StoreError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match error {
         StoreError::OutOfRange { .. } => {
-            write!(f, "the value of {place} is outside the range the schema declares")
+            write!(
+                f,
+                "the value of {place} does not fit: it is outside the declared range, too long, or has too many digits"
+            )
         }
         StoreError::WrongType { .. } => {
             write!(f, "the value of {place} is null or has another type than the column")

@@ -72,6 +72,7 @@ mod restore;
 mod statistics;
 mod stop;
 mod tx;
+pub mod types;
 
 pub use backup::Backup;
 pub use builder::{Builder, SETTINGS};
@@ -81,7 +82,7 @@ pub use calls::{
 };
 pub use database::Database;
 pub use definition::Difference;
-pub use derived::TableRow;
+pub use derived::{RowIndex, TableRow};
 pub use error::Error;
 pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
@@ -89,7 +90,7 @@ pub use statistics::Statistics;
 pub use stop::{OwnError, Stop};
 pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
 
-pub use tombolo_derive::Table;
+pub use tombolo_derive::{Enum, Table};
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
 pub use tombolo_storage::error::Error as StoreError;
@@ -100,4 +101,4 @@ pub use tombolo_storage::schema::{
 };
 pub use tombolo_storage::store::{Index, Order, Table, TableType};
 pub use tombolo_storage::value::Value;
-pub use tombolo_storage::{index, table, types};
+pub use tombolo_storage::{index, table};

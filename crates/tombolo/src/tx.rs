@@ -335,7 +335,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// As [`Tx::update`].
-    #[inline]
+    #[inline(always)]
     pub fn set<R: DeclaredTable, T: InlineType>(
         &mut self,
         table: &Table<R>,
@@ -343,8 +343,21 @@ impl Tx<'_> {
         column: Column<R, T>,
         value: T::Value<'_>,
     ) -> Result<()> {
+        if !T::fits(value) {
+            return self.misfit(table, column);
+        }
         let fields = Fields::none().with(column);
         self.update(table, row, fields, |row| row.set(column, value))
+    }
+
+    /// A value that its column cannot hold was to be written.
+    #[cold]
+    fn misfit<R, T>(&mut self, table: &Table<R>, column: Column<R, T>) -> Result<()>
+    where
+        R: TableType,
+    {
+        let (table, column) = (table.position() as u32, column.position() as u32);
+        self.written(Err(StoreError::OutOfRange { table, column }))
     }
 
     /// Sets one column of a row whose values have no bound: `text`, `bytea`.
@@ -479,18 +492,20 @@ impl<R> RowRef<'_, R> {
 #[derive(Debug)]
 pub struct NewRow<'a, R> {
     row: RowMut<'a, R>,
+    /// The first column that was given a value it cannot hold.
+    misfit: &'a mut Option<u32>,
     /// Values that lie outside the row: where their handles are, and the bytes.
     variable: &'a mut Vec<(usize, Vec<u8>)>,
 }
 
 impl<R> NewRow<'_, R> {
-    /// Sets a column.
-    ///
-    /// # Panics
-    /// When the value cannot be stored in it: too many digits, a text that is too long, or not as
-    /// long as a `char`. The transaction aborts; where its closure catches that, there is no row.
+    /// Sets a column. A value that it cannot hold — too many digits, a text that is too long, or not as
+    /// long as a `char` — is refused when the row is made.
     pub fn set<T: InlineType>(&mut self, column: Column<R, T>, value: T::Value<'_>) {
-        self.row.set(column, value);
+        match T::fits(value) {
+            true => self.row.set(column, value),
+            false => *self.misfit = self.misfit.or(Some(column.position() as u32)),
+        }
     }
 
     /// Sets a column whose values have no bound: `text`, `bytea`.
@@ -501,6 +516,12 @@ impl<R> NewRow<'_, R> {
     }
 }
 
+/// Refuses a row whose columns were not all given values that they hold.
+fn fits_all<R: TableType>(table: &Table<R>, misfit: Option<u32>) -> Stored<()> {
+    let table = table.position() as u32;
+    misfit.map_or(Ok(()), |column| Err(StoreError::OutOfRange { table, column }))
+}
+
 /// Makes a row: its fixed part, its other values, its index entries.
 fn insert<S: Store, R: DeclaredTable>(
     store: &mut S,
@@ -508,12 +529,13 @@ fn insert<S: Store, R: DeclaredTable>(
     table: &Table<R>,
     fill: impl FnOnce(&mut NewRow<'_, R>),
 ) -> Stored<RowId> {
-    let mut variable = Vec::new();
+    let (mut variable, mut misfit) = (Vec::new(), None);
     let row = store.create(table, |row| {
         let whole = Fields::whole(R::SIZE);
         let row = retyped(row, whole);
-        fill(&mut NewRow { row, variable: &mut variable });
+        fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
     })?;
+    fits_all(table, misfit)?;
     for (offset, bytes) in &variable {
         store.set_variable(table, row, *offset, bytes)?;
     }

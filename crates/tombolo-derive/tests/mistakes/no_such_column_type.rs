@@ -6,7 +6,7 @@ use tombolo::Table;
 struct Account {
     #[key]
     id: i32,
-    owner: u32,
+    owner: u128,
 }
 
 fn main() {}

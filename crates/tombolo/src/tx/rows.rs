@@ -7,7 +7,7 @@ use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
-use super::{NewRow, RowRef, Tx};
+use super::{NewRow, RowRef, Tx, fits_all};
 use crate::derived::TableRow;
 use crate::stop::Result;
 
@@ -109,11 +109,12 @@ impl Tx<'_> {
         let row = self.to_write(table, row)?;
         let entries = &self.tables.entries[table.position()];
         let updated = entries.change(self.inner.store(), row, 0..R::SIZE, |store| {
-            let (whole, mut variable) = (Fields::whole(R::SIZE), Vec::new());
+            let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
             store.update(table, row, whole, |row| {
                 let row = retyped(row, Fields::whole(R::SIZE));
-                value.fill(&mut NewRow { row, variable: &mut variable });
+                value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
             })?;
+            fits_all(table, misfit)?;
             variable
                 .iter()
                 .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))

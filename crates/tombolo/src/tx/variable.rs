@@ -2,16 +2,21 @@
 //!
 //! Not here: where such values lie (the stores).
 
+use std::convert;
+
 use tombolo_storage::row::{Column, RowMut};
-use tombolo_storage::types::{Bytes, ColumnType, Nullable, Text};
+
+use crate::types::{Bytes, ColumnType, Nullable, Str, Text};
 
 mod sealed {
-    use tombolo_storage::types::{Bytes, Nullable, Text};
+    use crate::types::{Bytes, Nullable, Str, Text};
 
     pub trait Sealed {}
     impl Sealed for Text {}
+    impl Sealed for Str<Text> {}
     impl Sealed for Bytes {}
     impl Sealed for Nullable<Text> {}
+    impl Sealed for Nullable<Str<Text>> {}
     impl Sealed for Nullable<Bytes> {}
 }
 
@@ -30,38 +35,30 @@ pub trait VariableType: ColumnType + sealed::Sealed {
         Self: Sized;
 }
 
-impl VariableType for Text {
-    type Given<'a> = &'a str;
-    fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
-        Some(given.as_bytes())
-    }
-    fn mark<R>(_: &mut RowMut<'_, R>, _: Column<R, Self>, _: bool) {}
+macro_rules! variable_types {
+    ($($column:ty: $value:ty, $as_bytes:path;)+) => {$(
+        impl VariableType for $column {
+            type Given<'a> = &'a $value;
+            fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
+                Some($as_bytes(given))
+            }
+            fn mark<R>(_: &mut RowMut<'_, R>, _: Column<R, Self>, _: bool) {}
+        }
+
+        impl VariableType for Nullable<$column> {
+            type Given<'a> = Option<&'a $value>;
+            fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
+                given.map($as_bytes)
+            }
+            fn mark<R>(row: &mut RowMut<'_, R>, column: Column<R, Self>, is_present: bool) {
+                row.set_present(column, is_present);
+            }
+        }
+    )+};
 }
 
-impl VariableType for Bytes {
-    type Given<'a> = &'a [u8];
-    fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
-        Some(given)
-    }
-    fn mark<R>(_: &mut RowMut<'_, R>, _: Column<R, Self>, _: bool) {}
-}
-
-impl VariableType for Nullable<Text> {
-    type Given<'a> = Option<&'a str>;
-    fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
-        given.map(str::as_bytes)
-    }
-    fn mark<R>(row: &mut RowMut<'_, R>, column: Column<R, Self>, is_present: bool) {
-        row.set_present(column, is_present);
-    }
-}
-
-impl VariableType for Nullable<Bytes> {
-    type Given<'a> = Option<&'a [u8]>;
-    fn bytes(given: Self::Given<'_>) -> Option<&[u8]> {
-        given
-    }
-    fn mark<R>(row: &mut RowMut<'_, R>, column: Column<R, Self>, is_present: bool) {
-        row.set_present(column, is_present);
-    }
+variable_types! {
+    Text: str, str::as_bytes;
+    Str<Text>: str, str::as_bytes;
+    Bytes: [u8], convert::identity;
 }

@@ -100,7 +100,10 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
         })
     );
     let told = outside.unwrap_err().to_string();
-    assert_eq!(told, "the value of counter.id is outside the range the schema declares");
+    assert_eq!(
+        told,
+        "the value of counter.id does not fit: it is outside the declared range, too long, or has too many digits"
+    );
     // The same by values, and rows that are gone.
     let table = db.dynamic_table("counter").unwrap();
     let counters = Counters::of(&db);
