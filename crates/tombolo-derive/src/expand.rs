@@ -28,6 +28,7 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
             dead_code,
             missing_docs,
             unreachable_pub,
+            clippy::type_complexity,
             reason = "columns are declared for completeness"
         )]
         const _: () = {

@@ -65,6 +65,13 @@ impl<R: TableType> Clone for Table<R> {
 
 impl<R: TableType<Shape: Copy>> Copy for Table<R> {}
 
+impl<R: DeclaredTable> Table<R> {
+    /// The handle of the table at `position`, which `index` is of.
+    pub(crate) fn of<I: IndexType>(position: usize, index: &Index<I>) -> Self {
+        Self { position: position as u32, database: index.database(), shape: () }
+    }
+}
+
 impl<R: TableType> Table<R> {
     /// The number of the database it is for ([`Schema::database`]).
     #[inline(always)]

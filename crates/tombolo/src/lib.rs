@@ -26,6 +26,7 @@
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
+//! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Tx::page`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
@@ -88,7 +89,7 @@ pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
 pub use statistics::Statistics;
 pub use stop::{OwnError, Stop};
-pub use tx::{DynamicTable, NewRow, RowRef, Tx, VariableType};
+pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 
 pub use tombolo_derive::{Enum, Table};
 pub use tombolo_engine::pipeline::Overrun;

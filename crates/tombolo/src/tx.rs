@@ -7,29 +7,30 @@
 //!
 //! Not here: queues and durability (`core.rs`), how the store does it.
 
-use std::ops::ControlFlow;
-
 use tombolo_engine::transaction::{Committed, Stop as EngineStop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
-use tombolo_storage::key::{Edge, IndexType, Range, WHOLE};
+use tombolo_storage::key::IndexType;
 use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Index, Order, Store, Table, TableType};
+use tombolo_storage::store::{Index, Store, Table, TableType};
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
 use crate::calls::{Outcome, Product};
+use crate::derived::TableRow;
 use crate::stop::{Result, Stop};
 
 mod dynamic;
 mod rows;
+mod scan;
 mod tables;
 mod variable;
 mod watch;
 
 pub use dynamic::DynamicTable;
+pub use scan::{Cursor, Rows};
 pub(crate) use tables::{KnownSchema, Tables};
 pub use variable::VariableType;
 use watch::Watch;
@@ -188,60 +189,6 @@ impl Tx<'_> {
     ) -> Result<Option<RowId>> {
         self.pass(index.database())?;
         Ok(self.inner.store().lookup_named(index, key)?)
-    }
-
-    /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
-    ///
-    /// # Errors
-    /// `Unordered` for a hash index; `KeyColumns` where the range compares none of its columns, or more.
-    pub fn scan<'k, I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        range: impl Into<Range<I::Key<'k>>>,
-        order: Order,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let range = range.into();
-        self.pass(index.database())?;
-        fits(index, &range)?;
-        let (watch, mut ended) = (&self.watch, Ok(()));
-        let visit = watched(watch, &mut ended, visit);
-        self.inner.store().scan_named(index, range, order, visit)?;
-        Ok(ended?)
-    }
-
-    /// The rows whose keys lie in `range`.
-    ///
-    /// # Errors
-    /// As [`Tx::scan`].
-    pub fn range<'k, I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        range: impl Into<Range<I::Key<'k>>>,
-        order: Order,
-    ) -> Result<Vec<RowId>> {
-        let mut rows = Vec::new();
-        self.scan(index, range, order, |row| {
-            rows.push(row);
-            ControlFlow::Continue(())
-        })?;
-        Ok(rows)
-    }
-
-    /// All rows of a table, in the store's own order.
-    ///
-    /// # Errors
-    /// What the store refuses.
-    pub fn rows<R: TableType>(&mut self, table: &Table<R>) -> Result<Vec<RowId>> {
-        let mut rows = Vec::new();
-        let visit = |row| {
-            rows.push(row);
-            ControlFlow::Continue(())
-        };
-        self.pass(table.database())?;
-        let (watch, mut ended) = (&self.watch, Ok(()));
-        self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
-        Ok(ended.map(|()| rows)?)
     }
 
     /// A row, to be read in place.
@@ -438,38 +385,6 @@ impl Tx<'_> {
     }
 }
 
-/// Whether the columns that a range compares are some of the index's.
-fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()> {
-    let columns = I::parts(index.shape()).len();
-    let is_fit = |edge: &Edge<_>| match *edge {
-        Edge::Open => true,
-        Edge::Before(key, WHOLE) | Edge::After(key, WHOLE) => {
-            (1..=columns).contains(&I::columns(index.shape(), key))
-        }
-        Edge::Before(_, compared) | Edge::After(_, compared) => (1..=columns).contains(&compared),
-    };
-    if is_fit(&range.lower) && is_fit(&range.upper) {
-        return Ok(());
-    }
-    let (index, columns) = (index.position() as u32, columns as u32);
-    Err(StoreError::KeyColumns { index, columns })
-}
-
-/// `visit`, until the call is ended.
-fn watched(
-    watch: &Watch<'_>,
-    ended: &mut Stored<()>,
-    mut visit: impl FnMut(RowId) -> ControlFlow<()>,
-) -> impl FnMut(RowId) -> ControlFlow<()> {
-    move |row| match watch.pass() {
-        Ok(()) => visit(row),
-        Err(error) => {
-            *ended = Err(error);
-            ControlFlow::Break(())
-        }
-    }
-}
-
 impl std::fmt::Debug for Tx<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tx").field("refused", &self.watch.refused()).finish_non_exhaustive()
@@ -485,6 +400,14 @@ impl<R> RowRef<'_, R> {
     #[inline]
     pub fn get<T: ColumnType>(&self, column: Column<R, T>) -> T::Value<'_> {
         self.0.get(column)
+    }
+
+    /// The row as a value of its struct.
+    pub fn read(&self) -> R
+    where
+        R: TableRow,
+    {
+        R::read(self)
     }
 }
 

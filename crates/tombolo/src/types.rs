@@ -127,7 +127,7 @@ impl<T: for<'a> ColumnType<Value<'a> = &'a [u8]>> ColumnType for Str<T> {
     /// # Panics
     /// When the bytes are not UTF-8, which only bytes that were written as such can be.
     #[inline]
-    fn read<'a, R, P: RowBytes>(row: &'a P, column: Column<R, Self>) -> &'a str {
+    fn read<R, P: RowBytes>(row: &P, column: Column<R, Self>) -> &str {
         let bytes = T::read(row, column.retyped());
         match std::str::from_utf8(bytes) {
             Ok(text) => text,

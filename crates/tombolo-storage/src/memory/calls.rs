@@ -99,7 +99,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
             };
             let (lower, upper) = (edge(range.lower, 0), edge(range.upper, 1 << 64));
-            entries.scan_packed(lower, upper, order, |slot| visit(rows, slot));
+            entries.scan_packed(lower, upper, order, |_, slot| visit(rows, slot));
             return Ok(());
         }
         // Whether the edge lies before or after all keys that begin with the bytes put out.
@@ -125,7 +125,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         };
         let lower = position(lower, self.key.as_slice(), Position::Before(&[]));
         let upper = position(upper, self.end_key.as_slice(), Position::After(&[]));
-        entries.scan_bytes(lower, upper, order, |slot| visit(rows, slot));
+        entries.scan_bytes(lower, upper, order, |_, slot| visit(rows, slot));
         Ok(())
     }
 

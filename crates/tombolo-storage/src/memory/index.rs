@@ -194,13 +194,13 @@ impl RowIndex {
         }
     }
 
-    /// Visits the slots of an integer tree's keys in `lower..upper`.
+    /// Visits an integer tree's keys in `lower..upper` and their slots.
     pub(super) fn scan_packed(
         &self,
         lower: u128,
         upper: u128,
         order: Order,
-        mut visit: impl FnMut(u32) -> ControlFlow<()>,
+        visit: impl FnMut(u64, u32) -> ControlFlow<()>,
     ) {
         let Entries::Packed(tree) = &self.entries else { wrong_form() };
         if lower >= upper {
@@ -209,23 +209,23 @@ impl RowIndex {
         let (first, last) = (Bound::Included(lower as u64), Bound::Included((upper - 1) as u64));
         // Whether the visitor broke off is the visitor's own business.
         let _ = match order {
-            Order::Forward => tree.scan(first, last, |_, row| visit(row)),
-            Order::Backward => tree.scan_backward(first, last, |_, row| visit(row)),
+            Order::Forward => tree.scan(first, last, visit),
+            Order::Backward => tree.scan_backward(first, last, visit),
         };
     }
 
-    /// Visits the slots of a byte tree's keys between two positions.
+    /// Visits a byte tree's keys between two positions and their slots.
     pub(super) fn scan_bytes(
         &self,
         lower: Position<'_>,
         upper: Position<'_>,
         order: Order,
-        mut visit: impl FnMut(u32) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], u32) -> ControlFlow<()>,
     ) {
         let Entries::Bytes(tree) = &self.entries else { wrong_form() };
         let _ = match order {
-            Order::Forward => tree.scan(lower, upper, |_, row| visit(row)),
-            Order::Backward => tree.scan_backward(lower, upper, |_, row| visit(row)),
+            Order::Forward => tree.scan(lower, upper, visit),
+            Order::Backward => tree.scan_backward(lower, upper, visit),
         };
     }
 

@@ -22,6 +22,7 @@ mod bits;
 mod calls;
 mod check;
 pub mod columns;
+pub mod cursor;
 mod index;
 pub mod log;
 pub mod online;
@@ -34,6 +35,7 @@ pub mod store;
 pub mod undo;
 
 pub use check::Checker;
+pub use rows::FoundRow;
 pub use shared::SharedView;
 pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};

@@ -132,7 +132,7 @@ impl Rows {
 
     /// The named id of the row in this slot.
     #[inline(always)]
-    fn named(&self, slot: u32) -> RowId {
+    pub(super) fn named(&self, slot: u32) -> RowId {
         RowId::new(slot.into()).with_upper_half(self.generations.of(slot))
     }
 
@@ -145,8 +145,8 @@ impl Rows {
     }
 }
 
-/// A row that an index led to, and its named id.
-pub(super) type Found<'s, I> = (RowId, Row<<I as DeclaredIndex>::Table, MemoryRow<'s>>);
+/// A row with its named id.
+pub type FoundRow<'s, R> = (RowId, Row<R, MemoryRow<'s>>);
 
 impl<P: MemoryProfile> MemoryStore<P> {
     /// Ids are named from here on: rows that are lost are counted, in four bytes a slot. Without it a named
@@ -192,7 +192,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         &mut self,
         index: &Index<I>,
         key: I::Key<'_>,
-    ) -> Result<Option<Found<'_, I>>> {
+    ) -> Result<Option<FoundRow<'_, I::Table>>> {
         let Some(row) = self.lookup_named(index, key)? else { return Ok(None) };
         let rows = &self.tables[self.indexes[index.position()].table];
         let fixed = rows.slab.head(rows.place(row), I::Table::SIZE);
@@ -251,6 +251,24 @@ impl<P: MemoryProfile> MemoryStore<P> {
     ) {
         let rows = &self.tables[table.position()];
         let _ = rows.slab.live().try_for_each(|slot| visit(rows.named(slot)));
+    }
+
+    /// The handle of the table that an index is of.
+    pub fn table_of<I: DeclaredIndex + IndexType>(&self, index: &Index<I>) -> Table<I::Table> {
+        Table::of(self.indexes[index.position()].table, index)
+    }
+
+    /// All rows of a table with their named ids, in the order of their slots.
+    pub fn live_rows<'s, R: TableType>(
+        &'s self,
+        table: &Table<R>,
+    ) -> impl Iterator<Item = FoundRow<'s, R>> + use<'s, R, P> {
+        let (rows, values) = (&self.tables[table.position()], &self.values);
+        let bytes = table.row_size();
+        rows.slab.live().filter_map(move |slot| {
+            let fixed = rows.slab.live_head(slot.into(), bytes)?;
+            Some((rows.named(slot), Row::new(MemoryRow { fixed, values })))
+        })
     }
 
     /// The id that the store's own calls know for a named one.

@@ -8,7 +8,7 @@ use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
 use super::{NewRow, RowRef, Tx, fits_all};
-use crate::derived::TableRow;
+use crate::derived::{RowIndex, TableRow};
 use crate::stop::Result;
 
 impl Tx<'_> {
@@ -85,6 +85,44 @@ impl Tx<'_> {
     ) -> Result<Option<(RowId, I::Table)>> {
         let found = self.find(index, key)?;
         Ok(found.map(|(id, row)| (id, I::Table::read(&row))))
+    }
+
+    /// Makes a row of a value of its struct, or replaces the one that has its key in a unique index; the
+    /// row's id, and whether it was made.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Table};
+    /// #[derive(Table)]
+    /// struct Price {
+    ///     #[key]
+    ///     item: u32,
+    ///     cents: i64,
+    /// }
+    /// # let db = Database::builder().define::<Price>().in_memory()?;
+    /// # let by_item = db.index::<PriceKey>()?;
+    /// # db.transaction(move |tx| {
+    /// let (row, is_new) = tx.upsert_row(&by_item, &Price { item: 7, cents: 9_99 })?;
+    /// assert_eq!((row, false), tx.upsert_row(&by_item, &Price { item: 7, cents: 8_99 })?);
+    /// # assert!(is_new);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tx::insert`]; `Duplicate` for another unique index than this one.
+    /// An index that is not unique does not compile: it does not say which row is meant.
+    pub fn upsert_row<I: RowIndex>(
+        &mut self,
+        index: &Index<I>,
+        value: &I::Table,
+    ) -> Result<(RowId, bool)> {
+        const { assert!(I::UNIQUE, "a row is replaced by a unique key") };
+        let table = self.inner.store_ref().table_of(index);
+        match self.lookup(index, I::key_of(value))? {
+            Some(row) => self.update_row(&table, row, value).map(|()| (row, false)),
+            None => self.insert_row(&table, value).map(|row| (row, true)),
+        }
     }
 
     /// Makes a row of a value of its struct, with all its index entries.

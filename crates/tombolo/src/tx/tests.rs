@@ -7,8 +7,10 @@ use std::sync::Arc;
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::key::Range;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::Order;
 
 use super::*;
 use crate::calls::{Desks, Kept};

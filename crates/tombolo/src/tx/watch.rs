@@ -87,6 +87,13 @@ impl<'s> Watch<'s> {
         if left > 0 { Ok(()) } else { self.look() }
     }
 
+    /// So many rows are visited.
+    pub(super) fn pass_rows(&self, rows: usize) -> Result<()> {
+        let left = self.left.get().saturating_sub(STRIDE.min(rows as u64));
+        self.left.set(left);
+        if left > 0 { Ok(()) } else { self.look() }
+    }
+
     /// A call begins that writes: none does behind one that was refused.
     #[inline]
     pub(super) fn pass_write(&self) -> Result<()> {

@@ -40,7 +40,7 @@ fn a_runaway_is_refused_at_the_write_that_is_too_much() {
                 for id in 0..100_000 {
                     match tx.insert(&counters.table, |row| row.set(Counter::ID, id)) {
                         Ok(_) => count.fetch_add(1, Ordering::Relaxed),
-                        Err(error) if heeds => return Err(error.into()),
+                        Err(error) if heeds => return Err(error),
                         Err(_) => 0,
                     };
                 }

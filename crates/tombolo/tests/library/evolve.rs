@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
 use tombolo::procedure::{resolve_index, resolve_table};
 use tombolo::{
-    CallOptions, ColumnDef, Database, Error, Fields, IndexDef, IndexKind, Schema, Stop, TableDef,
-    Value, types,
+    CallOptions, ColumnDef, Database, Error, Fields, IndexDef, IndexKind, Schema, TableDef, Value,
+    types,
 };
 use tombolo::{DeclaredTable, Order, Range};
 use tombolo_engine::threads::on_each;
@@ -267,13 +267,13 @@ fn indexes_of_a_table_that_is_not_named_are_looked_after() {
             db.transaction(move |tx| {
                 let index = table.index("later").unwrap();
                 let found = tx.range(index, Range::all(), Order::Forward)?;
-                let mut value = |row| {
+                let value = |row| {
                     tx.read_values(&table, row, |row| match row[1] {
                         Value::Integer(value) => value,
                         ref other => panic!("{other:?}"),
                     })
                 };
-                found.into_iter().map(|row| value(row)).collect::<Result<Vec<_>, _>>()
+                found.into_iter().map(value).collect::<Result<Vec<_>, _>>()
             })
         };
         let kept = if unique { vec![10, 20, 30] } else { vec![10, 10, 20, 30] };
@@ -373,7 +373,7 @@ fn set_limit(db: &Database, id: i32, limit: i64) {
         };
         tx.set(&table, row, Wider::LIMIT, limit)?;
         tx.set(&table, row, Wider::ADDRESS, format!("street {limit}").as_bytes())?;
-        tx.set_variable(&table, row, Wider::NOTE, Some("noted")).map_err(Stop::from)
+        tx.set_variable(&table, row, Wider::NOTE, Some("noted"))
     });
     set.unwrap();
 }

@@ -21,6 +21,7 @@ mod own_errors;
 mod panics;
 mod promises;
 mod requests;
+mod scans;
 mod types;
 
 use std::path::Path;

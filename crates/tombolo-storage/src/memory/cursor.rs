@@ -1,0 +1,164 @@
+//! Cursors: scans of an index in pieces, each of which goes on behind the last row of the one before.
+//!
+//! A cursor holds the keys that are left, not a place in a tree: it borrows nothing, and what changes
+//! between two pieces is seen or not by its key. So a reader that pages through a range, in one
+//! transaction or in many, meets each row that stays once.
+//!
+//! Not here: scans in one piece (`calls.rs`), readers that want all pieces as of one moment (`snapshot`).
+
+use std::ops::ControlFlow;
+
+use super::btree::Position;
+use super::rows::FoundRow;
+use super::store::{MemoryRow, MemoryStore};
+use crate::error::{Error, Result};
+use crate::key::{Edge, Fit, IndexType, Range};
+use crate::profile::MemoryProfile;
+use crate::row::Row;
+use crate::store::{Index, Order};
+
+/// What is left of a scan.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    /// Position of the index.
+    index: usize,
+    order: Order,
+    left: Left,
+}
+
+/// The keys that are left.
+#[derive(Clone, Debug)]
+enum Left {
+    Nothing,
+    /// Packed keys, from the first to before the second.
+    Packed(u128, u128),
+    /// Normalised keys between two places.
+    Bytes(Place, Place),
+}
+
+/// A place between normalised keys: before or after all that begin with the bytes.
+#[derive(Clone, Debug)]
+struct Place {
+    bytes: Vec<u8>,
+    is_after: bool,
+}
+
+impl Cursor {
+    /// Whether it has given out all its rows.
+    pub fn is_at_end(&self) -> bool {
+        matches!(self.left, Left::Nothing)
+    }
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// A cursor in front of the rows whose keys lie in `range`.
+    ///
+    /// # Errors
+    /// `Unordered` for a hash index.
+    pub fn cursor<I: IndexType>(
+        &self,
+        index: &Index<I>,
+        range: &Range<I::Key<'_>>,
+        order: Order,
+    ) -> Result<Cursor> {
+        let position = index.position();
+        if !self.indexes[position].is_ordered() {
+            return Err(Error::Unordered { index: position as u32 });
+        }
+        let left = if Self::is_packed(index) {
+            let edge = |edge: &Edge<_>, open| match *edge {
+                Edge::Open => open,
+                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
+                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
+            };
+            Left::Packed(edge(&range.lower, 0), edge(&range.upper, 1 << 64))
+        } else {
+            let lower = Place::of(index, &range.lower, Place::start());
+            Left::Bytes(lower, Place::of(index, &range.upper, Place::end()))
+        };
+        Ok(Cursor { index: position, order, left })
+    }
+
+    /// Gives the next rows of a cursor to `visit`, `most` at most.
+    pub fn advance<'s, R>(
+        &'s self,
+        cursor: &mut Cursor,
+        most: usize,
+        mut visit: impl FnMut(FoundRow<'s, R>),
+    ) {
+        let entries = &self.indexes[cursor.index];
+        let rows = &self.tables[entries.table];
+        let mut seen = 0;
+        // Whether this was the last row of the piece.
+        let mut give = |slot: u32| {
+            let fixed = rows.slab.live_head(slot.into(), rows.row_bytes);
+            let Some(fixed) = fixed else { unreachable!("an index leads to a live row") };
+            visit((rows.named(slot), Row::new(MemoryRow { fixed, values: &self.values })));
+            seen += 1;
+            seen == most
+        };
+        let order = cursor.order;
+        let left = match std::mem::replace(&mut cursor.left, Left::Nothing) {
+            Left::Nothing => return,
+            Left::Packed(lower, upper) => {
+                let mut last = None;
+                entries.scan_packed(lower, upper, order, |key, slot| {
+                    if !give(slot) {
+                        return ControlFlow::Continue(());
+                    }
+                    last = Some(u128::from(key));
+                    ControlFlow::Break(())
+                });
+                last.map(|key| match order {
+                    Order::Forward => Left::Packed(key + 1, upper),
+                    Order::Backward => Left::Packed(lower, key),
+                })
+            }
+            Left::Bytes(lower, upper) => {
+                let mut last = None;
+                entries.scan_bytes(lower.position(), upper.position(), order, |key, slot| {
+                    if !give(slot) {
+                        return ControlFlow::Continue(());
+                    }
+                    last = Some(key.to_vec());
+                    ControlFlow::Break(())
+                });
+                // No stored key begins with another one.
+                last.map(|bytes| match order {
+                    Order::Forward => Left::Bytes(Place { bytes, is_after: true }, upper),
+                    Order::Backward => Left::Bytes(lower, Place { bytes, is_after: false }),
+                })
+            }
+        };
+        cursor.left = left.unwrap_or(Left::Nothing);
+    }
+}
+
+impl Place {
+    fn of<I: IndexType>(index: &Index<I>, edge: &Edge<I::Key<'_>>, open: Self) -> Self {
+        let (key, columns, is_after) = match *edge {
+            Edge::Open => return open,
+            Edge::Before(key, columns) => (key, columns, false),
+            Edge::After(key, columns) => (key, columns, true),
+        };
+        let mut bytes = Vec::new();
+        let is_after = match I::encode(index.shape(), key, columns, &mut bytes) {
+            Fit::Within => is_after,
+            Fit::Below => false,
+            Fit::Above => true,
+        };
+        Self { bytes, is_after }
+    }
+
+    const fn start() -> Self {
+        Self { bytes: Vec::new(), is_after: false }
+    }
+
+    const fn end() -> Self {
+        Self { bytes: Vec::new(), is_after: true }
+    }
+
+    fn position(&self) -> Position<'_> {
+        if self.is_after { Position::After(&self.bytes) } else { Position::Before(&self.bytes) }
+    }
+}

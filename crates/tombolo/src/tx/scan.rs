@@ -1,0 +1,273 @@
+//! Rows by ranges of their keys: all at once, one by one, in pieces.
+//!
+//! Not here: single rows (`tx.rs`, `rows.rs`), how a scan goes on where it was (storage
+//! `memory/cursor.rs`).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use tombolo_storage::error::{Error as StoreError, Result as Stored};
+use tombolo_storage::key::{Edge, IndexType, Range, WHOLE};
+use tombolo_storage::memory::cursor::Cursor as Scan;
+use tombolo_storage::row::RowId;
+use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
+use tombolo_storage::store::{Index, Order, Table, TableType};
+
+use super::watch::Watch;
+use super::{RowRef, Tx};
+use crate::calls::Product;
+use crate::stop::Result;
+
+/// Where a scan in pieces goes on: what [`Tx::page`] takes its rows from. It holds on to nothing, so it
+/// may be kept from one transaction to the next; rows that come or go in between are seen or not by their
+/// keys.
+#[derive(Clone, Debug)]
+pub struct Cursor<I> {
+    scan: Scan,
+    database: u32,
+    index: PhantomData<fn() -> I>,
+}
+
+impl<I> Cursor<I> {
+    /// Whether all rows were given out.
+    pub fn is_at_end(&self) -> bool {
+        self.scan.is_at_end()
+    }
+}
+
+/// Rows of a range with their ids, one by one. A call that its deadline or its caller ends meanwhile gets
+/// no further rows, and its transaction is undone.
+pub struct Rows<'t, R> {
+    store: &'t Product,
+    watch: &'t Watch<'t>,
+    scan: Scan,
+    /// Found and not given out, the next one last.
+    found: Vec<(RowId, RowRef<'t, R>)>,
+    /// How many the next look takes.
+    piece: usize,
+}
+
+/// Rows that one look finds: few at first, for a program that wants one.
+const PIECES: (usize, usize) = (4, 64);
+
+impl<R> fmt::Debug for Rows<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("scan", &self.scan).finish_non_exhaustive()
+    }
+}
+
+impl<'t, R> Iterator for Rows<'t, R> {
+    type Item = (RowId, RowRef<'t, R>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.found.is_empty() {
+            // A call that has ended is refused at its commit.
+            self.watch.pass_rows(self.piece).ok()?;
+            let found = &mut self.found;
+            self.store
+                .advance(&mut self.scan, self.piece, |(id, row)| found.push((id, RowRef(row))));
+            found.reverse();
+            self.piece = (self.piece * 2).min(PIECES.1);
+        }
+        self.found.pop()
+    }
+}
+
+impl Tx<'_> {
+    /// The rows whose keys lie in `range`, with their ids, to be read in place one by one. For a loop
+    /// that writes, too, there are [`Tx::range`] and [`Tx::page`].
+    ///
+    /// ```
+    /// use tombolo::{Database, Order, Range, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Line {
+    ///     #[key]
+    ///     order: u32,
+    ///     #[key]
+    ///     number: u8,
+    ///     cents: i64,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Line>().in_memory()?;
+    /// let (lines, by_key) = (db.table::<Line>()?, db.index::<LineKey>()?);
+    /// let (sum, last) = db.transaction(move |tx| {
+    ///     for number in 1..=3 {
+    ///         tx.insert_row(&lines, &Line { order: 7, number, cents: 100 })?;
+    ///     }
+    ///     let of_order = tx.iter(&by_key, Range::prefix((7,)), Order::Forward)?;
+    ///     let sum: i64 = of_order.map(|(_, line)| line.get(Line::CENTS)).sum();
+    ///     let last = tx.iter(&by_key, .., Order::Backward)?.next();
+    ///     Ok((sum, last.map(|(_, line)| line.read().number)))
+    /// })?;
+    /// assert_eq!((sum, last), (300, Some(3)));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tx::scan`].
+    pub fn iter<'k, I: DeclaredIndex>(
+        &self,
+        index: &Index<I>,
+        range: impl Into<Range<<I as IndexType>::Key<'k>>>,
+        order: Order,
+    ) -> Result<Rows<'_, I::Table>> {
+        let Cursor { scan, .. } = self.cursor(index, range, order)?;
+        let (store, watch) = (self.inner.store_ref(), &self.watch);
+        Ok(Rows { store, watch, scan, found: Vec::new(), piece: PIECES.0 })
+    }
+
+    /// All rows of a table with their ids, in the store's own order, to be read in place one by one.
+    ///
+    /// # Errors
+    /// A handle of another database, or a call that has ended.
+    pub fn iter_table<R: DeclaredTable>(
+        &self,
+        table: &Table<R>,
+    ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
+        self.pass(table.database())?;
+        let live = self.inner.store_ref().live_rows(table);
+        let goes_on = |_: &_| self.watch.pass().is_ok();
+        Ok(live.take_while(goes_on).map(|(id, row)| (id, RowRef(row))))
+    }
+
+    /// A cursor in front of the rows whose keys lie in `range`.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Order, Table};
+    /// # #[derive(Table)]
+    /// # struct Seat { #[key] number: u32 }
+    /// # let db = Database::builder().define::<Seat>().in_memory()?;
+    /// # let (seats, by_number) = (db.table::<Seat>()?, db.index::<SeatKey>()?);
+    /// # db.transaction(move |tx| (0..25).try_for_each(|number| tx.insert_row(&seats, &Seat { number }).map(drop)))?;
+    /// let mut cursor = db.transaction(move |tx| tx.cursor(&by_number, 3.., Order::Forward))?;
+    /// let mut pages = Vec::new();
+    /// while !cursor.is_at_end() {
+    ///     // One transaction a page; others come in between.
+    ///     let (page, next) = db.transaction(move |tx| {
+    ///         let rows = tx.page(&mut cursor, 10)?;
+    ///         let page: Result<Vec<Seat>, _> = rows.into_iter().map(|row| tx.read_row(&seats, row)).collect();
+    ///         Ok((page?, cursor))
+    ///     })?;
+    ///     pages.push(page.len());
+    ///     cursor = next;
+    /// }
+    /// assert_eq!(pages, [10, 10, 2]);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tx::scan`].
+    pub fn cursor<'k, I: IndexType>(
+        &self,
+        index: &Index<I>,
+        range: impl Into<Range<I::Key<'k>>>,
+        order: Order,
+    ) -> Result<Cursor<I>> {
+        let (range, database) = (range.into(), index.database());
+        self.pass(database)?;
+        fits(index, &range)?;
+        let scan = self.inner.store_ref().cursor(index, &range, order)?;
+        Ok(Cursor { scan, database, index: PhantomData })
+    }
+
+    /// The next rows of a cursor, `most` at most; fewer are the last ones.
+    ///
+    /// # Errors
+    /// A cursor of another database, or a call that has ended.
+    pub fn page<I>(&self, cursor: &mut Cursor<I>, most: usize) -> Result<Vec<RowId>> {
+        self.pass(cursor.database)?;
+        self.watch.pass_rows(most)?;
+        let mut page = Vec::new();
+        let store = self.inner.store_ref();
+        store.advance::<I>(&mut cursor.scan, most, |(id, _)| page.push(id));
+        Ok(page)
+    }
+
+    /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+    ///
+    /// # Errors
+    /// `Unordered` for a hash index; `KeyColumns` where the range compares none of its columns, or more.
+    pub fn scan<'k, I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: impl Into<Range<I::Key<'k>>>,
+        order: Order,
+        visit: impl FnMut(RowId) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let range = range.into();
+        self.pass(index.database())?;
+        fits(index, &range)?;
+        let (watch, mut ended) = (&self.watch, Ok(()));
+        let visit = watched(watch, &mut ended, visit);
+        self.inner.store().scan_named(index, range, order, visit)?;
+        Ok(ended?)
+    }
+
+    /// The rows whose keys lie in `range`.
+    ///
+    /// # Errors
+    /// As [`Tx::scan`].
+    pub fn range<'k, I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        range: impl Into<Range<I::Key<'k>>>,
+        order: Order,
+    ) -> Result<Vec<RowId>> {
+        let mut rows = Vec::new();
+        self.scan(index, range, order, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+
+    /// All rows of a table, in the store's own order.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub fn rows<R: TableType>(&mut self, table: &Table<R>) -> Result<Vec<RowId>> {
+        let mut rows = Vec::new();
+        let visit = |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        };
+        self.pass(table.database())?;
+        let (watch, mut ended) = (&self.watch, Ok(()));
+        self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
+        Ok(ended.map(|()| rows)?)
+    }
+}
+
+/// Whether the columns that a range compares are some of the index's.
+fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()> {
+    let columns = I::parts(index.shape()).len();
+    let is_fit = |edge: &Edge<_>| match *edge {
+        Edge::Open => true,
+        Edge::Before(key, WHOLE) | Edge::After(key, WHOLE) => {
+            (1..=columns).contains(&I::columns(index.shape(), key))
+        }
+        Edge::Before(_, compared) | Edge::After(_, compared) => (1..=columns).contains(&compared),
+    };
+    if is_fit(&range.lower) && is_fit(&range.upper) {
+        return Ok(());
+    }
+    let (index, columns) = (index.position() as u32, columns as u32);
+    Err(StoreError::KeyColumns { index, columns })
+}
+
+/// `visit`, until the call is ended.
+fn watched(
+    watch: &Watch<'_>,
+    ended: &mut Stored<()>,
+    mut visit: impl FnMut(RowId) -> ControlFlow<()>,
+) -> impl FnMut(RowId) -> ControlFlow<()> {
+    move |row| match watch.pass() {
+        Ok(()) => visit(row),
+        Err(error) => {
+            *ended = Err(error);
+            ControlFlow::Break(())
+        }
+    }
+}
