@@ -21,6 +21,10 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
     let index_types = indexes.iter().map(|index| &index.ident);
     let reads = columns.iter().map(|column| read(table, column));
     let fills = columns.iter().map(|column| fill(table, column));
+    let outside = columns.iter().map(|column| {
+        let (field, name) = (field(library, column), &column.ident);
+        at(column.field.span(), quote!(#field::outside_bytes(&self.#name)))
+    });
     quote! {
         #(#types)*
 
@@ -54,6 +58,10 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
 
                 fn fill(&self, row: &mut #library::NewRow<'_, Self>) {
                     #(#fills)*
+                }
+
+                fn outside_bytes(&self) -> usize {
+                    0 #(+ #outside)*
                 }
             }
         };

@@ -19,6 +19,8 @@ pub trait TableRow: DeclaredTable + Sized {
     fn read(row: &RowRef<'_, Self>) -> Self;
     /// Puts the value into a row.
     fn fill(&self, row: &mut NewRow<'_, Self>);
+    /// How many bytes of the value lie outside its row.
+    fn outside_bytes(&self) -> usize;
 }
 
 /// An index of a derived table, whose keys follow from values of its struct.

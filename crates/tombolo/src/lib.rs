@@ -27,6 +27,7 @@
 //! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Tx::page`] |
+//! | load many rows | [`Database::load`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
@@ -67,6 +68,7 @@ mod definition;
 pub mod derived;
 mod error;
 mod evolve;
+mod load;
 mod open;
 pub mod procedure;
 mod restore;
@@ -85,6 +87,7 @@ pub use database::Database;
 pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::Error;
+pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
 pub use statistics::Statistics;

@@ -45,6 +45,11 @@ pub trait Field<T: ColumnType>: Sized {
     fn of(value: <Self::Column as ColumnType>::Value<'_>) -> Self;
     /// The column's value for the field's, as in a key.
     fn value(&self) -> <Self::Column as ColumnType>::Value<'_>;
+    /// How many bytes of the value lie outside its row.
+    #[inline]
+    fn outside_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Values that are copied between field and column: `copied!(i32: Date)`.
@@ -166,6 +171,9 @@ macro_rules! variable {
             fn value(&self) -> &$value {
                 self
             }
+            fn outside_bytes(&self) -> usize {
+                self.len()
+            }
         }
     )+};
 }
@@ -192,6 +200,9 @@ impl<T: ColumnType, F: Field<T>> Field<Nullable<T>> for Option<F> {
     }
     fn value(&self) -> Option<<F::Column as ColumnType>::Value<'_>> {
         self.as_ref().map(F::value)
+    }
+    fn outside_bytes(&self) -> usize {
+        self.as_ref().map_or(0, F::outside_bytes)
     }
 }
 

@@ -17,6 +17,7 @@ mod evolve;
 mod failures;
 mod handles;
 mod kills;
+mod loads;
 mod own_errors;
 mod panics;
 mod promises;

@@ -1,0 +1,181 @@
+//! Loading many rows: in transactions of a bounded size, several under way.
+//!
+//! The caller's thread makes the rows of the next batch while execution makes those of the one before and
+//! logging writes those before that. Not here: rows that belong together (`Database::transaction`).
+//!
+//! Invariant: batches run in the order of their rows, and none runs behind one that was refused, so what is
+//! loaded is the first rows.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use tombolo_storage::store::Table;
+use tombolo_storage::sync::{AtomicBool, Ordering};
+
+use crate::calls::{CallOptions, Pending};
+use crate::database::Database;
+use crate::derived::TableRow;
+use crate::error::Error;
+use crate::stop::Stop;
+
+/// Bytes that the rows of a batch log, about; less than what a call may by default.
+const BATCH_BYTES: usize = 48 << 10;
+
+/// Bytes that a row logs besides what it holds, at most.
+const RECORD_BYTES: usize = 64;
+
+/// Batches under way at most: one is made, one runs, the others are written.
+const UNDER_WAY_MAX: usize = 16;
+
+/// Why not all rows were loaded, and how many were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// So many rows are in the table: the first ones.
+    pub loaded: u64,
+    /// Why the next batch is not; it is one transaction, so none of its rows is.
+    pub error: Error,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows were loaded, and the next ones not: {}", self.loaded, self.error)
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(failed: LoadError) -> Self {
+        failed.error
+    }
+}
+
+impl Database {
+    /// Makes a row of each value, with its index entries; how many. For any number of rows: they are made in
+    /// transactions of some hundred rows each, between which other calls run. What this returns `Ok` for
+    /// is durable.
+    ///
+    /// ```
+    /// use tombolo::{Database, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Word {
+    ///     #[key]
+    ///     number: u32,
+    ///     text: String,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Word>().in_memory()?;
+    /// let words = db.table::<Word>()?;
+    /// let rows = (0..10_000).map(|number| Word { number, text: format!("word {number}") });
+    /// assert_eq!(db.load(&words, rows)?, 10_000);
+    /// // A row that is there already ends it; the message says how many came before.
+    /// let again = db.load(&words, [Word { number: 7, text: String::new() }]).unwrap_err();
+    /// assert_eq!(again.loaded, 0);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Why a batch was refused. The rows before it are loaded.
+    pub fn load<R>(
+        &self,
+        table: &Table<R>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<u64, LoadError>
+    where
+        R: TableRow + Send + 'static,
+    {
+        let mut load = Load::new(self, *table);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for row in rows {
+            let row_bytes = R::SIZE + RECORD_BYTES + row.outside_bytes();
+            if bytes + row_bytes > BATCH_BYTES && !batch.is_empty() {
+                load.submit(std::mem::take(&mut batch), bytes)?;
+                bytes = 0;
+            }
+            bytes += row_bytes;
+            batch.push(row);
+        }
+        load.submit(batch, bytes)?;
+        load.finish()
+    }
+}
+
+/// A load under way.
+struct Load<'d, R: TableRow> {
+    database: &'d Database,
+    table: Table<R>,
+    /// Whether a batch was refused.
+    has_failed: Arc<AtomicBool>,
+    under_way: VecDeque<Pending<u64>>,
+    loaded: u64,
+}
+
+impl<'d, R: TableRow + Send + 'static> Load<'d, R> {
+    fn new(database: &'d Database, table: Table<R>) -> Self {
+        let has_failed = Arc::new(AtomicBool::new(false));
+        Self { database, table, has_failed, under_way: VecDeque::new(), loaded: 0 }
+    }
+
+    /// Has a batch made, which logs so many bytes at most.
+    fn submit(&mut self, batch: Vec<R>, bytes: usize) -> Result<(), LoadError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        while self.under_way.len() >= UNDER_WAY_MAX {
+            self.take_answer()?;
+        }
+        // A row that is longer than a batch is one alone.
+        let options = CallOptions::new().log_bytes_max(bytes.max(2 * BATCH_BYTES) as u64);
+        let held = batch.capacity() * size_of::<R>() + bytes;
+        let (table, has_failed) = (self.table, self.has_failed.clone());
+        let submitted = self.database.with(options).input_bytes(held).submit(move |tx| {
+            if has_failed.load(Ordering::Relaxed) {
+                return Err(Stop::Abort("a batch before it was refused"));
+            }
+            let made = batch.iter().try_for_each(|row| tx.insert_row(&table, row).map(drop));
+            has_failed.store(made.is_err(), Ordering::Relaxed);
+            made.map(|()| batch.len() as u64)
+        });
+        match submitted {
+            Ok(pending) => self.under_way.push_back(pending),
+            Err(error) => return Err(self.end(error)),
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest batch.
+    fn take_answer(&mut self) -> Result<(), LoadError> {
+        let Some(pending) = self.under_way.pop_front() else { return Ok(()) };
+        match pending.wait() {
+            Ok(rows) => {
+                self.loaded += rows;
+                Ok(())
+            }
+            Err(error) => Err(self.end(error)),
+        }
+    }
+
+    /// A batch was refused: none behind it is made.
+    fn end(&mut self, error: Error) -> LoadError {
+        self.has_failed.store(true, Ordering::Relaxed);
+        for pending in self.under_way.drain(..) {
+            // Of the batches before one that was not taken in, and of some that ran before this was known.
+            self.loaded += pending.wait().unwrap_or(0);
+        }
+        LoadError { loaded: self.loaded, error }
+    }
+
+    fn finish(mut self) -> Result<u64, LoadError> {
+        while !self.under_way.is_empty() {
+            self.take_answer()?;
+        }
+        Ok(self.loaded)
+    }
+}
