@@ -247,6 +247,9 @@ impl LongWork<Runner> for Building {
 /// Bytes that a change adds to the log beside its definition, at most.
 const CHANGE_LOG_BYTES: u64 = 64;
 
+/// Bytes that the definition of a table of the database's own takes in the log, at most.
+const OWN_TABLE_LOG_BYTES: u64 = 1_000;
+
 /// Bytes a name or a list of columns takes in the log, at most.
 fn log_bytes(table: &TableDef) -> u64 {
     let columns = table.columns.iter().map(|column| column.name.len() + 32);
@@ -277,6 +280,18 @@ impl Core {
         let options = CallOptions::new().log_bytes_max(log_bytes_max);
         let ticket = self.submit_waiting(Changing::envelope(change), &options)?;
         Ok(self.wait::<Result<A, SchemaError>, Settled>(ticket)??)
+    }
+
+    /// Makes a table of the database's own, unless it is there.
+    pub(crate) fn create_own_table(&self, table: TableDef) -> Result<(), Error> {
+        if self.schema.get().table(&table.name).is_some() {
+            return Ok(());
+        }
+        let made = move |store: &mut Product| match store.schema().table(&table.name) {
+            Some(_) => Ok(()),
+            None => store.create_table(table),
+        };
+        self.change(OWN_TABLE_LOG_BYTES, Box::new(made))
     }
 
     fn create_index(&self, table: &str, index: IndexDef, look: Look) -> Result<(), Error> {

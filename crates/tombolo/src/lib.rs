@@ -27,6 +27,7 @@
 //! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
 //! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Tx::page`] |
+//! | number things without gaps | [`Database::sequence`], [`Tx::next`] |
 //! | load many rows | [`Database::load`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
@@ -72,6 +73,7 @@ mod load;
 mod open;
 pub mod procedure;
 mod restore;
+mod sequence;
 mod statistics;
 mod stop;
 mod tx;
@@ -90,6 +92,7 @@ pub use error::Error;
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use restore::{Restore, Restored};
+pub use sequence::Sequence;
 pub use statistics::Statistics;
 pub use stop::{OwnError, Stop};
 pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};

@@ -23,6 +23,7 @@ mod panics;
 mod promises;
 mod requests;
 mod scans;
+mod sequences;
 mod types;
 
 use std::path::Path;
