@@ -171,6 +171,51 @@ impl Tx<'_> {
         })
     }
 
+    /// Runs a part of the transaction. Where it returns an error, or a write in it was refused, what it
+    /// wrote is taken back, and the transaction may go on without it.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Table};
+    /// # #[derive(Table)]
+    /// # struct Guest { #[key] seat: u32 }
+    /// # let db = Database::builder().define::<Guest>().in_memory()?;
+    /// # let guests = db.table::<Guest>()?;
+    /// let seated = db.transaction(move |tx| {
+    ///     tx.insert_row(&guests, &Guest { seat: 2 })?;
+    ///     let mut seated = Vec::new();
+    ///     for seat in 1..=3 {
+    ///         // Seat 2 is taken.
+    ///         if tx.savepoint(|tx| tx.insert_row(&guests, &Guest { seat })).is_ok() {
+    ///             seated.push(seat);
+    ///         }
+    ///     }
+    ///     Ok(seated)
+    /// })?;
+    /// assert_eq!(seated, [1, 3]);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the part returns, or what its first refused write was refused with. A call that its deadline
+    /// or its caller ends does not go on.
+    pub fn savepoint<A>(&mut self, part: impl FnOnce(&mut Self) -> Result<A>) -> Result<A> {
+        if let Some(refused) = self.watch.refused() {
+            return Err(refused.into());
+        }
+        let savepoint = self.inner.store_ref().savepoint();
+        let ended = part(self);
+        let ended = match self.watch.refused() {
+            Some(refused) => ended.and(Err(refused.into())),
+            None => ended,
+        };
+        if ended.is_err() {
+            let taken_back = self.inner.store().back_to(savepoint);
+            self.written(taken_back)?;
+            self.watch.forgive();
+        }
+        ended
+    }
+
     /// What became of the call with a request id.
     pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
         let requests = self.tables.requests();

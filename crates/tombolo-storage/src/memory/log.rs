@@ -93,6 +93,14 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn committed(&mut self);
     /// The transaction's changes were taken back.
     fn aborted(&mut self);
+    /// Where the open transaction's records end now.
+    fn end(&self) -> usize {
+        0
+    }
+    /// The changes behind that place were taken back, and the transaction goes on.
+    fn cut(&mut self, end: usize) {
+        let _ = end;
+    }
     /// How many bytes wait to be taken.
     fn waiting_bytes(&self) -> usize;
     /// Puts what the transactions ended since the last call have logged into `into`, which must be
@@ -274,6 +282,14 @@ impl Log for ValueLog {
     #[inline(always)]
     fn committed(&mut self) {
         self.commit();
+    }
+
+    fn end(&self) -> usize {
+        self.records.end()
+    }
+
+    fn cut(&mut self, end: usize) {
+        self.records.cut(end);
     }
 
     fn aborted(&mut self) {

@@ -30,6 +30,7 @@ mod open_change;
 mod packer;
 pub mod recovery;
 mod rows;
+pub mod savepoint;
 mod shared;
 pub mod store;
 pub mod undo;

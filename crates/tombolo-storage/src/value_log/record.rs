@@ -367,6 +367,15 @@ impl RecordWriter {
         self.at = self.start;
     }
 
+    /// Forgets the open transaction's records from `end` on.
+    pub(crate) fn cut(&mut self, end: usize) {
+        assert!(
+            (self.start..=self.at).contains(&end),
+            "what is cut off is of the open transaction"
+        );
+        self.at = end;
+    }
+
     /// Forgets all records, and counts from here on the bytes of those that come.
     pub(crate) fn drop_records(&mut self) {
         *self = Self { drops: true, ..Self::default() };

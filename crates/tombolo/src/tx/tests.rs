@@ -104,6 +104,32 @@ fn change(
     Ok(())
 }
 
+/// Some changes, and some of them behind savepoints, which are taken back now and then.
+fn changes(
+    tx: &mut Tx<'_>,
+    handles: (&Table<Entry>, &Index<ById>),
+    model: &mut Model,
+    (rng, depth): (&mut Rng, usize),
+) -> Result<(), Stop> {
+    for _ in 0..rng.below(6) {
+        if depth == 2 || rng.below(4) > 0 {
+            change(tx, handles, model, rng)?;
+            continue;
+        }
+        let mut after = model.clone();
+        let part = tx.savepoint(|tx| {
+            changes(tx, handles, &mut after, (rng, depth + 1))?;
+            if rng.below(3) == 0 { Err(Stop::Abort("this part")) } else { Ok(()) }
+        });
+        match part {
+            Ok(()) => *model = after,
+            Err(Stop::Error(StoreError::Duplicate { .. }) | Stop::Abort("this part")) => {}
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(())
+}
+
 /// What the store holds, read by one of its indexes.
 fn held<I: IndexType>(tx: &mut Tx<'_>, table: &Table<Entry>, index: &Index<I>) -> Result<Model> {
     let mut model = Model::new();
@@ -135,9 +161,7 @@ fn indexes_follow_whatever_is_written_and_undone() {
     for _ in 0..1_500 {
         let mut after = model.clone();
         let ended = run(&mut store, &tables, |tx| {
-            for _ in 0..rng.below(6) {
-                change(tx, (&table, &by_id), &mut after, &mut rng)?;
-            }
+            changes(tx, (&table, &by_id), &mut after, (&mut rng, 0))?;
             if rng.below(8) == 0 { Err(Stop::Abort("at random")) } else { Ok(()) }
         });
         match ended {

@@ -120,6 +120,14 @@ impl<'s> Watch<'s> {
         self.refused.set(self.refused.get().or(Some(error)));
     }
 
+    /// What was refused was taken back: the transaction goes on, unless it was the call that ended.
+    pub(super) fn forgive(&self) {
+        let is_over = |error: &StoreError| {
+            matches!(error, StoreError::DeadlinePassed | StoreError::Cancelled)
+        };
+        self.refused.set(self.refused.get().filter(is_over));
+    }
+
     /// Why the transaction only aborts, if so.
     pub(super) fn refused(&self) -> Option<StoreError> {
         self.refused.get()

@@ -22,6 +22,7 @@ mod own_errors;
 mod panics;
 mod promises;
 mod requests;
+mod savepoints;
 mod scans;
 mod sequences;
 mod types;
