@@ -19,15 +19,6 @@ use crate::error::Error;
 /// How long something durable waits to be archived, unless the builder says otherwise.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);
 
-impl From<ArchiveFailure> for Error {
-    fn from(failure: ArchiveFailure) -> Self {
-        match &failure {
-            ArchiveFailure::Disk(error) if error.is_full() => Self::DiskFull(failure.to_string()),
-            _ => Self::Directory(failure.to_string()),
-        }
-    }
-}
-
 /// Takes the archive in `archive` for the database in `directories`, before that is opened. The directory is
 /// not made: where a disk is not mounted, a new one would begin an archive with a gap before it.
 pub(crate) fn take(archive: &Path, directories: &[impl AsRef<Path>]) -> Result<LogArchive, Error> {

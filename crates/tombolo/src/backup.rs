@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tombolo_engine::pipeline::Pipeline;
 use tombolo_engine::rng::entropy;
-use tombolo_storage::backup::{self, BackupFailure};
+use tombolo_storage::backup;
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::value_log::LogSettings;
 
@@ -31,15 +31,6 @@ pub struct Backup {
 impl From<backup::Backup> for Backup {
     fn from(made: backup::Backup) -> Self {
         Self { group: made.position.group, bytes: made.bytes }
-    }
-}
-
-impl From<BackupFailure> for Error {
-    fn from(failure: BackupFailure) -> Self {
-        match failure.is_full() {
-            true => Self::DiskFull(failure.to_string()),
-            false => Self::Directory(failure.to_string()),
-        }
     }
 }
 
@@ -89,10 +80,10 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::DiskFull`]: nothing is left of the copy, and it may be tried again where there is room;
-    /// [`Error::Directory`] when `to` holds something, when a disk fails, when what is to be copied is
-    /// damaged, and of a database in memory; [`Error::Poisoned`], [`Error::Closed`],
-    /// [`Error::Nested`]. A copy that an error or the end of the process left unfinished says so and
-    /// is neither opened nor restored.
+    /// [`Error::Directory`] when `to` holds something, and of a database in memory; [`Error::Damaged`] when
+    /// what is to be copied is; [`Error::Disk`], [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
+    /// A copy that an error or the end of the process left unfinished says so and is neither opened nor
+    /// restored.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup, Error> {
         if on_database_thread() {
             return Err(Error::Nested);
@@ -116,8 +107,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when `from` holds no
-    /// backup, one that is damaged or was not finished, or one of another version, when `to` holds
-    /// something, and when a disk fails. No database is left in `to` then.
+    /// backup, or one that was not finished, and when `to` holds something; [`Error::Damaged`],
+    /// [`Error::OtherVersion`], [`Error::Disk`]. No database is left in `to` then.
     pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
         let from = OsDisk::open(from.as_ref())?;
         let to = make_directory(to.as_ref())?;

@@ -301,8 +301,9 @@ impl Builder {
     /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
     /// [`Error::Setting`], [`Error::Schema`]; [`Error::LogFull`] when the disk has no room for the
     /// log, [`Error::DiskFull`] when it has none for what else opening writes, a few KB: nothing is
-    /// lost, and it can be tried again; [`Error::Directory`] for anything else that is wrong with it:
-    /// damage, another version, files of something else.
+    /// lost, and it can be tried again; [`Error::Damaged`], [`Error::OtherVersion`];
+    /// [`Error::Disk`] when the system does not let it be read or written; [`Error::Directory`] when it
+    /// holds files of something else.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
         let log = self.log_settings()?;
         let options = self.options()?;

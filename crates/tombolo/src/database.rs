@@ -34,6 +34,8 @@ use crate::tx::{DynamicTable, Tx};
 pub struct Database {
     core: Arc<Core>,
     recovery: Option<Recovery>,
+    /// Whether the database is closed when this is dropped.
+    is_owner: bool,
 }
 
 impl Database {
@@ -60,7 +62,12 @@ impl Database {
     }
 
     pub(crate) fn new(parts: Parts, recovery: Option<Recovery>) -> Self {
-        Self { core: Arc::new(Core::new(parts)), recovery }
+        Self { core: Arc::new(Core::new(parts)), recovery, is_owner: true }
+    }
+
+    /// The same database, for a thread that works with it and does not close it.
+    pub(crate) fn view(&self) -> Self {
+        Self { core: self.core.clone(), recovery: self.recovery.clone(), is_owner: false }
     }
 
     /// Runs a closure as one transaction and sleeps until its answer is durable. `Ok` commits; an error
@@ -267,8 +274,10 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A caller that wants to know calls `close`; calls that failed were told.
-        let _ = self.core.close();
+        if self.is_owner {
+            // A caller that wants to know calls `close`; calls that failed were told.
+            let _ = self.core.close();
+        }
     }
 }
 

@@ -5,22 +5,21 @@
 //! [`Error::may_have_committed`]), so that nobody has to list variants. Not here: how stages and
 //! store name the same things among themselves.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use tombolo_engine::pipeline::{Failure, Refusal};
-use tombolo_engine::recovery::OpenFailure;
 use tombolo_engine::settings::SettingError;
 use tombolo_engine::threads::NoThread;
 use tombolo_storage::disk::DiskError;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
-use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::Schema;
-use tombolo_storage::value_log::LogFailure;
 
 use crate::calls::{Outcome, TRANSACTION_BYTES};
 use crate::definition::Difference;
 use crate::stop::{OwnError, Stop};
+
+mod files;
 
 /// Why a database was not opened, or a call has no answer.
 ///
@@ -122,7 +121,21 @@ pub enum Error {
     Schema(String),
     /// A setting that makes no sense; said in words.
     Setting(String),
-    /// The directory holds something else, is damaged, or cannot be used; said in words.
+    /// Files of a database, a backup or an archive are damaged; said in words, which name the file.
+    Damaged(String),
+    /// Files are another version's, or of another kind; said in words.
+    OtherVersion(String),
+    /// A disk failed, or may not be written or read: said in words, of which [`source`](std::error::Error::source)
+    /// is the system's error.
+    Disk {
+        /// What the system says is wrong: `PermissionDenied`, `NotFound` and the like.
+        kind: io::ErrorKind,
+        /// What failed, and what to do.
+        what: String,
+        /// What was tried, on which file.
+        source: DiskError,
+    },
+    /// The directory holds something else, or does not fit what it was given for; said in words.
     Directory(String),
     /// The operating system refuses what a database needs; said in words.
     System(String),
@@ -221,32 +234,6 @@ impl Error {
             Failure::Panicked(message) => Self::Panicked(message),
         }
     }
-
-    /// What kept a database from being made or opened.
-    pub(crate) fn opening(failure: &OpenFailure) -> Self {
-        match failure {
-            OpenFailure::Log(failure) => Self::log(failure),
-            OpenFailure::Image(ImageFailure::InUse { file }) => Self::InUse { file: file.clone() },
-            OpenFailure::Image(ImageFailure::Settings(what)) => Self::Setting((*what).to_owned()),
-            OpenFailure::Image(ImageFailure::Full(error)) => Self::from(error.clone()),
-            OpenFailure::Image(failure) => Self::Directory(failure.to_string()),
-            OpenFailure::Threads(refused) => Self::from(refused.clone()),
-        }
-    }
-
-    /// What kept a log from being made, opened or written before there were calls.
-    pub(crate) fn log(failure: &LogFailure) -> Self {
-        match failure {
-            LogFailure::InUse { file } => Self::InUse { file: file.clone() },
-            LogFailure::Full(_) => Self::LogFull,
-            LogFailure::Disk(error) => Self::from(error.clone()),
-            LogFailure::Settings(what) => Self::Setting((*what).to_owned()),
-            LogFailure::Damaged { .. } => {
-                Self::Directory(format!("{failure} (tombolo recover --accept-loss)"))
-            }
-            other => Self::Directory(other.to_string()),
-        }
-    }
 }
 
 impl From<Refusal> for Error {
@@ -273,17 +260,6 @@ impl From<SchemaError> for Error {
 impl From<SettingError> for Error {
     fn from(error: SettingError) -> Self {
         Self::Setting(error.to_string())
-    }
-}
-
-impl From<DiskError> for Error {
-    fn from(error: DiskError) -> Self {
-        match error.is_full() {
-            true => Self::DiskFull(format!(
-                "not done: the disk is full ({error}); nothing is lost: make room, then try again"
-            )),
-            false => Self::Directory(error.to_string()),
-        }
     }
 }
 
@@ -424,6 +400,9 @@ impl fmt::Display for Error {
             Self::Definition(difference) => difference.fmt(f),
             Self::Schema(what)
             | Self::Setting(what)
+            | Self::Damaged(what)
+            | Self::OtherVersion(what)
+            | Self::Disk { what, .. }
             | Self::Directory(what)
             | Self::DiskFull(what)
             | Self::System(what) => f.write_str(what),
@@ -435,29 +414,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Own(own) => Some(own.as_dyn()),
+            Self::Disk { source, .. } => Some(source),
+            Self::Refused(error) | Self::RefusedAt { error, .. } => Some(error),
             _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tombolo_storage::disk::Operation;
-
-    #[test]
-    fn a_disk_that_is_full_may_have_room_later_whoever_meets_it() {
-        let told = |kind: std::io::ErrorKind| {
-            let error = DiskError::new(Operation::Write, "data/catalogue", Some(0), &kind.into());
-            let image = OpenFailure::Image(ImageFailure::from(error.clone()));
-            [Error::opening(&image), Error::log(&error.clone().into()), error.into()]
-        };
-        for full in told(std::io::ErrorKind::StorageFull) {
-            assert!(matches!(full, Error::DiskFull(_)) && full.is_retryable(), "{full:?}");
-            assert!(full.to_string().contains("data/catalogue"), "{full}");
-        }
-        for failed in told(std::io::ErrorKind::PermissionDenied) {
-            assert!(matches!(failed, Error::Directory(_)) && !failed.is_retryable(), "{failed:?}");
         }
     }
 }

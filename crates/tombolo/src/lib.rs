@@ -32,6 +32,7 @@
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
+//! | await a backup, a checkpoint, an index | [`Database::task`] |
 //! | choose durability, a deadline | [`CallOptions`] |
 //! | try again after a crash without doing it twice | [`Database::once`], [`Database::outcome`] |
 //! | abort with an error of the application's own | [`Stop`], [`Error::own`] |
@@ -76,6 +77,7 @@ mod restore;
 mod sequence;
 mod statistics;
 mod stop;
+mod task;
 mod tx;
 pub mod types;
 
@@ -95,11 +97,13 @@ pub use restore::{Restore, Restored};
 pub use sequence::Sequence;
 pub use statistics::Statistics;
 pub use stop::{OwnError, Stop};
+pub use task::Task;
 pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 
 pub use tombolo_derive::{Enum, Table};
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::Setting;
+pub use tombolo_storage::disk::DiskError;
 pub use tombolo_storage::error::Error as StoreError;
 pub use tombolo_storage::key::{Dynamic, Edge, IndexType, KeyPrefix, Range};
 pub use tombolo_storage::row::{Column, Fields, RowId, RowMut};

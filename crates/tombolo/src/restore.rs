@@ -112,10 +112,10 @@ impl Restore {
     /// end may go on with that archive; any other is refused there and needs a new one.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive are
-    /// damaged or do not lead to where it is to be restored to, which says what there is; when `directory`
-    /// holds something, and when a disk fails; [`Error::Setting`] for a group or a time without an archive. No
-    /// database is left in `directory` then.
+    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive do
+    /// not lead to where it is to be restored to, which says what there is, and when `directory` holds
+    /// something; [`Error::Damaged`], [`Error::OtherVersion`], [`Error::Disk`]; [`Error::Setting`] for a
+    /// group or a time without an archive. No database is left in `directory` then.
     pub fn into(self, directory: impl AsRef<Path>) -> Result<Restored, Error> {
         let Self { backup, archive, target } = self;
         let Some(archive) = archive else {

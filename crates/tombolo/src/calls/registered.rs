@@ -307,7 +307,18 @@ impl<'d, W: Promise> Transactions<'d, W> {
         reads.transaction(move |tx| tx.outcome(request_id))
     }
 
-    /// The same without waiting for the answer; where the queue is full, waits for room in it.
+    /// The same without waiting for the answer, to be awaited.
+    ///
+    /// # Errors
+    /// Why the question was not taken in.
+    pub fn submit_outcome(&self, request_id: u128) -> Result<Pending<Outcome, W>, Error> {
+        let options = self.options.read_only();
+        let reads = Self { core: self.core, options, input_bytes: 0 };
+        reads.submit(move |tx| tx.outcome(request_id))
+    }
+
+    /// A closure as [`Transactions::transaction`] runs it, without waiting for the answer; where the queue
+    /// is full, waits for room in it.
     ///
     /// # Errors
     /// Why the closure was not taken in.

@@ -1,6 +1,7 @@
 //! Directories: made, opened again, in use, of another definition, of something else.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -313,7 +314,7 @@ fn a_directory_of_something_else_is_left_alone() {
     assert!(matches!(&refused, Error::Directory(what) if what.contains("thesis.tex")), "{refused}");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
     let file = open(&place.path().join("thesis.tex")).unwrap_err();
-    assert!(matches!(file, Error::Directory(_)), "{file}");
+    assert!(matches!(file, Error::Disk { kind: ErrorKind::AlreadyExists, .. }), "{file}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod requests;
 mod savepoints;
 mod scans;
 mod sequences;
+mod tasks;
 mod types;
 
 use std::path::Path;
