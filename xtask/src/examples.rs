@@ -12,8 +12,13 @@ use crate::{Failure, ci, target_folder};
 /// An example, and what is wrong with what its runs said, one behind the other in one directory.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
 
-static EXAMPLES: [Example; 3] =
-    [("ledger", 3, ledger), ("order_desk", 2, order_desk), ("rate_limiter", 2, rate_limiter)];
+static EXAMPLES: [Example; 5] = [
+    ("ledger", 3, ledger),
+    ("order_desk", 2, order_desk),
+    ("rate_limiter", 2, rate_limiter),
+    ("ticket_shop", 2, ticket_shop),
+    ("expiring_cache", 2, expiring_cache),
+];
 
 /// Builds and runs all of them.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
@@ -99,6 +104,35 @@ fn rate_limiter(said: &[String]) -> Result<(), String> {
     }
 }
 
+/// All 500 seats are sold once, two of eight buyers paying half; the second run finds none.
+fn ticket_shop(said: &[String]) -> Result<(), String> {
+    for (said, sold) in said.iter().zip([500, 0]) {
+        if !said.contains(&format!("{sold} sold now, 500 of 500 in all for ")) {
+            return Err(format!("{sold} seats should be sold, and all taken"));
+        }
+    }
+    let money = |said: &String| {
+        said.lines().next().and_then(|line| line.split(" for ").nth(1).map(str::to_owned))
+    };
+    match (money(&said[0]), money(&said[1])) {
+        (Some(first), Some(second)) if first == second => Ok(()),
+        _ => Err("a restart changed what was paid".to_owned()),
+    }
+}
+
+/// A thousand entries are held; one without a time to live is gone, one of an hour is there in the next run.
+fn expiring_cache(said: &[String]) -> Result<(), String> {
+    let are_held =
+        said.iter().all(|said| number_before(said, " pages held; the mayfly is gone") == Some(999));
+    match are_held
+        && said[0].contains("greeting was not there")
+        && said[1].contains("greeting was there")
+    {
+        true => Ok(()),
+        false => Err("999 pages and the greeting should be held".to_owned()),
+    }
+}
+
 /// The number that stands before `behind`.
 fn number_before(said: &str, behind: &str) -> Option<u64> {
     let (before, _) = said.split_once(behind)?;
@@ -107,7 +141,7 @@ fn number_before(said: &str, behind: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ledger, number_before, order_desk, rate_limiter};
+    use super::{expiring_cache, ledger, number_before, order_desk, rate_limiter, ticket_shop};
 
     fn said(runs: &[&str]) -> Vec<String> {
         runs.iter().map(ToString::to_string).collect()
@@ -134,5 +168,15 @@ mod tests {
         assert!(order_desk(&said(&[&first.replace("500 by", "400 by"), later])).is_err());
         assert!(rate_limiter(&said(&["anna: 10 of 25 requests at once passed"])).is_ok());
         assert!(rate_limiter(&said(&["anna: 3 of 25 requests at once passed"])).is_err());
+        let sold = "500 sold now, 500 of 500 in all for 10718.75\n";
+        let again = "0 sold now, 500 of 500 in all for 10718.75\n";
+        assert!(ticket_shop(&said(&[sold, again])).is_ok());
+        assert!(ticket_shop(&said(&[sold, sold])).is_err());
+        assert!(ticket_shop(&said(&[sold, &again.replace("718", "719")])).is_err());
+        let first = "greeting was not there\n999 pages held; the mayfly is gone\n";
+        let later = "greeting was there\n999 pages held; the mayfly is gone\n";
+        assert!(expiring_cache(&said(&[first, later])).is_ok());
+        assert!(expiring_cache(&said(&[first, first])).is_err());
+        assert!(expiring_cache(&said(&[first, &later.replace("999", "998")])).is_err());
     }
 }

@@ -6,9 +6,8 @@
 //! after the other, so that no two sell the same piece and nobody locks anything. Each order that
 //! was confirmed is on disk, with its lines and the stock it left.
 
-use std::ops::ControlFlow;
-
-use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Stop, Table, Tx};
+use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Sequence, Stop};
+use tombolo::{Table, Tx};
 
 /// Goods and how many there are.
 #[derive(Table)]
@@ -18,31 +17,42 @@ struct Item {
     #[column(sql = Varchar<30>)]
     name: String,
     #[column(hot)]
-    stock: i32,
+    stock: u32,
     cents: i64,
 }
 
-/// What was ordered, line by line; an order is its lines, and the last order is the last key.
+/// What was ordered, line by line; an order is its lines.
 #[derive(Table)]
 struct Line {
     #[key]
     order: i64,
     #[key]
-    line: i16,
+    line: u8,
     item: i32,
-    count: i32,
+    count: u32,
     cents: i64,
 }
 
 /// What is ordered: items and how many of each.
-type Basket = Vec<(i32, i32)>;
+type Basket = Vec<(i32, u32)>;
 
-/// An order that was accepted.
+/// Why an order does not happen.
 #[derive(Debug)]
-struct Confirmed {
-    order: i64,
-    cents: i64,
+struct SoldOut {
+    item: String,
+    left: u32,
 }
+
+impl std::fmt::Display for SoldOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} are left", self.left, self.item)
+    }
+}
+
+impl std::error::Error for SoldOut {}
+
+/// The number of an order that was accepted, and what it costs in cents.
+type Confirmed = (i64, i64);
 
 #[derive(Clone, Copy)]
 struct Desk {
@@ -50,6 +60,7 @@ struct Desk {
     item_key: Index<ItemKey>,
     lines: Table<Line>,
     line_key: Index<LineKey>,
+    numbers: Sequence,
 }
 
 impl Desk {
@@ -59,75 +70,54 @@ impl Desk {
             item_key: db.index()?,
             lines: db.table()?,
             line_key: db.index()?,
+            numbers: db.sequence("orders")?,
         })
     }
 
     /// Fills the shelves, the first time.
     fn stock(&self, tx: &mut Tx<'_>) -> Result<(), Stop> {
-        for (id, (name, stock, cents)) in
-            (1..).zip([("lamp", 400, 2_990), ("chair", 90, 11_900), ("table", 30, 34_900)])
-        {
-            if tx.lookup(&self.item_key, id)?.is_none() {
-                let name = name.to_owned();
-                tx.insert_row(&self.items, &Item { id, name, stock, cents })?;
-            }
+        let items = [("lamp", 400, 2_990), ("chair", 90, 11_900), ("table", 30, 34_900)];
+        for (id, (name, stock, cents)) in (1..).zip(items).skip(tx.count(&self.items)? as usize) {
+            tx.insert_row(&self.items, &Item { id, name: name.to_owned(), stock, cents })?;
         }
         Ok(())
     }
 
-    /// The number of the newest order; 0 before the first.
-    fn last_order(&self, tx: &mut Tx<'_>) -> Result<i64, Stop> {
-        let mut last = None;
-        tx.scan(&self.line_key, Range::all(), Order::Backward, |row| {
-            last = Some(row);
-            ControlFlow::Break(())
-        })?;
-        match last {
-            Some(row) => Ok(tx.get(&self.lines, row)?.get(Line::ORDER)),
-            None => Ok(0),
-        }
-    }
-
     /// Takes a basket from stock, or nothing of it.
     fn order(&self, tx: &mut Tx<'_>, basket: &Basket) -> Result<Confirmed, Stop> {
-        let order = self.last_order(tx)? + 1;
+        let order = tx.next(&self.numbers)?; // given back where the order is refused
         let mut sum = 0;
         for (line, &(id, count)) in (1..).zip(basket) {
-            let Some(item) = tx.lookup(&self.item_key, id)? else {
+            let Some((row, item)) = tx.find_row(&self.item_key, id)? else {
                 return Err(Stop::Abort("no such item"));
             };
-            let row = tx.get(&self.items, item)?;
-            let (stock, cents) = (row.get(Item::STOCK), row.get(Item::CENTS));
-            if stock < count {
-                return Err(Stop::Abort("not enough in stock")); // and the other lines go back
-            }
-            tx.set(&self.items, item, Item::STOCK, stock - count)?;
-            let cents = cents * i64::from(count);
+            let Some(stock) = item.stock.checked_sub(count) else {
+                return Err(SoldOut { item: item.name, left: item.stock }.into()); // the other lines go back
+            };
+            tx.set(&self.items, row, Item::STOCK, stock)?;
+            let cents = item.cents * i64::from(count);
             tx.insert_row(&self.lines, &Line { order, line, item: id, count, cents })?;
             sum += cents;
         }
-        Ok(Confirmed { order, cents: sum })
+        Ok((order, sum))
     }
 
     /// What an order is worth, by its lines.
     fn value(&self, tx: &mut Tx<'_>, order: i64) -> Result<i64, Stop> {
-        let mut cents = 0;
-        for row in tx.range(&self.line_key, Range::prefix((order,)), Order::Forward)? {
-            cents += tx.get(&self.lines, row)?.get(Line::CENTS);
-        }
-        Ok(cents)
+        let lines = tx.iter(&self.line_key, Range::prefix((order,)), Order::Forward)?;
+        Ok(lines.map(|(_, line)| line.get(Line::CENTS)).sum())
     }
 }
 
 /// A clerk: keeps several orders under way and waits for each confirmation.
 fn serve(order: &Registered<Basket, Confirmed>, clerk: i32) -> (Vec<Confirmed>, u32) {
-    let basket = |n: i32| vec![(1, 1 + n % 3), (2 + (n + clerk) % 2, 1)];
+    let basket = |n: i32| vec![(1, 1 + n as u32 % 3), (2 + (n + clerk) % 2, 1)];
     let pending: Vec<_> = (0..60).map(|n| order.submit(basket(n))).collect();
     let (mut confirmed, mut refused) = (Vec::new(), 0);
     for call in pending {
         match call.and_then(|call| call.wait()) {
             Ok(order) => confirmed.push(order),
-            Err(Error::Aborted(_)) => refused += 1,
+            Err(error) if error.own::<SoldOut>().is_some() => refused += 1,
             Err(error) => eprintln!("clerk {clerk}: {error}"),
         }
     }
@@ -151,11 +141,10 @@ fn main() -> Result<(), Error> {
     });
     println!("{} orders confirmed, {refused} refused", confirmed.len());
     let read = db.with(CallOptions::new().read_only());
-    if let Some(last) = confirmed.into_iter().max_by_key(|confirmed| confirmed.order) {
-        let lines = read.transaction(move |tx| desk.value(tx, last.order))?;
-        println!("order {}: {} cents confirmed, {lines} by its lines", last.order, last.cents);
+    if let Some((order, cents)) = confirmed.into_iter().max() {
+        let lines = read.transaction(move |tx| desk.value(tx, order))?;
+        println!("order {order}: {cents} cents confirmed, {lines} by its lines");
     }
-    let statistics = db.statistics();
-    println!("{:.1} transactions per flush", statistics.transactions_per_flush());
+    println!("{:.1} transactions per flush", db.statistics().transactions_per_flush());
     db.close()
 }

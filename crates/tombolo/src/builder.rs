@@ -143,10 +143,11 @@ impl Builder {
         self.table(R::definition())
     }
 
-    /// With this table. A directory that lacks it gets it; one that has it must have it just so.
-    /// Tables and indexes that are in a directory and not named here are kept, and can be used; entries
-    /// of such an index that a procedure does not write are written when it commits, which costs each
-    /// commit a little.
+    /// With this table. A directory that lacks it gets it; one that has it must have it just so, but for
+    /// columns behind its own that are declared as added: the directory gets them, in all rows with their
+    /// default. Tables and indexes that are in a directory and not named here are kept, and can be used;
+    /// entries of such an index that a procedure does not write are written when it commits, which costs
+    /// each commit a little.
     ///
     /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
     ///

@@ -1,8 +1,8 @@
 //! Tables as the directory has them and as the program defines them: the first difference, named.
 //!
-//! Tables and indexes may be missing on either side: those that the directory lacks are added, and
-//! indexes that the program does not name are kept by the store. Not here: who does that (`open.rs`),
-//! columns and indexes in words (storage `words.rs`).
+//! Tables, indexes and columns that are declared as added may be missing on either side: those that the
+//! directory lacks are added, and those that the program does not name are kept by the store. Not here:
+//! the code that does that (`open.rs`), columns and indexes in words (storage `words.rs`).
 
 use std::fmt;
 
@@ -20,20 +20,16 @@ pub struct Difference {
     pub was: String,
     /// The part as the program defines it; `missing` where it does not.
     pub is: String,
-    /// Whether it is a column that [`Database::add_column`](crate::Database::add_column) adds.
-    pub can_be_added: bool,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { table, part, was, is, can_be_added } = self;
+        let Self { table, part, was, is } = self;
         write!(f, "table {table}, {part}: the directory has {was}, the program has {is}; ")?;
-        f.write_str(match can_be_added {
-            true => {
-                "open the directory without defining this table, add the column with \
-                 Database::add_column, then it can be defined so"
-            }
-            false => "define the table as it was, or open another directory",
+        f.write_str(if was == MISSING {
+            "declare the column as added (`#[column(added)]`), behind all others"
+        } else {
+            "define the table as it was, or open another directory"
         })
     }
 }
@@ -44,21 +40,18 @@ const MISSING: &str = "missing";
 pub(crate) fn difference(stored: &TableDef, given: &TableDef) -> Option<Difference> {
     let (part, was, is) =
         column_difference(stored, given).or_else(|| index_difference(stored, given))?;
-    let next = given.columns.get(stored.columns.len());
-    let can_be_added = was == MISSING
-        && next.is_some_and(|column| column.added)
-        && given.columns.starts_with(&stored.columns);
-    Some(Difference { table: stored.name.to_string(), part, was, is, can_be_added })
+    Some(Difference { table: stored.name.to_string(), part, was, is })
 }
 
 type Part = (String, String, String);
 
 fn column_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
-    // Columns that were added since are none of this program's business.
-    let is_older = given.columns.len() < stored.columns.len()
-        && stored.columns[given.columns.len()..].iter().all(|column| column.added);
-    let count = match is_older {
-        true => given.columns.len(),
+    // Columns that were added since, by another program or to be by this one, are no difference.
+    let both = stored.columns.len().min(given.columns.len());
+    let behind = [&stored.columns[both..], &given.columns[both..]];
+    let are_added = behind.iter().all(|columns| columns.iter().all(|column| column.added));
+    let count = match are_added {
+        true => both,
         false => stored.columns.len().max(given.columns.len()),
     };
     (0..count).find_map(|at| match (stored.columns.get(at), given.columns.get(at)) {
@@ -144,12 +137,15 @@ mod tests {
         for (told, expected) in cases {
             assert!(told.starts_with("table account, ") && told.contains(expected), "{told}");
         }
-        // A column more can be added if it says that it is one; one less was added since.
-        let added = ColumnDef::of::<Nullable<BigInt>>("limit").added();
-        let told = told(|t| t.columns.push(added.clone()));
-        assert!(told.contains("limit bigint (added); open the directory without"), "{told}");
+        // A column more is added if it says that it is one; one less was added since.
+        let told = told(|t| t.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit")));
+        assert!(
+            told.contains("has missing, the program has limit bigint; declare the column as added"),
+            "{told}"
+        );
         let mut more = table();
-        more.columns.push(added.or(7));
+        more.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit").added().or(7));
+        assert_eq!(difference(&table(), &more), None);
         let of_other = difference(&more, &{
             let mut other = more.clone();
             other.columns[3].default = Some(8);

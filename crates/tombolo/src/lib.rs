@@ -26,7 +26,7 @@
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
 //! | add a column to its tables | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
-//! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Tx::page`] |
+//! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Database::pages`] |
 //! | number things without gaps | [`Database::sequence`], [`Tx::next`] |
 //! | load many rows | [`Database::load`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
@@ -72,6 +72,7 @@ mod error;
 mod evolve;
 mod load;
 mod open;
+mod pages;
 pub mod procedure;
 mod restore;
 mod sequence;
@@ -93,6 +94,7 @@ pub use derived::{RowIndex, TableRow};
 pub use error::Error;
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
+pub use pages::Pages;
 pub use restore::{Restore, Restored};
 pub use sequence::Sequence;
 pub use statistics::Statistics;

@@ -205,8 +205,19 @@ fn recover(
     Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery })
 }
 
-/// Rows that are put into a missing index at a time; nobody else waits.
+/// Rows that are put into a missing index, or get a missing column, at a time: no call waits.
 const BUILD_ROWS: usize = 1 << 20;
+
+/// Adds the columns that a table lacks: what is left of the given ones was declared as added.
+fn define_columns(store: &mut Product, table: usize, given: &TableDef) -> Result<(), Error> {
+    let stored = store.schema().tables[table].columns.len();
+    for column in given.columns.iter().skip(stored) {
+        let build = store.begin_column(&given.name, column.clone())?;
+        while store.column_slice(&build, BUILD_ROWS)? != Built::Done {}
+        drop(store.finish_column(build)?);
+    }
+    Ok(())
+}
 
 /// Makes the indexes that a table lacks.
 fn define_indexes(store: &mut Product, table: usize, given: &TableDef) -> Result<(), Error> {
@@ -262,6 +273,7 @@ fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
     }
     for table in tables {
         let Some(position) = store.schema().table(&table.name) else { continue };
+        define_columns(store, position, table)?;
         define_indexes(store, position, table)?;
     }
     follow_unnamed_indexes(store, tables);

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
 use tombolo_storage::key::{Edge, IndexType, Range, WHOLE};
+use tombolo_storage::memory::FoundRow;
 use tombolo_storage::memory::cursor::Cursor as Scan;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
@@ -17,6 +18,7 @@ use tombolo_storage::store::{Index, Order, Table, TableType};
 use super::watch::Watch;
 use super::{RowRef, Tx};
 use crate::calls::Product;
+use crate::derived::TableRow;
 use crate::stop::Result;
 
 /// Where a scan in pieces goes on: what [`Tx::page`] takes its rows from. It holds on to nothing, so it
@@ -146,9 +148,8 @@ impl Tx<'_> {
     /// while !cursor.is_at_end() {
     ///     // One transaction a page; others come in between.
     ///     let (page, next) = db.transaction(move |tx| {
-    ///         let rows = tx.page(&mut cursor, 10)?;
-    ///         let page: Result<Vec<Seat>, _> = rows.into_iter().map(|row| tx.read_row(&seats, row)).collect();
-    ///         Ok((page?, cursor))
+    ///         let page = tx.page_rows(&mut cursor, 10)?;
+    ///         Ok((page, cursor))
     ///     })?;
     ///     pages.push(page.len());
     ///     cursor = next;
@@ -172,16 +173,37 @@ impl Tx<'_> {
         Ok(Cursor { scan, database, index: PhantomData })
     }
 
-    /// The next rows of a cursor, `most` at most; fewer are the last ones.
+    /// The ids of the next rows of a cursor, `most` at most; fewer are the last ones.
     ///
     /// # Errors
     /// A cursor of another database, or a call that has ended.
     pub fn page<I>(&self, cursor: &mut Cursor<I>, most: usize) -> Result<Vec<RowId>> {
+        self.advance(cursor, most, |(id, _): FoundRow<'_, I>| id)
+    }
+
+    /// The same rows as values of their struct.
+    ///
+    /// # Errors
+    /// As [`Tx::page`].
+    pub fn page_rows<I: DeclaredIndex<Table: TableRow>>(
+        &self,
+        cursor: &mut Cursor<I>,
+        most: usize,
+    ) -> Result<Vec<I::Table>> {
+        self.advance(cursor, most, |(_, row)| RowRef(row).read())
+    }
+
+    fn advance<'t, I, R, A>(
+        &'t self,
+        cursor: &mut Cursor<I>,
+        most: usize,
+        mut read: impl FnMut(FoundRow<'t, R>) -> A,
+    ) -> Result<Vec<A>> {
         self.pass(cursor.database)?;
         self.watch.pass_rows(most)?;
         let mut page = Vec::new();
         let store = self.inner.store_ref();
-        store.advance::<I>(&mut cursor.scan, most, |(id, _)| page.push(id));
+        store.advance(&mut cursor.scan, most, |found| page.push(read(found)));
         Ok(page)
     }
 

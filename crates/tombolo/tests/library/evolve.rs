@@ -471,15 +471,18 @@ fn columns_are_added_beside_closures_and_procedures_that_do_not_know_them() {
 }
 
 #[test]
-fn a_wider_definition_is_told_how_to_get_its_column() {
+fn a_column_that_cannot_be_added_is_refused_in_words() {
     let place = tempfile::tempdir().unwrap();
     let db = open(place.path()).unwrap();
     adding(&db).call(1).unwrap();
     drop(db);
     let plain = Database::builder().set("log_segment_bytes", "1 MB");
     let noted = TableDef::of::<wide::Noted>().with::<ById>().with::<ByValue>();
-    let refused = plain.clone().table(noted.clone()).open(place.path()).unwrap_err();
-    assert!(refused.to_string().contains("Database::add_column"), "{refused}");
+    let mut plainly = noted.clone();
+    let last = plainly.columns.len() - 1;
+    plainly.columns[last].added = false;
+    let refused = plain.clone().table(plainly).open(place.path()).unwrap_err();
+    assert!(refused.to_string().contains("declare the column as added"), "{refused}");
     let db = plain.clone().open(place.path()).unwrap();
     let told = |refused: Error| refused.to_string();
     assert!(told(db.add_column::<Wider>("address").unwrap_err()).contains("other columns"));
@@ -581,4 +584,89 @@ fn additions_of_many_threads_come_one_after_the_other() {
     });
     assert_eq!(db.schema().tables[0].columns.len(), 6);
     assert_eq!(db.schema().tables[0].indexes.len(), 3);
+}
+
+/// Two versions of a program: the second has two columns more and an index over one of them.
+mod version {
+    pub(super) mod first {
+        #[derive(tombolo::Table)]
+        #[table(name = "guest")]
+        pub(crate) struct Guest {
+            #[key]
+            pub(crate) id: u32,
+            pub(crate) name: String,
+        }
+    }
+    pub(super) mod second {
+        #[derive(tombolo::Table, Debug, PartialEq)]
+        #[table(name = "guest")]
+        #[index(ByStars(stars, id))]
+        pub(crate) struct Guest {
+            #[key]
+            pub(crate) id: u32,
+            pub(crate) name: String,
+            #[column(added, default = 3)]
+            pub(crate) stars: u8,
+            #[column(added)]
+            pub(crate) note: Option<String>,
+        }
+    }
+}
+
+#[test]
+fn a_directory_gets_the_columns_that_its_next_version_declares() {
+    use version::{first, second};
+    let place = tempfile::tempdir().unwrap();
+    let builder = || Database::builder().set("log_segment_bytes", "1 MB");
+    let name = |id: u32| format!("guest {id}");
+    let db = builder().define::<first::Guest>().open(place.path()).unwrap();
+    let guests = db.table().unwrap();
+    db.load(&guests, (0..1_000).map(|id| first::Guest { id, name: name(id) })).unwrap();
+    drop(db);
+    for round in 0..3 {
+        let db = builder().define::<second::Guest>().open(place.path()).unwrap();
+        let guests = db.table::<second::Guest>().unwrap();
+        let by_stars = db.index::<second::ByStars>().unwrap();
+        let found = db.transaction(move |tx| {
+            let all: Vec<_> = tx.iter_table(&guests)?.map(|(_, row)| row.read()).collect();
+            let stars: Vec<_> =
+                tx.iter(&by_stars, .., Order::Forward)?.map(|(_, row)| row.read().stars).collect();
+            Ok((all, stars))
+        });
+        let (all, stars) = found.unwrap();
+        assert_eq!(all.len(), 1_000 + round);
+        assert!(stars.is_sorted() && stars.len() == all.len(), "{stars:?}");
+        for guest in &all {
+            let expected = match guest.id < 1_000 {
+                true => second::Guest { id: guest.id, name: name(guest.id), stars: 3, note: None },
+                false => second::Guest {
+                    id: guest.id,
+                    name: String::new(),
+                    stars: 5,
+                    note: Some("new".to_owned()),
+                },
+            };
+            assert_eq!(*guest, expected);
+        }
+        let new = second::Guest {
+            id: 1_000 + round as u32,
+            name: String::new(),
+            stars: 5,
+            note: Some("new".to_owned()),
+        };
+        db.transaction(move |tx| tx.insert_row(&guests, &new)).unwrap();
+        if round == 1 {
+            drop(db);
+            // The first version goes on with what it knows.
+            let db = builder().define::<first::Guest>().open(place.path()).unwrap();
+            let guests = db.table::<first::Guest>().unwrap();
+            let names = db.transaction(move |tx| {
+                Ok(tx
+                    .iter_table(&guests)?
+                    .filter(|(_, row)| !row.get(first::Guest::NAME).is_empty())
+                    .count())
+            });
+            assert_eq!(names, Ok(1_000));
+        }
+    }
 }
