@@ -19,7 +19,7 @@ pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Fail
 
 /// Builds the command as it is shipped; its path.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
-    let call = Invocation::cargo("build --release --quiet -p tombolo");
+    let call = Invocation::cargo("build --release --quiet -p tombolo-cli");
     match call.run(root) {
         Ok(outcome) if outcome.success => Ok(target_folder(root).join("release").join("tombolo")),
         Ok(_) => Err(Failure::check(format!("`{call}` failed"))),

@@ -82,7 +82,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
 
 /// Builds the example; its path.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
-    let call = "build --release --quiet -p tombolo --no-default-features --example soak";
+    let call = "build --release --quiet -p tombolo --example soak";
     let call = Invocation::cargo(call);
     match call.run(root) {
         Ok(outcome) if outcome.success => Ok(program(root)),

@@ -1,6 +1,6 @@
 //! A cache with expiry: values by key that are gone after their time, and the oldest first where there is no room.
 //!
-//! `cargo run --release -p tombolo --no-default-features --example expiring_cache -- DIRECTORY`
+//! `cargo run --release -p tombolo --example expiring_cache -- DIRECTORY`
 //!
 //! What is cached survives a restart, and may lose the last tenth of a second in a crash: calls are early.
 

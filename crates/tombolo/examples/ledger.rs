@@ -1,6 +1,6 @@
 //! A durable ledger: what it printed once is there after any end of the program.
 //!
-//! `cargo run -p tombolo --no-default-features --example ledger -- DIRECTORY`
+//! `cargo run -p tombolo --example ledger -- DIRECTORY`
 
 use tombolo::{Database, Error, Stop, Table};
 

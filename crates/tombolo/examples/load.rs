@@ -1,6 +1,6 @@
 //! How fast rows are loaded, and what memory they take: rows a second, bytes held beside bytes of rows and keys.
 //!
-//! `cargo run --release -p tombolo --no-default-features --example load -- [ROWS] [DIRECTORY]`
+//! `cargo run --release -p tombolo --example load -- [ROWS] [DIRECTORY]`
 
 use std::env;
 use std::error::Error;

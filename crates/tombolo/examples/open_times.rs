@@ -1,6 +1,6 @@
 //! How long opening takes, and how many bytes a database has on disk: made, closed without a row, closed with 1,000.
 //!
-//! `cargo run --release -p tombolo --no-default-features --example open_times -- DIRECTORY`
+//! `cargo run --release -p tombolo --example open_times -- DIRECTORY`
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! An order desk: orders take goods from stock, or do not happen.
 //!
-//! `cargo run --release -p tombolo --no-default-features --example order_desk -- DIRECTORY`
+//! `cargo run --release -p tombolo --example order_desk -- DIRECTORY`
 //!
 //! Several threads place orders at once and many are under way at a time; the database runs them one
 //! after the other, so that no two sell the same piece and nobody locks anything. Each order that

@@ -1,6 +1,6 @@
 //! A rate limiter: so many requests per client and minute, decided in one place for all threads.
 //!
-//! `cargo run --release -p tombolo --no-default-features --example rate_limiter -- DIRECTORY`
+//! `cargo run --release -p tombolo --example rate_limiter -- DIRECTORY`
 //!
 //! Tokens flow into a bucket per client at a steady rate; a request takes one or is turned away.
 //! Deciding costs a transaction. The answer leaves early ([`CallOptions::early`]): should the machine

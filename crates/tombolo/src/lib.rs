@@ -10,8 +10,9 @@
 #![doc = include_str!("../examples/ledger.rs")]
 //! ```
 //!
-//! A program that embeds the database depends on it without the command, by the path of a checkout, since
-//! it is on no registry yet: `tombolo = { path = "…/crates/tombolo", default-features = false }`.
+//! It is on no registry yet, so a program depends on it by the path of a checkout:
+//! `tombolo = { path = "…/crates/tombolo" }`. Features `chrono`, `uuid` and `rust_decimal` let columns hold
+//! those crates' types.
 //!
 //! # Finding your way
 //!

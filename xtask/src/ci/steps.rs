@@ -105,18 +105,19 @@ fn doc(_: &Path) -> Option<Invocation> {
 /// The command, the simulator and the soak at once: what they share is compiled once. Alone the simulator
 /// would have the same crates with other features.
 fn release(_: &Path) -> Option<Invocation> {
-    Some(Invocation::cargo("build --release -p tombolo -p tombolo-sim --bins --example soak"))
+    Some(Invocation::cargo(
+        "build --release -p tombolo-cli -p tombolo -p tombolo-sim --bins --example soak",
+    ))
 }
 
 /// The crates without the command: one set of features, so that each is compiled once for its own tests
 /// and once for what is above it. Nothing is above the laboratory: TPC-C in all profiles is the command's.
-pub(crate) const CRATES: &str =
-    "--workspace --exclude tombolo-ladder --no-default-features --features tested";
+pub(crate) const CRATES: &str = "--workspace --exclude tombolo-cli --exclude tombolo-ladder --no-default-features \
+     --features tested";
 
-/// Whether an integration test is of the command, or of the laboratory, as they are shipped. The
-/// package's library has its own, called after it, which need no release.
-fn is_of_the_command(package: &str, name: &str) -> bool {
-    package == "tombolo" && !name.starts_with("library") || package == "tombolo-lab"
+/// Whether an integration test is of the command, or of the laboratory, as they are shipped.
+fn is_of_the_command(package: &str, _: &str) -> bool {
+    package == "tombolo-cli" || package == "tombolo-lab"
 }
 
 fn test(root: &Path) -> Option<Invocation> {
@@ -152,7 +153,7 @@ fn examples(root: &Path) -> Option<Invocation> {
 /// laboratory below it.
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, is_of_the_command);
-    let call = "test --release -p tombolo -p tombolo-lab --bin tombolo";
+    let call = "test --release -p tombolo-cli -p tombolo-lab --bin tombolo";
     (!names.is_empty()).then(|| Invocation::cargo(call).with(names))
 }
 
@@ -305,8 +306,8 @@ mod tests {
     #[test]
     fn integration_tests_are_found_by_package() {
         let scratch = Scratch::new(&[
-            ("crates/tombolo/tests/cli.rs", ""),
-            ("crates/tombolo/tests/demo/main.rs", ""),
+            ("crates/tombolo-cli/tests/cli.rs", ""),
+            ("crates/tombolo-cli/tests/demo/main.rs", ""),
             ("crates/tombolo/tests/common/mod.rs", ""),
             ("crates/tombolo/tests/library/main.rs", ""),
             ("crates/tombolo-lab/tests/counters.rs", ""),

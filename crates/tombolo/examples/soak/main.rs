@@ -1,7 +1,7 @@
 //! Twenty threads that call for a minute while others submit, add an index, sum all accounts and take backups.
 //!
 //! `cargo xtask soak`, or
-//! `cargo run --release -p tombolo --no-default-features --example soak -- [--seconds N] [--threads N] DIRECTORY`
+//! `cargo run --release -p tombolo --example soak -- [--seconds N] [--threads N] DIRECTORY`
 //!
 //! It runs once in memory and once durably, in DIRECTORY, which it empties first. What must hold: money is exact at any
 //! time, after the next opening, and in each backup; no call is lost, executed twice or out of its caller's order; the

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var_os("CARGO_FEATURE_COMMAND").is_none() {
-        return; // the library alone does not say
-    }
     let commit = commit(Path::new("../../.git")).unwrap_or_else(|| "unknown".to_owned());
     // No name that begins like a setting's: `cargo run` hands it to the program, too.
     println!("cargo::rustc-env=BUILT_FROM_COMMIT={commit}");
