@@ -234,8 +234,12 @@ impl Core {
         })
     }
 
-    /// Takes long work in, whose answer need not wait for the log.
-    pub(crate) fn submit_long(&self, work: Box<dyn LongWork<Runner>>) -> Result<Ticket, Error> {
+    /// Takes long work in, whose answer leaves when this says.
+    pub(crate) fn submit_long(
+        &self,
+        work: Box<dyn LongWork<Runner>>,
+        durability: pipeline::Durability,
+    ) -> Result<Ticket, Error> {
         if on_database_thread() {
             return Err(Error::Nested);
         }
@@ -243,7 +247,7 @@ impl Core {
         let Way { submitter, desk: replies } = &self.ways[desk];
         let tag = replies.open();
         let number = Desks::number(desk, tag);
-        match self.long.submit(submitter, work, number, pipeline::Durability::Async) {
+        match self.long.submit(submitter, work, number, durability) {
             Ok(_) => Ok(Ticket { desk, tag, deadline_ns: NEVER_NS }),
             Err(not_taken) => {
                 replies.close(tag);

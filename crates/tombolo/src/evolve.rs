@@ -19,7 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use tombolo_engine::hints::Hints;
-use tombolo_engine::pipeline::{LongWork, Sliced};
+use tombolo_engine::pipeline::{self, LongWork, Sliced};
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
@@ -32,7 +32,9 @@ use tombolo_storage::store::{Index, Store, Table, resolve_table};
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::words::{column_text, index_text};
 
-use crate::calls::{CallOptions, Envelope, How, OWN_PREFIX, Otherwise, Product, Ran, Runner};
+use crate::calls::{
+    CallOptions, Envelope, Finished, How, OWN_PREFIX, Otherwise, Product, Ran, Runner,
+};
 use crate::calls::{Settled, on_database_thread};
 use crate::core::Core;
 use crate::database::Database;
@@ -159,10 +161,6 @@ impl<A: Send + 'static> Changing<A> {
     fn envelope(change: Change<A>) -> Box<dyn Envelope> {
         Box::new(Self { change: Some(change), ran: None })
     }
-
-    fn answered(answer: Result<A, SchemaError>) -> Box<dyn Envelope> {
-        Box::new(Self { change: None, ran: Some(Ran::Ended(Ok(answer))) })
-    }
 }
 
 impl<A: Send + 'static> Envelope for Changing<A> {
@@ -228,12 +226,12 @@ impl LongWork<Runner> for Building {
         rows_max: usize,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
         let Ok(begun) = &self.begun else {
-            return Ok(Sliced::Done(Changing::answered(self.take())));
+            return Ok(Sliced::Done(Finished::envelope(Ok(self.take()))));
         };
         Ok(match begun.slice(runner.store(), rows_max) {
             Ok(Built::More { rows }) => Sliced::More { rows },
-            Ok(Built::Done) => Sliced::Done(Changing::answered(self.take())),
-            Err(refused) => Sliced::Done(Changing::<Begun>::answered(Err(refused))),
+            Ok(Built::Done) => Sliced::Done(Finished::envelope(Ok(self.take()))),
+            Err(refused) => Sliced::Done(Finished::<Result<Begun, _>>::envelope(Ok(Err(refused)))),
         })
     }
 
@@ -325,7 +323,8 @@ impl Core {
         if self.change(0, Box::new(move |store| look(store.schema())))? {
             return Ok(());
         }
-        let ticket = self.submit_long(Box::new(Building::new(table, addition)))?;
+        let ticket = self
+            .submit_long(Box::new(Building::new(table, addition)), pipeline::Durability::Async)?;
         let begun = self.wait::<Result<Begun, SchemaError>, Settled>(ticket)??;
         let held = Arc::new(Mutex::new(Some(begun)));
         let own = held.clone();

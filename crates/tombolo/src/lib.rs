@@ -30,6 +30,7 @@
 //! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Database::pages`] |
 //! | number things without gaps | [`Database::sequence`], [`Tx::next`] |
 //! | load many rows | [`Database::load`] |
+//! | read all of a table as of one moment, beside transactions | [`Database::scan`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
@@ -55,8 +56,7 @@
 //!
 //! # What is not there yet
 //!
-//! Columns that are added with a text as their default, dropped or changed. Reads that take long
-//! beside transactions: a closure that scans a large table holds all others up, until its deadline.
+//! Columns that are added with a text as their default, dropped or changed; dropping tables and indexes.
 //! SQL and a server.
 
 mod archive;
@@ -76,6 +76,7 @@ mod open;
 mod pages;
 pub mod procedure;
 mod restore;
+mod scan;
 mod sequence;
 mod statistics;
 mod stop;

@@ -440,6 +440,13 @@ impl std::fmt::Debug for Tx<'_> {
 #[derive(Debug)]
 pub struct RowRef<'t, R>(Row<R, MemoryRow<'t>>);
 
+impl<'t, R> RowRef<'t, R> {
+    /// A row that the store shows.
+    pub(crate) fn of(row: Row<R, MemoryRow<'t>>) -> Self {
+        Self(row)
+    }
+}
+
 impl<R> RowRef<'_, R> {
     /// The value of a column: a number, or bytes borrowed from the row.
     #[inline]

@@ -293,6 +293,41 @@ impl<B: Body> Envelope for Registrant<B> {
     }
 }
 
+/// The envelope of what was not run as a call, and has its outcome from the start.
+pub(crate) struct Finished<A>(Option<Ran<A>>);
+
+impl<A: Send + 'static> Finished<A> {
+    pub(crate) fn envelope(outcome: Result<A, Stop>) -> Box<dyn Envelope> {
+        Box::new(Self(Some(Ran::Ended(outcome))))
+    }
+}
+
+impl<A: Send + 'static> Envelope for Finished<A> {
+    fn run(&mut self, _: &mut Product, _: &mut Tables) -> How {
+        unreachable!("it is an answer")
+    }
+
+    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
+
+    fn end_otherwise(&mut self, how: Otherwise) {
+        self.0 = Some(Ran::Otherwise(how));
+    }
+
+    fn name(&self) -> &'static str {
+        "long work"
+    }
+
+    fn input(&mut self) -> &mut dyn Any {
+        unreachable!("it is an answer")
+    }
+
+    fn ran(&mut self) -> &mut dyn Any {
+        &mut self.0
+    }
+
+    fn recycle(self: Box<Self>) {}
+}
+
 /// The envelope of a closure that runs once.
 pub(crate) struct Lone<F, A> {
     closure: Option<F>,

@@ -37,7 +37,9 @@ mod registered;
 mod runner;
 
 pub(crate) use desk::{Answered, Desk, Desks, block_on, on_database_thread, wait_a_moment};
-pub(crate) use envelope::{ClosureBody, Envelope, How, Otherwise, ProcedureBody, Ran, Request};
+pub(crate) use envelope::{
+    ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
+};
 pub(crate) use identified::{
     Identified, Kept, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
 };

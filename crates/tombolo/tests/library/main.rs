@@ -18,6 +18,7 @@ mod failures;
 mod handles;
 mod kills;
 mod loads;
+mod long_reads;
 mod own_errors;
 mod panics;
 mod promises;

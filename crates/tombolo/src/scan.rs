@@ -1,0 +1,120 @@
+//! Scans of a table as it is at one moment, beside transactions.
+//!
+//! A scan is long work of the pipeline: between two batches a few rows are visited, of a snapshot that was
+//! opened when it began. Not here: how rows stay as they were (storage `memory/snapshot`), when slices
+//! run and how many rows they take (the engine's `pipeline/long.rs`).
+
+use tombolo_engine::pipeline::{self, LongWork, Sliced};
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::memory::{Snapshot, SnapshotCursor, snapshot::Slice};
+use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::store::Table;
+
+use crate::calls::{Envelope, Finished, Pending, Runner};
+use crate::database::Database;
+use crate::error::Error;
+use crate::tx::RowRef;
+
+impl Database {
+    /// Visits all rows of a table as they are at one moment, while transactions go on: the answer is what
+    /// `visit` made of `start`. Rows are visited a few at a time between transactions, which are held up by
+    /// a fraction of the setting `slice_us_max` and change rows as ever; a row that changes meanwhile is
+    /// kept as it was until the scan has passed.
+    ///
+    /// ```
+    /// use tombolo::{Database, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Account {
+    ///     #[key]
+    ///     id: u32,
+    ///     cents: i64,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Account>().in_memory()?;
+    /// let accounts = db.table::<Account>()?;
+    /// db.load(&accounts, (0..10_000).map(|id| Account { id, cents: 5 }))?;
+    /// let sum = db.scan(&accounts, 0, |sum, row| *sum += row.get(Account::CENTS))?;
+    /// // Calls go on here; the answer is awaited, or waited for.
+    /// assert_eq!(sum.wait()?, 50_000);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// What the answer tells of is durable. Rows kept for scans take memory of the database's, up to a bound
+    /// (`snapshot_bytes_max`, 1 GB): beyond it the oldest scan ends, with
+    /// [`StoreError::SnapshotEnded`](crate::StoreError).
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`] where 64 of them are under way; a handle of another database;
+    /// [`Error::Nested`], [`Error::Closed`], [`Error::Poisoned`].
+    pub fn scan<R, A>(
+        &self,
+        table: &Table<R>,
+        start: A,
+        visit: impl FnMut(&mut A, RowRef<'_, R>) + Send + 'static,
+    ) -> Result<Pending<A>, Error>
+    where
+        R: DeclaredTable + Send,
+        A: Send + 'static,
+    {
+        if table.database() != self.schema().database() {
+            return Err(Error::Refused(StoreError::OtherDatabase));
+        }
+        let (answer, snapshot, cursor) = (Some(start), None, SnapshotCursor::default());
+        let scan = Scan { table: *table, answer, visit, snapshot, cursor };
+        let ticket = self.core().submit_long(Box::new(scan), pipeline::Durability::Group)?;
+        Ok(Pending::new(self.core().clone(), ticket))
+    }
+}
+
+/// A scan under way.
+struct Scan<R: DeclaredTable, A, V> {
+    table: Table<R>,
+    /// There until it is given out.
+    answer: Option<A>,
+    visit: V,
+    snapshot: Option<Snapshot>,
+    cursor: SnapshotCursor,
+}
+
+impl<R, A, V> LongWork<Runner> for Scan<R, A, V>
+where
+    R: DeclaredTable + Send,
+    A: Send + 'static,
+    V: FnMut(&mut A, RowRef<'_, R>) + Send,
+{
+    fn begin(&mut self, runner: &mut Runner) -> Result<(), Stop> {
+        self.snapshot = Some(runner.store().open_snapshot()?);
+        Ok(())
+    }
+
+    fn slice(
+        &mut self,
+        runner: &mut Runner,
+        rows_max: usize,
+    ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
+        let Self { table, answer, visit, snapshot, cursor } = self;
+        let (Some(snapshot), Some(so_far)) = (&*snapshot, answer.as_mut()) else {
+            unreachable!("it has begun and not ended")
+        };
+        let mut rows = 0;
+        let slice = runner.store().read_slice(snapshot, table, cursor, rows_max, |_, row| {
+            visit(so_far, RowRef::of(row));
+            rows += 1;
+        })?;
+        Ok(match (slice, answer.take()) {
+            (Slice::Done, Some(whole)) => Sliced::Done(Finished::envelope(Ok(whole))),
+            (_, so_far) => {
+                *answer = so_far;
+                Sliced::More { rows }
+            }
+        })
+    }
+
+    fn end(&mut self, runner: &mut Runner) {
+        if let Some(snapshot) = self.snapshot.take() {
+            runner.store().close_snapshot(snapshot);
+        }
+    }
+}
