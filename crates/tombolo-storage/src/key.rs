@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use crate::schema::{ColumnDef, DeclaredIndex, IndexDef, TableDef};
 use crate::types::{
-    BigInt, Boolean, Bytes, Char, ColumnType, Date, Decimal, Integer, Nullable, SmallInt, SqlType,
-    Text, Timestamp, Uuid, Varchar, decimal_width,
+    BigInt, Boolean, Bytes, Char, ColumnType, Date, Decimal, Double, Integer, Nullable, SmallInt,
+    SqlType, Text, Timestamp, Uuid, Varchar, decimal_width,
 };
 use crate::value::Value;
 
@@ -248,6 +248,7 @@ macro_rules! bytes_key {
 bytes_key! {
     Char<const N: u16>, value, out => E::padded(value, N as usize, out);
     Uuid, value, out => E::padded(&value, 16, out);
+    Double, value, out => E::double(value, out);
     Varchar<const N: u16>, value, out => E::bytes(value, out);
     Text, value, out => E::bytes(value, out);
     Bytes, value, out => E::bytes(value, out);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
-use tombolo_engine::pipeline::{Failure, Refusal};
+use tombolo_engine::pipeline::{Failure, GROUP_BYTES_MAX, Refusal};
 use tombolo_engine::settings::SettingError;
 use tombolo_engine::threads::NoThread;
 use tombolo_storage::disk::DiskError;
@@ -383,11 +383,13 @@ impl fmt::Display for Error {
                 "the log is full, so nothing was written: make room on its disk or raise \
                  log_bytes_max, then try again (calls that read only go on)",
             ),
-            Self::TooLarge { log_bytes, log_bytes_max } => write!(
-                f,
-                "not run: the call may write {log_bytes} bytes, more than the {log_bytes_max} this \
-                 log takes at once: split it, or raise log_segment_bytes"
-            ),
+            Self::TooLarge { log_bytes, log_bytes_max } => {
+                // From some length on segments bound it no more.
+                let may_grow = *log_bytes_max < GROUP_BYTES_MAX;
+                let or = if may_grow { ", or raise log_segment_bytes" } else { "" };
+                write!(f, "not run: the call may write {log_bytes} bytes, more than the ")?;
+                write!(f, "{log_bytes_max} this log takes at once: split it{or}")
+            }
             Self::Nested | Self::Closed | Self::Poisoned(_) | Self::Unknown(_) => {
                 self.fmt_of_database(f)
             }

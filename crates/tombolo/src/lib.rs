@@ -59,6 +59,17 @@
 //! Columns that are added with a text as their default, dropped or changed; dropping tables and indexes.
 //! SQL and a server.
 
+/// The Rust in the pages for newcomers compiles.
+#[cfg(doctest)]
+mod newcomers {
+    #[doc = include_str!("../../../docs/coming-from-redb.md")]
+    struct Redb;
+    #[doc = include_str!("../../../docs/coming-from-sqlite.md")]
+    struct Sqlite;
+    #[doc = include_str!("../../../docs/coming-from-lmdb.md")]
+    struct Lmdb;
+}
+
 mod archive;
 mod backup;
 mod builder;

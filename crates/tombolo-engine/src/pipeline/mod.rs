@@ -96,7 +96,7 @@ pub use running::{Closed, Pipeline};
 pub use signal::Signal;
 pub use slots::Slots;
 pub use statistics::{Busy, Flush, Statistics};
-pub use value_log::ValueLogGroups;
+pub use value_log::{GROUP_BYTES_MAX, ValueLogGroups};
 
 /// What a step of a stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use tombolo_storage::value_log::{
 use super::log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 
 /// The most bytes of records a group holds: a write of some milliseconds.
-const GROUP_BYTES_MAX: u64 = 16 << 20;
+pub const GROUP_BYTES_MAX: u64 = 16 << 20;
 
 impl Records for LogBuffer {
     fn bytes(&self) -> &[u8] {

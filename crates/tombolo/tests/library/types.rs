@@ -27,6 +27,7 @@ enum State {
 #[index(ByText(text, day))]
 #[index(ByTime(time, id))]
 #[index(ByPrice(price))]
+#[index(ByRatio(ratio, id))]
 struct Sample {
     #[key]
     id: u64,
@@ -64,7 +65,7 @@ fn sample(id: u64) -> Sample {
         signed: (id * 37 % 256) as i8,
         medium: (id * 3_000 % 65_536) as u16,
         large: is_odd.then_some(u32::MAX - id as u32),
-        ratio: id as f32 / 3.0,
+        ratio: (id as f32 - 50.0) / 3.0,
         state: [State::Open, State::Sent, State::Paid][(id % 3) as usize],
         alias: -(id as i32),
         other_alias: is_odd.then_some(id as i64 - 5),
@@ -120,6 +121,7 @@ fn values_of_every_type_come_back_and_are_found_in_their_order() {
     assert_sorted(&in_order::<ByText>(&db), |row| (row.text.clone(), row.day));
     assert_sorted(&in_order::<ByTime>(&db), |row| (row.time, row.id));
     assert_sorted(&in_order::<ByPrice>(&db), |row| row.price);
+    assert_sorted(&in_order::<ByRatio>(&db), |row| row.ratio);
     let by_text = db.index::<ByText>().unwrap();
     let (text, day) = ("käsekäse", sample(5).day);
     let found =
