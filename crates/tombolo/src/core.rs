@@ -13,8 +13,8 @@ use std::time::Duration;
 use crate::stop::Stop;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
-    self, Carried, Carrier, LongIntake, LongWork, NotSubmitted, Panicked, Pipeline, Reply, Stands,
-    Submitter, Terms,
+    self, Carried, Carrier, GROUP_BYTES_MAX, LongIntake, LongWork, NotSubmitted, Panicked,
+    Pipeline, Reply, Stands, Submitter, Terms,
 };
 use tombolo_engine::threads::Running;
 use tombolo_storage::disk::Disk;
@@ -134,6 +134,10 @@ impl Core {
                 (Identified::envelope(id, envelope, own), with_id)
             }
         };
+        if self.is_too_large(log_bytes_max) {
+            let (log_bytes, log_bytes_max) = (log_bytes_max, GROUP_BYTES_MAX);
+            return Err((envelope, Error::TooLarge { log_bytes, log_bytes_max }));
+        }
         let request = Request { envelope: Some(envelope), deadline_ns, log_bytes_max };
         let durability = self.durability_of(options);
         let desk = own_desk(self.ways.len());
@@ -147,6 +151,11 @@ impl Core {
                 Err((envelope, error))
             }
         }
+    }
+
+    /// Whether a database in memory refuses what a log would: it is refused what one on disk is.
+    fn is_too_large(&self, log_bytes_max: u64) -> bool {
+        self.disks.is_empty() && log_bytes_max > GROUP_BYTES_MAX
     }
 
     fn durability_of<W: Promise>(&self, options: &CallOptions<W>) -> pipeline::Durability {
@@ -165,6 +174,9 @@ impl Core {
             return None;
         }
         let log_bytes_max = options.log_bytes_max.unwrap_or(self.log_bytes_max);
+        if self.is_too_large(log_bytes_max) {
+            return None;
+        }
         Some(Terms { durability: self.durability_of(options), log_bytes_max })
     }
 

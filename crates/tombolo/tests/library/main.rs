@@ -11,6 +11,7 @@ mod calls;
 mod cancelling;
 mod carrying;
 mod checkpoints;
+mod conformance;
 mod derived;
 mod directories;
 mod evolve;
