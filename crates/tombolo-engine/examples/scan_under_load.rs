@@ -164,6 +164,10 @@ where
             database.store.close_snapshot(snapshot);
         }
     }
+
+    fn give_back(&mut self, database: &mut Database<P>) -> bool {
+        database.store.give_back_closed()
+    }
 }
 
 struct Plan {

@@ -203,6 +203,10 @@ impl LongWork<Database> for Audit {
             database.store.close_snapshot(snapshot);
         }
     }
+
+    fn give_back(&mut self, database: &mut Database) -> bool {
+        database.store.give_back_closed()
+    }
 }
 
 fn settings() -> LogSettings {

@@ -67,4 +67,8 @@ where
             executor.reads -= 1;
         }
     }
+
+    fn give_back(&mut self, executor: &mut SimExecutor<R>) -> bool {
+        executor.store.give_back_closed()
+    }
 }

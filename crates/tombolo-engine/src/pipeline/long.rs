@@ -1,8 +1,8 @@
 //! Long work in slices: scans, aggregates, dumps beside transactions, which they hardly hold up.
 //!
 //! ```text
-//!   submit ─► [long queue] ─► begin ─► slice ─► slice ─► … ─► end ─► answer
-//!                        (between two    (one between two
+//!   submit ─► [long queue] ─► begin ─► slice ─► slice ─► … ─► end ─► give_back ─► … ─► answer
+//!                        (between two    (one between two            (as slices)
 //!                         batches)        batches, in turn)
 //! ```
 //!
@@ -20,6 +20,7 @@
 //! than its size explains. Invariants: a work that began is ended once, also when it fails, panics, is
 //! cancelled or the pipeline is poisoned; a work that was taken in is answered once.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,6 +77,13 @@ pub trait LongWork<E: Executor>: Send {
 
     /// Called once, after the last slice, whatever it was: closes the snapshot.
     fn end(&mut self, executor: &mut E);
+
+    /// Called between batches, as slices are, from `end` on while it says that there is more to do:
+    /// gives back the memory that the work needed, in pieces that take no longer than a slice.
+    fn give_back(&mut self, executor: &mut E) -> bool {
+        let _ = executor;
+        false
+    }
 }
 
 impl<E: Executor> fmt::Debug for dyn LongWork<E> {
@@ -195,7 +203,12 @@ struct Active<E: Executor> {
     position: u64,
     /// Rows of its next slice.
     rows_max: usize,
+    /// What it came to, once it has ended.
+    outcome: Option<Ended<E::Answer>>,
 }
+
+/// What a work came to.
+type Ended<A> = Result<Outcome<A>, Refusal>;
 
 /// Long work that is over.
 pub(super) struct Finished<A> {
@@ -204,7 +217,7 @@ pub(super) struct Finished<A> {
     pub(super) durability: Durability,
     /// What must be durable before the outcome leaves.
     pub(super) position: u64,
-    pub(super) outcome: Result<Outcome<A>, Refusal>,
+    pub(super) outcome: Ended<A>,
 }
 
 impl<A> Finished<A> {
@@ -273,7 +286,10 @@ impl<E: Executor> LongWorks<E> {
                 },
             };
             match begun {
-                Ok(()) => self.active.push_back(Active { call, position, rows_max: FIRST_ROWS }),
+                Ok(()) => {
+                    let (rows_max, outcome) = (FIRST_ROWS, None);
+                    self.active.push_back(Active { call, position, rows_max, outcome });
+                }
                 Err(failure) => {
                     let LongCall { work, caller, tag, durability, .. } = call;
                     guarded(|| drop(work));
@@ -291,13 +307,16 @@ impl<E: Executor> LongWorks<E> {
     /// Runs a slice of the work whose turn it is.
     pub(super) fn run_slice(&mut self, executor: &mut E) -> Option<Finished<E::Answer>> {
         let mut active = self.active.pop_front()?;
+        if let Some(outcome) = active.outcome.take() {
+            return self.leave(active, executor, outcome);
+        }
         if let Some(reason) = self.shared.poison() {
             let refusal = Refusal::Poisoned(reason.clone());
-            return Some(self.finish(active, executor, Err(refusal)));
+            return self.finish(active, executor, Err(refusal));
         }
         if active.call.is_cancelled.load(Ordering::Relaxed) {
             let failure = Failure::Stopped(Stop::Abort(CANCELLED));
-            return Some(self.finish(active, executor, Ok(Err(failure))));
+            return self.finish(active, executor, Ok(Err(failure)));
         }
         let (work, rows_max) = (&mut active.call.work, active.rows_max);
         let start_ns = self.clock.now_ns();
@@ -314,7 +333,7 @@ impl<E: Executor> LongWorks<E> {
             Ok(Err(stop)) => Err(Failure::Stopped(stop)),
             Err(panic) => Err(Failure::Panicked(panic_message(&*panic))),
         };
-        Some(self.finish(active, executor, Ok(outcome)))
+        self.finish(active, executor, Ok(outcome))
     }
 
     fn count(&self, slice_ns: u64) {
@@ -329,24 +348,51 @@ impl<E: Executor> LongWorks<E> {
     /// Ends a work.
     fn finish(
         &mut self,
-        active: Active<E>,
+        mut active: Active<E>,
         executor: &mut E,
-        outcome: Result<Outcome<E::Answer>, Refusal>,
-    ) -> Finished<E::Answer> {
+        outcome: Ended<E::Answer>,
+    ) -> Option<Finished<E::Answer>> {
+        let work = &mut active.call.work;
+        match catch_unwind(AssertUnwindSafe(|| work.end(executor))) {
+            Ok(()) => self.leave(active, executor, outcome),
+            Err(panic) => Some(self.drop_work(active, Ok(Err(panicked(&*panic))))),
+        }
+    }
+
+    /// Lets a work that has ended give memory back; it leaves when nothing is left.
+    fn leave(
+        &mut self,
+        mut active: Active<E>,
+        executor: &mut E,
+        outcome: Ended<E::Answer>,
+    ) -> Option<Finished<E::Answer>> {
+        let work = &mut active.call.work;
+        match catch_unwind(AssertUnwindSafe(|| work.give_back(executor))) {
+            Ok(true) => {
+                active.outcome = Some(outcome);
+                self.active.push_back(active);
+                None
+            }
+            Ok(false) => Some(self.drop_work(active, outcome)),
+            Err(panic) => Some(self.drop_work(active, Ok(Err(panicked(&*panic))))),
+        }
+    }
+
+    fn drop_work(&mut self, active: Active<E>, outcome: Ended<E::Answer>) -> Finished<E::Answer> {
         let Active { call, position, .. } = active;
-        let LongCall { mut work, caller, tag, durability, .. } = call;
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            work.end(executor);
-            drop(work);
-        }));
-        let outcome = match ended {
+        let LongCall { work, caller, tag, durability, .. } = call;
+        let outcome = match catch_unwind(AssertUnwindSafe(|| drop(work))) {
             Ok(()) => outcome,
-            Err(panic) => Ok(Err(Failure::Panicked(panic_message(&*panic)))),
+            Err(panic) => Ok(Err(panicked(&*panic))),
         };
         add(&self.shared.counters.long_works, 1);
         self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
         Finished { caller, tag, durability, position, outcome }
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    Failure::Panicked(panic_message(panic))
 }
 
 /// How many rows the next slice may look at, after one of `rows_max` looked at `rows` in `ns`: what

@@ -9,7 +9,8 @@
 //! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
 //! the stall of the one insert that grows the region and the memory committed but unused.
 //!
-//! Not here: what lies inside. A region never shrinks, hands out no references and knows no ids.
+//! Not here: what lies inside. A region shrinks only while its owner takes it apart ([`Region::cut`]);
+//! it hands out no references and knows no ids.
 //! Whatever is stored in one refers to other elements by id, never by address, so that a region may
 //! later be mapped copy-on-write from a file.
 //!
@@ -230,6 +231,30 @@ impl Region {
         }
     }
 
+    /// Gives back memory of a region that is not used any more, from its end: `bytes_max` bytes, in
+    /// whole pages, or what is left. How many they were. The region does not grow again.
+    ///
+    /// To unmap much memory takes long, so an owner that must not wait calls this several times.
+    pub(super) fn cut(&mut self, bytes_max: usize) -> usize {
+        let bytes = round_up(bytes_max, PAGE_BYTES).min(self.committed_bytes);
+        let end = self.committed_bytes - bytes;
+        self.give(bytes as u64);
+        self.unmap_from(end);
+        (self.committed_bytes, self.limit_bytes) = (end, end);
+        bytes
+    }
+
+    fn unmap_from(&mut self, end: usize) {
+        let bytes = self.reserved_bytes - end;
+        if bytes > 0 {
+            // SAFETY: the range is the end of this region's own mapping, and no reference into it
+            // outlives the owner of the region, who uses what lies there no more.
+            let result = unsafe { libc::munmap(self.base().wrapping_add(end).cast(), bytes) };
+            debug_assert_eq!(result, 0);
+        }
+        self.reserved_bytes = end;
+    }
+
     fn give(&self, bytes: u64) {
         if let Some(budget) = &self.budget {
             budget.give(bytes);
@@ -302,10 +327,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.give(self.committed_bytes as u64);
-        // SAFETY: the mapping is this region's own, and no reference into it outlives the owner of
-        // the region.
-        let result = unsafe { libc::munmap(self.base().cast(), self.reserved_bytes) };
-        debug_assert_eq!(result, 0);
+        self.unmap_from(0);
     }
 }
 
@@ -420,6 +442,23 @@ mod tests {
         region.commit(committed).unwrap();
         let error = region.commit(committed + 1).unwrap_err();
         assert_eq!(error, RegionError::Limit { limit_bytes: 102_400 });
+    }
+
+    #[test]
+    fn a_region_is_cut_from_its_end() {
+        let budget = Budget::new(u64::MAX);
+        let mut region = Region::reserve(Allowance::new(1 << 30, &budget).gradual()).unwrap();
+        region.commit(1 << 20).unwrap();
+        for offset in (0..1 << 20).step_by(PAGE_BYTES) {
+            write(&mut region, offset, 7);
+        }
+        assert_eq!(region.cut(300_000), 74 * PAGE_BYTES);
+        assert_eq!(region.committed_bytes() as u64, budget.held_bytes());
+        assert_eq!(read(&region, region.committed_bytes() - PAGE_BYTES), 7);
+        assert!(region.commit(1 << 20).is_err(), "it does not grow again");
+        assert_eq!(region.cut(1), PAGE_BYTES);
+        assert!(region.cut(1 << 20) > 0 && region.cut(1 << 20) == 0);
+        assert_eq!((region.committed_bytes(), budget.held_bytes()), (0, 0));
     }
 
     #[test]

@@ -458,6 +458,14 @@ impl Slab {
         self.slot_bytes
     }
 
+    /// Gives back memory of a slab whose slots are not used any more: about `bytes_max` bytes, and less
+    /// only if no more is left. How many they were. Nothing but this is to be called afterwards.
+    pub(super) fn take_apart(&mut self, bytes_max: usize) -> usize {
+        (self.used, self.capacity, self.len, self.free_head) = (0, 0, 0, NO_SLOT);
+        let bytes = self.region.cut(bytes_max);
+        bytes + shorten(&mut self.live, bytes_max.saturating_sub(bytes))
+    }
+
     /// Memory taken from the system, the bitmap included.
     pub fn committed_bytes(&self) -> usize {
         self.region.committed_bytes() + self.live.capacity() * 8
@@ -532,6 +540,16 @@ impl Slab {
         assert!(slots <= capacity);
         Ok(())
     }
+}
+
+/// Gives back about `bytes_max` bytes from the end of a vector; how many.
+pub(super) fn shorten<T>(vector: &mut Vec<T>, bytes_max: usize) -> usize {
+    let before = vector.capacity();
+    vector.truncate(before.saturating_sub(bytes_max.div_ceil(size_of::<T>())));
+    if bytes_max > 0 {
+        vector.shrink_to_fit();
+    }
+    (before - vector.capacity()) * size_of::<T>()
 }
 
 /// Asks the processor to bring the cache line that holds `address`; harmless for any address.

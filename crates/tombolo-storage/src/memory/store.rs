@@ -414,6 +414,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
+        // Another try may find what closed snapshots have left.
+        self.snapshots.give_back();
         Error::NoSpace { held_bytes: self.memory_bytes() }
     }
 

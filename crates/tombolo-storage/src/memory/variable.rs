@@ -194,6 +194,14 @@ impl SizeClasses {
         Ok(copy)
     }
 
+    /// As [`Slab::take_apart`].
+    pub(super) fn take_apart(&mut self, bytes_max: usize) -> usize {
+        self.slabs.iter_mut().flatten().fold(0, |bytes, slab| match bytes < bytes_max {
+            true => bytes + slab.take_apart(bytes_max - bytes),
+            false => bytes,
+        })
+    }
+
     /// How many strings take a slot.
     pub fn len(&self) -> usize {
         self.slabs.iter().flatten().map(Slab::len).sum()

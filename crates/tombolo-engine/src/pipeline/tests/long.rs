@@ -51,6 +51,15 @@ impl LongWork<Accounts> for Sum {
     fn end(&mut self, _: &mut Accounts) {
         self.note("ends");
     }
+
+    fn give_back(&mut self, _: &mut Accounts) -> bool {
+        if self.breaks != Some("holds much") {
+            return false;
+        }
+        self.note("gives back");
+        self.at -= 1;
+        self.at > 0
+    }
 }
 
 pub(super) fn sum(name: &'static str, breaks: Option<&'static str>, diary: &Diary) -> Box<Sum> {
@@ -231,6 +240,22 @@ fn too_many_works_are_refused_as_a_full_queue() {
         world.settle();
     }
     assert_eq!(world.replies().len() as u64, 3 * LONG_WORKS_MAX);
+}
+
+/// What a work held is given back between batches, too, before it is answered.
+#[test]
+fn a_work_gives_back_in_turns() {
+    let (diary, mut world) = (Diary::default(), World::of_accounts(3));
+    world.long(sum("a", Some("holds much"), &diary), 100, Group);
+    world.long(sum("b", None, &diary), 101, Group);
+    world.settle();
+    let noted = diary.lock().unwrap().join(", ");
+    assert_eq!(
+        noted,
+        "a begins, b begins, a slices, a ends, a gives back, b slices, b ends, a gives back, \
+         a gives back"
+    );
+    assert_eq!(world.replies(), [durable(101, 3), durable(100, 3)]);
 }
 
 /// Work that is refused, and panics when it is dropped.

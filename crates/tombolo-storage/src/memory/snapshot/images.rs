@@ -20,7 +20,10 @@
 //! The images come from the notes of undo: a row is copied as the transaction leaves it, then its
 //! notes are applied backwards to the copy.
 //!
-//! A layer goes when its snapshot and all older ones are closed. Invariants: the oldest layer is of
+//! A layer goes when its snapshot and all older ones are closed. To give much memory back takes long, so
+//! that is done piece by piece: one when a snapshot is closed, others when a commit needs the room, the
+//! rest by [`MemoryStore::give_back_closed`](super::super::store::MemoryStore::give_back_closed). Until
+//! then a closed layer counts as held. Invariants: the oldest layer is of
 //! an open snapshot; slots that had never been used when a snapshot was opened are not in it, and
 //! have no entries.
 
@@ -30,7 +33,7 @@ use std::sync::Arc;
 use super::super::budget::{Allowance, Budget};
 use super::super::region::{RESERVATION_BYTES, RegionError};
 use super::super::rows::Rows;
-use super::super::slab::Slab;
+use super::super::slab::{Slab, shorten};
 use super::super::undo::{Change, Undo};
 use super::super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use super::WORD;
@@ -43,6 +46,9 @@ const PAGE_BYTES: usize = WORD as usize * ENTRY_BYTES;
 const NONE: u32 = 0;
 const ABSENT: u32 = 1;
 const FIRST_IMAGE: u32 = 2;
+
+/// What is given back of closed layers in one piece, in bytes: about 0.1 ms.
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// The changes of one table in a layer, once there are any.
 #[derive(Debug)]
@@ -79,6 +85,8 @@ pub(in crate::memory) struct Snapshots {
     /// Oldest first; numbers ascend by one.
     layers: VecDeque<Layer>,
     first_number: u64,
+    /// Layers that no snapshot needs, and whose memory is not given back yet.
+    closed: VecDeque<Layer>,
     budget: Arc<Budget>,
     commits: u64,
     /// Rows the commit at hand made images of.
@@ -149,6 +157,16 @@ impl TableImages {
         Ok(())
     }
 
+    /// As [`Slab::take_apart`].
+    fn take_apart(&mut self, bytes_max: usize) -> usize {
+        let mut bytes = self.images.take_apart(bytes_max);
+        bytes += self.pages.take_apart(bytes_max.saturating_sub(bytes));
+        let pages = self.directory.len();
+        bytes += shorten(&mut self.directory, bytes_max.saturating_sub(bytes));
+        self.budget.give(directory_bytes(pages - self.directory.len()));
+        bytes
+    }
+
     /// The image of `slot` if commit number `commit` made it.
     fn own_image(&mut self, slot: u32, commit: u64) -> Option<&mut [u8]> {
         let image = self.entry(slot).checked_sub(FIRST_IMAGE)?;
@@ -167,6 +185,21 @@ impl Layer {
             }
             _ => ABSENT,
         }
+    }
+
+    /// As [`Slab::take_apart`].
+    fn take_apart(&mut self, bytes_max: usize) -> usize {
+        let mut bytes = self.values.take_apart(bytes_max);
+        while bytes < bytes_max
+            && let Some(then) = self.tables.last_mut()
+        {
+            let images = then.images.as_mut();
+            bytes += images.map_or(0, |images| images.take_apart(bytes_max - bytes));
+            if bytes < bytes_max {
+                self.tables.pop();
+            }
+        }
+        bytes
     }
 
     fn table_mut(
@@ -190,7 +223,8 @@ impl Snapshots {
     /// None, and what they will keep is taken from `budget`, up to `bytes_max` of it.
     pub(in crate::memory) fn new(budget: &Arc<Budget>, bytes_max: u64) -> Self {
         let budget = budget.child(bytes_max);
-        Self { layers: VecDeque::new(), first_number: 0, budget, commits: 0, imaged: Vec::new() }
+        let (layers, closed, imaged) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        Self { layers, first_number: 0, closed, budget, commits: 0, imaged }
     }
 
     /// Whether a transaction has to keep images.
@@ -221,15 +255,30 @@ impl Snapshots {
         let Some(at) = number.checked_sub(self.first_number) else { return };
         let layer = self.layers.get_mut(at as usize).expect("the snapshot is of another store");
         layer.is_open = false;
-        self.drop_closed();
+        self.put_closed_away();
+        self.give_back();
     }
 
-    /// Drops the oldest layers whose snapshots are closed.
-    fn drop_closed(&mut self) {
+    /// Takes the oldest layers out whose snapshots are closed.
+    fn put_closed_away(&mut self) {
         while self.layers.front().is_some_and(|layer| !layer.is_open) {
-            self.layers.pop_front();
+            self.closed.extend(self.layers.pop_front());
             self.first_number += 1;
         }
+    }
+
+    /// Gives a piece of the closed layers' memory back; whether any is left.
+    pub(in crate::memory) fn give_back(&mut self) -> bool {
+        let mut bytes = 0;
+        while bytes < PIECE_BYTES
+            && let Some(layer) = self.closed.front_mut()
+        {
+            bytes += layer.take_apart(PIECE_BYTES - bytes);
+            if bytes < PIECE_BYTES {
+                self.closed.pop_front();
+            }
+        }
+        !self.closed.is_empty()
     }
 
     /// Ends the oldest snapshot, to make room.
@@ -238,7 +287,7 @@ impl Snapshots {
         if let Some(oldest) = self.layers.front_mut() {
             oldest.is_open = false;
         }
-        self.drop_closed();
+        self.put_closed_away();
     }
 
     /// Where the layer of an open snapshot is.
@@ -341,7 +390,10 @@ impl Snapshots {
     /// Does what takes memory, ending snapshots until there is enough; nothing once there are none.
     fn until_kept(&mut self, mut keep: impl FnMut(&mut Self) -> Result<(), RegionError>) {
         while self.are_open() && keep(self).is_err() {
-            self.end_oldest();
+            if self.closed.is_empty() {
+                self.end_oldest();
+            }
+            self.give_back();
         }
     }
 

@@ -78,13 +78,20 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(Snapshot { number })
     }
 
-    /// Closes a snapshot: what was kept for it alone is given back.
+    /// Closes a snapshot: what was kept for it alone is given back, the first megabyte of it here and
+    /// the rest by [`MemoryStore::give_back_closed`].
     ///
     /// # Panics
     /// When the snapshot is of another store.
     pub fn close_snapshot(&mut self, snapshot: Snapshot) {
         self.snapshots.close(snapshot.number);
         self.watch();
+    }
+
+    /// Gives back about a megabyte of what was kept for snapshots that are closed; whether there is more.
+    /// Until it is given back it is held.
+    pub fn give_back_closed(&mut self) -> bool {
+        self.snapshots.give_back()
     }
 
     /// Sets how many bytes the images of all snapshots may take together; it is part of what

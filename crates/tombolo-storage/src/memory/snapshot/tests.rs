@@ -271,6 +271,77 @@ fn a_snapshot_alone_ends_too_when_nothing_is_left() {
     store.close_snapshot(next);
 }
 
+/// A store of 2,000 rows with a value of 4 KB each, and how to change one of them.
+fn long_rows() -> (MemoryStore<Memory>, impl Fn(&mut MemoryStore<Memory>, usize)) {
+    let (mut store, mut tables) = store::<Memory>();
+    let table = tables.remove(1);
+    store.begin().unwrap();
+    store.begin_writes();
+    let values =
+        |n| [Value::Integer(n), Value::Integer(n), Value::Text("row"), Value::Bytes(&[7; 4_000])];
+    let ids = (0..2_000).map(|n| table.insert(&mut store, &values(n)).unwrap()).collect::<Vec<_>>();
+    store.commit().unwrap();
+    let change = move |store: &mut MemoryStore<Memory>, at: usize| {
+        store.begin().unwrap();
+        store.begin_writes();
+        table.update(store, ids[at], &values(at as i64)).unwrap();
+        store.commit().unwrap();
+    };
+    (store, change)
+}
+
+/// The most that one call may give back: a piece, and what each structure rounds up to.
+const GIVEN_BACK_MAX: u64 = images::PIECE_BYTES as u64 + (64 << 10);
+
+#[test]
+fn a_closed_snapshot_is_given_back_in_pieces() {
+    let (mut store, change) = long_rows();
+    let snapshot = store.open_snapshot().unwrap();
+    (0..2_000).for_each(|at| change(&mut store, at));
+    let mut held = store.snapshot_bytes();
+    assert!(held > 8_000_000, "{held} bytes");
+    store.close_snapshot(snapshot);
+    let mut pieces = 0;
+    loop {
+        let left = store.snapshot_bytes();
+        assert!(held - left <= GIVEN_BACK_MAX, "{} bytes at once", held - left);
+        (held, pieces) = (left, pieces + 1);
+        if !store.give_back_closed() {
+            break;
+        }
+    }
+    assert!(pieces > 6 && store.snapshot_bytes() == 0, "{pieces} pieces, {held} bytes");
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn a_commit_without_room_gives_back_no_more_than_it_needs() {
+    let (mut store, change) = long_rows();
+    store.set_snapshot_bytes_max(6 << 20);
+    let old = store.open_snapshot().unwrap();
+    let (mut held, mut fell) = (0, 0);
+    let mut young = None;
+    for at in 0..2_000 {
+        if at == 1_000 {
+            young = Some(store.open_snapshot().unwrap());
+        }
+        change(&mut store, at);
+        let now = store.snapshot_bytes();
+        assert!(held <= now + GIVEN_BACK_MAX, "{} bytes in one commit", held - now);
+        fell += u64::from(held > now);
+        held = now;
+    }
+    assert!(fell > 1 && held > 4 << 20, "{held} bytes, {fell} times less");
+    let table = DynamicTable::new(store.schema(), 1);
+    assert!(store.snapshot_row(&old, table.handle(), RowId::new(0)).is_err());
+    let young = young.unwrap();
+    assert!(store.snapshot_row(&young, table.handle(), RowId::new(0)).unwrap().is_some());
+    store.close_snapshot(old);
+    store.close_snapshot(young);
+    while store.give_back_closed() {}
+    assert_eq!((store.snapshot_bytes(), store.check()), (0, vec![]));
+}
+
 #[test]
 fn slices_of_an_emptied_table_are_bounded_too() {
     let (mut store, table, ids) = filled(20_000);
