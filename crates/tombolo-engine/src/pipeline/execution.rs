@@ -318,11 +318,16 @@ impl<E: Executor> Execution<E> {
         self.log.as_ref().map_or(0, |log| log.position)
     }
 
-    /// Takes in long work that has arrived, between two transactions.
-    fn begin_long(&mut self, now_ns: u64) {
+    /// Takes in long work that has arrived, between two transactions; says whether nothing is left to be
+    /// handed on of what was refused at its beginning. A batch may be held in its place then.
+    fn begin_long(&mut self, now_ns: u64) -> bool {
         let (position, refusal) = (self.position(), self.refusal());
         self.long.begin(&mut self.executor, position, refusal.as_ref(), &mut self.finished);
+        if self.finished.is_empty() {
+            return true;
+        }
         self.answer_long(now_ns);
+        self.hand_on()
     }
 
     /// Runs a slice of long work, if there is any; says whether there was.
@@ -509,7 +514,9 @@ impl<E: Executor> Stage for Execution<E> {
         if !has_begun && self.waits_to_begin() {
             return self.idle();
         }
-        self.begin_long(now_ns);
+        if !self.begin_long(now_ns) {
+            return Step::IdleUntil(None);
+        }
         if self.done == self.calls.len() {
             drop_guarded(&mut self.calls); // refused and panicked ones still hold what a user passed
             self.done = 0;

@@ -95,6 +95,7 @@ impl<A, B: Records> ToLog<A, B> {
 
     /// Keeps what was logged, and the answers that wait for it, until it is handed on.
     pub(super) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
+        assert!(self.held.is_none(), "what is held is handed on first");
         self.held = Some(self.batch(records, replies, now_ns));
     }
 

@@ -242,6 +242,21 @@ fn too_many_works_are_refused_as_a_full_queue() {
     assert_eq!(world.replies().len() as u64, 3 * LONG_WORKS_MAX);
 }
 
+/// The answer of a work that is refused at its beginning, and waits for the log, is not lost when a batch
+/// runs right behind it.
+#[test]
+fn a_refusal_waits_for_the_log_beside_a_batch() {
+    let (diary, mut world) = (Diary::default(), World::of_accounts(2));
+    world.submit(1, Ask::Add(0, 5), Group);
+    world.execute();
+    world.long(sum("a", Some("begin"), &diary), 100, Group);
+    world.submit(2, Ask::Add(1, 5), Group);
+    world.settle();
+    let mut tags: Vec<u64> = world.replies().iter().map(|(tag, _)| *tag).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [1, 2, 100]);
+}
+
 /// What a work held is given back between batches, too, before it is answered.
 #[test]
 fn a_work_gives_back_in_turns() {
