@@ -158,7 +158,7 @@ fn keys_looked_up_together_are_those_looked_up_alone() {
 #[test]
 fn a_named_id_leads_to_its_row_or_nowhere() {
     let (mut store, dynamic) = filled::<Memory>();
-    store.name_rows();
+    store.name_rows().unwrap();
     let accounts = resolve_table::<Account>(store.schema()).unwrap();
     let ids = dynamic.row_ids(&mut store).unwrap();
     let [kept, gone, beyond] =

@@ -401,7 +401,7 @@ impl Builder {
         let desks = Arc::new(Desks::new(DESKS));
         let tables = Tables::new(store.schema(), kept, clock.clone(), desks.clone())?;
         let schema = tables.known();
-        store.name_rows();
+        store.name_rows().map_err(Error::Refused)?;
         let runner = Runner::new(store, tables, counters.clone());
         let mut builder = pipeline::Builder::new(runner, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());

@@ -184,7 +184,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let position = schema.add(table.clone())?;
         let mut rows = Rows::new(&table, &self.allowance()).map_err(no_space)?;
         if self.names_rows {
-            rows.generations.keep();
+            rows.slab.keep_generations(self.allowance()).map_err(no_space)?;
         }
         let index = |def| RowIndex::new(position, &table, def, &self.allowance());
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
@@ -424,7 +424,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if !rows.slab.retire(slot) {
             return Err(Error::NoSuchRow { table: position });
         }
-        rows.generations.end(slot);
+        rows.slab.end_generation(slot);
         let logged = self.log.deleted(position, slot);
         let change = Change::Deleted { table: position, row: slot };
         if Self::UNDO {

@@ -137,7 +137,10 @@ impl Rows {
 
     /// The same rows with the columns of `table`, in `slab` if they lie there.
     pub(super) fn take_columns(&mut self, table: &TableDef, slab: Option<Slab>) -> Option<Slab> {
-        let old = slab.map(|slab| std::mem::replace(&mut self.slab, slab));
+        let old = slab.map(|mut slab| {
+            slab.take_generations(&mut self.slab);
+            std::mem::replace(&mut self.slab, slab)
+        });
         self.describe(table);
         assert_eq!(self.widths.last(), Some(&self.slab.slot_bytes()), "slots are as long as rows");
         old

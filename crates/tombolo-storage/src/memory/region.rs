@@ -160,10 +160,28 @@ impl Region {
         }
     }
 
+    /// No memory, and none to come.
+    pub(super) fn none() -> Region {
+        Region {
+            base: NonNull::<u64>::dangling().cast(),
+            reserved_bytes: 0,
+            limit_bytes: 0,
+            is_limit_lifted: false,
+            committed_bytes: 0,
+            budget: None,
+            is_gradual: false,
+        }
+    }
+
     /// The address of the first byte; it never changes.
     #[inline(always)]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
+    }
+
+    /// The same, for what keeps it.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.base
     }
 
     /// How many bytes from the front are usable and already touched.

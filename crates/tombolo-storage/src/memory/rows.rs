@@ -1,12 +1,18 @@
 //! The rows of one table: their slots, what lies where in a row, and which row a slot holds.
 //!
 //! A slot is used again when its row is gone. An id that the store's own calls give out is the slot
-//! alone, for code that uses an id where it found it. A *named* id carries the slot's generation,
-//! too, so that an id of a row that was deleted, of another table or of another database is refused.
+//! alone, for code that uses an id where it found it. A *named* id carries the slot's generation
+//! (`slab/generations.rs`), too, so that an id of a row that was deleted, of another table or of another
+//! database is refused.
+//!
+//! A row that is deleted is lost at once, and found again where its deletion is undone; no other row
+//! takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
+//! live row, and a reader that has one need not look at the live bits. A writer looks: an id of another
+//! table has the generation of a slot here once in four thousand million, and a slot that is free holds
+//! the list of those.
 //!
 //! Not here: how rows get longer (`columns.rs`), transactions (`calls.rs`).
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 
 use super::budget::Allowance;
@@ -19,7 +25,7 @@ use crate::key::{IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{DeclaredIndex, DeclaredTable, TableDef};
-use crate::store::{Index, Order, Store, Table, TableType};
+use crate::store::{Index, Order, Table, TableType};
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -34,71 +40,6 @@ pub(super) struct Rows {
     pub(super) raw_row_bytes: usize,
     /// Offsets of the handles of variable-length columns.
     pub(super) variable_offsets: Vec<usize>,
-    pub(super) generations: Generations,
-}
-
-/// How many rows each slot has lost, counted from a number that is each table's own: so no id of
-/// another table, or of an earlier opening, is taken for one of these.
-///
-/// A row that is deleted is lost at once, and found again where its deletion is undone; no other row
-/// takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
-/// live row, and whoever reads by it need not look at the live bits. Whoever writes looks: an id of
-/// another table has the generation of a slot here once in four thousand million, and a slot that is
-/// free holds the list of those.
-#[derive(Debug)]
-pub(super) struct Generations {
-    first: u32,
-    /// Whether lost rows are counted.
-    are_kept: bool,
-    /// Of the slots up to the highest that ever lost a row.
-    lost: Vec<u32>,
-}
-
-impl Generations {
-    pub(super) fn new() -> Self {
-        let first = RandomState::new().build_hasher().finish() as u32;
-        Self { first, are_kept: false, lost: Vec::new() }
-    }
-
-    /// Counts lost rows from here on.
-    pub(super) fn keep(&mut self) {
-        self.are_kept = true;
-    }
-
-    #[inline(always)]
-    fn of(&self, slot: u32) -> u32 {
-        self.first.wrapping_add(self.lost.get(slot as usize).copied().unwrap_or(0))
-    }
-
-    /// The row in this slot is gone: no id names it from now on.
-    #[inline]
-    pub(super) fn end(&mut self, slot: u32) {
-        if !self.are_kept {
-            return;
-        }
-        let slot = slot as usize;
-        if slot >= self.lost.len() {
-            self.grow(slot + 1);
-        }
-        self.lost[slot] = self.lost[slot].wrapping_add(1);
-    }
-
-    /// Makes room for so many slots. The first deletion from a large table does not wait for it: memory
-    /// that was never written to is zero as the system gives it.
-    #[cold]
-    fn grow(&mut self, slots: usize) {
-        let mut lost = vec![0; slots.next_power_of_two()];
-        lost[..self.lost.len()].copy_from_slice(&self.lost);
-        self.lost = lost;
-    }
-
-    /// The row in this slot, which was gone, is there again: its deletion is undone.
-    pub(super) fn take_end_back(&mut self, slot: u32) {
-        if !self.are_kept {
-            return;
-        }
-        self.lost[slot as usize] = self.lost[slot as usize].wrapping_sub(1);
-    }
 }
 
 impl Rows {
@@ -108,16 +49,8 @@ impl Rows {
         let slab = Slab::new(width, allowance.clone())?;
         let (row_bytes, base_bytes, raw_row_bytes) = (0, 0, 0);
         let (widths, variable_offsets) = (Vec::new(), Vec::new());
-        let generations = Generations::new();
-        let mut rows = Self {
-            slab,
-            row_bytes,
-            base_bytes,
-            widths,
-            raw_row_bytes,
-            variable_offsets,
-            generations,
-        };
+        let mut rows =
+            Self { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets };
         rows.describe(table);
         Ok(rows)
     }
@@ -133,15 +66,13 @@ impl Rows {
     /// The named id of the row in this slot.
     #[inline(always)]
     pub(super) fn named(&self, slot: u32) -> RowId {
-        RowId::new(slot.into()).with_upper_half(self.generations.of(slot))
+        RowId::new(slot.into()).with_upper_half(self.slab.generation(slot).unwrap_or_default())
     }
 
-    /// The slot of the row that a named id names. Where it names none, a number beyond all slots, which
-    /// the slab refuses with the compare it makes in any case.
+    /// The slot of the row that a named id names.
     #[inline(always)]
-    fn place(&self, row: RowId) -> u64 {
-        let location = row.location();
-        location ^ u64::from(self.generations.of(location as u32)) << 32
+    fn slot_of(&self, row: RowId) -> Option<u32> {
+        self.slab.named_slot(row.location())
     }
 }
 
@@ -149,11 +80,17 @@ impl Rows {
 pub type FoundRow<'s, R> = (RowId, Row<R, MemoryRow<'s>>);
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// Ids are named from here on: rows that are lost are counted, in four bytes a slot. Without it a named
-    /// id of a row that was deleted is not told from one of the row that has its slot.
-    pub fn name_rows(&mut self) {
+    /// Ids are named from here on: rows that are lost are counted, in four bytes a slot. Without it named ids
+    /// are of no use: one may be refused, or not told from that of another row.
+    ///
+    /// # Errors
+    /// `NoSpace`: the system has no memory.
+    pub fn name_rows(&mut self) -> Result<()> {
         self.names_rows = true;
-        self.tables.iter_mut().for_each(|rows| rows.generations.keep());
+        let allowance = self.allowance();
+        let mut slabs = self.tables.iter_mut().map(|rows| &mut rows.slab);
+        let kept = slabs.try_for_each(|slab| slab.keep_generations(allowance.clone()));
+        kept.map_err(|_| self.no_space())
     }
 
     /// The named id of a row, which the store has just given out for its slot.
@@ -172,15 +109,25 @@ impl<P: MemoryProfile> MemoryStore<P> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        if Self::is_packed(index) {
-            let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
-            let entries = &mut self.indexes[index.position()];
-            let found = entries.look_up_packed(key);
-            return Ok(found.map(|slot| self.tables[entries.table].named(slot)));
-        }
-        let found = self.lookup(index, key)?;
-        let rows = &self.tables[self.indexes[index.position()].table];
-        Ok(found.map(|row| rows.named(Self::slot(row))))
+        Ok(self.find_slot(index, key).map(|(table, slot)| self.tables[table].named(slot)))
+    }
+
+    /// The position of an index's table, and the slot that the index holds for a key.
+    #[inline(always)]
+    fn find_slot<I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Option<(usize, u32)> {
+        let position = index.position();
+        let slot = if Self::is_packed(index) {
+            self.indexes[position].look_up_packed(I::pack(index.shape(), key)?)?
+        } else if self.normalise(index, key) {
+            self.find_normalised(position)?
+        } else {
+            return None;
+        };
+        Some((self.indexes[position].table, slot))
     }
 
     /// The row that [`MemoryStore::lookup_named`] finds, with its id.
@@ -193,10 +140,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<FoundRow<'_, I::Table>>> {
-        let Some(row) = self.lookup_named(index, key)? else { return Ok(None) };
-        let rows = &self.tables[self.indexes[index.position()].table];
-        let fixed = rows.slab.head(rows.place(row), I::Table::SIZE);
-        Ok(fixed.map(|fixed| (row, Row::new(MemoryRow { fixed, values: &self.values }))))
+        let Some((table, slot)) = self.find_slot(index, key) else { return Ok(None) };
+        let (rows, values) = (&self.tables[table], &self.values);
+        let fixed = rows.slab.head(slot.into(), I::Table::SIZE);
+        Ok(fixed.map(|fixed| (rows.named(slot), Row::new(MemoryRow { fixed, values }))))
     }
 
     /// [`Store::pin`], of the row that a named id names.
@@ -210,7 +157,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         row: RowId,
     ) -> Result<Row<R, MemoryRow<'_>>> {
         let rows = &self.tables[table.position()];
-        self.pinned(table, rows.slab.head(rows.place(row), table.row_size()))
+        self.pinned(table, rows.slab.named_head(row.location(), table.row_size()))
     }
 
     /// [`Store::update`], of the row that a named id names.
@@ -225,8 +172,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        let place = self.tables[table.position()].place(row);
-        self.update_in(table, place, fields, true, change)
+        let Some(slot) = self.tables[table.position()].slot_of(row) else {
+            return Err(Self::no_such_row(table));
+        };
+        self.update_in(table, slot.into(), fields, true, change)
     }
 
     /// [`Store::scan`], with named ids.
@@ -278,8 +227,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[inline(always)]
     pub fn unnamed<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         let rows = &self.tables[table.position()];
-        match u32::try_from(rows.place(row)) {
-            Ok(slot) if rows.slab.is_live(slot) => Ok(Self::row_id(slot)),
+        match rows.slot_of(row) {
+            Some(slot) if rows.slab.is_live(slot) => Ok(Self::row_id(slot)),
             _ => Err(Self::no_such_row(table)),
         }
     }

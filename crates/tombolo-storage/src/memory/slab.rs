@@ -20,10 +20,12 @@
 //! Implements the fixed-slot heaps of the memory store (LG-S11; TPK mirrors them slot by slot in
 //! DB′).
 
+mod generations;
 mod pieces;
 
 use super::budget::Allowance;
 use super::region::{Region, RegionError};
+use generations::Generations;
 
 /// Whether the checks that are too dear for every access are compiled in.
 pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
@@ -50,6 +52,7 @@ pub struct Slab {
     len: u32,
     /// One bit a slot, set while it is live; covers `capacity` slots.
     live: Vec<u64>,
+    generations: Generations,
 }
 
 impl Slab {
@@ -68,8 +71,10 @@ impl Slab {
             "slot size {slot_bytes}"
         );
         let region = Region::reserve(allowance)?;
+        let generations = Generations::none(&region);
         Ok(Slab {
             region,
+            generations,
             slot_bytes,
             used: 0,
             capacity: 0,
@@ -318,13 +323,23 @@ impl Slab {
         if id >= self.used as u64 {
             return None;
         }
-        let pointer = self.pointer(id as u32);
+        // SAFETY: the slot was handed out.
+        Some(unsafe { self.used_head(id as u32, bytes) })
+    }
+
+    /// The first bytes of a slot.
+    ///
+    /// # Safety
+    /// The slot was handed out, and is no shorter.
+    #[inline(always)]
+    unsafe fn used_head(&self, id: u32, bytes: usize) -> &[u8] {
+        let pointer = self.pointer(id);
         // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot lies nowhere near
         // null, and who asks whether there is a slice need not compare its pointer again.
-        Some(unsafe {
+        unsafe {
             std::hint::assert_unchecked(!pointer.is_null());
             std::slice::from_raw_parts(pointer, bytes)
-        })
+        }
     }
 
     /// The first `bytes` bytes of a slot, to be changed; see [`Slab::head`].
@@ -468,12 +483,14 @@ impl Slab {
 
     /// Memory taken from the system, the bitmap included.
     pub fn committed_bytes(&self) -> usize {
-        self.region.committed_bytes() + self.live.capacity() * 8
+        let bitmap = self.live.capacity() * 8;
+        self.region.committed_bytes() + self.generations.committed_bytes() + bitmap
     }
 
     /// See [`Region::lift_limit`].
     pub fn lift_limit(&mut self, is_lifted: bool) {
         self.region.lift_limit(is_lifted);
+        self.generations.lift_limit(is_lifted);
     }
 
     /// Walks the free list and the bitmap and says what does not agree.
@@ -536,6 +553,7 @@ impl Slab {
         let more = words - self.live.len();
         self.live.try_reserve(more).map_err(|_| limit)?;
         self.live.resize(words, 0);
+        self.generations.cover(capacity as u32)?;
         self.capacity = capacity as u32;
         assert!(slots <= capacity);
         Ok(())

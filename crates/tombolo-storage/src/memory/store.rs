@@ -84,7 +84,7 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) columns: Columns,
     /// Whether commits have to look after snapshots or added indexes.
     pub(super) is_watched: bool,
-    /// Whether ids of rows carry generations (`rows.rs`).
+    /// Whether ids of rows carry generations (`slab/generations.rs`).
     pub(super) names_rows: bool,
     /// Normalised keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
@@ -483,12 +483,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 let rows = &mut self.tables[table as usize];
                 rows.forget_added(row);
                 rows.slab.free(row);
-                rows.generations.end(row);
+                rows.slab.end_generation(row);
             }
             Change::Deleted { table, row } => {
                 let rows = &mut self.tables[table as usize];
                 rows.slab.revive(row);
-                rows.generations.take_end_back(row);
+                rows.slab.take_end_back(row);
             }
             Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
             Change::ValueReplaced { .. } => {}

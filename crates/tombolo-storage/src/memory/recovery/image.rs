@@ -8,7 +8,7 @@ use super::super::bits::Bits;
 use super::super::budget::{Allowance, Budget};
 use super::super::columns::piece_of;
 use super::super::region::RegionError;
-use super::super::rows::{Generations, Rows};
+use super::super::rows::Rows;
 use super::super::slab::Slab;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
 use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
@@ -309,7 +309,6 @@ impl ReplayTable {
                 widths: widths.clone(),
                 raw_row_bytes: *raw_row_bytes,
                 variable_offsets: variable_offsets.clone(),
-                generations: Generations::new(),
             },
             values: self.values.mirror(allowance.clone())?,
         })
