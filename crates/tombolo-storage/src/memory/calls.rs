@@ -10,6 +10,7 @@ use super::btree::{ABSENT, LOCK_STEP, Position};
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
+use super::region::RegionError;
 use super::rows::Rows;
 use super::shared::SharedView;
 use super::store::{MemoryRow, MemoryStore, State};
@@ -179,7 +180,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
         assert_eq!(self.phase(), Phase::Idle, "a table is created outside transactions");
-        let no_space = |_| SchemaError::new(&table.name, "no address space for the table");
+        let no_space = |error: RegionError| SchemaError::new(&table.name, &error.to_string());
         let mut schema = self.schema.clone();
         let position = schema.add(table.clone())?;
         let mut rows = Rows::new(&table, &self.allowance()).map_err(no_space)?;

@@ -213,7 +213,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let bytes = slot_widths(&schema.tables[position]).pop().unwrap_or_default();
         let is_wider = bytes > self.tables[position].slab.slot_bytes();
         let rows = is_wider.then(|| Slab::new(bytes, self.allowance())).transpose();
-        let Ok(rows) = rows else { return refuse("no address space for the longer rows") };
+        let rows = rows.map_err(|error| SchemaError::new(&column.name, &error.to_string()))?;
         self.columns.begun += 1;
         let number = self.columns.begun;
         let column = column.added();

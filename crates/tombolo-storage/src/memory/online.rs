@@ -202,7 +202,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         schema.add_index(position, def.clone())?;
         let table = &schema.tables[position];
         let index = RowIndex::new(position, table, &def, &self.allowance());
-        let Ok(index) = index else { return refuse("no address space for the index") };
+        let index = index.map_err(|error| SchemaError::new(&def.name, &error.to_string()))?;
         self.online.begun += 1;
         let number = self.online.begun;
         let building = Building { number, def, index, cursor: 0, is_done: false, refused: None };

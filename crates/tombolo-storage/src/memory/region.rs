@@ -28,11 +28,14 @@ use std::sync::Arc;
 
 use super::budget::{Allowance, Budget, OverBudget};
 
-/// Address space asked for when the caller has no tighter limit: 64 GB, of which x86-64 offers room
-/// for two thousand.
+/// Address space asked for when the caller knows no limit: 64 GB, of which x86-64 offers room for two
+/// thousand.
 pub const RESERVATION_BYTES: usize = 64 << 30;
 
-/// How many times its limit a region may take while the limit is lifted.
+/// More than the address space of a process: asking for so much is refused.
+const UNHEARD_OF_BYTES: usize = 1 << 52;
+
+/// How many times its limit a region may take while the limit is lifted, up to [`RESERVATION_BYTES`].
 const LIFTED: usize = 4;
 
 /// The size of a huge page, the alignment of every region and its growth step once it is this
@@ -84,7 +87,11 @@ impl fmt::Display for RegionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             RegionError::Reserve { bytes, errno } => {
-                write!(f, "cannot reserve {bytes} bytes of address space (errno {errno})")
+                write!(
+                    f,
+                    "cannot reserve {bytes} bytes of address space (errno {errno}): lower \
+                     structure_bytes_max, or let the process have more of it"
+                )
             }
             RegionError::Commit { bytes, errno } => {
                 write!(f, "cannot commit memory up to {bytes} bytes (errno {errno})")
@@ -126,16 +133,19 @@ impl Region {
     /// tighter is known); commits nothing. What is committed later is taken from the allowance's
     /// budget, if it has one, and given back when the region goes.
     ///
-    /// When the system refuses that much, a 64th is tried, and so on: [`Region::limit_bytes`] tells
-    /// what was granted.
+    /// When the system refuses so much, a 64th is tried, and so on: [`Region::limit_bytes`] tells what was
+    /// granted. Not so above [`RESERVATION_BYTES`]: a limit that large was set because it is needed.
     ///
     /// # Errors
-    /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had.
+    /// [`RegionError::Reserve`] if not even one huge page's worth of address space is to be had, or not
+    /// all of a limit above [`RESERVATION_BYTES`].
     pub fn reserve(allowance: impl Into<Allowance>) -> Result<Region, RegionError> {
         let Allowance { limit_bytes, budget, is_gradual } = allowance.into();
-        let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, RESERVATION_BYTES), PAGE_BYTES);
-        let lifted_bytes = limit_bytes.saturating_mul(LIFTED).min(RESERVATION_BYTES);
+        let limit_bytes = round_up(limit_bytes.clamp(PAGE_BYTES, UNHEARD_OF_BYTES), PAGE_BYTES);
+        let lifted_bytes = (limit_bytes * LIFTED).min(RESERVATION_BYTES).max(limit_bytes);
         let mut reserved_bytes = round_up(lifted_bytes, HUGE_PAGE_BYTES);
+        let least_bytes =
+            if limit_bytes > RESERVATION_BYTES { reserved_bytes } else { HUGE_PAGE_BYTES };
         loop {
             match map_aligned(reserved_bytes) {
                 Ok(base) => {
@@ -150,7 +160,7 @@ impl Region {
                         is_gradual,
                     });
                 }
-                Err(errno) if reserved_bytes == HUGE_PAGE_BYTES => {
+                Err(errno) if reserved_bytes <= least_bytes => {
                     return Err(RegionError::Reserve { bytes: reserved_bytes, errno });
                 }
                 Err(_) => {
@@ -460,6 +470,18 @@ mod tests {
         region.commit(committed).unwrap();
         let error = region.commit(committed + 1).unwrap_err();
         assert_eq!(error, RegionError::Limit { limit_bytes: 102_400 });
+    }
+
+    #[test]
+    fn as_much_is_reserved_as_was_set() {
+        let limit_bytes = 3 * RESERVATION_BYTES;
+        let mut region = Region::reserve(limit_bytes).unwrap();
+        assert_eq!((region.limit_bytes(), region.reserved_bytes), (limit_bytes, limit_bytes));
+        region.commit(1).unwrap();
+        assert_eq!(region.committed_bytes(), FIRST_STEP_BYTES);
+        let refused = Region::reserve(usize::MAX).unwrap_err();
+        assert!(matches!(refused, RegionError::Reserve { .. }), "{refused}");
+        assert!(refused.to_string().contains("lower structure_bytes_max"), "{refused}");
     }
 
     #[test]
