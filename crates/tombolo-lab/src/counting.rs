@@ -259,7 +259,10 @@ fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded
     // Each table and index reserves address space, of which valgrind has little: no more than half
     // of everything, or than the largest needs.
     let structure_bytes_max = estimate::largest_table(workload, transactions).max(bytes / 2);
-    let limits = Limits { structure_bytes_max: structure_bytes_max as usize, ..Limits::default() };
+    // Two counts are of the same chains.
+    let hash_seed = Some(1);
+    let structure_bytes_max = structure_bytes_max as usize;
+    let limits = Limits { structure_bytes_max, hash_seed, ..Limits::default() };
     let mut options = plan.options().within(limits);
     options.paged.log.durability = Durability::None;
     let transactions = transactions + UNCOUNTED as u64;

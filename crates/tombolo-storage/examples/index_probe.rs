@@ -236,7 +236,7 @@ fn probe_hash_many(table: &HashTable, keys: &[u64]) {
 
 fn hash_table(keys: &[u64]) -> Option<()> {
     let count = keys.len();
-    let mut table = HashTable::new(RESERVATION_BYTES).ok()?;
+    let mut table = HashTable::new(RESERVATION_BYTES, 1).ok()?;
     timed("hash: insert", count, || probe_hash_insert(&mut table, keys));
     println!("  {:.1} bytes a key", table.committed_bytes() as f64 / count as f64);
     let order = shuffled_keys(count, &mut Random(99));

@@ -187,7 +187,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if self.names_rows {
             rows.slab.keep_generations(self.allowance()).map_err(no_space)?;
         }
-        let index = |def| RowIndex::new(position, &table, def, &self.allowance());
+        let index =
+            |def| RowIndex::new(position, &table, def, &self.allowance(), self.limits.hash_seed());
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);
         self.tables.push(rows);

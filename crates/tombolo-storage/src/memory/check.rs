@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::btree::InsertError;
-use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::packer::{KeyPacker, ROWS};
 use super::rows::Rows;
@@ -46,7 +45,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             Entries::BytesHash(table) => {
                 let view = self.view();
                 let same = |&slot: &u32| view.is_key_of(index, &self.key, slot);
-                table.candidates(hash_bytes(&self.key)).find(same)
+                table.candidates(table.hash_bytes(&self.key)).find(same)
             }
             _ => index.find_bytes(&self.key),
         }
@@ -68,7 +67,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             Entries::BytesHash(_) => match self.find_normalised(position) {
                 Some(other) => Err(InsertError::Duplicate(other)),
                 None => match &mut self.indexes[position].entries {
-                    Entries::BytesHash(table) => table.insert_pair(hash_bytes(&self.key), slot),
+                    Entries::BytesHash(table) => {
+                        table.insert_pair(table.hash_bytes(&self.key), slot)
+                    }
                     _ => unreachable!("an index keeps its form"),
                 },
             },
@@ -88,7 +89,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub(super) fn remove_normalised(&mut self, position: usize, slot: u32) -> Result<bool> {
         self.room_for_notes(1, self.key.len() + size_of::<u32>())?;
         let removed = match &mut self.indexes[position].entries {
-            Entries::BytesHash(table) => table.remove_pair(hash_bytes(&self.key), slot),
+            Entries::BytesHash(table) => table.remove_pair(table.hash_bytes(&self.key), slot),
             _ => self.indexes[position].remove_bytes(&mut self.key, slot),
         };
         if removed {
@@ -254,7 +255,7 @@ impl<'a> SharedView<'a> {
             Entries::BytesHash(table) => {
                 // Its own entry, and no other row's with the same key.
                 let same = |&other: &u32| other == slot || self.is_key_of(index, key, other);
-                let mut entries = table.candidates(hash_bytes(key)).filter(same);
+                let mut entries = table.candidates(table.hash_bytes(key)).filter(same);
                 entries.next() == Some(slot) && entries.next().is_none()
             }
             Entries::Bytes(tree) => {

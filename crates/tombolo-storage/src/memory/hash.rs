@@ -6,9 +6,13 @@
 //! look-up reads 1.1 to 1.2 lines on average.
 //!
 //! Two ways to use it, not to be mixed in one table. *Unique*: `insert`, `get`, `remove`.
-//! *Candidates*: the key is the hash of a longer key (see [`hash_bytes`]) and may occur several
+//! *Candidates*: the key is the hash of a longer key (see [`HashTable::hash_bytes`]) and may occur several
 //! times; `insert_pair`, `candidates`, `remove_pair`; the caller compares the rows. Many equal keys
 //! make one long chain, so this is for hashes of unique keys, not for columns with few values.
+//!
+//! Each table multiplies by a number of its own, drawn when it is made: keys chosen for one chain in
+//! another table or process are spread like others here. So no bucket's number may be stored, and
+//! [`HashTable::hash_bytes`] means nothing to another table.
 //!
 //! Not here: order. The table does not shrink; the buckets that a deletion empties fill again.
 //!
@@ -105,20 +109,24 @@ pub struct HashTable {
     buckets: u32,
     /// One less than the smallest power of two that is at least `buckets`.
     mask: u32,
+    /// What keys are multiplied by: odd, and unknown outside.
+    multiplier: u64,
     len: usize,
 }
 
 impl HashTable {
-    /// An empty table whose buckets, and whose overflow buckets, may each take so much memory.
+    /// An empty table whose buckets, and whose overflow buckets, may each take so much memory, and where
+    /// keys lie follows from `seed`.
     ///
     /// # Errors
     /// When there is no memory for the first bucket or no address space.
-    pub fn new(allowance: impl Into<Allowance>) -> Result<HashTable, RegionError> {
+    pub fn new(allowance: impl Into<Allowance>, seed: u64) -> Result<HashTable, RegionError> {
         let allowance = allowance.into();
         let mut home: Nodes<Bucket> = Nodes::new(allowance.clone())?;
         let first = home.allocate()?;
         *home.get_mut(first) = EMPTY;
-        Ok(HashTable { home, overflow: Nodes::new(allowance)?, buckets: 1, mask: 0, len: 0 })
+        let (overflow, multiplier) = (Nodes::new(allowance)?, multiplier(seed));
+        Ok(HashTable { home, overflow, buckets: 1, mask: 0, multiplier, len: 0 })
     }
 
     /// How many entries there are.
@@ -180,9 +188,15 @@ impl HashTable {
     /// The bucket that `key` belongs to.
     #[inline(always)]
     fn place(&self, key: u64) -> u32 {
-        let at = spread(key) & self.mask;
+        let at = fold(key, self.multiplier) as u32 & self.mask;
         // A bucket that has not been split yet answers for its other half.
         if at < self.buckets { at } else { at & (self.mask >> 1) }
+    }
+
+    /// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words.
+    #[inline]
+    pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
+        hash_bytes(bytes, self.multiplier)
     }
 
     #[inline(always)]
@@ -435,32 +449,31 @@ impl HashTable {
     }
 }
 
-/// Spreads a key over 32 bits, by one folded multiplication. The upper half of the product alone
-/// follows arithmetic sequences too closely, and the lower half forgets the key's upper bits.
-#[inline(always)]
-fn spread(key: u64) -> u32 {
-    fold(key) as u32
+/// What a table of this seed multiplies by: odd, with bits set everywhere.
+fn multiplier(seed: u64) -> u64 {
+    let mixed = fold(fold(seed ^ 0x9E37_79B9_7F4A_7C15, MULTIPLIER) ^ MULTIPLIER, MULTIPLIER);
+    mixed | 1 << 63 | 1
 }
 
 const MULTIPLIER: u64 = 0xA076_1D64_78BD_642F;
 
-/// Both halves of a product, together.
+/// Both halves of a product, together: the upper half alone follows arithmetic sequences too closely, and
+/// the lower half forgets the key's upper bits.
 #[inline(always)]
-fn fold(word: u64) -> u64 {
-    let product = u128::from(word) * u128::from(MULTIPLIER);
+fn fold(word: u64, multiplier: u64) -> u64 {
+    let product = u128::from(word) * u128::from(multiplier);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// A 64-bit hash of a byte string, by folded multiplication of its 8-byte words. Not for the disk,
-/// and no defence against chosen keys.
 #[inline]
-pub fn hash_bytes(bytes: &[u8]) -> u64 {
+fn hash_bytes(bytes: &[u8], multiplier: u64) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let start = fold(0x9E37_79B9_7F4A_7C15 ^ bytes.len() as u64);
-    let hash = words.iter().fold(start, |hash, &word| fold(hash ^ u64::from_le_bytes(word)));
+    let next = |hash, word| fold(hash ^ u64::from_le_bytes(word), multiplier);
+    let start = fold(0x9E37_79B9_7F4A_7C15 ^ bytes.len() as u64, multiplier);
+    let hash = words.iter().fold(start, |hash, &word| next(hash, word));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    fold(fold(hash ^ u64::from_le_bytes(last)) ^ MULTIPLIER)
+    fold(next(hash, last) ^ MULTIPLIER, multiplier)
 }
 
 #[cfg(test)]
@@ -471,7 +484,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     fn table() -> HashTable {
-        HashTable::new(RESERVATION_BYTES).unwrap()
+        HashTable::new(RESERVATION_BYTES, 1).unwrap()
     }
 
     #[test]
@@ -566,20 +579,42 @@ mod tests {
 
     #[test]
     fn chains_stay_short_for_regular_keys() {
-        for stride in [1u64, 256, 1 << 32, 10_007, (1 << 40) + 1] {
-            let mut table = table();
-            for i in 0..100_000 {
+        let strides = [1u64, 256, 1 << 32, 10_007, (1 << 40) + 1];
+        for (stride, seed) in strides.into_iter().flat_map(|at| (0..12).map(move |seed| (at, seed)))
+        {
+            let mut table = HashTable::new(RESERVATION_BYTES, seed).unwrap();
+            for i in 0..20_000 {
                 table.insert(i * stride, i as u32).unwrap();
             }
             table.check().unwrap();
             let overflowing = table.overflow.len() as f64 / f64::from(table.buckets);
-            assert!(overflowing < 0.35, "stride {stride}: {overflowing} overflow buckets a bucket");
+            assert!(overflowing < 0.4, "stride {stride}, seed {seed}: {overflowing} a bucket");
         }
+    }
+
+    /// Keys that one table has in one chain are spread over another one.
+    #[test]
+    fn chosen_keys_are_chosen_for_one_table() {
+        let longest = |table: &HashTable| {
+            (0..table.buckets).map(|id| table.chain(At::Home(id)).count()).max().unwrap()
+        };
+        let made = |seed| HashTable::new(RESERVATION_BYTES, seed).unwrap();
+        let (mut known, mut other) = (made(1), made(2));
+        let place = |key| fold(key, known.multiplier) as u32 & 0xFFFF;
+        let chosen: Vec<u64> = (0..).filter(|&key| place(key) == 7).take(400).collect();
+        for &key in &chosen {
+            known.insert(key, 1).unwrap();
+            other.insert(key, 1).unwrap();
+        }
+        assert_eq!(longest(&known), 400 / ENTRIES);
+        assert!(longest(&other) < 6, "{} buckets in a chain", longest(&other));
+        let text = b"the same bytes in both tables";
+        assert_ne!(known.hash_bytes(text), other.hash_bytes(text));
     }
 
     #[test]
     fn without_memory_the_table_stays_whole() {
-        let mut table = HashTable::new(64 << 10).unwrap();
+        let mut table = HashTable::new(64 << 10, 1).unwrap();
         let mut count = 0;
         let error = loop {
             match table.insert(count, 1) {
@@ -601,7 +636,7 @@ mod tests {
                 if bit > 0 {
                     bytes[(bit - 1) / 8] = 1 << ((bit - 1) % 8);
                 }
-                assert!(seen.insert(hash_bytes(&bytes)), "{len} bytes, bit {bit}");
+                assert!(seen.insert(hash_bytes(&bytes, multiplier(1))), "{len} bytes, bit {bit}");
             }
         }
     }

@@ -54,12 +54,14 @@ pub(super) struct RowIndex {
 }
 
 impl RowIndex {
-    /// An empty index for `def`, the definition of an index of the table at position `table`.
+    /// An empty index for `def`, the definition of an index of the table at position `table`. Where a hash
+    /// index has its keys follows from `seed`.
     pub(super) fn new(
         table: usize,
         table_def: &TableDef,
         def: &IndexDef,
         allowance: &Allowance,
+        seed: u64,
     ) -> Result<Self, RegionError> {
         let shape = IndexShape::of(table_def, def);
         let allowance = allowance.clone();
@@ -70,8 +72,8 @@ impl RowIndex {
             (IndexKind::Tree, false) => {
                 Entries::Bytes(ByteTree::new(STORED_KEY_BYTES_MAX, allowance)?)
             }
-            (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(allowance)?),
-            (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(allowance)?),
+            (IndexKind::Hash, true) => Entries::PackedHash(HashTable::new(allowance, seed)?),
+            (IndexKind::Hash, false) => Entries::BytesHash(HashTable::new(allowance, seed)?),
         };
         Ok(Self {
             entries,

@@ -35,13 +35,15 @@ mod shared;
 pub mod store;
 pub mod undo;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 pub use check::Checker;
 pub use rows::FoundRow;
 pub use shared::SharedView;
 pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 
-/// How much memory a store may take.
+/// How much memory a store may take, and what else is set for all of its structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of address space for the rows of one table or the nodes of one index.
@@ -50,6 +52,16 @@ pub struct Limits {
     pub memory_bytes_max: u64,
     /// Most bytes of these for what snapshots keep; see [`MemoryStore::set_snapshot_bytes_max`].
     pub snapshot_bytes_max: u64,
+    /// Where hash indexes have their keys follows from it; `None`: from a number drawn for each, so that
+    /// no caller can choose keys for one chain. A number is for runs that are to be the same again.
+    pub hash_seed: Option<u64>,
+}
+
+impl Limits {
+    /// The seed of the next hash index.
+    fn hash_seed(&self) -> u64 {
+        self.hash_seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())
+    }
 }
 
 impl Default for Limits {
@@ -60,6 +72,7 @@ impl Default for Limits {
             structure_bytes_max: region::RESERVATION_BYTES,
             memory_bytes_max: u64::MAX,
             snapshot_bytes_max: snapshot::SNAPSHOT_BYTES_MAX,
+            hash_seed: None,
         }
     }
 }

@@ -201,7 +201,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let mut schema = self.schema.clone();
         schema.add_index(position, def.clone())?;
         let table = &schema.tables[position];
-        let index = RowIndex::new(position, table, &def, &self.allowance());
+        let index =
+            RowIndex::new(position, table, &def, &self.allowance(), self.limits.hash_seed());
         let index = index.map_err(|error| SchemaError::new(&def.name, &error.to_string()))?;
         self.online.begun += 1;
         let number = self.online.begun;

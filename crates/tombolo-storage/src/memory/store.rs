@@ -19,7 +19,6 @@ use super::Limits;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
 use super::columns::Columns;
-use super::hash::hash_bytes;
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
@@ -511,7 +510,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     fn remove_note(&mut self, index: u32, key: &[u8], row: u32) -> Result<(), InsertError> {
         match &mut self.indexes[index as usize].entries {
             Entries::Bytes(tree) => drop(tree.remove(key)),
-            Entries::BytesHash(table) => drop(table.remove_pair(hash_bytes(key), row)),
+            Entries::BytesHash(table) => drop(table.remove_pair(table.hash_bytes(key), row)),
             _ => unreachable!("a normalised key was noted for an index of packed keys"),
         }
         Ok(())
@@ -520,7 +519,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     fn insert_note(index: &mut RowIndex, key: &[u8], row: u32) -> Result<(), InsertError> {
         match &mut index.entries {
             Entries::Bytes(tree) => tree.insert(key, row),
-            Entries::BytesHash(table) => table.insert_pair(hash_bytes(key), row),
+            Entries::BytesHash(table) => table.insert_pair(table.hash_bytes(key), row),
             _ => unreachable!("a normalised key was noted for an index of packed keys"),
         }
     }

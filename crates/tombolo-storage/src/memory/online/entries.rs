@@ -5,7 +5,6 @@
 //! (`online.rs`).
 
 use super::super::check::key_values;
-use super::super::hash::hash_bytes;
 use super::super::index::{Entries, RowIndex};
 use super::super::rows::Rows;
 use super::super::store::MemoryRow;
@@ -81,7 +80,7 @@ impl<'a> Within<'a> {
                 let mut same = |&other: &u32| {
                     key_of(index, self.columns, &self.row(other), &mut own) == Key::Bytes(key)
                 };
-                table.candidates(hash_bytes(key)).find(|slot| same(slot))
+                table.candidates(table.hash_bytes(key)).find(|slot| same(slot))
             }
             _ => None,
         }
@@ -102,7 +101,7 @@ impl<'a> Within<'a> {
         let entered = match key {
             Key::Packed(key) => index.insert_packed(key, slot),
             Key::Bytes(key) => match &mut index.entries {
-                Entries::BytesHash(table) => table.insert_pair(hash_bytes(key), slot),
+                Entries::BytesHash(table) => table.insert_pair(table.hash_bytes(key), slot),
                 _ => index.insert_bytes(&mut key.to_vec(), slot),
             },
             Key::Unfit => return Err(NotEntered::Unfit),
@@ -120,7 +119,7 @@ pub(super) fn leave(index: &mut RowIndex, key: Key<'_>, slot: u32) {
             }
         }
         Key::Bytes(key) => match &mut index.entries {
-            Entries::BytesHash(table) => drop(table.remove_pair(hash_bytes(key), slot)),
+            Entries::BytesHash(table) => drop(table.remove_pair(table.hash_bytes(key), slot)),
             _ => {
                 let _ = index.remove_bytes(&mut key.to_vec(), slot); // it was there, or not
             }

@@ -4,8 +4,9 @@
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
+use super::super::Limits;
 use super::super::bits::Bits;
-use super::super::budget::{Allowance, Budget};
+use super::super::budget::Allowance;
 use super::super::columns::piece_of;
 use super::super::region::RegionError;
 use super::super::rows::Rows;
@@ -252,7 +253,7 @@ impl ReplayPart {
         };
         let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
         let (part, parts, schema) = (self.part, self.parts, self.schema.clone());
-        Ok(Self::of_tables((part, parts), allowance, schema, tables))
+        Ok(Self::of_tables((part, parts), (allowance, self.limits), schema, tables))
     }
 
     /// All parts of one replay whose rows are of one moment, divided into `count`.
@@ -262,7 +263,8 @@ impl ReplayPart {
     pub(in crate::memory) fn divide(parts: Vec<ReplayPart>, count: usize) -> Vec<ReplayPart> {
         let first = parts.first().expect("a replay has at least one part");
         assert!(count > 0 && first.parts == parts.len(), "a part of the replay is missing");
-        let (allowance, schema) = (first.allowance.clone(), first.schema.clone());
+        let (allowance, limits) = (first.allowance.clone(), first.limits);
+        let schema = first.schema.clone();
         let mut tables: Vec<_> = schema.tables.iter().map(|_| None).collect();
         for part in parts {
             assert!(part.fuzzy.until == 0 && part.schema == schema);
@@ -275,19 +277,20 @@ impl ReplayPart {
                 .iter_mut()
                 .enumerate()
                 .map(|(position, table)| table.take_if(|_| is_own(position, part, count)));
-            Self::of_tables((part, count), allowance.clone(), schema.clone(), own.collect())
+            let own = own.collect();
+            Self::of_tables((part, count), (allowance.clone(), limits), schema.clone(), own)
         });
         divided.collect()
     }
 
     fn of_tables(
         (part, parts): (usize, usize),
-        allowance: Allowance,
+        (allowance, limits): (Allowance, Limits),
         schema: Schema,
         tables: Vec<Option<ReplayTable>>,
     ) -> Self {
-        let (budget, handles, fuzzy) = (Budget::new(u64::MAX), Vec::new(), Fuzzy::default());
-        Self { part, parts, allowance, budget, schema, tables, handles, applied: 0, fuzzy }
+        let of_none = Self::new(part, parts, limits);
+        Self { allowance, schema, tables, ..of_none }
     }
 
     /// Memory its rows and values take, in bytes.

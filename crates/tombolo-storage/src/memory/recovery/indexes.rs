@@ -9,7 +9,6 @@
 
 use super::super::btree::InsertError;
 use super::super::check::key_values;
-use super::super::hash::hash_bytes;
 use super::super::index::{Entries, RowIndex};
 use super::super::packer::{KeyPacker, ROWS};
 use super::super::rows::Rows;
@@ -160,9 +159,9 @@ fn build_bytes(
             hash.grow_to(entries.len()).map_err(super::no_memory)?;
             for (at, &(key, slot)) in entries.iter().enumerate() {
                 if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
-                    hash.prefetch(hash_bytes(later));
+                    hash.prefetch(hash.hash_bytes(later));
                 }
-                let hashed = hash_bytes(key);
+                let hashed = hash.hash_bytes(key);
                 // Keys are not in the table, and the entries lie in the order of their slots.
                 let is_same = |other: &u32| {
                     let found = entries.binary_search_by_key(other, |&(_, slot)| slot);

@@ -45,6 +45,7 @@ pub struct ReplayPart {
     part: usize,
     parts: usize,
     allowance: Allowance,
+    limits: Limits,
     budget: Arc<Budget>,
     schema: Schema,
     /// By position in the schema; those of other parts are `None`.
@@ -112,11 +113,11 @@ impl ReplayPart {
     pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
         assert!(part < parts, "part {part} of {parts}");
         let (schema, tables, handles) = (Schema::default(), Vec::new(), Vec::new());
-        let fuzzy = Fuzzy::default();
+        let (applied, fuzzy) = (0, Fuzzy::default());
         // What the log holds was within the bounds once: nothing is refused here.
         let budget = Budget::new(u64::MAX);
         let allowance = Allowance::new(limits.structure_bytes_max, &budget);
-        Self { part, parts, allowance, budget, schema, tables, handles, applied: 0, fuzzy }
+        Self { part, parts, allowance, limits, budget, schema, tables, handles, applied, fuzzy }
     }
 
     /// Replays whole transactions; records of other parts' tables are passed over.
@@ -308,7 +309,7 @@ impl ReplayPart {
     /// That there is no memory, or that the rows do not fit the schema, in words.
     pub fn finish(mut self) -> Result<RebuiltPart, String> {
         self.settle()?;
-        let Self { parts, allowance, budget, schema, tables, applied, .. } = self;
+        let Self { parts, allowance, limits, budget, schema, tables, applied, .. } = self;
         let mut rebuilt = Vec::new();
         for (position, table) in tables.into_iter().enumerate() {
             let Some(mut table) = table else {
@@ -320,7 +321,8 @@ impl ReplayPart {
             let def = &schema.tables[position];
             let mut indexes = Vec::new();
             for index in &def.indexes {
-                let empty = RowIndex::new(position, def, index, &allowance).map_err(no_memory)?;
+                let empty = RowIndex::new(position, def, index, &allowance, limits.hash_seed());
+                let empty = empty.map_err(no_memory)?;
                 let built = indexes::build(empty, def, &table.rows, &table.values);
                 indexes.push(built.map_err(|what| format!("index {}: {what}", index.name))?);
             }

@@ -290,6 +290,8 @@ impl Welcome {
                 structure_bytes_max: from.size()?,
                 memory_bytes_max: from.number()?,
                 snapshot_bytes_max: from.number()?,
+                // The second copy has no indexes.
+                hash_seed: None,
             },
             parts: from.number()?,
             log_is_direct: from.yes()?,
