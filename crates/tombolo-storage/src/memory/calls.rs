@@ -23,6 +23,18 @@ use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
 impl<P: MemoryProfile> MemoryStore<P> {
+    /// A write outside a transaction would be a part of the next one.
+    ///
+    /// # Panics
+    /// When no transaction writes.
+    #[inline(always)]
+    fn assert_writing(&self) {
+        assert!(
+            matches!(self.state, State::Writing),
+            "a write belongs to a transaction that writes"
+        );
+    }
+
     /// The same as [`Store::pin`], of a live row only.
     #[inline(always)]
     fn pin_live<R: TableType>(
@@ -56,7 +68,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         is_checked: bool,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let (slot, position) = (place as u32, table.position() as u32);
         let mut open = OpenChange::of(self);
         let store = &mut *open.store;
@@ -217,7 +229,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn begin_writes(&mut self) {
-        debug_assert_eq!(self.state, State::Reading);
+        assert!(matches!(self.state, State::Reading), "writes begin once, in a transaction");
         self.state = State::Writing;
     }
 
@@ -387,7 +399,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         offset: usize,
         value: &[u8],
     ) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let slot = self.live_slot(table, row)?;
         self.replace_value(table.position(), slot, offset, value)
     }
@@ -398,7 +410,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         table: &Table<R>,
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let (size, position) = (table.row_size(), table.position() as u32);
         let mut open = OpenChange::of(self);
         let store = &mut *open.store;
@@ -418,7 +430,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let slot = self.live_slot(table, row)?;
         self.room_for_notes(1, 0)?;
         let position = table.position() as u32;
@@ -444,7 +456,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         key: I::Key<'_>,
         row: RowId,
     ) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let (position, slot) = (index.position(), Self::slot(row));
         if Self::is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else {
@@ -472,7 +484,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         rows: &[RowId],
         key: impl Fn(usize) -> I::Key<'k>,
     ) -> Result<()> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let position = index.position();
         if !matches!(self.indexes[position].entries, Entries::Packed(_)) {
             return insert_each(self, index, rows, key);
@@ -500,7 +512,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         key: I::Key<'_>,
         row: RowId,
     ) -> Result<bool> {
-        debug_assert_eq!(self.state, State::Writing);
+        self.assert_writing();
         let (position, slot) = (index.position(), Self::slot(row));
         if Self::is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(false) };

@@ -230,7 +230,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         bytes_max: usize,
         encode: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<()> {
-        debug_assert_ne!(self.state, State::Writing, "a command is named before it runs");
+        assert!(!matches!(self.state, State::Writing), "a command is named before it runs");
         self.log.command(procedure, bytes_max, encode)
     }
 
