@@ -7,8 +7,8 @@
 //! ```
 //!
 //! As the library does it: long work begins an index or a column and puts rows in, a call like any other
-//! makes it part of the schema, in its place in the order; a column is given up there if a long read is
-//! open. Not here: the read (`long_read.rs`), what is added (`additions.rs`), whether replies are right
+//! makes it part of the schema, in its place in the order; a column is not begun, or given up there, if a
+//! long read is open. Not here: the read (`long_read.rs`), what is added (`additions.rs`), whether replies are right
 //! (`pipeline_engine.rs`).
 
 use tombolo_engine::clock::Clock;
@@ -23,6 +23,7 @@ use crate::history::{Rule, Step, Violation};
 use crate::long_read::LongRead;
 use crate::recording::{Recording, StoreOf};
 use crate::trace::number_of;
+use crate::workload::model::Outcome;
 use crate::workload::request::Request;
 use crate::world::World;
 
@@ -61,6 +62,10 @@ where
 {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
         let begun = begin(&mut executor.store, self.addition);
+        if self.addition == Addition::Column && executor.reads > 0 && begun.is_err() {
+            executor.journal.lock().gave_up(self.tag);
+            return Err(Stop::Abort("a long read is open"));
+        }
         self.begun = Some(begun.map_err(|_| Stop::Abort("an addition was not begun"))?);
         executor.journal.lock().began_addition(self.tag);
         Ok(())
@@ -192,8 +197,9 @@ where
 
     /// A call of this tag was answered.
     pub(super) fn note_addition(&mut self, tag: u64, is_log_full: bool) {
+        let is_given_up = self.ran.get(&tag).is_some_and(|ran| ran.outcome == Outcome::Aborted);
         self.adding = match self.adding {
-            Adding::Building(own) if own == tag && is_log_full => Adding::Resting,
+            Adding::Building(own) if own == tag && (is_log_full || is_given_up) => Adding::Resting,
             Adding::Building(own) if own == tag => Adding::Built,
             Adding::Finishing(own) if own == tag && is_log_full => Adding::Built,
             Adding::Finishing(own) if own == tag => Adding::Resting,

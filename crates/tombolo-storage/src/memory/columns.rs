@@ -68,6 +68,9 @@ struct Widening {
     refused: Option<SchemaError>,
 }
 
+/// Why no column is added while a snapshot is open.
+const OPEN_SNAPSHOT: &str = "a long read knows rows without it: try again when that is over";
+
 /// Further bytes of a slot that gets longer, at least.
 const WIDER_BYTES_MIN: usize = 16;
 
@@ -205,6 +208,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if self.columns.widening.is_some() {
             return refuse("another column is being added: try again when it is");
         }
+        // Refused in the end, too, and here before the table is copied.
+        if self.snapshots.are_open() {
+            return refuse(OPEN_SNAPSHOT);
+        }
         let Some(position) = self.schema.table(table) else {
             return Err(SchemaError::new(table, "no such table"));
         };
@@ -274,7 +281,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return refuse(reason);
         }
         if self.snapshots.are_open() {
-            return refuse("a long read knows rows without it: try again when that is over");
+            return refuse(OPEN_SNAPSHOT);
         }
         assert!(widening.is_done && self.state == State::Idle, "it is finished when all is copied");
         let (rows, cursor) = (&self.tables[widening.table], widening.cursor);

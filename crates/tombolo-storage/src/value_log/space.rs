@@ -245,7 +245,14 @@ impl Shared {
         let spare = pool.spare.pop();
         drop(pool);
         let made = match spare {
-            Some(mut spare) => spare.renew(sequence).map(|()| (spare, false)),
+            Some(mut spare) => match spare.renew(sequence) {
+                Ok(()) => Ok((spare, false)),
+                Err(error) => {
+                    // Its file and bytes are there: another try may find room.
+                    self.pool(|pool| pool.spare.push(spare));
+                    Err(error)
+                }
+            },
             None => {
                 let settings = LogSettings { segment_bytes, ..self.settings };
                 let made = Segment::create(&*self.disk, number, sequence, &settings);

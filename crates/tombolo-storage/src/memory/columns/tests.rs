@@ -281,12 +281,16 @@ fn what_cannot_be_added_leaves_the_table_as_it_was() {
     store.set_memory_bytes_max(u64::MAX);
     assert!(rows(&mut store) == before && *store.schema() == schema);
     assert_eq!(store.check(), []);
-    let long = store.open_snapshot().unwrap();
+    // A long read is met before rows are copied, or when they are.
+    let early = store.open_snapshot().unwrap();
+    assert!(told(&mut store, "one", text()).contains("try again"));
+    store.close_snapshot(early);
     let build = store.begin_column("one", text()).unwrap();
     while store.column_slice(&build, 100).unwrap() != Built::Done {}
+    let late = store.open_snapshot().unwrap();
     let refused = store.finish_column(build).map(drop).unwrap_err();
     assert!(refused.to_string().contains("try again"), "{refused}");
-    store.close_snapshot(long);
+    store.close_snapshot(late);
     store.poison("as told");
     assert!(told(&mut store, "one", text()).contains("as told"));
     assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));

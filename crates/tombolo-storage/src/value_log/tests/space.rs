@@ -1,7 +1,8 @@
 //! Room is promised before it is needed; a full disk refuses and, with room, goes on.
 
 use super::*;
-use crate::disk::{MemDisk, Open};
+use crate::disk::{Fault, MemDisk, Open, Operation};
+use std::io::ErrorKind;
 
 #[test]
 fn a_full_disk_refuses_before_anything_is_written() {
@@ -64,6 +65,32 @@ fn a_limit_refuses_until_segments_are_released() {
     writer.sync().unwrap();
     assert_eq!(writer.release_before(writer.durable()), 2);
     writer.append_group(&[&[1; 3_000]], 1, None).unwrap();
+}
+
+/// A segment that could not be used again, for want of room, is there for the next try.
+#[test]
+fn a_spare_segment_outlives_a_full_disk() {
+    let disk = MemDisk::new();
+    let settings = LogSettings { log_bytes_max: 3 * SETTINGS.segment_bytes, ..SETTINGS };
+    let mut writer = LogWriter::create(Arc::new(disk.clone()), settings).unwrap();
+    while writer.append_group(&[&[1; 3_000]], 1, None).is_ok() {}
+    writer.sync().unwrap();
+    writer.release_before(writer.durable());
+    let full = Fault { operation: Operation::Write, after: 0, kind: ErrorKind::StorageFull };
+    disk.set_fault(Some(full));
+    for _ in 0..4 {
+        let refused = writer.preparer().prepare().unwrap_err();
+        assert!(refused.is_full(), "{refused}");
+    }
+    disk.set_fault(None);
+    let segments = || disk.list().unwrap().iter().filter(|name| name.starts_with("log-")).count();
+    assert_eq!(segments(), 3);
+    let mut written = 0;
+    while writer.append_group(&[&[2; 3_000]], 1, None).is_ok() {
+        written += 1;
+    }
+    writer.sync().unwrap();
+    assert!(written >= 4 && segments() == 3, "{written} groups, {} segments", segments());
 }
 
 #[test]
@@ -152,7 +179,7 @@ fn a_failed_preparation_is_final() {
     use crate::disk::{Fault, Operation};
     let disk = MemDisk::new();
     let mut writer = create(&disk);
-    let kind = std::io::ErrorKind::Other;
+    let kind = ErrorKind::Other;
     disk.set_fault(Some(Fault { operation: Operation::Sync, after: 0, kind }));
     let failure = writer.preparer().prepare().unwrap_err();
     disk.set_fault(None);
