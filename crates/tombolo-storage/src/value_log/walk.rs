@@ -462,3 +462,33 @@ impl<'a> Walk<'a> {
         End { segments, segment, at, chain, transactions, time_us, passed, newest_epoch, doubtful }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::super::directory::Directory;
+    use super::super::tests::{SETTINGS, create};
+    use super::*;
+    use crate::disk::MemDisk;
+
+    /// A group is in doubt unless a later one says that it was durable: not the newest of those, and not
+    /// the one behind.
+    #[test]
+    fn groups_behind_the_newest_watermark_are_in_doubt() {
+        let disk = MemDisk::new();
+        let mut writer = create(&disk);
+        let mut append = || writer.append_group(&[b"records"], 1, None).unwrap();
+        (append(), append(), append());
+        let durable = writer.sync().unwrap();
+        let mut append = || writer.append_group(&[b"records"], 1, None).unwrap();
+        let later = [append(), append(), append()];
+        assert_eq!((durable, later), (4, [5, 6, 7]));
+        drop(writer);
+        let segments = Directory::read(&disk, false, &SETTINGS).unwrap().segments;
+        let (mut replay, mut report) = (|_, _: &[u8]| Ok(()), |_| ());
+        let mut walk = Walk::new(segments, RecoverOptions::default(), &mut replay, &mut report);
+        walk.run().unwrap();
+        let doubtful: Vec<_> = walk.end().doubtful.iter().map(|group| group.number).collect();
+        assert_eq!(doubtful, later);
+    }
+}

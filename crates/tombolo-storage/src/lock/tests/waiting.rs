@@ -1,6 +1,7 @@
 //! Transactions that wait: order, conversions, deadlocks, time-outs. A test goes on when the lock
 //! table says that somebody waits, never after some time.
 
+use super::super::session::Verdict;
 use super::*;
 use crate::store::Damage;
 use Mode::{Exclusive as X, Shared as S};
@@ -254,6 +255,28 @@ fn a_deadlock_through_a_queue_is_found() {
         locks.release_all(&mut first);
         assert_eq!(second.join().unwrap(), Ok(()));
         assert_eq!(third.join().unwrap(), Err(LockError::Deadlock));
+    });
+    end(&locks, [first, second, third]);
+}
+
+/// What waited behind a conversion that is given up is granted, if what is held allows it.
+#[test]
+fn a_conversion_that_is_given_up_lets_others_go_on() {
+    let locks = Locks::new(LockSettings { wait_intervals_max: 30, ..SMALL });
+    let (mut first, mut second, mut third) = (begin(&locks, 1), begin(&locks, 2), begin(&locks, 3));
+    lock(&locks, &mut first, A, S).unwrap();
+    lock(&locks, &mut second, A, S).unwrap();
+    std::thread::scope(|scope| {
+        let (converting, new) = (second.session, third.session);
+        let (locks, second, third) = (&locks, &mut second, &mut third);
+        let second = scope.spawn(move || lock(locks, second, A, X));
+        until_it_waits(locks, converting);
+        let third = scope.spawn(move || lock(locks, third, A, S));
+        until_it_waits(locks, new);
+        let name = LockName::row(row(A, 0));
+        assert!(locks.table.cancel(converting, name, Some(Verdict::Deadlock)));
+        assert_eq!(second.join().unwrap(), Err(LockError::Deadlock));
+        assert_eq!(third.join().unwrap(), Ok(()));
     });
     end(&locks, [first, second, third]);
 }

@@ -318,3 +318,53 @@ impl DiskCopy {
         self.gathered.memory_bytes() + passes + outlines.sum::<u64>()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::dynamic::DynamicTable;
+    use crate::memory::recovery::tests::tables;
+    use crate::memory::{Limits, MemoryStore};
+    use crate::profile::MemoryLogged;
+    use crate::store::Store;
+    use crate::value::Value;
+    use crate::value_log::LogBuffer;
+
+    /// The logs of three transactions: that which makes the tables, and two that make a row each.
+    fn logs() -> [LogBuffer; 3] {
+        let mut store = MemoryStore::<MemoryLogged>::new(Limits::default());
+        tables().into_iter().for_each(|table| store.create_table(table).unwrap());
+        let plain = DynamicTable::new(store.schema(), 1);
+        [0, 1, 2].map(|n| {
+            if n > 0 {
+                store.begin().unwrap();
+                store.begin_writes();
+                plain.insert(&mut store, &[Value::Integer(n)]).unwrap();
+                store.commit().unwrap();
+            }
+            let mut log = LogBuffer::default();
+            store.take_log(&mut log);
+            log
+        })
+    }
+
+    /// What was handed in and never begun is part of what is handed in next.
+    #[test]
+    fn a_checkpoint_that_did_not_begin_is_in_the_next_one() {
+        let logs = logs();
+        let position = |group| LogPosition { group, ..LogPosition::default() };
+        let handed_in = |often: bool| {
+            let mut copy = DiskCopy::new((0, 1), 1 << 20, 0, Schema::default(), Vec::new());
+            for (group, log) in (1..).zip(&logs) {
+                copy.install(log.as_slice()).unwrap();
+                if often || group == 3 {
+                    copy.hand_in(position(group)).unwrap();
+                }
+            }
+            copy.begin();
+            copy.pass.map(|pass| (pass.position.group, pass.bytes()))
+        };
+        assert_eq!(handed_in(true), handed_in(false));
+    }
+}

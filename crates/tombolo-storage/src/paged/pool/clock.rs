@@ -131,3 +131,26 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+    use crate::latch::Latched;
+    use crate::paged::page::{PageKind, SmallPages, StoreId};
+    use crate::paged::pool::{NoWriteAhead, PageAccess, ReadPage};
+
+    /// A page may have become dirty since it was found clean.
+    #[test]
+    fn a_dirty_page_stays_in_its_frame() {
+        let disk = MemDisk::new();
+        let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 2, NoWriteAhead).unwrap();
+        let id = pool.new_page(StoreId(1), PageKind::Heap).unwrap().page().id();
+        let index = (0..2).find(|&at| pool.frames[at as usize].page.get() == id.0).unwrap();
+        assert!(pool.frames[index as usize].is_dirty());
+        assert!(pool.evict(index).is_none());
+        pool.clean(index).unwrap();
+        assert!(pool.evict(index).is_some());
+    }
+}

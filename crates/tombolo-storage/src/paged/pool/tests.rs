@@ -143,21 +143,24 @@ fn no_page_is_written_before_its_log() {
     let (disk, log) = (MemDisk::new(), Arc::new(TestLog::default()));
     let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 3, Arc::clone(&log)).unwrap();
     let file = disk.open(PAGES_FILE, crate::disk::Open::Read).unwrap();
-    for lsn in 1..100 {
-        let mut page = pool.new_page(StoreId(1), PageKind::Heap).unwrap();
-        page.page_mut().set_lsn(lsn);
-        let written = (1..pool.page_count() - 1).filter_map(|id| {
+    let durable = || log.durable.load(Ordering::SeqCst);
+    let newest_written = |pages: u32| {
+        let lsn = |id: u32| {
             let mut bytes = [0; 8];
             file.read_at(&mut bytes, u64::from(id) * 8192 + 8).ok()?;
             Some(u64::from_le_bytes(bytes))
-        });
-        let written = written.max().unwrap_or(0);
-        assert!(written <= log.durable.load(Ordering::SeqCst));
-        assert!(log.durable.load(Ordering::SeqCst) < lsn);
+        };
+        (1..pages - 1).filter_map(lsn).max().unwrap_or(0)
+    };
+    for lsn in 1..100 {
+        let mut page = pool.new_page(StoreId(1), PageKind::Heap).unwrap();
+        page.page_mut().set_lsn(lsn);
+        assert!(newest_written(pool.page_count()) <= durable() && durable() < lsn);
     }
     log.broken.store(1, Ordering::SeqCst);
     let refused = (0..4).find_map(|_| pool.new_page(StoreId(1), PageKind::Heap).err());
     assert!(matches!(refused.unwrap().failure(), PageFailure::Log(_)));
+    assert!(newest_written(pool.page_count()) <= durable(), "its log was refused");
     log.broken.store(0, Ordering::SeqCst);
     assert_eq!(pool.check(), []);
 }

@@ -17,7 +17,7 @@ use crate::memory::test_random::Random;
 use crate::sync::Arc;
 use crash_disk::CrashDisk;
 
-const SETTINGS: LogSettings = LogSettings {
+pub(super) const SETTINGS: LogSettings = LogSettings {
     kind: LogKind::Value,
     segment_bytes: 16 << 10,
     segment_bytes_first: u64::MAX,
@@ -57,7 +57,7 @@ fn recovered(disk: &(impl Disk + Clone + 'static)) -> (Recovered, Groups) {
     recover_with(disk, RecoverOptions::default()).unwrap()
 }
 
-fn create(disk: &(impl Disk + Clone + 'static)) -> LogWriter {
+pub(super) fn create(disk: &(impl Disk + Clone + 'static)) -> LogWriter {
     LogWriter::create(Arc::new(disk.clone()), SETTINGS).unwrap()
 }
 
