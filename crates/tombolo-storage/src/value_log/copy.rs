@@ -8,7 +8,7 @@
 
 use super::directory::Directory;
 use super::group::Group;
-use super::reader::{Chain, SegmentReader};
+use super::reader::{Chain, SegmentReader, find_run};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::{LogPosition, LogStart};
@@ -33,47 +33,87 @@ pub(crate) fn copy(
     }
     // What cannot be read is being made in this moment, or is missed below.
     let mut segments = Directory::read(disk, true, settings)?.segments;
-    let (mut at, mut chain) = find(&mut segments, &start)?;
+    let (mut at, mut offset, mut chain) = find(&mut segments, &start)?;
     let mut position = LogPosition::default();
     while position.group < to {
         let Some(reader) = segments.get_mut(at) else {
             let what = "a group that is durable is not there".to_owned();
             return Err(lost(".", FIRST_GROUP_OFFSET, chain.number, what).into());
         };
-        let first = reader.first_group()?.map(|placed| placed.group);
+        let first = reader.group(offset)?.map(|placed| placed.group);
         if first.is_some_and(|group| chain.continues(&group)) {
-            copy_segment(reader, (&start, to), &mut chain, &mut position, copier)?;
+            copy_segment(reader, offset, (&start, to), &mut chain, &mut position, copier)?;
         }
         reader.forget();
-        at += 1;
+        (at, offset) = (at + 1, FIRST_GROUP_OFFSET);
     }
     Ok(position)
 }
 
-/// Where the copy begins: the newest segment that begins, with a whole run, before what is needed.
-fn find(segments: &mut [SegmentReader], start: &LogStart) -> Result<(usize, Chain), LogFailure> {
-    let mut oldest = None;
+/// Where the copy begins, in which segment and at which offset: the newest segment that begins, with a
+/// whole run, before what is needed. Where no way leads from there to the group an image was made behind,
+/// that group itself: nothing needs what lies before it, and its checksum says that it is the right one.
+fn find(
+    segments: &mut [SegmentReader],
+    start: &LogStart,
+) -> Result<(usize, u64, Chain), LogFailure> {
+    let is_other =
+        |reader: &&SegmentReader| start.salt.is_some_and(|salt| reader.header.salt != salt);
+    if let Some(other) = segments.iter().rev().find(is_other) {
+        return Err(start.other_database(other.name()));
+    }
+    let (mut first, mut oldest) = (None, None);
     for (at, reader) in segments.iter_mut().enumerate().rev() {
-        if start.salt.is_some_and(|salt| reader.header.salt != salt) {
-            return Err(start.other_database(reader.name()));
-        }
-        let first = reader.first_group()?.map(|placed| placed.group);
+        let group = reader.first_group()?.map(|placed| placed.group);
         reader.forget();
-        let Some(group) = first else { continue };
+        let Some(group) = group else { continue };
         if group.number <= start.group && !group.continues {
-            return Ok((at, Chain { number: group.number, previous: None, epoch: group.epoch }));
+            first = Some((at, FIRST_GROUP_OFFSET, Chain::of(&group)));
+            break;
         }
         oldest = Some((group.number, reader.name().to_owned()));
     }
-    Err(match oldest {
+    if let Some(checksum) = start.checksum
+        && !first.is_some_and(|(at, _, chain)| leads_to(segments, at, chain, start.group))
+        && let Some((at, run, _)) = find_run(segments, start.group, checksum)?
+    {
+        return Ok((at, run.offset, Chain::of(&run)));
+    }
+    first.ok_or_else(|| match oldest {
         Some((number, file)) => start.is_gone(number, file),
         None => lost(".", FIRST_GROUP_OFFSET, start.group, "no segment holds it".to_owned()),
     })
 }
 
-/// Copies the groups of a segment that belong to the chain.
+/// Whether all groups from the beginning of a segment up to this one are there.
+fn leads_to(
+    segments: &mut [SegmentReader],
+    first: usize,
+    mut chain: Chain,
+    group: GroupNumber,
+) -> bool {
+    for reader in &mut segments[first..] {
+        let mut offset = FIRST_GROUP_OFFSET;
+        // What cannot be read now is not there; whoever needs it reads it again.
+        while let Ok(Some(placed)) = reader.group(offset) {
+            let (placed, checksum) = (placed.group, placed.checksum);
+            if !chain.continues(&placed) {
+                break;
+            }
+            if placed.number == group {
+                return true;
+            }
+            (chain, offset) = (Chain::behind(&placed, checksum), reader.behind(&placed));
+        }
+        reader.forget();
+    }
+    false
+}
+
+/// Copies the groups of a segment from `offset` on that belong to the chain.
 fn copy_segment(
     reader: &mut SegmentReader,
+    mut offset: u64,
     (start, to): (&LogStart, GroupNumber),
     chain: &mut Chain,
     position: &mut LogPosition,
@@ -83,7 +123,6 @@ fn copy_segment(
     let mut bytes = vec![0; FIRST_GROUP_OFFSET as usize];
     reader.read(0, &mut bytes)?;
     file.write(&bytes, 0)?;
-    let mut offset = FIRST_GROUP_OFFSET;
     while position.group < to {
         let placed = reader.group(offset)?.map(|placed| (placed.group, placed.checksum));
         let Some((group, checksum)) = placed.filter(|(group, _)| chain.continues(group)) else {

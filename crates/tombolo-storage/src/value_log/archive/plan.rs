@@ -65,8 +65,13 @@ impl Tail {
         let next_number = segments.iter().map(|reader| reader.number).max().unwrap_or(0) + 1;
         for reader in segments.iter_mut().rev() {
             let mut at = FIRST_GROUP_OFFSET;
-            while let Some(placed) = reader.group(at)? {
-                let (group, checksum) = (placed.group, placed.checksum);
+            // Whatever lies before: a backup begins with the group that its image was made behind.
+            while !reader.ends_at(at) {
+                let placed = reader.group(at)?.map(|placed| (placed.group, placed.checksum));
+                let Some((group, checksum)) = placed else {
+                    at += reader.header.block_bytes;
+                    continue;
+                };
                 if (group.number, checksum) == (position.group, position.checksum) {
                     let (salt, sequence) = (reader.header.salt, reader.header.sequence);
                     let (number, time_us) = (reader.number, group.time_us);

@@ -196,6 +196,46 @@ fn what_is_spoilt_is_noticed_before_it_is_restored_or_copied() {
     assert!(to[0].list().unwrap().is_empty());
 }
 
+/// What lies before the image's group is not needed, and its number and checksum say which one it is.
+#[test]
+fn rot_before_the_image_spoils_no_backup() {
+    let mut spoilt = 0;
+    for seed in 0..10 {
+        let (disks, doors) = directories(1);
+        let mut database = Database::open(&doors, 1, 2).unwrap();
+        database.create_table();
+        database.groups(&mut Random::new(seed), 3 + seed);
+        let image_group = database.sync().unwrap();
+        database.checkpoint().unwrap();
+        database.groups(&mut Random::new(100 + seed), 3);
+        let durable = rows(&mut database.store);
+        let logs = disks[0].list().unwrap().into_iter().filter(|name| name.starts_with("log-"));
+        // The header of the first group of each segment; the number is at 8.
+        let firsts = logs.map(|name| {
+            let (file, mut first) = (disks[0].open(&name, Open::Write).unwrap(), [0; 64]);
+            file.read_at(&mut first, 8_192).unwrap();
+            (u64::from_le_bytes(first[8..16].try_into().unwrap()), file)
+        });
+        let before = firsts.filter(|(number, _)| (1..=image_group).contains(number));
+        let (number, file) = before.max_by_key(|(number, _)| *number).unwrap();
+        if number == image_group {
+            continue;
+        }
+        file.write_at(&[0xff; 64], 8_192).unwrap();
+        spoilt += 1;
+        let (copy, _) = directories(1);
+        let made = back_up(&doors, &copy[0], &database).unwrap();
+        let (restored, restored_doors) = directories(1);
+        assert_eq!(backup::restore(&copy[0], &restored[0], MARK), Ok(made));
+        let mut again = Database::open(&restored_doors, 1, 1).unwrap();
+        assert!(rows(&mut again.store) == durable, "seed {seed}: the copy has other rows");
+        assert_eq!(again.store.check(), []);
+        again.groups(&mut Random::new(5), 4);
+        again.checkpoint().unwrap();
+    }
+    assert!(spoilt > 4, "{spoilt} of 10 were spoilt");
+}
+
 #[test]
 fn what_is_no_backup_or_no_place_for_one_is_told() {
     let (disks, doors) = directories(1);
