@@ -398,6 +398,14 @@ impl Schema {
         self.positions[table].push(position);
         Ok(position)
     }
+
+    /// Forgets an index of a table; those behind it move up.
+    pub(crate) fn leave_out_index(&mut self, table: usize, index: usize) {
+        self.tables[table].indexes.remove(index);
+        let gone = self.positions[table].remove(index);
+        let behind = self.positions.iter_mut().flatten().filter(|position| **position > gone);
+        behind.for_each(|position| *position -= 1);
+    }
 }
 
 #[cfg(test)]

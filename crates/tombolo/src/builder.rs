@@ -320,6 +320,7 @@ impl Builder {
             checkpoint_threads: self.settings.count(&settings::CHECKPOINT_THREADS) as usize,
             threads: threads::available(),
             accept_loss: false,
+            without_unfit_indexes: false,
             keep: archive.as_ref().and_then(LogArchive::keep),
         };
         let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } =

@@ -61,13 +61,26 @@ pub struct OpenOptions {
     pub keep: Option<GroupNumber>,
     /// Threads that load and replay.
     pub threads: usize,
+    /// Whether indexes that the rows do not fit are left out, so that these can be read out, or changed
+    /// until they fit. [`MemoryStore::left_out`] says which. Otherwise they are a reason to refuse.
+    pub without_unfit_indexes: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, log) = (Limits::default(), LogSettings::default());
         let (image, checkpoint_threads, accept_loss, threads) = (None, 1, false, 1);
-        Self { limits, log, image, checkpoint_threads, accept_loss, keep: None, threads }
+        let (keep, without_unfit_indexes) = (None, false);
+        Self {
+            limits,
+            log,
+            image,
+            checkpoint_threads,
+            accept_loss,
+            keep,
+            threads,
+            without_unfit_indexes,
+        }
     }
 }
 

@@ -8,14 +8,14 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{GroupNumber, LogStart, Refused, Replay};
 
-use super::workers::{Workers, finish};
+use super::workers::{HowToFinish, Workers, finish};
 use super::{OpenFailure, OpenOptions};
 use crate::clock::Clock;
 
 /// An image that was loaded, and the log behind it as far as it was replayed.
 pub struct Replayer<'c, P: MemoryProfile> {
     limits: Limits,
-    is_mirrored: bool,
+    how: HowToFinish,
     clock: &'c dyn Clock,
     first: LogStart,
     workers: Option<Who>,
@@ -57,7 +57,10 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
         told: &mut dyn FnMut(u64),
     ) -> Result<Self, OpenFailure> {
         let OpenOptions { limits, threads, .. } = *options;
-        let is_mirrored = options.image.is_some();
+        let how = HowToFinish {
+            is_mirrored: options.image.is_some(),
+            without_unfit_indexes: options.without_unfit_indexes,
+        };
         let (workers, known) = match threads {
             0 | 1 => {
                 let loaded = image.load(0, 1, limits, told)?;
@@ -65,13 +68,13 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
                 (Who::Here(Box::new(loaded)), known)
             }
             parts => {
-                let (workers, known) = Workers::load(image, parts, limits, is_mirrored, told)?;
+                let (workers, known) = Workers::load(image, parts, limits, how, told)?;
                 (Who::Threads(workers), known)
             }
         };
         Ok(Self {
             limits,
-            is_mirrored,
+            how,
             clock,
             first: image.log_start(known),
             workers: Some(workers),
@@ -99,7 +102,7 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
         let newest = self.newest;
         let finished = match self.workers.take() {
             None => Vec::new(),
-            Some(Who::Here(loaded)) => vec![finish(*loaded, newest, self.is_mirrored)?],
+            Some(Who::Here(loaded)) => vec![finish(*loaded, newest, self.how)?],
             Some(Who::Threads(workers)) => workers.finish()?,
         };
         let (rebuilt, mirrored): (Vec<_>, Vec<_>) =

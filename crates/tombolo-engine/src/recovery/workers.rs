@@ -25,6 +25,15 @@ const CHUNKS: usize = CHUNKS_MAX + 2;
 /// How many messages of loading threads may wait.
 const TOLD_MAX: usize = 64;
 
+/// What becomes of parts when the log is over.
+#[derive(Clone, Copy)]
+pub(super) struct HowToFinish {
+    /// Whether they are copied, for checkpoints.
+    pub(super) is_mirrored: bool,
+    /// As in the options.
+    pub(super) without_unfit_indexes: bool,
+}
+
 /// A part whose log is over.
 pub(super) struct Finished {
     /// What the store is made of.
@@ -37,11 +46,14 @@ pub(super) struct Finished {
 pub(super) fn finish(
     mut loaded: LoadedPart,
     newest: GroupNumber,
-    is_mirrored: bool,
+    how: HowToFinish,
 ) -> Result<Finished, Refused> {
     let newest = newest.max(loaded.known());
     let in_words = |failure: ImageFailure| (newest, failure.to_string());
-    let mirrored = is_mirrored.then(|| loaded.mirror()).transpose().map_err(in_words)?;
+    let mirrored = how.is_mirrored.then(|| loaded.mirror()).transpose().map_err(in_words)?;
+    if how.without_unfit_indexes {
+        loaded.replay.leave_out_unfit_indexes();
+    }
     let rebuilt = loaded.replay.finish().map_err(|what| (newest, what))?;
     Ok(Finished { rebuilt, mirrored })
 }
@@ -101,11 +113,11 @@ impl Workers {
         image: &Image,
         parts: usize,
         limits: Limits,
-        is_mirrored: bool,
+        how: HowToFinish,
         told: &mut dyn FnMut(u64),
     ) -> Result<(Self, GroupNumber), OpenFailure> {
         let (tell, hear) = sync_channel(TOLD_MAX);
-        let start = |part| Worker::start(image.clone(), (part, parts), limits, is_mirrored);
+        let start = |part| Worker::start(image.clone(), (part, parts), limits, how);
         let mut workers = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
         // All are there: they may begin.
         workers.iter_mut().for_each(|worker| worker.begin(tell.clone()));
@@ -189,7 +201,7 @@ impl Worker {
         image: Image,
         (part, parts): (usize, usize),
         limits: Limits,
-        is_mirrored: bool,
+        how: HowToFinish,
     ) -> Result<Self, NoThread> {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
@@ -205,7 +217,7 @@ impl Worker {
             };
             _ = tell.send(Told::Loaded(loaded.known()));
             drop((tell, image));
-            if let Some(end) = replay(loaded, &to_do, is_mirrored) {
+            if let Some(end) = replay(loaded, &to_do, how) {
                 _ = done.send(end);
             }
         });
@@ -249,12 +261,12 @@ impl Drop for Worker {
 fn replay(
     mut loaded: LoadedPart,
     work: &Receiver<Work>,
-    is_mirrored: bool,
+    how: HowToFinish,
 ) -> Option<Result<Finished, Refused>> {
     let mut newest = 0;
     loop {
         match work.recv().ok()? {
-            Work::Finish => return Some(finish(loaded, newest, is_mirrored)),
+            Work::Finish => return Some(finish(loaded, newest, how)),
             Work::Replay(chunk) => {
                 newest = chunk.groups.last().map_or(newest, |last| last.0);
                 if let Err(refused) = chunk.replay(&mut loaded) {
@@ -278,7 +290,8 @@ mod tests {
         let disk = Arc::new(MemDisk::new());
         let image = Image::find(vec![disk], ImageSettings::default()).expect("an empty disk");
         for has_begun in [false, true] {
-            let worker = Worker::start(image.clone(), (0, 2), Limits::default(), false);
+            let how = HowToFinish { is_mirrored: false, without_unfit_indexes: false };
+            let worker = Worker::start(image.clone(), (0, 2), Limits::default(), how);
             let mut worker = worker.expect("a thread");
             let (tell, hear) = sync_channel(TOLD_MAX);
             if has_begun {

@@ -194,3 +194,33 @@ fn a_database_in_use_is_refused_before_its_image_is_read() {
     assert!(why.contains("in use"), "{why}");
     drop(database);
 }
+
+/// Two rows of one key, as a procedure leaves them that forgets its entries: they are given out when asked.
+#[test]
+fn rows_that_fit_no_index_are_refused_or_given_out_without_it() {
+    let disks = [MemDisk::new()];
+    let mut database = Database::create(&disks, &options(1, 1)).unwrap();
+    let two = DynamicTable::new(database.store.schema(), 1);
+    database.store.begin().unwrap();
+    database.store.begin_writes();
+    (0..2).for_each(|_| _ = database.store.create(two.handle(), |_| ()).unwrap());
+    database.store.commit().unwrap();
+    database.write().unwrap();
+    database.checkpoint().unwrap();
+    drop(database);
+    for threads in [1, 2] {
+        let open = |without_unfit_indexes| {
+            let options = OpenOptions { without_unfit_indexes, ..options(threads, 1) };
+            let told = &mut |_| ();
+            open::<MemoryLogged>(&doors(&disks), &options, &SystemClock::new(), told)
+        };
+        let refused = open(false).unwrap_err().to_string();
+        assert!(refused.contains("index two_pk: another row has the key"), "{refused}");
+        let mut opened = open(true).unwrap();
+        let left_out: Vec<_> = opened.store.left_out().iter().map(|(name, _)| &**name).collect();
+        assert_eq!(left_out, ["two_pk"]);
+        let two = DynamicTable::new(opened.store.schema(), 1);
+        assert_eq!(two.row_ids(&mut opened.store).unwrap().len(), 2);
+        assert_eq!(opened.store.check(), []);
+    }
+}

@@ -10,12 +10,13 @@ use tombolo_engine::clock::SystemClock;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::memory::image::ImageFailure;
+use tombolo_storage::store::Damage;
 use tombolo_storage::value_log::{self, LogFailure};
 
 use super::{Checked, failed};
 use crate::dump;
 use crate::dump_files::DumpDirectory;
-use crate::durable::{self, Logged, Surveyed};
+use crate::durable::{self, Logged, OpenOptions, Surveyed};
 use crate::failure::Failure;
 use crate::inspect::refused;
 use crate::instance::{DynamicStore, Erased, Finding, Verification, verify_in_memory};
@@ -28,6 +29,8 @@ use crate::workload::tamper as tamper_with;
 const LOG: &str = "log";
 /// The check of the image, where there is one.
 const IMAGE: &str = "image";
+/// The store's own check of its indexes.
+const INDEXES: &str = "indexes";
 /// What helps where something is wrong.
 const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --accept-loss";
 /// What helps where no loss that could be accepted does.
@@ -49,7 +52,9 @@ pub(super) fn check(
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     let disks = durable::disks(directories)?;
-    let found = durable::survey(&disks, &recover::options(), &SystemClock::new(), progress);
+    // An index that the rows do not fit is a finding, and the rows can be dumped.
+    let options = OpenOptions { without_unfit_indexes: true, ..recover::options() };
+    let found = durable::survey(&disks, &options, &SystemClock::new(), progress);
     let Surveyed { mut store, log, image_bytes } = match found {
         Ok(found) => found,
         Err(failure) => match finding(&failure) {
@@ -75,6 +80,8 @@ pub(super) fn check(
         tamper_with(&mut Erased::new(&mut store), check).map_err(failed)?;
     }
     let mut verification = verify(&mut store)?;
+    let left_out = store.left_out().iter().map(|(index, what)| format!("{index}: {what}"));
+    left_out.for_each(|what| note(&mut verification, Damage { check: INDEXES, what }));
     progress.end();
     if image_bytes > 0 {
         verification.checks.push((IMAGE.to_owned(), true));
@@ -95,17 +102,20 @@ fn verify(store: &mut Logged) -> Result<Verification, Failure> {
         verified => return verified.map_err(failed),
     }
     let mut verification = Verification {
-        checks: ["indexes", "slabs"].map(|check| (check.to_owned(), true)).to_vec(),
+        checks: [INDEXES, "slabs"].map(|check| (check.to_owned(), true)).to_vec(),
         damage: Vec::new(),
     };
-    for damage in DynamicStore::check(store) {
-        for (check, holds) in &mut verification.checks {
-            *holds &= check != damage.check;
-        }
-        let (check, what) = (damage.check.to_owned(), damage.what);
-        verification.damage.push(Finding { check, what, file: None, offset: None });
-    }
+    DynamicStore::check(store).into_iter().for_each(|damage| note(&mut verification, damage));
     Ok(verification)
+}
+
+/// Adds what a store's own check has found.
+fn note(verification: &mut Verification, damage: Damage) {
+    for (check, holds) in &mut verification.checks {
+        *holds &= check != damage.check;
+    }
+    let (check, what) = (damage.check.to_owned(), damage.what);
+    verification.damage.push(Finding { check, what, file: None, offset: None });
 }
 
 /// The damage that a failure is, if it is any.

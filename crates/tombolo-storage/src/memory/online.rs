@@ -198,6 +198,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if self.online.building.iter().any(|building| building.def.name == def.name) {
             return refuse("an index of this name is being built already");
         }
+        if self.left_out.iter().any(|(name, _)| *name == def.name) {
+            return refuse("it was left out: change the rows until they fit it, and open again");
+        }
         let mut schema = self.schema.clone();
         schema.add_index(position, def.clone())?;
         let table = &schema.tables[position];

@@ -81,6 +81,8 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) online: Online,
     /// A column that is being added.
     pub(super) columns: Columns,
+    /// Indexes of the log that the rows do not fit, and why.
+    pub(super) left_out: Vec<(String, String)>,
     /// Whether commits have to look after snapshots or added indexes.
     pub(super) is_watched: bool,
     /// Whether ids of rows carry generations (`slab/generations.rs`).
@@ -147,6 +149,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             snapshots: Snapshots::new(&budget, limits.snapshot_bytes_max),
             online: Online::default(),
             columns: Columns::default(),
+            left_out: Vec::new(),
             is_watched: false,
             names_rows: false,
             budget,
@@ -258,14 +261,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
         let Self { mut tables, indexes, values, schema, limits, .. } = self;
-        let Self { online, columns, snapshots, budget, names_rows, .. } = self;
+        let Self { online, columns, snapshots, budget, names_rows, left_out, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
         // All of it takes from one budget.
         let mut undo = Q::Undo::default();
         undo.take_from(&budget);
         let empty = MemoryStore::<Q>::new(limits);
         let kept = MemoryStore { tables, indexes, values, schema, online, undo, ..empty };
-        let mut store = MemoryStore { columns, snapshots, budget, names_rows, ..kept };
+        let mut store = MemoryStore { columns, snapshots, budget, names_rows, left_out, ..kept };
         store.watch();
         Ok(store)
     }
@@ -285,6 +288,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// Sets how many bytes the open transaction may log behind its preface; `None` when it has ended.
     pub fn set_rest_log_bytes_max(&mut self, bytes: Option<usize>) {
         self.log.set_rest_bytes_max(bytes);
+    }
+
+    /// Indexes that are in the log and not in this store, with what rows do not fit them: it was opened
+    /// without unfit indexes. Opened again with rows that fit, it has them.
+    pub fn left_out(&self) -> &[(String, String)] {
+        &self.left_out
     }
 
     /// How many rows a table has, as the open transaction sees it.

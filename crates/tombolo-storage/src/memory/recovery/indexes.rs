@@ -11,9 +11,11 @@ use super::super::btree::InsertError;
 use super::super::check::key_values;
 use super::super::index::{Entries, RowIndex};
 use super::super::packer::{KeyPacker, ROWS};
+use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::store::MemoryRow;
 use super::super::variable::SizeClasses;
+use super::NotBuilt;
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::schema::TableDef;
 
@@ -32,7 +34,7 @@ pub(super) fn build(
     table: &TableDef,
     rows: &Rows,
     values: &SizeClasses,
-) -> Result<RowIndex, String> {
+) -> Result<RowIndex, NotBuilt> {
     match &mut index.entries {
         Entries::Packed(_) | Entries::PackedHash(_) => build_packed(&mut index, table, rows)?,
         Entries::Bytes(_) | Entries::BytesHash(_) => build_bytes(&mut index, table, rows, values)?,
@@ -40,15 +42,26 @@ pub(super) fn build(
     Ok(index)
 }
 
-fn refused(error: InsertError) -> String {
+fn refused(error: InsertError) -> NotBuilt {
     match error {
-        InsertError::Duplicate(row) => format!("another row has the key of the row in slot {row}"),
-        InsertError::NoSpace(error) => super::no_memory(error),
-        InsertError::KeyTooLong { .. } => "a row's key is too long".to_owned(),
+        InsertError::Duplicate(row) => {
+            NotBuilt::Unfit(format!("another row has the key of the row in slot {row}"))
+        }
+        InsertError::NoSpace(error) => no_memory(error),
+        InsertError::KeyTooLong { .. } => NotBuilt::Unfit("a row's key is too long".to_owned()),
     }
 }
 
-fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(), String> {
+fn no_memory(error: RegionError) -> NotBuilt {
+    NotBuilt::NoMemory(super::no_memory(error))
+}
+
+/// The key of the row in a slot is none of this index.
+fn out_of_range(slot: u32) -> NotBuilt {
+    NotBuilt::Unfit(format!("the row in slot {slot} has a key outside its columns' ranges"))
+}
+
+fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(), NotBuilt> {
     let packer = KeyPacker::new(index, table);
     let mut live = rows.slab.live();
     let (mut slots, mut keys, mut unordered) = (Vec::with_capacity(ROWS), Vec::new(), Vec::new());
@@ -58,9 +71,7 @@ fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(
         if slots.is_empty() {
             break;
         }
-        packer.pack(&rows.slab, &slots, &mut keys).map_err(|slot| {
-            format!("the row in slot {slot} has a key outside its columns' ranges")
-        })?;
+        packer.pack(&rows.slab, &slots, &mut keys).map_err(out_of_range)?;
         let runs = 1 + keys.windows(2).filter(|pair| pair[0] > pair[1]).count();
         match &mut index.entries {
             Entries::Packed(tree) if runs * RUN_KEYS_MIN <= keys.len() || runs == 1 => {
@@ -73,7 +84,7 @@ fn build_packed(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(
 }
 
 /// Inserts what lay in no order.
-fn insert_unordered(index: &mut RowIndex, mut entries: Vec<(u64, u32)>) -> Result<(), String> {
+fn insert_unordered(index: &mut RowIndex, mut entries: Vec<(u64, u32)>) -> Result<(), NotBuilt> {
     match &mut index.entries {
         Entries::Packed(tree) => {
             sort(&mut entries);
@@ -87,7 +98,7 @@ fn insert_unordered(index: &mut RowIndex, mut entries: Vec<(u64, u32)>) -> Resul
             }
         }
         Entries::PackedHash(hash) => {
-            hash.grow_to(entries.len()).map_err(super::no_memory)?;
+            hash.grow_to(entries.len()).map_err(no_memory)?;
             for (at, &(key, slot)) in entries.iter().enumerate() {
                 if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
                     hash.prefetch(later);
@@ -129,7 +140,7 @@ fn build_bytes(
     table: &TableDef,
     rows: &Rows,
     values: &SizeClasses,
-) -> Result<(), String> {
+) -> Result<(), NotBuilt> {
     // Keys lie one behind the other; an entry is where its key ends, with the row's slot.
     let (mut keys, mut ends, mut key) = (Vec::new(), Vec::new(), Vec::new());
     for slot in rows.slab.live() {
@@ -137,7 +148,7 @@ fn build_bytes(
         key.clear();
         let columns = key_values(&row, &table.columns, index);
         if Dynamic::encode(&index.shape, &columns, usize::MAX, &mut key) != Fit::Within {
-            return Err(format!("the row in slot {slot} has a key outside its columns' ranges"));
+            return Err(out_of_range(slot));
         }
         if matches!(index.entries, Entries::Bytes(_)) {
             index.stored_form(&mut key, slot);
@@ -156,7 +167,7 @@ fn build_bytes(
             }
         }
         Entries::BytesHash(hash) => {
-            hash.grow_to(entries.len()).map_err(super::no_memory)?;
+            hash.grow_to(entries.len()).map_err(no_memory)?;
             for (at, &(key, slot)) in entries.iter().enumerate() {
                 if let Some(&(later, _)) = entries.get(at + HASH_AHEAD) {
                     hash.prefetch(hash.hash_bytes(later));

@@ -15,6 +15,9 @@
 //! value means nothing outside the process that made it: what a record says of one is passed over,
 //! and values are put down anew.
 //!
+//! An index that the rows do not fit — a procedure forgot an entry, or set a value outside its declared
+//! range — refuses the opening, with its name, unless it is asked to leave such indexes out.
+//!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 
 pub(in crate::memory) mod definitions;
@@ -53,6 +56,7 @@ pub struct ReplayPart {
     handles: Vec<(usize, u64)>,
     applied: u64,
     fuzzy: Fuzzy,
+    without_unfit_indexes: bool,
 }
 
 /// What is still open after rows were loaded from an image, whose blocks are of different moments
@@ -94,7 +98,9 @@ pub struct RebuiltPart {
     parts: usize,
     budget: Arc<Budget>,
     schema: Schema,
+    /// With the indexes that rows fit.
     tables: Vec<Option<(ReplayTable, Vec<RowIndex>)>>,
+    left_out: Vec<LeftOut>,
     applied: u64,
 }
 
@@ -113,11 +119,30 @@ impl ReplayPart {
     pub fn new(part: usize, parts: usize, limits: Limits) -> Self {
         assert!(part < parts, "part {part} of {parts}");
         let (schema, tables, handles) = (Schema::default(), Vec::new(), Vec::new());
-        let (applied, fuzzy) = (0, Fuzzy::default());
+        let fuzzy = Fuzzy::default();
         // What the log holds was within the bounds once: nothing is refused here.
         let budget = Budget::new(u64::MAX);
         let allowance = Allowance::new(limits.structure_bytes_max, &budget);
-        Self { part, parts, allowance, limits, budget, schema, tables, handles, applied, fuzzy }
+        let (applied, without_unfit_indexes) = (0, false);
+        Self {
+            part,
+            parts,
+            allowance,
+            limits,
+            budget,
+            schema,
+            tables,
+            handles,
+            applied,
+            fuzzy,
+            without_unfit_indexes,
+        }
+    }
+
+    /// Leaves indexes out that the rows do not fit, in place of refusing: so that the rows can be read out,
+    /// or changed until they fit. [`MemoryStore::left_out`] says which those are.
+    pub fn leave_out_unfit_indexes(&mut self) {
+        self.without_unfit_indexes = true;
     }
 
     /// Replays whole transactions; records of other parts' tables are passed over.
@@ -310,7 +335,8 @@ impl ReplayPart {
     pub fn finish(mut self) -> Result<RebuiltPart, String> {
         self.settle()?;
         let Self { parts, allowance, limits, budget, schema, tables, applied, .. } = self;
-        let mut rebuilt = Vec::new();
+        let without_unfit_indexes = self.without_unfit_indexes;
+        let (mut rebuilt, mut left_out) = (Vec::new(), Vec::new());
         for (position, table) in tables.into_iter().enumerate() {
             let Some(mut table) = table else {
                 rebuilt.push(None);
@@ -320,16 +346,45 @@ impl ReplayPart {
             table.rows.slab.rebuild_free_list();
             let def = &schema.tables[position];
             let mut indexes = Vec::new();
-            for index in &def.indexes {
+            for (number, index) in def.indexes.iter().enumerate() {
                 let empty = RowIndex::new(position, def, index, &allowance, limits.hash_seed());
                 let empty = empty.map_err(no_memory)?;
                 let built = indexes::build(empty, def, &table.rows, &table.values);
-                indexes.push(built.map_err(|what| format!("index {}: {what}", index.name))?);
+                match built {
+                    Ok(built) => indexes.push(built),
+                    Err(NotBuilt::NoMemory(what)) => return Err(what),
+                    Err(NotBuilt::Unfit(what)) if without_unfit_indexes => {
+                        left_out.push(LeftOut { table: position, number, what });
+                    }
+                    Err(NotBuilt::Unfit(what)) => {
+                        return Err(format!(
+                            "index {}: {what}; to read the rows out, or to change them until they \
+                             fit, open without unfit indexes",
+                            index.name
+                        ));
+                    }
+                }
             }
             rebuilt.push(Some((table, indexes)));
         }
-        Ok(RebuiltPart { parts, budget, schema, tables: rebuilt, applied })
+        Ok(RebuiltPart { parts, budget, schema, tables: rebuilt, applied, left_out })
     }
+}
+
+/// An index that the rows do not fit.
+#[derive(Debug)]
+struct LeftOut {
+    table: usize,
+    /// Its number among the indexes of its table.
+    number: usize,
+    what: String,
+}
+
+/// Why an index was not built.
+enum NotBuilt {
+    NoMemory(String),
+    /// The rows do not fit it.
+    Unfit(String),
 }
 
 /// A log replayed by one thread: [`ReplayPart`] number 0 of 1.
@@ -498,12 +553,20 @@ impl<P: MemoryProfile> MemoryStore<P> {
         assert_eq!(first.parts, parts.len(), "a part of the replay is missing");
         store.schema = first.schema.clone();
         let mut tables: Vec<_> = store.schema.tables.iter().map(|_| None).collect();
+        let mut left_out = Vec::new();
         for part in parts {
             assert_eq!(part.schema, store.schema, "the parts are of different logs");
             store.budget.adopt(&part.budget);
             for (place, table) in tables.iter_mut().zip(part.tables) {
                 *place = place.take().or(table);
             }
+            left_out.extend(part.left_out);
+        }
+        // From the last one on: a number is that among all indexes of its table.
+        for LeftOut { table, number, what } in left_out.into_iter().rev() {
+            let name = store.schema.tables[table].indexes[number].name.to_string();
+            store.schema.leave_out_index(table, number);
+            store.left_out.push((name, what));
         }
         let mut placed: Vec<_> = (0..store.schema.indexes()).map(|_| None).collect();
         for (position, table) in tables.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::key::Dynamic;
 use crate::memory::test_random::Random;
 use crate::profile::MemoryLogged;
-use crate::row::{Fields, RowId, RowMut};
+use crate::row::{Fields, RowId, RowMut, column_offset};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::store::Store;
 use crate::sync::Arc;
@@ -508,4 +508,79 @@ fn a_bound_on_the_rest_ends_with_its_transaction() {
     let mut dropped = logged();
     dropped.drop_log();
     the_rest_is_bounded(dropped);
+}
+
+/// Rows that an index does not fit are given out without it; the other indexes, of all tables, are there.
+#[test]
+fn rows_that_fit_no_index_are_given_out() {
+    let values = |id: i64, name| {
+        let (null, state) = (Value::Text("note"), Value::Integer(1));
+        [Value::Integer(id), state, Value::Text(name), null, Value::Bytes(b"")]
+    };
+    for (parts, is_duplicate) in [(1, true), (2, true), (1, false), (3, false)] {
+        let mut store = logged();
+        let (one, two) =
+            (DynamicTable::new(store.schema(), 0), DynamicTable::new(store.schema(), 2));
+        store.begin().unwrap();
+        store.begin_writes();
+        for id in 0..5 {
+            one.insert(&mut store, &values(id, "one")).unwrap();
+            two.insert(&mut store, &values(id, "two")).unwrap();
+        }
+        store.commit().unwrap();
+        let mut log = LogBuffer::default();
+        store.take_log(&mut log);
+        // As a procedure that forgets its entries: the fourth row has the third one's key, or none.
+        let column = &store.schema().tables[0].columns;
+        let (offset, id) = (column_offset(column, 0), if is_duplicate { 2_i32 } else { 1_000_001 });
+        let mut writer = RecordWriter::default();
+        writer.updated(0, 3, offset, &id.to_le_bytes());
+        writer.commit_as(0);
+        let mut wrong = LogBuffer::default();
+        writer.take(&mut wrong);
+        let opened = |without: bool| {
+            let rebuilt = (0..parts).map(|part| {
+                let mut part = ReplayPart::new(part, parts, Limits::default());
+                part.apply(log.as_slice())?;
+                part.apply(wrong.as_slice())?;
+                if without {
+                    part.leave_out_unfit_indexes();
+                }
+                part.finish()
+            });
+            Logged::from_replay(Limits::default(), rebuilt.collect::<Result<_, _>>()?)
+        };
+        let refused = opened(false).unwrap_err();
+        let what = if is_duplicate { "slot 2" } else { "ranges" };
+        assert!(refused.contains("index a1: ") && refused.contains(what), "{refused}");
+        assert!(refused.contains("open without unfit indexes"), "{refused}");
+        let mut store = opened(true).unwrap();
+        let left_out: Vec<_> = store.left_out().iter().map(|(name, _)| name.as_str()).collect();
+        let unfit: &[_] =
+            if is_duplicate { &["a5", "a4", "a2", "a1"] } else { &["a5", "a4", "a3", "a2", "a1"] };
+        assert!(left_out.iter().all(|name| unfit.contains(name)), "{left_out:?}");
+        assert!(left_out.contains(&"a1"), "{left_out:?}");
+        assert_eq!(store.schema().indexes(), 11 - left_out.len());
+        assert_eq!((rows(&mut store).len(), store.check()), (10, vec![]));
+        let again = tables()[0].indexes[0].clone();
+        assert!(store.begin_index("one", again).unwrap_err().to_string().contains("left out"));
+        // Its row is changed until it fits, and the log leads to a store with all indexes.
+        let one = DynamicTable::new(store.schema(), 0);
+        store.begin().unwrap();
+        store.begin_writes();
+        one.update(&mut store, RowId::new(3), &values(7, "one")).unwrap();
+        store.commit().unwrap();
+        let mut right = LogBuffer::default();
+        store.take_log(&mut right);
+        let mut part = ReplayPart::new(0, 1, Limits::default());
+        for log in [&log, &wrong, &right] {
+            part.apply(log.as_slice()).unwrap();
+        }
+        let rebuilt = vec![part.finish().unwrap()];
+        let mut store = Logged::from_replay(Limits::default(), rebuilt).unwrap();
+        assert_eq!(
+            (store.left_out().len(), store.schema().indexes(), store.check()),
+            (0, 11, vec![])
+        );
+    }
 }
