@@ -117,4 +117,8 @@ where
             runner.store().close_snapshot(snapshot);
         }
     }
+
+    fn give_back(&mut self, runner: &mut Runner) -> bool {
+        runner.store().give_back_closed()
+    }
 }

@@ -478,7 +478,9 @@ mod tests {
         let disk = MemDisk::new();
         let mut writer = create(&disk);
         let mut append = || writer.append_group(&[b"records"], 1, None).unwrap();
-        (append(), append(), append());
+        append();
+        append();
+        append();
         let durable = writer.sync().unwrap();
         let mut append = || writer.append_group(&[b"records"], 1, None).unwrap();
         let later = [append(), append(), append()];
