@@ -112,6 +112,8 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
+    /// The most that one table or index may take; `None` for what is usual.
+    structure_bytes_max: Option<usize>,
     /// Where rings of the image lie, beside the database's own directory.
     checkpoint_directories: Vec<PathBuf>,
     /// Where the log is archived, and the longest time that takes to begin.
@@ -129,6 +131,7 @@ impl Builder {
             settings: Settings::default(),
             tables: Vec::new(),
             durability: Durability::default(),
+            structure_bytes_max: None,
             checkpoint_directories: Vec::new(),
             log_archive: None,
             log_archive_time_max: archive::TIME_MAX,
@@ -215,6 +218,14 @@ impl Builder {
     /// from is not counted: it takes about as much again.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
+    }
+
+    /// The most memory that the rows of one table, or the entries of one index, may take: 64 GB unless this
+    /// says otherwise. That much address space is reserved for each, and memory taken as rows come; a process
+    /// has 128 TB of it.
+    pub const fn structure_bytes_max(mut self, bytes: usize) -> Self {
+        self.structure_bytes_max = Some(bytes);
+        self
     }
 
     /// Spreads the checkpoint image over these directories too, usually on other disks, which are then
@@ -357,7 +368,9 @@ impl Builder {
     fn limits(&self) -> Limits {
         let memory_bytes_max = self.settings.number(&settings::MEMORY_BYTES_MAX);
         let memory_bytes_max = memory_bytes_max.unwrap_or(u64::MAX);
-        Limits { memory_bytes_max, ..Limits::default() }
+        let usual = Limits::default();
+        let structure_bytes_max = self.structure_bytes_max.unwrap_or(usual.structure_bytes_max);
+        Limits { memory_bytes_max, structure_bytes_max, ..usual }
     }
 
     fn options(&self) -> Result<Options, Error> {

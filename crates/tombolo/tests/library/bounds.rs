@@ -10,7 +10,7 @@ use tombolo::{CallOptions, Database, Error, Order, Outcome, Pending, Range, Stop
 
 use tombolo_engine::threads::pause;
 
-use super::{Counter, Counters, adding, builder, value};
+use super::{Counter, Counters, adding, builder, definition, value};
 
 /// The answer, however long it takes: `wait` gives up at a deadline.
 pub(super) fn answer<A: Send + 'static>(pending: Pending<A>) -> Result<A, Error> {
@@ -211,4 +211,29 @@ fn what_waits_is_bounded_by_what_inputs_hold() {
     let answers = waiting.into_iter().map(Pending::wait).filter(|answer| *answer == Ok(LARGE));
     assert_eq!(answers.count(), 1, "the others have its request id");
     holding.unwrap().wait().unwrap();
+}
+
+/// One table has room for what it is given, and a directory is opened with another bound.
+#[test]
+fn a_table_takes_no_more_than_one_structure_may() {
+    let place = tempfile::tempdir().unwrap();
+    let builder = || Database::builder().table(definition());
+    let open = |bytes| builder().structure_bytes_max(bytes).open(place.path());
+    let full = |db: &Database| {
+        let (counters, large) = (Counters::of(db), CallOptions::new().log_bytes_max(4 << 20));
+        let made = db
+            .with(large)
+            .transaction(move |tx| (0..20_000).try_for_each(|id| counters.row(tx, id).map(drop)));
+        made.err()
+    };
+    let db = open(256 << 10).unwrap();
+    let refused = full(&db);
+    assert!(matches!(refused, Some(Error::Refused(StoreError::NoSpace { .. }))), "{refused:?}");
+    db.close().unwrap();
+    let db = open(200 << 30).unwrap();
+    assert_eq!(full(&db), None);
+    drop(db);
+    // More than the process has address for.
+    let refused = open(usize::MAX).unwrap_err();
+    assert!(refused.to_string().contains("structure_bytes_max"), "{refused}");
 }
