@@ -26,7 +26,6 @@ const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + size_of::<u32>();
 /// and taking it out of a field's unused values costs more than the byte.
 #[derive(Debug)]
 #[repr(u8)]
-#[expect(clippy::large_enum_variant, reason = "one per index, and a look-up goes no step further")]
 pub(super) enum Entries {
     /// Unique packed keys in order.
     Packed(IntegerTree),

@@ -9,7 +9,7 @@
 //! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
 //! the stall of the one insert that grows the region and the memory committed but unused.
 //!
-//! Not here: what lies inside. A region shrinks only while its owner takes it apart ([`Region::cut`]);
+//! Not here: what lies inside. A region shrinks only while its owner takes it apart (`Region::cut`);
 //! it hands out no references and knows no ids.
 //! Whatever is stored in one refers to other elements by id, never by address, so that a region may
 //! later be mapped copy-on-write from a file.
@@ -167,19 +167,6 @@ impl Region {
                     reserved_bytes = round_up(reserved_bytes / REFUSED_DIVISOR, HUGE_PAGE_BYTES)
                 }
             }
-        }
-    }
-
-    /// No memory, and none to come.
-    pub(super) fn none() -> Region {
-        Region {
-            base: NonNull::<u64>::dangling().cast(),
-            reserved_bytes: 0,
-            limit_bytes: 0,
-            is_limit_lifted: false,
-            committed_bytes: 0,
-            budget: None,
-            is_gradual: false,
         }
     }
 

@@ -99,7 +99,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.tables[table.position()].named(Self::slot(row))
     }
 
-    /// [`Store::lookup`], with a named id.
+    /// [`Store::lookup`](crate::store::Store::lookup), with a named id.
     ///
     /// # Errors
     /// As there.
@@ -146,7 +146,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(fixed.map(|fixed| (rows.named(slot), Row::new(MemoryRow { fixed, values }))))
     }
 
-    /// [`Store::pin`], of the row that a named id names.
+    /// [`Store::pin`](crate::store::Store::pin), of the row that a named id names.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -160,7 +160,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.pinned(table, rows.slab.named_head(row.location(), table.row_size()))
     }
 
-    /// [`Store::update`], of the row that a named id names.
+    /// [`Store::update`](crate::store::Store::update), of the row that a named id names.
     ///
     /// # Errors
     /// `NoSuchRow`, and as there.
@@ -178,7 +178,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.update_in(table, slot.into(), fields, true, change)
     }
 
-    /// [`Store::scan`], with named ids.
+    /// [`Store::scan`](crate::store::Store::scan), with named ids.
     ///
     /// # Errors
     /// `Unordered` for a hash index.
@@ -192,7 +192,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.scan_slots(index, range, order, |rows, slot| visit(rows.named(slot)))
     }
 
-    /// [`Store::rows`], with named ids.
+    /// [`Store::rows`](crate::store::Store::rows), with named ids.
     pub fn rows_named<R: TableType>(
         &self,
         table: &Table<R>,

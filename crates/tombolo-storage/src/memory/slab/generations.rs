@@ -20,14 +20,19 @@ use super::{NO_SLOT, Slab};
 
 const ENTRY_BYTES: usize = size_of::<u32>();
 
-/// The entries of a slab's slots. See the module's head.
+/// Where the entries of a slab's slots are. See the module's head.
 #[derive(Debug)]
 pub(super) struct Generations {
     /// That of slot 0; where none is kept, the beginning of the slots.
     entries: NonNull<u32>,
-    is_kept: bool,
-    first: u32,
+    /// What holds them, if they are kept.
+    kept: Option<Box<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
     region: Region,
+    first: u32,
     /// Slots below it have an entry.
     slots: u32,
 }
@@ -41,36 +46,31 @@ unsafe impl Sync for Generations {}
 impl Generations {
     /// None is kept of slots in `region`.
     pub(super) fn none(region: &Region) -> Self {
-        Self {
-            entries: region.start().cast(),
-            is_kept: false,
-            first: 0,
-            region: Region::none(),
-            slots: 0,
-        }
+        Self { entries: region.start().cast(), kept: None }
     }
 
     /// Makes entries for all slots below `slots`.
     pub(super) fn cover(&mut self, slots: u32) -> Result<(), RegionError> {
-        if !self.is_kept || slots <= self.slots {
+        let Some(kept) = self.kept.as_mut().filter(|kept| slots > kept.slots) else {
             return Ok(());
-        }
-        self.region.commit(slots as usize * ENTRY_BYTES)?;
-        let end = (self.region.committed_bytes() / ENTRY_BYTES).min(NO_SLOT as usize) as u32;
-        for slot in self.slots..end {
+        };
+        kept.region.commit(slots as usize * ENTRY_BYTES)?;
+        let end = (kept.region.committed_bytes() / ENTRY_BYTES).min(NO_SLOT as usize) as u32;
+        let (new, first) = (kept.slots..end, kept.first);
+        kept.slots = end;
+        for slot in new {
             // SAFETY: entries below `end` are committed, aligned as the region is, and this slab's alone.
-            unsafe { self.entry(slot).write(self.first) };
+            unsafe { self.entry(slot).write(first) };
         }
-        self.slots = end;
         Ok(())
     }
 
     pub(super) fn lift_limit(&mut self, is_lifted: bool) {
-        self.region.lift_limit(is_lifted);
+        self.kept.iter_mut().for_each(|kept| kept.region.lift_limit(is_lifted));
     }
 
     pub(super) fn committed_bytes(&self) -> usize {
-        self.region.committed_bytes()
+        self.kept.as_ref().map_or(0, |kept| kept.region.committed_bytes())
     }
 
     #[inline(always)]
@@ -93,7 +93,8 @@ impl Slab {
         let region = Region::reserve(Allowance { limit_bytes: slots * ENTRY_BYTES, ..allowance })?;
         let first = RandomState::new().build_hasher().finish() as u32;
         let entries = region.start().cast();
-        let mut generations = Generations { entries, is_kept: true, first, region, slots: 0 };
+        let kept = Some(Box::new(Kept { region, first, slots: 0 }));
+        let mut generations = Generations { entries, kept };
         generations.lift_limit(true);
         generations.cover(self.capacity)?;
         generations.lift_limit(false);
@@ -103,11 +104,11 @@ impl Slab {
 
     /// The rows are those of `from`, in slots of the same numbers, and so are their generations.
     pub(in crate::memory) fn take_generations(&mut self, from: &mut Slab) {
-        if from.generations.is_kept {
+        if let Some(kept) = &from.generations.kept {
+            // Where more slots are committed than have entries, these are made with the next growth.
+            self.capacity = self.capacity.min(kept.slots);
             let none = Generations::none(&from.region);
             self.generations = std::mem::replace(&mut from.generations, none);
-            // Where more slots are committed than have entries, these are made with the next growth.
-            self.capacity = self.capacity.min(self.generations.slots);
             assert!(self.used <= self.capacity, "every slot has a generation");
         }
     }
@@ -157,7 +158,7 @@ impl Slab {
 
     #[inline(always)]
     fn set_generation(&mut self, slot: u32, more: u32) {
-        if self.generations.is_kept
+        if self.generations.kept.is_some()
             && let Some(generation) = self.generation(slot)
         {
             // SAFETY: as in `generation`, of an entry that is kept; `&mut self` keeps it exclusive.
@@ -192,7 +193,7 @@ mod tests {
         let held = budget.held_bytes();
         for slot in 0..slab.used() {
             let generation = slab.generation(slot).unwrap();
-            assert_eq!(generation, slab.generations.first);
+            assert_eq!(generation, slab.generations.kept.as_ref().unwrap().first);
             slab.end_generation(slot);
             let named = u64::from(generation) << 32 | u64::from(slot);
             assert_eq!(slab.named_slot(named), None);
@@ -214,7 +215,10 @@ mod tests {
         long.take_generations(&mut short);
         assert!(ids.iter().map(|&id| long.generation(id)).eq(then));
         (0..200_000).for_each(|_| assert!(long.allocate().is_ok()));
-        assert_eq!(long.generation(long.used() - 1), Some(long.generations.first));
+        assert_eq!(
+            long.generation(long.used() - 1),
+            Some(long.generations.kept.as_ref().unwrap().first)
+        );
         long.check().unwrap();
     }
 }
