@@ -67,7 +67,7 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
     /// `Tx`, nor a [procedure](crate::procedure) that runs.
     ///
     /// ```
-    /// use tombolo::{CallOptions, Database, Error, TableDef};
+    /// use tombolo::{CallOptions, Database, Error, Stop, TableDef};
     ///
     /// tombolo::table! {
     ///     /// Numbers.
@@ -77,12 +77,10 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
     /// let db = Database::builder().table(TableDef::of::<Number>()).in_memory()?;
     /// let numbers = db.table::<Number>()?;
     /// // It never ends by itself.
-    /// let endless = db.with(CallOptions::new().log_bytes_max(1 << 30)).submit(move |tx| {
-    ///     for number in 0.. {
-    ///         let row = tx.insert(&numbers, |row| row.set(Number::VALUE, number))?;
-    ///         tx.delete(&numbers, row)?;
+    /// let endless = db.with(CallOptions::new()).submit(move |tx| -> Result<(), Stop> {
+    ///     loop {
+    ///         tx.count(&numbers)?;
     ///     }
-    ///     Ok(())
     /// })?;
     /// endless.cancel();
     /// assert_eq!(endless.wait(), Err(Error::Cancelled));
