@@ -5,6 +5,9 @@
 //! begin at a number that is each slab's own, so that no id of another table, or of an earlier opening,
 //! is taken for one of these but once in four thousand million.
 //!
+//! As long as no row was lost, all entries are equal and the first one stands for all: look-ups of rows
+//! that lie apart do not wait for entries that lie apart, too.
+//!
 //! A slab whose rows are not named has none. It is asked for none, and what it answers is any number: the
 //! first bytes of its slots stand for entries then, so that a look-up need not ask whether there are any.
 //!
@@ -25,6 +28,8 @@ const ENTRY_BYTES: usize = size_of::<u32>();
 pub(super) struct Generations {
     /// That of slot 0; where none is kept, the beginning of the slots.
     entries: NonNull<u32>,
+    /// Which bits of a slot's number lead to its entry: none before the first row was lost, then all.
+    mask: u32,
     /// What holds them, if they are kept.
     kept: Option<Box<Kept>>,
 }
@@ -46,7 +51,7 @@ unsafe impl Sync for Generations {}
 impl Generations {
     /// None is kept of slots in `region`.
     pub(super) fn none(region: &Region) -> Self {
-        Self { entries: region.start().cast(), kept: None }
+        Self { entries: region.start().cast(), mask: 0, kept: None }
     }
 
     /// Makes entries for all slots below `slots`.
@@ -94,7 +99,7 @@ impl Slab {
         let first = RandomState::new().build_hasher().finish() as u32;
         let entries = region.start().cast();
         let kept = Some(Box::new(Kept { region, first, slots: 0 }));
-        let mut generations = Generations { entries, kept };
+        let mut generations = Generations { entries, mask: 0, kept };
         generations.lift_limit(true);
         generations.cover(self.capacity)?;
         generations.lift_limit(false);
@@ -119,10 +124,11 @@ impl Slab {
         if slot >= self.used {
             return None;
         }
-        // SAFETY: the slot was handed out, so it lies below `capacity`. Where generations are kept it has
-        // an entry (module's head), which was written when it was made; else the four bytes lie within
-        // the slots up to this one, which are committed, longer than that and aligned. `&self` keeps
-        // both shared.
+        let slot = slot & self.generations.mask;
+        // SAFETY: the slot was handed out, or is the first, so it lies below `capacity`. Where generations
+        // are kept it has an entry (module's head), which was written when it was made; else the four
+        // bytes lie within the slots up to this one, which are committed, longer than that and aligned.
+        // `&self` keeps both shared.
         Some(unsafe { self.generations.entry(slot).read() })
     }
 
@@ -161,6 +167,7 @@ impl Slab {
         if self.generations.kept.is_some()
             && let Some(generation) = self.generation(slot)
         {
+            self.generations.mask = u32::MAX;
             // SAFETY: as in `generation`, of an entry that is kept; `&mut self` keeps it exclusive.
             unsafe { self.generations.entry(slot).write(generation.wrapping_add(more)) };
         }
