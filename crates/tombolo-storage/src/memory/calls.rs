@@ -22,6 +22,41 @@ use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
+/// The packed keys of a range: from the first number to before the second.
+#[inline(always)]
+pub(super) fn packed_ends<I: IndexType>(
+    index: &Index<I>,
+    range: &Range<I::Key<'_>>,
+) -> (u128, u128) {
+    let edge = |edge: &Edge<_>, open| match *edge {
+        Edge::Open => open,
+        Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
+        Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
+    };
+    (edge(&range.lower, 0), edge(&range.upper, 1 << 64))
+}
+
+/// Puts out the bytes that the keys at an edge begin with; whether the edge lies after all that do, and not
+/// before them. `None`, and no bytes, for an open one.
+#[inline(always)]
+pub(super) fn normalised_edge<I: IndexType>(
+    index: &Index<I>,
+    edge: &Edge<I::Key<'_>>,
+    out: &mut Vec<u8>,
+) -> Option<bool> {
+    out.clear();
+    let (key, columns, is_after) = match *edge {
+        Edge::Open => return None,
+        Edge::Before(key, columns) => (key, columns, false),
+        Edge::After(key, columns) => (key, columns, true),
+    };
+    Some(match I::encode(index.shape(), key, columns, out) {
+        Fit::Within => is_after,
+        Fit::Below => false,
+        Fit::Above => true,
+    })
+}
+
 impl<P: MemoryProfile> MemoryStore<P> {
     /// A write outside a transaction would be a part of the next one.
     ///
@@ -106,31 +141,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return Err(Error::Unordered { index: index.position() as u32 });
         }
         if Self::is_packed(index) {
-            let edge = |edge, open| match edge {
-                Edge::Open => open,
-                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
-                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
-            };
-            let (lower, upper) = (edge(range.lower, 0), edge(range.upper, 1 << 64));
+            let (lower, upper) = packed_ends(index, &range);
             entries.scan_packed(lower, upper, order, |_, slot| visit(rows, slot));
             return Ok(());
         }
-        // Whether the edge lies before or after all keys that begin with the bytes put out.
-        let encode = |edge: &Edge<I::Key<'_>>, out: &mut Vec<u8>| {
-            out.clear();
-            let (key, columns, after) = match *edge {
-                Edge::Open => return None,
-                Edge::Before(key, columns) => (key, columns, false),
-                Edge::After(key, columns) => (key, columns, true),
-            };
-            Some(match I::encode(index.shape(), key, columns, out) {
-                Fit::Within => after,
-                Fit::Below => false,
-                Fit::Above => true,
-            })
-        };
-        let lower = encode(&range.lower, &mut self.key);
-        let upper = encode(&range.upper, &mut self.end_key);
+        let lower = normalised_edge(index, &range.lower, &mut self.key);
+        let upper = normalised_edge(index, &range.upper, &mut self.end_key);
         let position = |after, bytes, open| match after {
             None => open,
             Some(false) => Position::Before(bytes),

@@ -9,10 +9,11 @@
 use std::ops::ControlFlow;
 
 use super::btree::Position;
+use super::calls::{normalised_edge, packed_ends};
 use super::rows::FoundRow;
 use super::store::{MemoryRow, MemoryStore};
 use crate::error::{Error, Result};
-use crate::key::{Edge, Fit, IndexType, Range};
+use crate::key::{Edge, IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::Row;
 use crate::store::{Index, Order};
@@ -66,15 +67,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return Err(Error::Unordered { index: position as u32 });
         }
         let left = if Self::is_packed(index) {
-            let edge = |edge: &Edge<_>, open| match *edge {
-                Edge::Open => open,
-                Edge::Before(key, columns) => I::position(index.shape(), key, columns, false),
-                Edge::After(key, columns) => I::position(index.shape(), key, columns, true),
-            };
-            Left::Packed(edge(&range.lower, 0), edge(&range.upper, 1 << 64))
+            let (lower, upper) = packed_ends(index, range);
+            Left::Packed(lower, upper)
         } else {
-            let lower = Place::of(index, &range.lower, Place::start());
-            Left::Bytes(lower, Place::of(index, &range.upper, Place::end()))
+            let lower = Place::of(index, &range.lower, false);
+            Left::Bytes(lower, Place::of(index, &range.upper, true))
         };
         Ok(Cursor { index: position, order, left })
     }
@@ -135,27 +132,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
 }
 
 impl Place {
-    fn of<I: IndexType>(index: &Index<I>, edge: &Edge<I::Key<'_>>, open: Self) -> Self {
-        let (key, columns, is_after) = match *edge {
-            Edge::Open => return open,
-            Edge::Before(key, columns) => (key, columns, false),
-            Edge::After(key, columns) => (key, columns, true),
-        };
+    /// The place of an edge; `open` says whether an open one lies after everything.
+    fn of<I: IndexType>(index: &Index<I>, edge: &Edge<I::Key<'_>>, open: bool) -> Self {
         let mut bytes = Vec::new();
-        let is_after = match I::encode(index.shape(), key, columns, &mut bytes) {
-            Fit::Within => is_after,
-            Fit::Below => false,
-            Fit::Above => true,
-        };
+        let is_after = normalised_edge(index, edge, &mut bytes).unwrap_or(open);
         Self { bytes, is_after }
-    }
-
-    const fn start() -> Self {
-        Self { bytes: Vec::new(), is_after: false }
-    }
-
-    const fn end() -> Self {
-        Self { bytes: Vec::new(), is_after: true }
     }
 
     fn position(&self) -> Position<'_> {
