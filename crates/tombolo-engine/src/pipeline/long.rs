@@ -308,7 +308,9 @@ impl<E: Executor> LongWorks<E> {
     pub(super) fn run_slice(&mut self, executor: &mut E) -> Option<Finished<E::Answer>> {
         let mut active = self.active.pop_front()?;
         if let Some(outcome) = active.outcome.take() {
-            return self.leave(active, executor, outcome);
+            let work = &mut active.call.work;
+            let more = catch_unwind(AssertUnwindSafe(|| work.give_back(executor)));
+            return self.leave(active, more, outcome);
         }
         if let Some(reason) = self.shared.poison() {
             let refusal = Refusal::Poisoned(reason.clone());
@@ -353,21 +355,21 @@ impl<E: Executor> LongWorks<E> {
         outcome: Ended<E::Answer>,
     ) -> Option<Finished<E::Answer>> {
         let work = &mut active.call.work;
-        match catch_unwind(AssertUnwindSafe(|| work.end(executor))) {
-            Ok(()) => self.leave(active, executor, outcome),
-            Err(panic) => Some(self.drop_work(active, Ok(Err(panicked(&*panic))))),
-        }
+        let more = catch_unwind(AssertUnwindSafe(|| {
+            work.end(executor);
+            work.give_back(executor)
+        }));
+        self.leave(active, more, outcome)
     }
 
-    /// Lets a work that has ended give memory back; it leaves when nothing is left.
+    /// A work that has ended leaves when it has no memory left to give back.
     fn leave(
         &mut self,
         mut active: Active<E>,
-        executor: &mut E,
+        more: std::thread::Result<bool>,
         outcome: Ended<E::Answer>,
     ) -> Option<Finished<E::Answer>> {
-        let work = &mut active.call.work;
-        match catch_unwind(AssertUnwindSafe(|| work.give_back(executor))) {
+        match more {
             Ok(true) => {
                 active.outcome = Some(outcome);
                 self.active.push_back(active);
