@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::stop::Stop;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
     self, Carried, Carrier, GROUP_BYTES_MAX, LongIntake, LongWork, NotSubmitted, Panicked,
@@ -26,6 +25,7 @@ use crate::calls::{
     wait_a_moment,
 };
 use crate::error::Error;
+use crate::stop::Stop;
 use crate::tx::KnownSchema;
 
 /// The longest that a call with a deadline sleeps before it looks for room again.

@@ -7,7 +7,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::stop::Stop;
 use tombolo_engine::pipeline::{Overrun, Pipeline};
 use tombolo_engine::procedure::Procedure;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
@@ -22,6 +21,7 @@ use crate::core::{Core, Parts};
 use crate::error::Error;
 use crate::open::Recovery;
 use crate::statistics::Statistics;
+use crate::stop::Stop;
 use crate::tx::{DynamicTable, Tx};
 
 /// A main-memory database: tables in memory, transactions one after the other, and a log on disk that

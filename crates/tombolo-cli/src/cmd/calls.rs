@@ -9,9 +9,6 @@ use tombolo::{Database, Error, Registered, Stop, Table};
 use tombolo_lab::compare::calls::{self, ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
 use tombolo_lab::failure::Failure;
 
-/// Accounts that are loaded by one transaction.
-const LOADED_AT_ONCE: usize = 1_000;
-
 #[derive(Table)]
 struct Account {
     #[key]
@@ -53,7 +50,7 @@ pub(super) fn open_own(opening: &Opening<'_>) -> Result<Box<dyn Engine>, Failure
 impl Own {
     fn register(database: Database) -> Result<Self, Error> {
         const MISSING: Stop = Stop::Abort("no such account");
-        let (accounts, by_id) = (database.table()?, database.index::<AccountKey>()?);
+        let (accounts, by_id) = (database.table::<Account>()?, database.index::<AccountKey>()?);
         let transfer = database.register_closure("transfer", move |tx, input: &Transfer| {
             let &(from, to, cents) = input;
             for (id, change) in [(from, -cents), (to, cents)] {
@@ -63,32 +60,19 @@ impl Own {
             }
             Ok(())
         });
-        let (accounts, by_id) = (database.table()?, database.index::<AccountKey>()?);
         let read = database.register_closure("read", move |tx, &id: &i32| {
             let row = tx.lookup(&by_id, id)?.ok_or(MISSING)?;
             Ok(tx.get(&accounts, row)?.get(Account::CENTS))
         });
-        let accounts = database.table()?;
         let total = database.register_closure("total", move |tx, (): &()| {
-            let mut cents = 0;
-            for row in tx.rows(&accounts)? {
-                cents += tx.get(&accounts, row)?.get(Account::CENTS);
-            }
-            Ok(cents)
+            Ok(tx.iter_table(&accounts)?.map(|(_, account)| account.get(Account::CENTS)).sum())
         });
         Ok(Self { database, transfer, read, total })
     }
 
     fn load(&self) -> Result<(), Error> {
-        for first in (0..ACCOUNTS).step_by(LOADED_AT_ONCE) {
-            let accounts = self.database.table()?;
-            self.database.transaction(move |tx| {
-                for id in (first..ACCOUNTS).take(LOADED_AT_ONCE) {
-                    tx.insert_row(&accounts, &Account { id, cents: CENTS_EACH })?;
-                }
-                Ok(())
-            })?;
-        }
+        let accounts = (0..ACCOUNTS).map(|id| Account { id, cents: CENTS_EACH });
+        self.database.load(&self.database.table()?, accounts)?;
         Ok(())
     }
 }

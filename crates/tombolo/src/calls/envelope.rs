@@ -9,7 +9,6 @@ use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::stop::Stop;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_storage::error::Error as StoreError;
@@ -17,6 +16,7 @@ use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
 use super::runner::{Product, Runner};
+use crate::stop::Stop;
 use crate::tx::{self, Tables, Tx};
 
 /// How a call ended.

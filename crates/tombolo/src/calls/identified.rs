@@ -5,7 +5,6 @@
 
 use std::any::Any;
 
-use crate::stop::Stop;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
@@ -13,6 +12,7 @@ use tombolo_engine::requests::Once;
 
 use super::envelope::{Envelope, How, Otherwise};
 use super::runner::{Product, TRANSACTION_BYTES};
+use crate::stop::Stop;
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;

@@ -302,9 +302,7 @@ impl<'d, W: Promise> Transactions<'d, W> {
     /// # Errors
     /// Why there is no answer; see [`Error`].
     pub fn outcome(&self, request_id: u128) -> Result<W::Answer<Outcome>, W::Error> {
-        let options = self.options.read_only();
-        let reads = Self { core: self.core, options, input_bytes: 0 };
-        reads.transaction(move |tx| tx.outcome(request_id))
+        self.reading().transaction(move |tx| tx.outcome(request_id))
     }
 
     /// The same without waiting for the answer, to be awaited.
@@ -312,9 +310,12 @@ impl<'d, W: Promise> Transactions<'d, W> {
     /// # Errors
     /// Why the question was not taken in.
     pub fn submit_outcome(&self, request_id: u128) -> Result<Pending<Outcome, W>, Error> {
-        let options = self.options.read_only();
-        let reads = Self { core: self.core, options, input_bytes: 0 };
-        reads.submit(move |tx| tx.outcome(request_id))
+        self.reading().submit(move |tx| tx.outcome(request_id))
+    }
+
+    /// The same, for closures that only read.
+    fn reading(&self) -> Self {
+        Self { core: self.core, options: self.options.read_only(), input_bytes: 0 }
     }
 
     /// A closure as [`Transactions::transaction`] runs it, without waiting for the answer; where the queue

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::stop::Stop;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::MemoryStore;
@@ -16,6 +15,7 @@ use tombolo_storage::value_log::LogBuffer;
 
 use super::desk::OnDatabaseThread;
 use super::envelope::{Envelope, How, Otherwise, Request};
+use crate::stop::Stop;
 use crate::tx::Tables;
 
 /// The store of a database, with files and without.

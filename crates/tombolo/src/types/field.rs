@@ -52,50 +52,14 @@ pub trait Field<T: ColumnType>: Sized {
     }
 }
 
-/// Values that are copied between field and column: `copied!(i32: Date)`.
-macro_rules! copied {
-    ($($field:ty: $column:ty $(where ($($generic:tt)+))?;)+) => {$(
-        impl $(<$($generic)+>)? Field<$column> for $field {
-            type Column = $column;
-            fn fill<R>(&self, row: &mut NewRow<'_, R>, column: Column<R, $column>) {
-                row.set(column, *self);
-            }
-            fn fill_nullable<R>(
-                value: Option<&Self>,
-                row: &mut NewRow<'_, R>,
-                column: Column<R, Nullable<$column>>,
-            ) {
-                row.set(column, value.copied());
-            }
-            fn of(value: $field) -> Self {
-                value
-            }
-            fn value(&self) -> $field {
-                *self
-            }
-        }
-    )+};
-}
-
-copied! {
-    bool: Boolean;
-    i16: SmallInt;
-    i32: Integer;
-    i64: BigInt;
-    f64: Double;
-    i32: Date;
-    i64: Timestamp;
-    [u8; 16]: Uuid;
-    i64: Decimal<P, S> where (const P: u8, const S: u8);
-}
-
-/// Fields of a type that is stored as one of SQL ([`StoredAs`]): `field_as!(u8: SmallInt)`.
+/// Fields whose values are copied between field and column, which is of another type if so: in the library
+/// `copied!(i32: Date)`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __field_as {
-    ($field:ty: $column:ty $(, [$($generic:tt)+])?) => {
-        impl $(<$($generic)+>)? $crate::types::Field<$column> for $field {
-            type Column = $crate::types::As<$field, $column>;
+macro_rules! __copied_field {
+    ($field:ty: $sql:ty => $column:ty $(, [$($generic:tt)+])?) => {
+        impl $(<$($generic)+>)? $crate::types::Field<$sql> for $field {
+            type Column = $column;
             fn fill<R>(
                 &self,
                 row: &mut $crate::NewRow<'_, R>,
@@ -119,7 +83,35 @@ macro_rules! __field_as {
         }
     };
 }
+
+/// Fields of a type that is stored as one of SQL ([`StoredAs`]): `field_as!(u8: SmallInt)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __field_as {
+    ($field:ty: $sql:ty $(, [$($generic:tt)+])?) => {
+        $crate::__copied_field!($field: $sql => $crate::types::As<$field, $sql> $(, [$($generic)+])?);
+    };
+}
 pub use crate::__field_as as field_as;
+
+/// Fields that are what their column is.
+macro_rules! copied {
+    ($($field:ty: $column:ty $(where ($($generic:tt)+))?;)+) => {$(
+        $crate::__copied_field!($field: $column => $column $(, [$($generic)+])?);
+    )+};
+}
+
+copied! {
+    bool: Boolean;
+    i16: SmallInt;
+    i32: Integer;
+    i64: BigInt;
+    f64: Double;
+    i32: Date;
+    i64: Timestamp;
+    [u8; 16]: Uuid;
+    i64: Decimal<P, S> where (const P: u8, const S: u8);
+}
 
 macro_rules! text {
     ($($column:ty $(where ($($generic:tt)+))?;)+) => {$(
