@@ -1,21 +1,22 @@
 //! The project's chores: everything a person or the build machine does to this repository besides editing it.
 //!
-//! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them,
-//! `cargo xtask tidy` holds the rules no compiler knows, `cargo xtask examples` runs the library's examples,
-//! `cargo xtask asan` runs the unsafe code under the address sanitizer, `cargo xtask loom` explores interleavings
-//! of threads, `cargo xtask sim` crashes the engine in simulated worlds, `cargo xtask kills` kills real processes,
-//! `cargo xtask trace` looks at their system calls, `cargo xtask soak` has many threads call for a minute. The only
-//! scripts beside this program are `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on
-//! purpose: it must share no code with what it verifies.
+//! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them, `cargo
+//! xtask tidy` holds the rules no compiler knows, `cargo xtask figures` makes the documents' figures, `cargo xtask
+//! examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
+//! `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the engine in simulated worlds,
+//! `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their system calls, and `cargo xtask
+//! soak` has many threads call for a minute. The only scripts beside this program are `.ci/run`, which calls it,
+//! and `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
-//! what [`needs`] lists. It depends on the standard library only, so that it builds before anything else.
+//! what [`needs`] lists. It depends on two small libraries only, so that it builds before anything else.
 //!
 //! Exit status: 0 all well, 1 a check failed, 2 bad usage, 3 the machine lacks something.
 
 mod asan;
 mod ci;
 mod examples;
+mod figures;
 mod invocation;
 mod kills;
 mod look;
@@ -42,6 +43,7 @@ Usage: cargo xtask COMMAND
   ci [--only STEP,…]    run all checks, or only these steps
   ci --list             list the steps
   tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
+  figures [--check]     the tables and pictures of the documents from results/, or whether they are up to date
   examples              the library's examples as a program that embeds it runs them
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
@@ -113,6 +115,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         }
         ["ci", rest @ ..] => ci::run(root, &ci::selection(rest)?),
         ["tidy"] => tidy::run(root),
+        ["figures", rest @ ..] => figures::run(root, rest),
         ["examples"] => examples::run(root),
         ["asan"] => asan::run(root, None),
         ["asan", filter] => asan::run(root, Some(filter)),

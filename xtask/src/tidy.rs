@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the house rules that neither the compiler nor clippy knows.
 //!
 //! Each rule is one function over the [`Tree`] of tracked files; each finding names file and line, what is wrong
-//! and how to mend it. The same rules run as a test, so plain `cargo test` holds them as well.
+//! and how to correct it. The same rules run as a test, so plain `cargo test` holds them as well.
 //!
 //! What it does not do: change files, judge prose, or parse Rust. It looks at the text with comments and literals
 //! blanked ([`code`]), which is enough for these rules and cannot break with the language.
@@ -23,8 +23,8 @@ mod history;
 mod manifests;
 mod modules;
 mod sizes;
-mod text;
-mod tree;
+pub(crate) mod text;
+pub(crate) mod tree;
 mod unsafe_places;
 
 #[cfg(test)]
@@ -52,12 +52,49 @@ impl std::fmt::Display for Finding {
 }
 
 /// Where rules put what they find.
-#[derive(Default)]
-struct Findings(Vec<Finding>);
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(&mut self, path: &str, line: usize, problem: impl Into<String>, mend: &'static str) {
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        line: usize,
+        problem: impl Into<String>,
+        mend: &'static str,
+    ) {
         self.0.push(Finding { path: path.to_string(), line, problem: problem.into(), mend });
+    }
+
+    /// In order of path and line, each once.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort();
+        self.0.dedup();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shown(&self) -> Vec<String> {
+        self.0.iter().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn print(&self) {
+        self.0.iter().for_each(|finding| println!("{finding}"));
+    }
+
+    /// Any finding is a failure of the chore `name`.
+    pub(crate) fn verdict(&self, name: &str) -> Result<(), Failure> {
+        match self.0.len() {
+            0 => {
+                println!("{name}: nothing to correct");
+                Ok(())
+            }
+            1 => Err(Failure::check(format!("{name}: 1 finding"))),
+            n => Err(Failure::check(format!("{name}: {n} findings"))),
+        }
     }
 }
 
@@ -83,27 +120,19 @@ const RULES: [Rule; 16] = [
 ];
 
 /// Everything all rules find under `root`, in order of path and line.
-pub(crate) fn findings(root: &Path) -> Result<Vec<Finding>, Failure> {
+pub(crate) fn findings(root: &Path) -> Result<Findings, Failure> {
     let tree = Tree::load(root).map_err(Failure::machine)?;
     let mut findings = Findings::default();
     for rule in RULES {
         rule(&tree, &mut findings);
     }
-    findings.0.sort();
-    findings.0.dedup();
-    Ok(findings.0)
+    findings.sort();
+    Ok(findings)
 }
 
 /// Prints the findings; any is a failure.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let findings = findings(root)?;
-    findings.iter().for_each(|finding| println!("{finding}"));
-    match findings.len() {
-        0 => {
-            println!("tidy: nothing to mend");
-            Ok(())
-        }
-        1 => Err(Failure::check("tidy: 1 finding")),
-        n => Err(Failure::check(format!("tidy: {n} findings"))),
-    }
+    findings.print();
+    findings.verdict("tidy")
 }

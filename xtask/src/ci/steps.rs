@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::Failure;
 use crate::invocation::{Invocation, Outcome};
+use crate::tidy::Findings;
 
 /// One check: its name for `--only`, what it shows, where it runs and what.
 pub(super) struct Step {
@@ -30,12 +31,15 @@ pub(super) enum Action {
     Call(fn(&Path) -> Option<Invocation>),
     /// The tidy rules, in this process.
     Tidy,
+    /// Figures in documents against their rows, in this process.
+    Figures,
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 16] = [
+pub(super) static STEPS: [Step; 17] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
+    first("figures", "documents show what results/ holds", Action::Figures),
     first("python", "verify_dump.py finds what it must find", Action::Call(python)),
     of_crates("clippy", "no lint speaks, with every feature", clippy),
     of_crates("doc", "the documentation builds, its links hold", doc),
@@ -253,6 +257,7 @@ impl Step {
         match self.action {
             Action::Call(call) => call(root).map(|call| call.to_string()),
             Action::Tidy => Some("cargo xtask tidy".to_string()),
+            Action::Figures => Some("cargo xtask figures --check".to_string()),
         }
     }
 
@@ -271,13 +276,16 @@ impl Step {
                     ))
                 })
             }
-            Action::Tidy => {
-                let findings = crate::tidy::findings(root)?;
-                findings.iter().for_each(|finding| println!("{finding}"));
-                Ok(Outcome { success: findings.is_empty(), tests_passed: 0 })
-            }
+            Action::Tidy => Ok(judged(&crate::tidy::findings(root)?)),
+            Action::Figures => Ok(judged(&crate::figures::findings(root)?)),
         }
     }
+}
+
+/// Prints the findings; a step with any has failed.
+fn judged(findings: &Findings) -> Outcome {
+    findings.print();
+    Outcome { success: findings.is_empty(), tests_passed: 0 }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ const CLEAN: [(&str, &str); 12] = [
 ];
 
 fn shown(scratch: &Scratch) -> Vec<String> {
-    findings(scratch.root()).unwrap().iter().map(ToString::to_string).collect()
+    findings(scratch.root()).unwrap().shown()
 }
 
 /// The clean tree with one file added or replaced gives exactly one finding, which holds `expected`.
@@ -302,7 +302,6 @@ fn history_and_ignored_files_come_from_git() {
 
 #[test]
 fn the_repository_is_tidy() {
-    let found = findings(&crate::repository_root()).unwrap();
-    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let shown = findings(&crate::repository_root()).unwrap().shown();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
 }
