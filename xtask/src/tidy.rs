@@ -113,7 +113,7 @@ const RULES: [Rule; 16] = [
     unsafe_places::strangers,
     manifests::reasons,
     documents::architecture,
-    documents::papers,
+    documents::paths,
     documents::change_log,
     history::subjects,
     exceptions::well_formed,

@@ -1,9 +1,10 @@
 //! Documents tell the truth about the tree: the paths they name exist, and the change log has a place for the next
 //! change.
 //!
-//! A path is a word in backticks that looks like one. It may be written from the root, from `crates/`, from a
-//! package or from its `src/`, and a module may lack its `.rs`: people write `memory/btree`, and that is clear enough.
-//! Code blocks are not read: they show trees and sessions, often of other folders.
+//! A path is a word in backticks that looks like one, or the target of a link. A word may be written from the root,
+//! from the document's folder, from `crates/`, from a package or from its `src/`, and a module may lack its `.rs`:
+//! people write `memory/btree`, and that is clear enough. Code blocks are not read: they show trees and sessions, often
+//! of other folders.
 
 use super::Findings;
 use super::text::numbered;
@@ -11,22 +12,19 @@ use super::tree::Tree;
 
 const MEND: &str = "name the file as it is now, or describe the idea without a path";
 
-/// The map must not lie.
+/// There is a map.
 pub(crate) fn architecture(tree: &Tree, findings: &mut Findings) {
     const PATH: &str = "ARCHITECTURE.md";
-    match tree.text(PATH) {
-        Some(text) => check_lines(tree, PATH, outside_code_blocks(text), findings),
-        None => {
-            findings.add(PATH, 1, "there is no ARCHITECTURE.md", "write the map of the project")
-        }
+    if tree.text(PATH).is_none() {
+        findings.add(PATH, 1, "there is no ARCHITECTURE.md", "write the map of the project");
     }
 }
 
-/// The table of the papers' ideas must not lie; its prose may quote whatever it likes.
-pub(crate) fn papers(tree: &Tree, findings: &mut Findings) {
-    const PATH: &str = "docs/papers.md";
-    let rows = outside_code_blocks(tree.text(PATH).unwrap_or_default());
-    check_lines(tree, PATH, rows.filter(|(_, line)| line.trim_start().starts_with('|')), findings);
+/// No document names a file that is not there.
+pub(crate) fn paths(tree: &Tree, findings: &mut Findings) {
+    for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
+        check_lines(tree, path, outside_code_blocks(text), findings);
+    }
 }
 
 /// The change log has an open section.
@@ -55,7 +53,9 @@ fn check_lines<'t>(
     lines: impl Iterator<Item = (usize, &'t str)>,
     findings: &mut Findings,
 ) {
-    let bases = bases(tree);
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut bases = bases(tree);
+    bases.push(format!("{folder}/"));
     for (number, line) in lines {
         for word in line.split('`').skip(1).step_by(2) {
             for candidate in expanded(bare(word)) {
@@ -64,7 +64,33 @@ fn check_lines<'t>(
                 }
             }
         }
+        for target in links(line).filter(|target| !leads_to(target, folder, tree)) {
+            findings.add(path, number, format!("the link to {target} leads nowhere"), MEND);
+        }
     }
+}
+
+/// The targets of links to other files.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| bare(target)).filter(|target| !target.is_empty() && !is_url(target))
+}
+
+fn is_url(target: &str) -> bool {
+    target.starts_with("http") || target.starts_with("mailto")
+}
+
+/// Links are relative to the document's folder.
+fn leads_to(target: &str, folder: &str, tree: &Tree) -> bool {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    tree.has(&parts.join("/"))
 }
 
 /// The folders a path may be written from, each with its closing slash.

@@ -18,7 +18,7 @@ const CLEAN: [(&str, &str); 12] = [
     (".gitignore", "/target\n/out*\n"),
     (
         "docs/papers.md",
-        "`gone/for/ever.rs` is prose\n\n| idea | place |\n|---|---|\n| x | `memory/slab` |\n",
+        "| idea | place |\n|---|---|\n| x | `memory/slab`, [the map](../ARCHITECTURE.md#x), [web](https://x.org) |\n",
     ),
     (
         "crates/tombolo-storage/Cargo.toml",
@@ -252,6 +252,13 @@ fn documents_name_what_exists() {
         "ARCHITECTURE.md",
         "`memory/slab.rs::f` `read/update` `target/debug/` `out-1/x.json` `Store::get`\n",
     );
+    breaks(
+        "docs/x.md",
+        "[map](ARCHITECTURE.md)\n",
+        "docs/x.md:1: the link to ARCHITECTURE.md leads",
+    );
+    breaks("docs/x.md", "`crates/gone.rs`\n", "docs/x.md:1: `crates/gone.rs` does not");
+    passes("docs/figures/x.md", "`papers.md`, [papers](../papers.md)\n");
     passes("ARCHITECTURE.md", "```text\n`crates/gone/x.rs`\n```\n");
 }
 
