@@ -23,6 +23,7 @@ mod look;
 mod loom;
 mod needs;
 mod process;
+mod provenance;
 mod random;
 mod shipped;
 mod sim;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::invocation::Invocation;
+use crate::provenance::stamped;
 use crate::{Failure, target_folder};
 
 /// What was asked for.
@@ -61,9 +62,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         .output()
         .map_err(|error| Failure::machine(format!("cannot run {}: {error}", program.display())))?;
     let lines = String::from_utf8_lossy(&ended.stdout);
+    let lines: String = lines.lines().map(|row| stamped(root, row) + "\n").collect();
     print!("{lines}");
     if let Some(path) = options.out {
-        std::fs::write(path, &*lines)
+        std::fs::write(path, &lines)
             .map_err(|error| Failure::machine(format!("soak: {path}: {error}")))?;
     }
     match ended.status.code() {

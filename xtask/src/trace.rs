@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::needs;
 use crate::process::{Ended, PATIENCE, Running};
+use crate::provenance::stamped;
 use crate::random::Random;
 use crate::shipped::{self, copy};
 use crate::stopwatch::Stopwatch;
@@ -112,10 +113,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     let errors = with_errors(&tracer, &options)?;
     let _ = std::fs::remove_dir_all(&tracer.folder);
-    println!(
-        "{{\"command\":\"trace\",\"wall_s\":{:.1},\"rounds\":[{shown}],{errors}}}",
-        clock.elapsed().as_secs_f64()
-    );
+    let wall_s = clock.elapsed().as_secs_f64();
+    let row =
+        format!("{{\"command\":\"trace\",\"wall_s\":{wall_s:.1},\"rounds\":[{shown}],{errors}}}");
+    println!("{}", stamped(root, &row));
     Ok(())
 }
 

@@ -118,8 +118,9 @@ impl Summary {
         let places: Vec<String> =
             self.places.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
         format!(
-            "{{\"command\":\"kills\",\"commit\":\"{commit}\",\"seed\":{seed},{},\"acknowledged\":{},\
+            "{{\"command\":\"kills\",\"commit\":\"{commit}\",{},\"seed\":{seed},{},\"acknowledged\":{},\
              \"wall_s\":{wall_s:.1},\"by_kind\":{{{}}},\"by_place\":{{{}}}}}",
+            crate::provenance::host(),
             self.total().json(),
             self.acknowledged,
             kinds.join(","),
@@ -174,6 +175,7 @@ mod tests {
         let expected = "\"by_kind\":{\"fdatasync\":{\"cases\":2,\"struck\":1,\"missed\":0,\
                         \"skipped\":0,\"failed\":1},";
         assert!(json.contains(expected), "{json}");
+        assert!(json.starts_with("{\"command\":\"kills\",\"commit\":\"abc\",\"host\":{"), "{json}");
         assert!(json.ends_with("\"by_place\":{\"fdatasync\":2,\"recover time\":1}}"), "{json}");
         assert!(json.contains("\"acknowledged\":15,\"wall_s\":1.2"), "{json}");
         assert!(summary.table().contains("fdatasync           2       1       0        0       1"));
