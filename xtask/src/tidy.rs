@@ -11,9 +11,9 @@
 //! | [`text`] | heads, width, white space, invisible characters, unfinished work, machines' paths, large files |
 //! | [`sizes`] | lines per file, as a ratchet |
 //! | [`modules`] | no file that no `mod` reaches |
-//! | [`unsafe_places`] | `unsafe` only where the design allows it |
+//! | [`unsafe_places`] | `unsafe` only in the modules that may hold it |
 //! | [`manifests`] | a reason for every dependency |
-//! | [`documents`] | paths in documents exist, the change log is open |
+//! | [`documents`] | paths and links in documents exist, the change log is open |
 //! | [`history`] | commit subjects |
 
 mod code;

@@ -1,32 +1,26 @@
-//! Where `unsafe` may stand: the list of the design (section "Workspace"), and nothing beside it.
+//! Where `unsafe` may stand: the modules of this list, and nowhere else.
 //!
 //! The lint `unsafe_code` is denied for the workspace and lifted module by module; this list keeps the lifting
-//! from spreading. A new entry is a decision about the design: write it down in docs/decisions/ first.
+//! from spreading. A new entry is a decision: write it down in docs/decisions/ first.
 
 use super::tree::Tree;
 use super::{Findings, code};
 
 /// Modules by path without `.rs`; a module's own files below it are included.
-const ALLOWED: [&str; 19] = [
-    // The memory store: slots, nodes and images by pointer.
+const ALLOWED: [&str; 13] = [
+    // The memory store: slots and nodes by pointer.
     "crates/tombolo-storage/src/memory/region",
     "crates/tombolo-storage/src/memory/slab",
     "crates/tombolo-storage/src/memory/btree",
     "crates/tombolo-storage/src/memory/hash",
-    "crates/tombolo-storage/src/memory/variable",
-    "crates/tombolo-storage/src/memory/image",
     // The paged store: frames shared under latches.
     "crates/tombolo-storage/src/paged/page",
     "crates/tombolo-storage/src/paged/pool",
     "crates/tombolo-storage/src/latch",
     "crates/tombolo-storage/src/log/buffer",
-    // The doors and shims that speak to the system or the processor.
+    // What speaks to the system or the processor, or hands a stage from thread to thread.
     "crates/tombolo-storage/src/disk",
-    "crates/tombolo-storage/src/sync",
-    "crates/tombolo-storage/src/probe",
-    "crates/tombolo-engine/src/threads",
     "crates/tombolo-engine/src/pipeline/seat",
-    "crates/tombolo-engine/src/islands/link",
     "crates/tombolo-lab/src/counters",
     // A peer that maps its file (docs/decisions/0025-peers-by-their-libraries.md).
     "crates/tombolo-lab/src/compare/lmdb",
