@@ -162,6 +162,7 @@ mod tests {
             &["frobnicate"][..],
             &[],
             &["tidy", "now"],
+            &["figures", "--now"],
             &["ci", "--only", "nonsense"],
             &["loom", "--only", "x"],
         ] {
