@@ -4,22 +4,43 @@
 //! execution does before and behind the transaction (`execution/carried.rs`).
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tombolo_storage::sync::Spin;
+use tombolo_storage::sync::{Spin, thread_local};
 
 use super::super::StageKind;
 use super::super::call::{Refusal, panic_message};
 use super::super::execution::{Carried, Execution, NotRun, Panicked, Stands, Terms};
 use super::super::executor::Executor;
 use super::super::seat::{Held, Seat};
+use super::super::statistics::get;
 use super::{Carrying, Debt, HandedOn};
-use crate::threads::{WhenBroken, give_way};
+use crate::threads::{WhenBroken, give_way, pause};
 
 /// How often a caller that has waited lets other threads of its core run: one of them may have execution
 /// and have been descheduled. Loom knows no such threads.
 const GIVES_WAY: u32 = if cfg!(loom) { 0 } else { 8 };
+
+/// So many transactions of others since a caller began to wait: one of them calls without a pause.
+const BURST: u64 = 16;
+
+/// How long a caller sleeps first while another one calls without a pause, which runs alone then: neither its
+/// rows nor its core are taken from it.
+const NAP: Duration = Duration::from_micros(400);
+
+/// So many calls of its own a caller has made for each nap: fewer than one in a hundred wait for one.
+const NAP_CALLS: u32 = 128;
+
+/// How many naps a caller takes in a row at most, before its call goes through the queue.
+const NAPS_MAX: u32 = 3;
+
+thread_local! {
+    /// Calls of this thread that no nap was taken for yet.
+    static CREDIT: Cell<u32> = const { Cell::new(0) };
+}
 
 /// What `part` comes to, or the panic that came out of it. What cannot panic has no instruction of this.
 #[inline(always)]
@@ -55,6 +76,7 @@ impl<E: Executor> Carrier<E> {
         terms: Terms,
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
+        CREDIT.set(CREDIT.get().wrapping_add(1));
         let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
         let stage = held.stage();
         match caught(|| stage.admit(terms)) {
@@ -85,13 +107,25 @@ impl<E: Executor> Carrier<E> {
 
     /// Takes execution when the thread that has it gives it back soon. A transaction is shorter than the
     /// way through the queue; but where turns are taken one by one, the rows move to another core's
-    /// caches at each. Therefore even the first wait leaves that thread time for many transactions.
-    /// Where word was left, calls are queued: this one goes behind them.
+    /// caches at each. Therefore even the first wait leaves that thread time for many transactions. Where
+    /// it has run many, one call after another, this thread sleeps if it calls as often itself, and goes
+    /// through the queue, which that thread looks at soon, if it does not. Where word was left, calls are
+    /// queued: this one goes behind them.
     #[cold]
     fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
-        let mut spin = Spin::long();
-        let mut gives_way = (0..GIVES_WAY).map(|_| give_way());
-        while !self.execution.is_asked_for() && (spin.again() || gives_way.next().is_some()) {
+        let (mut spin, mut gives_way, mut nap) = (Spin::long(), 0..GIVES_WAY, NAP);
+        let carried = || get(&self.carrying.shared.counters.carried_early);
+        let before = carried();
+        CREDIT.set(CREDIT.get().min(NAPS_MAX * NAP_CALLS));
+        while !self.execution.is_asked_for() {
+            if carried().wrapping_sub(before) >= BURST {
+                CREDIT.set(CREDIT.get().checked_sub(NAP_CALLS)?);
+                pause(nap);
+                nap *= 2;
+            } else if !spin.again() {
+                gives_way.next()?;
+                give_way();
+            }
             if let Some(held) = self.execution.try_take() {
                 return Some(held);
             }
