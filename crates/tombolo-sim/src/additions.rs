@@ -98,8 +98,8 @@ impl Begun {
     /// Gives it up.
     pub(crate) fn give_up<P: MemoryProfile>(self, store: &mut MemoryStore<P>) {
         match self {
-            Self::Index(build) => store.drop_index(build),
-            Self::Column(build) => drop(store.drop_column(build)),
+            Self::Index(build) => store.give_up_index(build),
+            Self::Column(build) => drop(store.give_up_column(build)),
         }
     }
 }

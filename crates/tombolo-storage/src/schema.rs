@@ -177,6 +177,16 @@ impl TableDef {
         self
     }
 
+    /// What stays at the position of a table that was dropped: one without name and columns.
+    pub fn dropped() -> Self {
+        Self { name: Cow::Borrowed(""), columns: Vec::new(), indexes: Vec::new() }
+    }
+
+    /// Whether a table was dropped that was here.
+    pub fn is_dropped(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// Whether this is `earlier`, or what became of it by additions.
     pub fn extends(&self, earlier: &Self) -> bool {
         self.name == earlier.name
@@ -273,11 +283,16 @@ impl TableDef {
 /// All tables of a database. Two are equal when their tables are.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// The tables, in the order they were created.
+    /// The tables, in the order they were created; one that was dropped leaves its position
+    /// ([`TableDef::is_dropped`]).
     pub tables: Vec<TableDef>,
     /// By table, the positions of its indexes among all: in the order they were made, so that one
-    /// that is added leaves the others where they are.
+    /// that is added or dropped leaves the others where they are.
     positions: Vec<Vec<usize>>,
+    /// The position of the next index.
+    next_index: usize,
+    /// How many changes of it a log has told of.
+    changes: u32,
     /// Whose it is: handles are resolved for one database; 0 where nothing asks.
     database: u32,
 }
@@ -329,9 +344,39 @@ impl Schema {
         self.positions.iter().map(Vec::len).sum()
     }
 
+    /// How many changes of it a log has told of, with the image that the log is behind.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// The number of the change that was just made.
+    pub(crate) fn count_change(&mut self) -> u32 {
+        self.changes += 1;
+        self.changes - 1
+    }
+
+    /// The schema that an image holds, after so many changes.
+    pub(crate) fn of_image(tables: Vec<TableDef>, changes: u32) -> Result<Self, SchemaError> {
+        let mut schema = Self { changes, ..Self::default() };
+        for table in tables {
+            if !table.is_dropped() {
+                schema.add(table)?;
+                continue;
+            }
+            schema.tables.push(table);
+            schema.positions.push(Vec::new());
+        }
+        Ok(schema)
+    }
+
     /// Position of the table called `name`.
     pub fn table(&self, name: &str) -> Option<usize> {
-        self.tables.iter().position(|table| table.name == name)
+        self.tables.iter().position(|table| table.name == name && !table.is_dropped())
+    }
+
+    /// The tables that were not dropped, with their positions.
+    pub fn live_tables(&self) -> impl Iterator<Item = (usize, &TableDef)> {
+        self.tables.iter().enumerate().filter(|(_, table)| !table.is_dropped())
     }
 
     /// Positions of the table and, in it, the index called `name`.
@@ -357,8 +402,9 @@ impl Schema {
                 return Err(taken(&index.name));
             }
         }
-        let first = self.indexes();
-        self.positions.push((first..first + table.indexes.len()).collect());
+        let first = self.next_index;
+        self.next_index += table.indexes.len();
+        self.positions.push((first..self.next_index).collect());
         self.tables.push(table);
         Ok(self.tables.len() - 1)
     }
@@ -393,18 +439,37 @@ impl Schema {
         let mut with = self.tables[table].clone();
         with.indexes.push(index);
         with.validate()?;
-        let position = self.indexes();
+        let position = self.next_index;
+        self.next_index += 1;
         self.tables[table] = with;
         self.positions[table].push(position);
         Ok(position)
     }
 
-    /// Forgets an index of a table; those behind it move up.
-    pub(crate) fn leave_out_index(&mut self, table: usize, index: usize) {
+    /// Forgets the table at position `table`; its indexes' positions among all. Nothing has them again.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub(crate) fn drop_table(&mut self, table: usize) -> Vec<usize> {
+        self.tables[table] = TableDef::dropped();
+        std::mem::take(&mut self.positions[table])
+    }
+
+    /// Forgets a table's index number `index`; its position among all, which nothing has again.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) fn drop_index(&mut self, table: usize, index: usize) -> usize {
         self.tables[table].indexes.remove(index);
-        let gone = self.positions[table].remove(index);
-        let behind = self.positions.iter_mut().flatten().filter(|position| **position > gone);
-        behind.for_each(|position| *position -= 1);
+        self.positions[table].remove(index)
+    }
+
+    /// Gives indexes the positions of those that were dropped: as long as nobody has their handles.
+    pub(crate) fn close_gaps(&mut self) {
+        let mut places: Vec<&mut usize> = self.positions.iter_mut().flatten().collect();
+        places.sort_unstable();
+        self.next_index = places.len();
+        places.into_iter().zip(0..).for_each(|(place, position)| *place = position);
     }
 }
 

@@ -91,6 +91,7 @@ impl Pass {
         let mut tables = Vec::new();
         for (table, (def, before)) in schema.tables.iter().zip(before).enumerate() {
             let Some(before) = before else {
+                // Of another part, or dropped.
                 tables.push(None);
                 continue;
             };

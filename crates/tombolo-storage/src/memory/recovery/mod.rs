@@ -24,6 +24,7 @@ pub(in crate::memory) mod definitions;
 mod image;
 mod indexes;
 
+use definitions::Effect;
 pub(in crate::memory) use image::{Outline, SlabName, Slots, piece_kind};
 
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
-use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, Transactions};
+use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, SchemaRecord, Transactions};
 
 /// Rows of some of the tables of a log, as far as it was replayed.
 #[derive(Debug)]
@@ -217,18 +218,9 @@ impl ReplayPart {
         for record in records {
             let record = record.map_err(|error| error.to_string())?;
             let (position, row, offset) = match record {
-                Record::TableCreated { position, definition } => {
+                Record::Schema(change) => {
                     self.catch_up(ahead)?;
-                    self.create_table(position, definition)?;
-                    continue;
-                }
-                Record::IndexCreated { table, definition } => {
-                    definitions::create_index(&mut self.schema, table as usize, definition)?;
-                    continue;
-                }
-                Record::ColumnAdded { table, position, definition } => {
-                    self.catch_up(ahead)?;
-                    self.add_column(table as usize, position, definition)?;
+                    self.change_schema(&change)?;
                     continue;
                 }
                 Record::Updated { table, row, offset, .. }
@@ -285,47 +277,40 @@ impl ReplayPart {
                 // The row is gone in the image, which is newer.
                 Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
-                Record::TableCreated { .. }
-                | Record::IndexCreated { .. }
-                | Record::ColumnAdded { .. } => Ok(()),
+                Record::Schema(_) => Ok(()),
             };
             done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
         Ok(())
     }
 
-    fn create_table(&mut self, logged_as: Option<u32>, bytes: &[u8]) -> Result<(), String> {
-        let made = definitions::create_table(&mut self.schema, logged_as, bytes)?;
-        let Some(position) = made else {
-            return Ok(());
-        };
-        let table = match is_own(position, self.part, self.parts) {
-            true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
-            false => None,
-        };
-        self.tables.push(table);
+    fn change_schema(&mut self, change: &SchemaRecord<'_>) -> Result<(), String> {
+        match definitions::apply(&mut self.schema, change)? {
+            Effect::None => {}
+            Effect::TableCreated => {
+                let table = self.empty_table(self.tables.len()).map_err(no_memory)?;
+                self.tables.push(table);
+            }
+            Effect::ColumnAdded(position) => {
+                let def = &self.schema.tables[position];
+                if let Some(table) = &mut self.tables[position] {
+                    table.rows.widen(def, &self.allowance).map_err(no_memory)?;
+                }
+            }
+            // From here on its records are passed over like those of other parts' tables.
+            Effect::TableDropped(position) => self.tables[position] = None,
+        }
         Ok(())
     }
 
-    fn add_column(
-        &mut self,
-        table: usize,
-        logged_as: Option<u32>,
-        bytes: &[u8],
-    ) -> Result<(), String> {
-        if !definitions::add_column(&mut self.schema, table, logged_as, bytes)? {
-            return Ok(());
+    /// A table without rows, if it is of this part and was not dropped.
+    fn empty_table(&self, position: usize) -> Result<Option<ReplayTable>, RegionError> {
+        let def = &self.schema.tables[position];
+        if def.is_dropped() || !is_own(position, self.part, self.parts) {
+            return Ok(None);
         }
-        let def = &self.schema.tables[table];
-        match &mut self.tables[table] {
-            Some(table) => table.rows.widen(def, &self.allowance).map_err(no_memory),
-            None => Ok(()),
-        }
-    }
-
-    fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
         let values = SizeClasses::new(self.allowance.clone());
-        Ok(ReplayTable { rows: Rows::new(table, &self.allowance)?, values })
+        Ok(Some(ReplayTable { rows: Rows::new(def, &self.allowance)?, values }))
     }
 
     /// Rebuilds free lists and indexes. Settles ([`ReplayPart::settle`]) before.
@@ -565,11 +550,17 @@ impl<P: MemoryProfile> MemoryStore<P> {
         // From the last one on: a number is that among all indexes of its table.
         for LeftOut { table, number, what } in left_out.into_iter().rev() {
             let name = store.schema.tables[table].indexes[number].name.to_string();
-            store.schema.leave_out_index(table, number);
+            store.schema.drop_index(table, number);
             store.left_out.push((name, what));
         }
+        store.schema.close_gaps();
         let mut placed: Vec<_> = (0..store.schema.indexes()).map(|_| None).collect();
         for (position, table) in tables.into_iter().enumerate() {
+            if store.schema.tables[position].is_dropped() {
+                let nothing = Rows::new(&TableDef::dropped(), &store.no_allowance());
+                store.tables.push(nothing.map_err(no_memory)?);
+                continue;
+            }
             let (mut table, indexes) = table.expect("two parts of a replay are the same");
             table.move_values(&mut store.values).map_err(no_memory)?;
             store.tables.push(table.rows);

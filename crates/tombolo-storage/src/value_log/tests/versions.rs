@@ -61,7 +61,7 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
         drop(writer);
         let version =
             || survey(&disk, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap().format_version();
-        assert_eq!(version(), 3);
+        assert_eq!(version(), 4);
         turn_back(&disk);
         assert_eq!(version(), 2, "what is there is told");
         let (recovered, found) = recovered(&disk);

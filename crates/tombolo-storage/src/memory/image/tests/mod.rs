@@ -176,17 +176,36 @@ impl Database {
         })
     }
 
-    /// Makes the next table, if there is one.
+    /// Makes the next table that is not there, if there is one.
     fn create_table(&mut self) {
-        let next = self.store.schema().tables.len();
-        if let Some(table) = tables().into_iter().nth(next) {
+        let schema = self.store.schema();
+        let missing = tables().into_iter().find(|table| schema.table(&table.name).is_none());
+        if let Some(table) = missing {
             self.store.create_table(table).unwrap();
+        }
+    }
+
+    /// Drops a table or an index, if there is one, and frees some of the values that are left of tables.
+    fn drop_one(&mut self, random: &mut Random) {
+        let tables: Vec<_> = self.store.schema().live_tables().map(|(_, table)| table).collect();
+        let Some(table) = tables.get(random.below(tables.len().max(1) as u64) as usize) else {
+            return;
+        };
+        let secondary = table.indexes.iter().skip(1).map(|index| index.name.to_string());
+        let secondary: Vec<_> = secondary.collect();
+        let vacated = match random.below(1 + secondary.len() as u64) as usize {
+            0 => self.store.drop_table(&table.name.to_string()),
+            number => self.store.drop_index(&secondary[number - 1]),
+        };
+        drop(vacated.unwrap());
+        for _ in 0..random.below(3) {
+            drop(self.store.values_slice(20));
         }
     }
 
     /// Adds a column to a table, if there is one that has few; nothing is written yet.
     fn add_column(&mut self, random: &mut Random) {
-        let tables = &self.store.schema().tables;
+        let tables: Vec<_> = self.store.schema().live_tables().map(|(_, table)| table).collect();
         let Some(table) = tables.get(random.below(tables.len().max(1) as u64) as usize) else {
             return;
         };
@@ -212,9 +231,13 @@ impl Database {
 
     /// Some transactions; nothing is written yet.
     fn work(&mut self, random: &mut Random, transactions: u64) {
-        let tables = self.store.schema().tables.len();
-        let handles: Vec<_> =
-            (0..tables).map(|at| DynamicTable::new(self.store.schema(), at)).collect();
+        let schema = self.store.schema();
+        let handles = schema.live_tables().map(|(at, _)| DynamicTable::new(schema, at));
+        let handles: Vec<_> = handles.collect();
+        let tables = handles.len();
+        if tables == 0 {
+            return;
+        }
         for _ in 0..transactions {
             self.store.begin().unwrap();
             self.store.begin_writes();
@@ -339,5 +362,16 @@ impl Database {
     }
 }
 
-/// The rows after each group.
+/// Tables, indexes and rows.
+fn state(store: &mut Logged) -> Vec<String> {
+    let tables = store.schema().live_tables().map(|(position, table)| {
+        let indexes: Vec<_> = table.indexes.iter().map(|index| &index.name).collect();
+        format!("{position} {}: {indexes:?}", table.name)
+    });
+    let mut state: Vec<_> = tables.collect();
+    state.extend(rows(store));
+    state
+}
+
+/// The state after each group.
 type History = BTreeMap<GroupNumber, Vec<String>>;
