@@ -22,7 +22,7 @@ pub use declared::{DeclaredIndex, DeclaredTable};
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnDef {
-    /// Its name, lower case.
+    /// Its name, lower case; empty of a column that was dropped, whose place in the rows stays.
     pub name: Cow<'static, str>,
     /// Its type.
     pub sql: SqlType,
@@ -44,19 +44,34 @@ impl ColumnDef {
     /// A column of type `T` with the range of its type, not hot.
     pub const fn of<T: ColumnType>(name: &'static str) -> Self {
         Self {
-            name: Cow::Borrowed(name),
+            name: Cow::Borrowed(if T::DROPPED { "" } else { name }),
             sql: T::SQL,
             nullable: T::NULLABLE,
-            range: T::RANGE,
+            range: if T::DROPPED { None } else { T::RANGE },
             hot: false,
             added: false,
             default: None,
         }
     }
 
+    /// Whether it was dropped.
+    pub const fn is_dropped(&self) -> bool {
+        match &self.name {
+            Cow::Borrowed(name) => name.is_empty(),
+            Cow::Owned(name) => name.is_empty(),
+        }
+    }
+
+    /// What stays of it when it is dropped: what says where columns lie in the rows.
+    fn dropped(&self) -> Self {
+        Self { name: Cow::Borrowed(""), range: None, default: None, ..self.clone() }
+    }
+
     /// The same column, with values from `low` to `high`.
     pub const fn within(mut self, low: i64, high: i64) -> Self {
-        self.range = Some((low, high));
+        if !self.is_dropped() {
+            self.range = Some((low, high));
+        }
         self
     }
 
@@ -76,7 +91,9 @@ impl ColumnDef {
     /// The same column, added to a table that had rows without it, in which it is `default`: a whole number
     /// of its unit (of a decimal's last digit, of days or microseconds since 2000; 1 for `true`).
     pub const fn or(mut self, default: i64) -> Self {
-        self.default = Some(default);
+        if !self.is_dropped() {
+            self.default = Some(default);
+        }
         self.added()
     }
 
@@ -104,7 +121,7 @@ impl ColumnDef {
             let is_held = least <= default && default <= most;
             return if is_held { None } else { Some("a column's range holds its default") };
         }
-        if self.nullable {
+        if self.nullable || self.is_dropped() {
             return None;
         }
         match self.sql {
@@ -197,7 +214,7 @@ impl TableDef {
 
     /// Position of the column called `name`.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.columns.iter().position(|column| column.name == name && !column.is_dropped())
     }
 
     /// Position of the column that lies at `offset` of a row; 0 where none does.
@@ -234,8 +251,8 @@ impl TableDef {
             return refuse("a name has at most 65,535 bytes, a list at most as many entries");
         }
         for (position, column) in self.columns.iter().enumerate() {
-            if self.column(&column.name) != Some(position) {
-                return refuse("two columns have the same name");
+            if !column.is_dropped() && self.column(&column.name) != Some(position) {
+                return refuse("two columns have the same name, or one has none");
             }
             if (column.added || column.default.is_some())
                 && let Some(what) = column.refuses_rows()
@@ -269,7 +286,8 @@ impl TableDef {
             }
         }
         for index in &self.indexes {
-            if index.columns.is_empty() || index.columns.iter().any(|&c| c >= self.columns.len()) {
+            let is_there = |&c: &usize| self.columns.get(c).is_some_and(|own| !own.is_dropped());
+            if index.columns.is_empty() || !index.columns.iter().all(is_there) {
                 return refuse("an index names no column, or one that does not exist");
             }
             if index.kind == IndexKind::Hash && !index.unique {
@@ -453,6 +471,15 @@ impl Schema {
     pub(crate) fn drop_table(&mut self, table: usize) -> Vec<usize> {
         self.tables[table] = TableDef::dropped();
         std::mem::take(&mut self.positions[table])
+    }
+
+    /// Forgets a column of a table; its place in the rows stays.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) fn drop_column(&mut self, table: usize, column: usize) {
+        let columns = &mut self.tables[table].columns;
+        columns[column] = columns[column].dropped();
     }
 
     /// Forgets a table's index number `index`; its position among all, which nothing has again.

@@ -1,8 +1,9 @@
-//! Tables and indexes that are dropped while the database runs.
+//! Tables, indexes and columns that are dropped while the database runs.
 //!
 //! ```text
-//!   drop_index ──► one call: gone, logged, handles of before refused ──► given back here
-//!   drop_table ──► the same ──► long work frees its long values: slice, slice, … ──► given back here
+//!   drop_index  ──► one call: gone, logged, handles of before refused ──► given back here
+//!   drop_table  ──► the same ──► long work frees long values: slice, slice, … ──► given back here
+//!   drop_column ──► the same ──► the same
 //! ```
 //!
 //! A drop runs like any call, in its place in the order, and its answer waits for the log. What it leaves
@@ -56,12 +57,12 @@ impl LongWork<Runner> for Freeing {
 }
 
 impl Core {
-    /// Drops something between two transactions, sleeps until that is durable, and gives back what it
+    /// Drops what has this name between two transactions, sleeps until that is durable, and gives back what it
     /// was.
-    fn drop_by(
+    fn drop_by<A: Send + 'static>(
         &self,
         name: &str,
-        drops: impl FnOnce(&mut Product) -> Result<Vacated, SchemaError> + Send + 'static,
+        drops: impl FnOnce(&mut Product) -> Result<A, SchemaError> + Send + 'static,
     ) -> Result<(), Error> {
         if on_database_thread() {
             return Err(Error::Nested);
@@ -158,5 +159,59 @@ impl Database {
         refuse_own(name)?;
         let own = name.to_owned();
         self.core().drop_by(name, move |store| store.drop_table(&own))
+    }
+
+    /// Drops a column while the database runs, and sleeps until that is durable and what its long values
+    /// took is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
+    /// nothing else moves.
+    ///
+    /// Handles of the table, of its indexes too, are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)): a program that asks for them again declares the column as
+    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does one that opens
+    /// the database later. In rows of values the column stands in its place, and is null.
+    ///
+    /// ```
+    /// use tombolo::types::Dropped;
+    /// use tombolo::{Database, Error, StoreError, Table};
+    ///
+    /// mod before {
+    ///     #[derive(tombolo::Table)]
+    ///     pub struct Customer {
+    ///         #[key]
+    ///         pub id: u32,
+    ///         pub fax: Option<String>,
+    ///         pub name: String,
+    ///     }
+    /// }
+    /// #[derive(Table, Debug, PartialEq)]
+    /// struct Customer {
+    ///     #[key]
+    ///     id: u32,
+    ///     fax: Dropped<Option<String>>,
+    ///     name: String,
+    /// }
+    ///
+    /// let db = Database::builder().define::<before::Customer>().in_memory()?;
+    /// let old = db.table::<before::Customer>()?;
+    /// let ada = before::Customer { id: 7, fax: Some("030 1".into()), name: "Ada".into() };
+    /// let row = db.transaction(move |tx| tx.insert_row(&old, &ada))?;
+    ///
+    /// db.drop_column("customer", "fax")?;
+    /// let read = db.transaction(move |tx| tx.read_row(&old, row).map(drop));
+    /// assert_eq!(read, Err(Error::Refused(StoreError::Dropped)));
+    /// let customers = db.table::<Customer>()?;
+    /// let ada = db.transaction(move |tx| tx.read_row(&customers, row))?;
+    /// assert_eq!(ada, Customer { id: 7, fax: Dropped::new(), name: "Ada".into() });
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys, which is
+    /// named and dropped first, when it is the table's last column, or a [`scan`](Database::scan) is under way;
+    /// [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then the column stays.
+    pub fn drop_column(&self, table: &str, column: &str) -> Result<(), Error> {
+        refuse_own(table)?;
+        let (own, name) = (table.to_owned(), column.to_owned());
+        self.core().drop_by(column, move |store| store.drop_column(&own, &name))
     }
 }

@@ -113,25 +113,40 @@ pub(super) struct RowShape {
     pub(super) widths: Vec<usize>,
     /// Offsets of the handles of variable-length columns.
     pub(super) variable_offsets: Vec<usize>,
+    /// The same with those that were dropped, of which replayed rows and blocks hold zeros.
+    pub(super) handle_offsets: Vec<usize>,
 }
 
 impl RowShape {
     pub(super) fn of(table: &TableDef) -> Self {
         let base = table.columns.iter().take_while(|column| !column.added).count();
         let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
+        let offset = |i| column_offset(&table.columns, i);
         let variable = (0..table.columns.len()).filter(is_variable);
+        let live = variable.clone().filter(|&i| !table.columns[i].is_dropped());
         Self {
             row_bytes: table.row_size(),
             base_bytes: row_size(&table.columns[..base]),
             widths: slot_widths(table),
-            variable_offsets: variable.map(|i| column_offset(&table.columns, i)).collect(),
+            variable_offsets: live.map(offset).collect(),
+            handle_offsets: variable.map(offset).collect(),
         }
+    }
+
+    /// Whether a handle lies there of a column that was dropped.
+    pub(super) fn is_dropped(&self, offset: usize) -> bool {
+        is_dropped(&self.variable_offsets, &self.handle_offsets, offset)
     }
 
     /// Where a piece of the slots begins, and how long it is.
     pub(super) fn piece(&self, piece: usize) -> Option<(usize, usize)> {
         piece_of(&self.widths, piece)
     }
+}
+
+/// Whether a handle at this offset is of a column that was dropped.
+pub(super) fn is_dropped(variable: &[usize], handles: &[usize], offset: usize) -> bool {
+    !variable.contains(&offset) && handles.contains(&offset)
 }
 
 /// Where a piece of slots that are, and were, so long begins, and how long it is.
@@ -227,6 +242,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Some(position) = self.schema.table(table) else {
             return Err(SchemaError::new(table, "no such table"));
         };
+        if self.frees_column_of(position) {
+            return refuse("values of a dropped column are being freed: try again when they are");
+        }
         let mut schema = self.schema.clone();
         schema.add_column(position, column.clone())?;
         let bytes = slot_widths(&schema.tables[position]).pop().unwrap_or_default();

@@ -12,9 +12,9 @@
 //! | 32–63 | the row's slot | the same |
 //!
 //! Kinds of an extended word: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index
-//! created, 6 column added, 7 table dropped, 8 index dropped. Behind it come four bytes of offset, which
-//! of changes of the schema is one more than their number, and four of length. Then the bytes. All
-//! numbers are little-endian. A short word is what nearly all records need: it is put together with
+//! created, 6 column added, 7 table dropped, 8 index dropped, 9 column dropped. Behind it come
+//! four bytes of offset, which of changes of the schema is one more than their number, and four of length.
+//! Then the bytes. All numbers are little-endian. A short word is what nearly all records need: it is put together with
 //! a few shifts and no branch that depends on data.
 //!
 //! Not here: which bytes of a row mean what (the schema says), groups, files. Invariant: a buffer
@@ -38,12 +38,13 @@ const DELETED: u64 = 2;
 const EXTENDED: u64 = 3;
 const VALUE_SET: u64 = 3;
 /// Kinds of schema changes, from the first one's number on.
-const SCHEMA_CHANGES: [SchemaKind; 5] = [
+const SCHEMA_CHANGES: [SchemaKind; 6] = [
     SchemaKind::TableCreated,
     SchemaKind::IndexCreated,
     SchemaKind::ColumnAdded,
     SchemaKind::TableDropped,
     SchemaKind::IndexDropped,
+    SchemaKind::ColumnDropped,
 ];
 const FIRST_SCHEMA_CHANGE: u64 = 4;
 
@@ -131,6 +132,8 @@ pub enum SchemaKind {
     TableDropped,
     /// An index of a table went.
     IndexDropped,
+    /// A column went. Its place in the rows stays.
+    ColumnDropped,
 }
 
 /// Something that is no record although the checksum around it is right: another program's, or a

@@ -7,7 +7,7 @@
 //! comparison (`tx.rs`), rows that are gone (storage `memory/rows.rs`).
 
 use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::schema::Schema;
+use tombolo_storage::schema::{ColumnDef, Schema};
 use tombolo_storage::sync::{AtomicU32, Ordering};
 
 /// The number of what is opened or dropped from next.
@@ -73,9 +73,21 @@ impl Handles {
 
     /// The number of handles that are given out when the schema that `was` has become what it `is`.
     pub(super) fn follow(&mut self, was: &Schema, is: &Schema) -> u32 {
-        let (mut next, now) = (None, self.numbers[self.numbers.len() - 1]);
+        let (mut next, last) = (None, self.numbers[self.numbers.len() - 1]);
         for (position, table) in was.live_tables() {
-            let is_gone = is.tables[position].is_dropped();
+            let now = &is.tables[position];
+            let is_dropped = |at| now.columns.get(at).is_some_and(ColumnDef::is_dropped);
+            let has_less = (0..table.columns.len())
+                .any(|at| is_dropped(at) && !table.columns[at].is_dropped());
+            if has_less {
+                // Its handles know the column, and those of its indexes read its rows.
+                let from = *next.get_or_insert_with(next_number);
+                note(&mut self.tables, position, from);
+                note(&mut self.wholes, position, from);
+                for number in 0..table.indexes.len() {
+                    note(&mut self.indexes, was.index_position(position, number), from);
+                }
+            }
             for number in 0..table.indexes.len() {
                 let index = was.index_position(position, number);
                 if is.index_at(index).is_none() {
@@ -83,13 +95,13 @@ impl Handles {
                     note(&mut self.wholes, position, *next.get_or_insert_with(next_number));
                 }
             }
-            if is_gone {
+            if now.is_dropped() {
                 next.get_or_insert_with(next_number);
                 note(&mut self.tables, position, NONE);
                 note(&mut self.wholes, position, NONE);
             }
         }
         self.numbers.extend(next);
-        next.unwrap_or(now)
+        next.unwrap_or(last)
     }
 }

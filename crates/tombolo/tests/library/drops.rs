@@ -192,6 +192,104 @@ fn a_procedure_is_bound_again_or_refused() {
     });
 }
 
+mod later {
+    use tombolo::Table;
+    use tombolo::types::Dropped;
+
+    /// Notes that have no body any more, and have one of another type since.
+    #[derive(Table, Debug, PartialEq, Clone)]
+    pub(super) struct Note {
+        #[key]
+        pub(super) id: u32,
+        pub(super) title: String,
+        pub(super) old_body: Dropped<String>,
+        #[column(added, sql = Varchar<20>)]
+        pub(super) body: String,
+    }
+
+    pub(super) fn note(id: u32, body: &str) -> Note {
+        Note { id, title: format!("title {id}"), old_body: Dropped::new(), body: body.to_owned() }
+    }
+}
+
+#[test]
+fn a_column_goes_beside_its_callers_and_its_name_is_free() {
+    let place = tempfile::tempdir().unwrap();
+    let on_disk = || open(place.path()).unwrap();
+    for (is_disk, db) in [(false, builder().in_memory().unwrap()), (true, on_disk())] {
+        let (add, is_over) = (adding(&db), AtomicBool::new(false));
+        let notes = make_notes(&db, 2_000);
+        let (by_id, by_title) = (db.index::<NoteKey>().unwrap(), db.index::<ByTitle>().unwrap());
+        let dynamic = db.dynamic_table("note").unwrap();
+        let row = db.transaction(move |tx| Ok(tx.lookup(&by_id, 3)?.unwrap())).unwrap();
+        on_each(0..3, |thread| {
+            if thread > 0 {
+                while !is_over.load(Ordering::SeqCst) {
+                    add.call(thread).unwrap();
+                    // Until it is dropped; the values of rows that go meanwhile are freed once.
+                    let _ = db.transaction(move |tx| {
+                        let first = tx.range(&by_id, 100.., Order::Forward)?[thread as usize];
+                        tx.delete(&notes, first)
+                    });
+                }
+                return;
+            }
+            db.drop_column("note", "body").unwrap();
+            is_over.store(true, Ordering::SeqCst);
+        });
+        is_dropped(db.transaction(move |tx| tx.read_row(&notes, row).map(drop)));
+        is_dropped(db.transaction(move |tx| tx.find(&by_title, "title 3").map(drop)));
+        is_dropped(db.transaction(move |tx| tx.read_values(&dynamic, row, |_| ())));
+        assert!(
+            matches!(db.table::<Note>(), Err(Error::Schema(what)) if what.contains("a dropped one, text"))
+        );
+        let named = db.create_index::<ByTitle>();
+        assert!(named.is_err(), "its table is another");
+        let later = db.add_column::<later::Note>("body").unwrap();
+        db.transaction(move |tx| {
+            assert_eq!(tx.read_row(&later, row)?, later::note(3, ""));
+            tx.update_row(&later, row, &later::note(3, "short"))?;
+            tx.insert_row(&later, &later::note(9_999, "new")).map(drop)
+        })
+        .unwrap();
+        let dynamic = db.dynamic_table("note").unwrap();
+        let values = |id| [Value::Integer(id), Value::Text("t"), Value::Null, Value::Text("b")];
+        let found = db.transaction(move |tx| {
+            let made = tx.insert_values(&dynamic, &values(10_000))?;
+            tx.read_values(&dynamic, made, |read| assert_eq!(read, values(10_000)))?;
+            let not_null = [&values(10_001)[..2], &[Value::Text("x"), Value::Text("b")]].concat();
+            assert!(tx.savepoint(|tx| tx.insert_values(&dynamic, &not_null)).is_err());
+            tx.update_values(&dynamic, made, &values(10_002))?;
+            tx.read_values(&dynamic, row, |read| format!("{read:?}"))
+        });
+        let expected = r#"[Integer(3), Text("title 3"), Null, Text("short")]"#;
+        assert_eq!(found.as_deref(), Ok(expected));
+        if is_disk {
+            db.checkpoint().unwrap();
+            db.close().unwrap();
+        }
+    }
+    for checkpoints in ["on", "off"] {
+        let builder = builder().define::<later::Note>().set("checkpoints", checkpoints);
+        let db = builder.open(place.path()).unwrap();
+        let (later, by_id) =
+            (db.table::<later::Note>().unwrap(), db.index::<later::NoteKey>().unwrap());
+        let read = db.transaction(move |tx| {
+            let found = [3, 9_999].map(|id| tx.find_row(&by_id, id));
+            let found = found.map(|found| found.map(|found| found.map(|(_, note)| note)));
+            let all = tx.rows(&later)?;
+            Ok((found, all.len()))
+        });
+        let (found, rows) = read.unwrap();
+        let [three, new] = found.map(|found| found.unwrap().unwrap());
+        assert_eq!((three, new), (later::note(3, "short"), later::note(9_999, "new")));
+        assert!(rows > 100, "{rows}");
+    }
+    // Who declares it as it was is told.
+    let refused = builder().define::<Note>().open(place.path()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("declare it as dropped"), "{refused}");
+}
+
 #[test]
 fn what_is_not_dropped_says_why() {
     both(|db| {
@@ -202,6 +300,25 @@ fn what_is_not_dropped_says_why() {
         assert!(told(db.drop_table("nothing")).contains("no such table"));
         assert!(told(db.drop_index("nothing")).contains("no such index"));
         assert!(told(db.drop_index("counter_by_id")).contains("is the primary key of counter"));
+        assert!(told(db.drop_column("nothing", "id")).contains("no such table"));
+        assert!(told(db.drop_column("counter", "nothing")).contains("no such column"));
+        assert!(
+            told(db.drop_column("counter", "value"))
+                .contains("counter_by_value has it in its keys")
+        );
+        assert!(told(db.drop_column("tombolo_request", "id")).contains("the database's own"));
+        let last = TableDef {
+            columns: TableDef::of::<Note>().columns,
+            name: "last".into(),
+            indexes: vec![],
+        };
+        db.create_table(last).unwrap();
+        for (column, is_last) in [("title", false), ("id", false), ("body", true)] {
+            match db.drop_column("last", column) {
+                Ok(()) => assert!(!is_last),
+                refused => assert!(told(refused).contains("the table's last column") && is_last),
+            }
+        }
         assert!(told(db.drop_table("tombolo_request")).contains("the database's own"));
         assert!(told(db.drop_index("tombolo_request_by_id")).contains("the database's own"));
         let counters = Counters::of(db);

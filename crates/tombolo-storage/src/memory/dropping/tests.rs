@@ -8,7 +8,8 @@ use crate::memory::recovery::ReplayPart;
 use crate::memory::recovery::tests::{change, rows, tables};
 use crate::memory::test_random::Random;
 use crate::profile::{Bare, MemoryLogged};
-use crate::schema::{IndexDef, IndexKind};
+use crate::schema::{ColumnDef, IndexDef, IndexKind};
+use crate::types::{Bytes, Text};
 use crate::value::Value;
 use crate::value_log::LogBuffer;
 
@@ -117,7 +118,8 @@ fn what_is_dropped_is_given_back() {
     assert!(store.memory_bytes() < held, "the entries of an index");
     let held = store.memory_bytes();
     drop(store.drop_table("one").unwrap());
-    let (rows, slices) = (store.remains[0].slab.used() as usize, 7);
+    let What::Table(slab, _) = &store.remains[0].what else { panic!("{:?}", store.remains) };
+    let (rows, slices) = (slab.used() as usize, 7);
     for slice in 1.. {
         let before = store.values.len();
         let (built, vacated) = store.values_slice(rows.div_ceil(slices));
@@ -163,21 +165,74 @@ fn an_index_that_was_dropped_refuses_nothing_any_more() {
     assert!(told(store.drop_index("by_state")).contains("no such index"));
 }
 
+/// Columns go and come again while rows are written by who knows the table as it is.
+#[test]
+fn columns_go_and_their_values_with_them() {
+    for seed in 0..16 {
+        let mut random = Random::new(seed);
+        let mut store = made();
+        work(&mut store, "one", &mut random, 60);
+        for round in 0..4 {
+            let dropped = ["note", "blob", "more_0", "more_1"][round];
+            store.drop_column("one", dropped).unwrap();
+            assert!(told(store.drop_column("one", dropped)).contains("no such column"));
+            assert_eq!(store.check(), [], "seed {seed}");
+            let column = ColumnDef::of::<Bytes>("any").added();
+            let again = ColumnDef { name: format!("more_{round}").into(), ..column };
+            if round < 3 {
+                let early = store.begin_column("one", again.clone());
+                assert!(told(early).contains("are being freed"));
+            }
+            while store.values_slice(1 + random.below(9) as usize).0 != Built::Done {
+                work(&mut store, "one", &mut random, 1);
+                assert_eq!(store.check(), []);
+            }
+            let build = store.begin_column("one", again).unwrap();
+            while store.column_slice(&build, 20).unwrap() != Built::Done {}
+            drop(store.finish_column(build).unwrap());
+            work(&mut store, "one", &mut random, 30);
+        }
+        let held = store.values.len();
+        let mut log = LogBuffer::new();
+        store.take_log(&mut log);
+        for parts in [1, 2] {
+            let mut again = replayed(log.as_slice(), parts);
+            assert_eq!((again.check(), again.schema()), (vec![], store.schema()));
+            assert!(rows(&mut again) == rows(&mut store), "seed {seed}: other rows from the log");
+            assert_eq!(again.values.len(), held, "and no values but theirs");
+            work(&mut again, "one", &mut random, 20);
+            assert_eq!(again.check(), []);
+        }
+        // The table goes while a column's values are being freed.
+        store.drop_column("one", "more_2").unwrap();
+        drop(store.values_slice(3));
+        drop(store.drop_table("one").unwrap());
+        while store.values_slice(7).0 != Built::Done {
+            assert_eq!(store.check(), []);
+        }
+        assert_eq!((store.values.len(), store.check()), (0, vec![]));
+    }
+}
+
 #[test]
 fn what_cannot_go_now_says_why() {
     let mut store = made();
     assert!(told(store.drop_index("a1")).contains("a1: is the primary key of one"));
     assert!(told(store.drop_table("a1")).contains("no such table"));
     assert!(told(store.drop_table("")).contains("no such table"));
+    assert!(told(store.drop_column("one", "")).contains("no such column"));
+    assert!(told(store.drop_column("one", "state")).contains("index a2 has it in its keys"));
+    assert!(told(store.drop_column("plain", "n")).contains("plain_pk has it"));
     let snapshot = store.open_snapshot().unwrap();
     assert!(told(store.drop_table("one")).contains("a long read is under way"));
+    assert!(told(store.drop_column("one", "note")).contains("a long read is under way"));
     drop(store.drop_index("a5").unwrap());
     store.close_snapshot(snapshot);
     let def = IndexDef { name: "later".into(), ..tables()[1].indexes[0].clone() };
     let build = store.begin_index("plain", def).unwrap();
     assert!(told(store.drop_table("plain")).contains("is being added"));
     store.give_up_index(build);
-    let column = crate::schema::ColumnDef::of::<crate::types::Text>("more");
+    let column = ColumnDef::of::<Text>("more");
     let build = store.begin_column("plain", column).unwrap();
     assert!(told(store.drop_table("plain")).contains("is being added"));
     drop(store.give_up_column(build));

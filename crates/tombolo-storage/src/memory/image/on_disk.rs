@@ -183,6 +183,7 @@ impl DiskCopy {
             return Ok(());
         }
         let refused = match record {
+            Record::ValueSet { offset, .. } if shape.is_dropped(offset) => return Ok(()),
             _ if row == NO_SLOT => Some("no row has this slot".to_owned()),
             Record::Inserted { fixed, .. }
                 if !(shape.base_bytes..=shape.row_bytes).contains(&fixed.len()) =>

@@ -23,6 +23,8 @@ pub(in crate::memory) enum Effect {
     ColumnAdded(usize),
     /// The table at this position is gone.
     TableDropped(usize),
+    /// The table at this position has a column less.
+    ColumnDropped(usize),
 }
 
 /// Makes a change, unless it was made.
@@ -61,6 +63,7 @@ pub(in crate::memory) fn apply(
             Effect::TableDropped(table)
         }
         SchemaKind::IndexDropped => drop_index(schema, table, bytes)?,
+        SchemaKind::ColumnDropped => drop_column(schema, table, change.position)?,
     };
     if change.number.is_some() {
         schema.count_change();
@@ -103,6 +106,16 @@ fn drop_index(schema: &mut Schema, table: usize, name: &[u8]) -> Result<Effect, 
     })?;
     schema.drop_index(table, number);
     Ok(Effect::None)
+}
+
+fn drop_column(schema: &mut Schema, table: usize, position: Option<u32>) -> Result<Effect, String> {
+    let position = position.map_or(usize::MAX, |position| position as usize);
+    let column = schema.tables[table].columns.get(position);
+    if column.is_none_or(|column| column.is_dropped()) {
+        return Err(format!("column {position} of table {table} was dropped and is not there"));
+    }
+    schema.drop_column(table, position);
+    Ok(Effect::ColumnDropped(table))
 }
 
 /// Adds a column, unless an earlier build logged one that is there.

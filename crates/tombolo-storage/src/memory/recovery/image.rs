@@ -316,8 +316,8 @@ impl ReplayPart {
 
 impl ReplayTable {
     fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets, .. } =
-            &self.rows;
+        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, .. } = &self.rows;
+        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
         Ok(ReplayTable {
             rows: Rows {
                 slab: slab.mirror(allowance.clone())?,
@@ -326,6 +326,7 @@ impl ReplayTable {
                 widths: widths.clone(),
                 raw_row_bytes: *raw_row_bytes,
                 variable_offsets: variable_offsets.clone(),
+                handle_offsets: handle_offsets.clone(),
             },
             values: self.values.mirror(allowance.clone())?,
         })
@@ -334,6 +335,7 @@ impl ReplayTable {
     /// Lets every live row claim the slots its handles lead to, and those slots alone live.
     fn claim_values(&mut self, mut dangling: impl FnMut(u32, usize)) {
         let Self { rows, values } = self;
+        rows.clear_dropped(); // the definitions may be newer than blocks
         let mut claimed = Claims::new(values);
         // The ids are gathered word by word: the rows change under the walk.
         for first in (0..rows.slab.used()).step_by(64) {

@@ -20,6 +20,7 @@
 //!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 
+mod columns;
 pub(in crate::memory) mod definitions;
 mod image;
 mod indexes;
@@ -31,11 +32,10 @@ use std::sync::Arc;
 
 use super::Limits;
 use super::budget::{Allowance, Budget};
-use super::columns::slot_widths;
+use super::columns::{RowShape, is_dropped};
 use super::index::RowIndex;
 use super::region::RegionError;
 use super::rows::Rows;
-use super::slab::Slab;
 use super::store::MemoryStore;
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
@@ -297,6 +297,16 @@ impl ReplayPart {
                     table.rows.widen(def, &self.allowance).map_err(no_memory)?;
                 }
             }
+            Effect::ColumnDropped(position) => {
+                let def = &self.schema.tables[position];
+                if let Some(table) = &mut self.tables[position] {
+                    table.forget_dropped(def);
+                    let handles = RowShape::of(def);
+                    self.fuzzy.dangling.retain(|&(table, _, offset)| {
+                        table as usize != position || !handles.is_dropped(offset)
+                    });
+                }
+            }
             // From here on its records are passed over like those of other parts' tables.
             Effect::TableDropped(position) => self.tables[position] = None,
         }
@@ -389,32 +399,6 @@ fn no_memory(error: RegionError) -> String {
     format!("no memory for what the log holds: {error}")
 }
 
-impl Rows {
-    /// Gives all rows the columns of `table` at once.
-    fn widen(&mut self, table: &TableDef, allowance: &Allowance) -> Result<(), RegionError> {
-        let width = slot_widths(table).pop().unwrap_or_default();
-        let mut wider = None;
-        if width > self.slab.slot_bytes() {
-            let mut slab = Slab::new(width, allowance.clone())?;
-            slab.take_over(&self.slab, 0, self.slab.used())?;
-            wider = Some(slab);
-        }
-        let before = self.row_bytes;
-        drop(self.take_columns(table, wider));
-        // Blocks of an image that are newer than this record have what came later in there.
-        let added = before..self.row_bytes;
-        (0..self.slab.used()).for_each(|slot| self.slab.clear(slot, added.clone()));
-        Ok(())
-    }
-
-    /// Zeros in what was added, of slots that are not live: rows that died left theirs.
-    fn forget_dead(&mut self) {
-        if self.row_bytes > self.base_bytes {
-            self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
-        }
-    }
-}
-
 impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
@@ -429,7 +413,7 @@ impl ReplayTable {
         let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
         slot[..fixed.len()].copy_from_slice(fixed);
         slot[fixed.len()..bytes].fill(0);
-        for &offset in &self.rows.variable_offsets {
+        for &offset in &self.rows.handle_offsets {
             slot[offset..offset + HANDLE_BYTES].fill(0);
         }
         Ok(())
@@ -443,14 +427,14 @@ impl ReplayTable {
         bytes: &[u8],
         handles: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
-        let Rows { slab, row_bytes, variable_offsets, .. } = &mut self.rows;
+        let Rows { slab, row_bytes, handle_offsets, .. } = &mut self.rows;
         let slot = slab.head_mut(row.into(), *row_bytes).ok_or("the row was never inserted")?;
         let end = offset + bytes.len();
         let Some(range) = slot.get_mut(offset..end) else {
             return Err(format!("bytes {offset} to {end} are not all in the row"));
         };
         handles.clear();
-        for &at in &*variable_offsets {
+        for &at in &*handle_offsets {
             if at >= offset && at + HANDLE_BYTES <= end {
                 handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
             }
@@ -486,7 +470,11 @@ impl ReplayTable {
     }
 
     fn set_value(&mut self, row: u32, offset: usize, value: &[u8]) -> Result<(), String> {
-        if !self.rows.variable_offsets.contains(&offset) {
+        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
+        if is_dropped(variable_offsets, handle_offsets, offset) {
+            return Ok(()); // the image knows more than the record
+        }
+        if !variable_offsets.contains(&offset) {
             return Err(format!("no variable-length column lies at byte {offset} of the row"));
         }
         if !self.rows.slab.is_live(row) {

@@ -154,7 +154,8 @@ pub(crate) fn change<P: MemoryProfile>(
         Value::Bytes(blob.as_bytes()),
     ];
     let narrow = [Value::Integer(id - 150)];
-    let base = if table.columns()[0].name == "n" { &narrow[..] } else { &wide[..] };
+    let is_narrow = table.columns()[0].sql == SqlType::BigInt;
+    let base = if is_narrow { &narrow[..] } else { &wide[..] };
     let mut values = base.to_vec();
     for column in &table.columns()[base.len()..] {
         values.push(match column.sql {
@@ -166,6 +167,8 @@ pub(crate) fn change<P: MemoryProfile>(
             _ => Value::Text(&name),
         });
     }
+    let dropped = table.columns().iter().zip(&mut values).filter(|(column, _)| column.is_dropped());
+    dropped.for_each(|(_, value)| *value = Value::Null);
     let values = &values[..];
     let ids = table.row_ids(store).unwrap();
     let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
@@ -448,6 +451,11 @@ fn records_that_fit_no_table_are_refused() {
         ("table 9, which is not there", {
             let kind = SchemaKind::TableDropped;
             let gone = SchemaRecord { number: Some(3), kind, table: 9, position: None, bytes: b"" };
+            refused(&mut |log| log.schema_changed(&gone))
+        }),
+        ("column 9 of table 0 was dropped", {
+            let kind = SchemaKind::ColumnDropped;
+            let gone = SchemaRecord { number: Some(3), kind, ..created(9, b"") };
             refused(&mut |log| log.schema_changed(&gone))
         }),
         ("index `c9` was dropped and is not there", {

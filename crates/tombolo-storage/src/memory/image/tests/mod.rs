@@ -192,12 +192,15 @@ impl Database {
             return;
         };
         let secondary = table.indexes.iter().skip(1).map(|index| index.name.to_string());
-        let secondary: Vec<_> = secondary.collect();
-        let vacated = match random.below(1 + secondary.len() as u64) as usize {
-            0 => self.store.drop_table(&table.name.to_string()),
-            number => self.store.drop_index(&secondary[number - 1]),
-        };
-        drop(vacated.unwrap());
+        let (name, secondary) = (table.name.to_string(), secondary.collect::<Vec<_>>());
+        let columns = table.columns.iter().filter(|column| !column.is_dropped());
+        let column = columns.last().map(|column| column.name.to_string()).unwrap();
+        match random.below(2 + secondary.len() as u64) as usize {
+            0 => drop(self.store.drop_table(&name).unwrap()),
+            // The last one that is left stays, and one in a key does.
+            1 => drop(self.store.drop_column(&name, &column)),
+            number => drop(self.store.drop_index(&secondary[number - 2]).unwrap()),
+        }
         for _ in 0..random.below(3) {
             drop(self.store.values_slice(20));
         }
@@ -224,6 +227,7 @@ impl Database {
             added: true,
             default: sql.integer_range().map(|(_, most)| most).filter(|_| number % 2 == 0),
         };
+        while self.store.values_slice(50).0 != Built::Done {}
         let build = self.store.begin_column(&name, column).unwrap();
         while self.store.column_slice(&build, 50).unwrap() != Built::Done {}
         drop(self.store.finish_column(build).unwrap());
@@ -366,7 +370,8 @@ impl Database {
 fn state(store: &mut Logged) -> Vec<String> {
     let tables = store.schema().live_tables().map(|(position, table)| {
         let indexes: Vec<_> = table.indexes.iter().map(|index| &index.name).collect();
-        format!("{position} {}: {indexes:?}", table.name)
+        let columns: Vec<_> = table.columns.iter().map(|column| &column.name).collect();
+        format!("{position} {}: {columns:?} {indexes:?}", table.name)
     });
     let mut state: Vec<_> = tables.collect();
     state.extend(rows(store));
