@@ -252,7 +252,7 @@ impl TableDef {
         }
         for (position, column) in self.columns.iter().enumerate() {
             if !column.is_dropped() && self.column(&column.name) != Some(position) {
-                return refuse("two columns have the same name, or one has none");
+                return refuse("two columns have the same name");
             }
             if (column.added || column.default.is_some())
                 && let Some(what) = column.refuses_rows()

@@ -464,7 +464,7 @@ impl<T: ColumnType> ColumnType for Dropped<T> {
     const DROPPED: bool = true;
     type Value<'a> = ();
     #[inline(always)]
-    fn read<'a, R, P: RowBytes>(_: &'a P, _: Column<R, Self>) {}
+    fn read<R, P: RowBytes>(_: &P, _: Column<R, Self>) {}
 }
 
 #[cfg(test)]

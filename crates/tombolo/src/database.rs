@@ -154,7 +154,8 @@ impl Database {
     /// Registers a procedure, which is bound to the tables here and compiled for the store: the
     /// fastest way to run a transaction again and again. Where a table or an index is dropped later it is
     /// bound once more, when it is called next; if that cannot be its calls are refused
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). See [`procedure`](crate::procedure).
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Registered again it is as fast as before. See
+    /// [`procedure`](crate::procedure).
     ///
     /// # Errors
     /// When its tables or indexes are not there as it declares them.

@@ -110,7 +110,7 @@ impl Database {
     /// db.drop_index("account_by_owner")?;
     /// assert!(db.transaction(move |tx| tx.lookup(&by_owner, "Ada")).is_err());
     /// // A primary key stays as long as its table does.
-    /// assert!(db.drop_index("account_pk").is_err());
+    /// assert!(db.drop_index("account_key").is_err());
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     ///

@@ -175,8 +175,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub fn reserve(&mut self, table: usize, rows: usize) -> Result<()> {
         let slots = u32::try_from(rows).unwrap_or(u32::MAX);
         let mut reserved = self.tables[table].slab.reserve(slots);
-        for index in self.indexes.iter_mut().filter(|index| index.table == table) {
-            reserved = reserved.and_then(|()| index.reserve(rows));
+        for number in 0..self.schema.tables[table].indexes.len() {
+            let position = self.schema.index_position(table, number);
+            reserved = reserved.and_then(|()| self.indexes[position].reserve(rows));
         }
         reserved.map_err(|_| self.no_space())
     }

@@ -276,6 +276,16 @@ static DEFINITIONS: &[Case] = &[
         |e| matches!(e, Error::Schema(what) if what.contains("primary key of item")),
     ),
     (
+        "a column to drop that is not there",
+        |db| db.drop_column("item", "nothing").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("no such column")),
+    ),
+    (
+        "a column to drop that an index has in its keys",
+        |db| db.drop_column("item", "rank").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("item_by_rank has it")),
+    ),
+    (
         "a table of the database's own to drop",
         |db| db.drop_table("tombolo_request").unwrap_err(),
         |e| matches!(e, Error::Schema(what) if what.contains("own")),

@@ -193,8 +193,8 @@ impl Database {
         };
         let secondary = table.indexes.iter().skip(1).map(|index| index.name.to_string());
         let (name, secondary) = (table.name.to_string(), secondary.collect::<Vec<_>>());
-        let columns = table.columns.iter().filter(|column| !column.is_dropped());
-        let column = columns.last().map(|column| column.name.to_string()).unwrap();
+        let mut columns = table.columns.iter().filter(|column| !column.is_dropped());
+        let column = columns.next_back().map(|column| column.name.to_string()).unwrap();
         match random.below(2 + secondary.len() as u64) as usize {
             0 => drop(self.store.drop_table(&name).unwrap()),
             // The last one that is left stays, and one in a key does.
