@@ -47,6 +47,8 @@ use proc_macro::TokenStream;
 /// * `#[column(added)]` is a column that later versions of a program have, behind all others
 ///   (`Database::add_column`); `#[column(added, default = 5)]` says what it is in rows that were made
 ///   without it, in whole numbers.
+/// * A field of type `Dropped<T>` (`tombolo::types`) stands in the place of a column that was dropped
+///   (`Database::drop_column`), whose field was a `T`.
 /// * `#[key]` on several fields makes one key of them, in their order.
 /// * `#[index(Type(fields), …)]` is a tree that holds a key as often as it occurs; `unique` and `hash`
 ///   say otherwise, `name = "…"` names it.

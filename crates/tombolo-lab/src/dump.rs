@@ -140,9 +140,9 @@ fn for_each_table<E: From<Error>>(
     ) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     in_transaction(store, |store| {
-        let tables = store.schema().tables.clone();
-        tables.iter().enumerate().try_for_each(|(position, table)| {
-            let handle = dynamic_table(store.schema(), position);
+        let schema = store.schema().clone();
+        schema.live_tables().try_for_each(|(position, table)| {
+            let handle = dynamic_table(&schema, position);
             each(store, &handle, table)
         })
     })

@@ -10,7 +10,8 @@ use tombolo_engine::recovery::{OpenFailure, blame};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey};
 use tombolo_storage::value_log::{
-    self, GroupNumber, LogFailure, Record, Refused, Replay, Survey, Transactions, definition,
+    self, GroupNumber, LogFailure, Record, Refused, Replay, SchemaKind, SchemaRecord, Survey,
+    Transactions, definition,
 };
 
 use crate::durable;
@@ -61,14 +62,24 @@ impl Counts {
 
     fn count(&mut self, record: Record<'_>) -> Result<(), String> {
         let (table, bytes) = match record {
-            Record::TableCreated { definition: bytes, .. } => {
+            Record::Schema(SchemaRecord {
+                kind: SchemaKind::TableCreated,
+                position,
+                bytes,
+                ..
+            }) => {
                 let table = definition::decode(bytes).ok_or("a table's definition is not one")?;
-                if self.tables.iter().all(|known| known.table != table.name) {
+                // The image may know it; earlier builds, which dropped none, logged no position.
+                let is_known = match position {
+                    Some(position) => (position as usize) < self.tables.len(),
+                    None => self.tables.iter().any(|known| known.table == table.name),
+                };
+                if !is_known {
                     self.add(table.name.into_owned());
                 }
                 return Ok(());
             }
-            Record::IndexCreated { .. } | Record::ColumnAdded { .. } => return Ok(()),
+            Record::Schema(_) => return Ok(()),
             Record::Updated { table, bytes, .. } => (table, bytes),
             Record::Inserted { table, fixed, .. } => (table, fixed),
             Record::Deleted { table, .. } => (table, &[][..]),

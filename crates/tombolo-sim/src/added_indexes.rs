@@ -12,7 +12,7 @@ use tombolo_storage::store::Store;
 
 use crate::workload::store::definition;
 
-/// How many there are in the end.
+/// How many there are at most.
 pub(crate) const ADDED_MAX: usize = 2;
 
 /// The table and the definition of the index that is added next: the first that a schema lacks.
@@ -27,21 +27,29 @@ pub(crate) fn next(schema: &Schema) -> (&'static str, IndexDef) {
     (table, IndexDef { name: name.into(), columns, unique, kind: IndexKind::Tree })
 }
 
+/// The name of the index that was added last.
+pub(crate) fn newest(schema: &Schema) -> Option<String> {
+    let last = added(schema).max()?;
+    let (table, number) = schema.index_at(last)?;
+    Some(schema.tables[table].indexes[number].name.to_string())
+}
+
 /// How many of a schema's indexes were added.
 pub(crate) fn count(schema: &Schema) -> usize {
-    let defined = (0..schema.tables.len()).map(|table| definition(table).indexes.len());
-    schema.indexes() - defined.sum::<usize>()
+    added(schema).count()
+}
+
+/// Their positions: behind those that a table is defined with; among all indexes they may be anywhere.
+fn added(schema: &Schema) -> impl Iterator<Item = usize> + '_ {
+    (0..schema.tables.len()).flat_map(move |table| {
+        let numbers = definition(table).indexes.len()..schema.tables[table].indexes.len();
+        numbers.map(move |number| schema.index_position(table, number))
+    })
 }
 
 /// Lets a store that was opened keep those it has.
 pub(crate) fn follow<P: MemoryProfile>(store: &mut MemoryStore<P>) {
-    let schema = store.schema();
-    // Behind those that the table is defined with; among all indexes they may be anywhere.
-    let added = (0..schema.tables.len()).flat_map(|table| {
-        let numbers = definition(table).indexes.len()..schema.tables[table].indexes.len();
-        numbers.map(move |number| schema.index_position(table, number))
-    });
-    let added: Vec<usize> = added.collect();
+    let added: Vec<usize> = added(store.schema()).collect();
     added.into_iter().for_each(|position| store.follow_index(position));
 }
 

@@ -1,8 +1,8 @@
-//! What is added while transactions run that do not know it: indexes and columns.
+//! What is added while transactions run that do not know it: indexes and columns; and indexes dropped again.
 //!
 //! One is begun, goes on slice by slice, and is finished between two transactions; the library does the
-//! same (`tombolo::evolve`). Not here: when that is (the engines), which there are (`added_indexes.rs`,
-//! `workload/added_columns.rs`).
+//! same (`tombolo::evolve`). A drop has nothing to build. Not here: when that is (the engines), which
+//! there are (`added_indexes.rs`, `workload/added_columns.rs`).
 
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
@@ -23,6 +23,8 @@ pub(crate) enum Addition {
     Index,
     /// The next column.
     Column,
+    /// None: the newest index that was added goes.
+    IndexDrop,
 }
 
 /// An addition that was begun.
@@ -30,6 +32,7 @@ pub(crate) enum Addition {
 pub(crate) enum Begun {
     Index(IndexBuild),
     Column(ColumnBuild),
+    IndexDrop,
 }
 
 /// How much a schema has that was added.
@@ -54,6 +57,7 @@ pub(crate) fn begin<P: MemoryProfile>(
             let column = added_columns::added_column(added_columns::count(store.schema()));
             Begun::Column(store.begin_column(added_columns::TABLE, column)?)
         }
+        Addition::IndexDrop => Begun::IndexDrop,
     })
 }
 
@@ -63,6 +67,7 @@ impl Begun {
         match self {
             Self::Index(_) => Addition::Index,
             Self::Column(_) => Addition::Column,
+            Self::IndexDrop => Addition::IndexDrop,
         }
     }
 
@@ -78,6 +83,7 @@ impl Begun {
         match self {
             Self::Index(build) => store.build_slice(build, rows_max),
             Self::Column(build) => store.column_slice(build, rows_max),
+            Self::IndexDrop => Ok(Built::Done),
         }
     }
 
@@ -92,14 +98,19 @@ impl Begun {
         match self {
             Self::Index(build) => store.finish_index(build),
             Self::Column(build) => store.finish_column(build).map(drop),
+            Self::IndexDrop => {
+                let newest = added_indexes::newest(store.schema());
+                newest.map_or(Ok(()), |name| store.drop_index(&name).map(drop))
+            }
         }
     }
 
     /// Gives it up.
     pub(crate) fn give_up<P: MemoryProfile>(self, store: &mut MemoryStore<P>) {
         match self {
-            Self::Index(build) => store.drop_index(build),
-            Self::Column(build) => drop(store.drop_column(build)),
+            Self::Index(build) => store.give_up_index(build),
+            Self::Column(build) => drop(store.give_up_column(build)),
+            Self::IndexDrop => {}
         }
     }
 }

@@ -159,11 +159,12 @@ impl History {
         self.push(Step::Table, true)
     }
 
-    /// The next index or column was added; the step's place in the order.
+    /// The next index or column was added, or the last index dropped; the step's place in the order.
     pub(crate) fn added(&mut self, addition: Addition) -> usize {
         match addition {
             Addition::Index => self.state.added.indexes += 1,
             Addition::Column => self.state.added.columns += 1,
+            Addition::IndexDrop => self.state.added.indexes -= 1,
         }
         self.push(Step::Added(self.state.added), true)
     }

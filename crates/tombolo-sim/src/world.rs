@@ -274,6 +274,9 @@ impl World {
         if adds_indexes && has_values && added.indexes < ADDED_MAX && one_in(&mut self.rng, 8) {
             return Some(Addition::Index);
         }
+        if added.indexes > 0 && one_in(&mut self.rng, 24) {
+            return Some(Addition::IndexDrop);
+        }
         let adds = kinds.columns && added.columns < COLUMNS_MAX && one_in(&mut self.rng, 8);
         adds.then_some(Addition::Column)
     }

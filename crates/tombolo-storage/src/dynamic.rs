@@ -56,7 +56,7 @@ impl Place {
         Self {
             bytes: offset..offset + column.sql.width(),
             marked_in: column.nullable.then(|| presence_bit(columns, position) / 8),
-            admits_all: is_whole && column.range.is_none(),
+            admits_all: column.is_dropped() || is_whole && column.range.is_none(),
             is_in_key: def.indexes.iter().any(|index| index.columns.contains(&position)),
         }
     }
@@ -418,6 +418,9 @@ impl DynamicTable {
     fn write_inline(&self, row: &mut RowMut<'_, Dynamic>, values: &[Value<'_>]) {
         let bytes = row.bytes_mut();
         for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
+            if column.is_dropped() {
+                continue;
+            }
             if column.nullable {
                 let bit = presence_bit(&self.columns, position);
                 let mark = ((*value == Value::Null) == column.marks_null()) as u8;
@@ -434,7 +437,7 @@ impl DynamicTable {
         values: &[Value<'_>],
     ) -> Result<()> {
         for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
-            if column.sql.is_variable() {
+            if column.sql.is_variable() && !column.is_dropped() {
                 let bytes = match value {
                     Value::Text(text) => text.as_bytes(),
                     Value::Bytes(bytes) => bytes,
@@ -458,9 +461,9 @@ enum Admission {
 fn admits(column: &ColumnDef, value: &Value<'_>) -> Admission {
     let fits = |fits| if fits { Admission::Yes } else { Admission::OutOfRange };
     let matches = match (column.sql, value) {
-        (_, Value::Null) => {
-            return if column.nullable { Admission::Yes } else { Admission::WrongType };
-        }
+        (_, Value::Null) if column.nullable || column.is_dropped() => return Admission::Yes,
+        (_, Value::Null) => return Admission::WrongType,
+        _ if column.is_dropped() => return Admission::WrongType,
         (SqlType::Char(n) | SqlType::Varchar(n), Value::Text(text)) => {
             return fits(text.len() <= n as usize);
         }

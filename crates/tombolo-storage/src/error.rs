@@ -22,6 +22,8 @@ pub enum Error {
     },
     /// A handle of another database was used.
     OtherDatabase,
+    /// A handle was used of a table, an index or a column that was dropped since it was asked for.
+    Dropped,
     /// A column's value lies outside its declared range, or is too long for it.
     OutOfRange {
         /// The table, by its position in the schema.
@@ -133,6 +135,9 @@ impl Error {
 const OTHER_DATABASE: &str = "the handle of a table or an index belongs to another database: ask the one that \
      runs the transaction for its own";
 
+const DROPPED: &str = "a table, an index or a column was dropped that the handle, or the procedure, is of: ask the \
+     database for the handle again, or register the procedure again";
+
 const LOCK_TABLE_FULL: &str =
     "the lock table is full: give it more room or lock fewer rows in a transaction";
 
@@ -145,6 +150,7 @@ impl fmt::Display for Error {
             Self::Duplicate { index } => write!(f, "unique index {index} already holds this key"),
             Self::NoSuchRow { table } => write!(f, "table {table} has no row with this id"),
             Self::OtherDatabase => f.write_str(OTHER_DATABASE),
+            Self::Dropped => f.write_str(DROPPED),
             Self::OutOfRange { table, column } => write!(
                 f,
                 "the value of column {column} of table {table} does not fit: it is outside \

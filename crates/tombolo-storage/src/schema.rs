@@ -22,7 +22,7 @@ pub use declared::{DeclaredIndex, DeclaredTable};
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnDef {
-    /// Its name, lower case.
+    /// Its name, lower case; empty of a column that was dropped, whose place in the rows stays.
     pub name: Cow<'static, str>,
     /// Its type.
     pub sql: SqlType,
@@ -44,19 +44,34 @@ impl ColumnDef {
     /// A column of type `T` with the range of its type, not hot.
     pub const fn of<T: ColumnType>(name: &'static str) -> Self {
         Self {
-            name: Cow::Borrowed(name),
+            name: Cow::Borrowed(if T::DROPPED { "" } else { name }),
             sql: T::SQL,
             nullable: T::NULLABLE,
-            range: T::RANGE,
+            range: if T::DROPPED { None } else { T::RANGE },
             hot: false,
             added: false,
             default: None,
         }
     }
 
+    /// Whether it was dropped.
+    pub const fn is_dropped(&self) -> bool {
+        match &self.name {
+            Cow::Borrowed(name) => name.is_empty(),
+            Cow::Owned(name) => name.is_empty(),
+        }
+    }
+
+    /// What stays of it when it is dropped: what says where columns lie in the rows.
+    fn dropped(&self) -> Self {
+        Self { name: Cow::Borrowed(""), range: None, default: None, ..self.clone() }
+    }
+
     /// The same column, with values from `low` to `high`.
     pub const fn within(mut self, low: i64, high: i64) -> Self {
-        self.range = Some((low, high));
+        if !self.is_dropped() {
+            self.range = Some((low, high));
+        }
         self
     }
 
@@ -76,7 +91,9 @@ impl ColumnDef {
     /// The same column, added to a table that had rows without it, in which it is `default`: a whole number
     /// of its unit (of a decimal's last digit, of days or microseconds since 2000; 1 for `true`).
     pub const fn or(mut self, default: i64) -> Self {
-        self.default = Some(default);
+        if !self.is_dropped() {
+            self.default = Some(default);
+        }
         self.added()
     }
 
@@ -104,7 +121,7 @@ impl ColumnDef {
             let is_held = least <= default && default <= most;
             return if is_held { None } else { Some("a column's range holds its default") };
         }
-        if self.nullable {
+        if self.nullable || self.is_dropped() {
             return None;
         }
         match self.sql {
@@ -177,6 +194,16 @@ impl TableDef {
         self
     }
 
+    /// What stays at the position of a table that was dropped: one without name and columns.
+    pub fn dropped() -> Self {
+        Self { name: Cow::Borrowed(""), columns: Vec::new(), indexes: Vec::new() }
+    }
+
+    /// Whether a table was dropped that was here.
+    pub fn is_dropped(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// Whether this is `earlier`, or what became of it by additions.
     pub fn extends(&self, earlier: &Self) -> bool {
         self.name == earlier.name
@@ -187,7 +214,7 @@ impl TableDef {
 
     /// Position of the column called `name`.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.columns.iter().position(|column| column.name == name && !column.is_dropped())
     }
 
     /// Position of the column that lies at `offset` of a row; 0 where none does.
@@ -224,7 +251,7 @@ impl TableDef {
             return refuse("a name has at most 65,535 bytes, a list at most as many entries");
         }
         for (position, column) in self.columns.iter().enumerate() {
-            if self.column(&column.name) != Some(position) {
+            if !column.is_dropped() && self.column(&column.name) != Some(position) {
                 return refuse("two columns have the same name");
             }
             if (column.added || column.default.is_some())
@@ -259,7 +286,8 @@ impl TableDef {
             }
         }
         for index in &self.indexes {
-            if index.columns.is_empty() || index.columns.iter().any(|&c| c >= self.columns.len()) {
+            let is_there = |&c: &usize| self.columns.get(c).is_some_and(|own| !own.is_dropped());
+            if index.columns.is_empty() || !index.columns.iter().all(is_there) {
                 return refuse("an index names no column, or one that does not exist");
             }
             if index.kind == IndexKind::Hash && !index.unique {
@@ -273,11 +301,16 @@ impl TableDef {
 /// All tables of a database. Two are equal when their tables are.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// The tables, in the order they were created.
+    /// The tables, in the order they were created; one that was dropped leaves its position
+    /// ([`TableDef::is_dropped`]).
     pub tables: Vec<TableDef>,
     /// By table, the positions of its indexes among all: in the order they were made, so that one
-    /// that is added leaves the others where they are.
+    /// that is added or dropped leaves the others where they are.
     positions: Vec<Vec<usize>>,
+    /// The position of the next index.
+    next_index: usize,
+    /// How many changes of it a log has told of.
+    changes: u32,
     /// Whose it is: handles are resolved for one database; 0 where nothing asks.
     database: u32,
 }
@@ -329,9 +362,39 @@ impl Schema {
         self.positions.iter().map(Vec::len).sum()
     }
 
+    /// How many changes of it a log has told of, with the image that the log is behind.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// The number of the change that was just made.
+    pub(crate) fn count_change(&mut self) -> u32 {
+        self.changes += 1;
+        self.changes - 1
+    }
+
+    /// The schema that an image holds, after so many changes.
+    pub(crate) fn of_image(tables: Vec<TableDef>, changes: u32) -> Result<Self, SchemaError> {
+        let mut schema = Self { changes, ..Self::default() };
+        for table in tables {
+            if !table.is_dropped() {
+                schema.add(table)?;
+                continue;
+            }
+            schema.tables.push(table);
+            schema.positions.push(Vec::new());
+        }
+        Ok(schema)
+    }
+
     /// Position of the table called `name`.
     pub fn table(&self, name: &str) -> Option<usize> {
-        self.tables.iter().position(|table| table.name == name)
+        self.tables.iter().position(|table| table.name == name && !table.is_dropped())
+    }
+
+    /// The tables that were not dropped, with their positions.
+    pub fn live_tables(&self) -> impl Iterator<Item = (usize, &TableDef)> {
+        self.tables.iter().enumerate().filter(|(_, table)| !table.is_dropped())
     }
 
     /// Positions of the table and, in it, the index called `name`.
@@ -357,8 +420,9 @@ impl Schema {
                 return Err(taken(&index.name));
             }
         }
-        let first = self.indexes();
-        self.positions.push((first..first + table.indexes.len()).collect());
+        let first = self.next_index;
+        self.next_index += table.indexes.len();
+        self.positions.push((first..self.next_index).collect());
         self.tables.push(table);
         Ok(self.tables.len() - 1)
     }
@@ -393,18 +457,46 @@ impl Schema {
         let mut with = self.tables[table].clone();
         with.indexes.push(index);
         with.validate()?;
-        let position = self.indexes();
+        let position = self.next_index;
+        self.next_index += 1;
         self.tables[table] = with;
         self.positions[table].push(position);
         Ok(position)
     }
 
-    /// Forgets an index of a table; those behind it move up.
-    pub(crate) fn leave_out_index(&mut self, table: usize, index: usize) {
+    /// Forgets the table at position `table`; its indexes' positions among all. Nothing has them again.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub(crate) fn drop_table(&mut self, table: usize) -> Vec<usize> {
+        self.tables[table] = TableDef::dropped();
+        std::mem::take(&mut self.positions[table])
+    }
+
+    /// Forgets a column of a table; its place in the rows stays.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) fn drop_column(&mut self, table: usize, column: usize) {
+        let columns = &mut self.tables[table].columns;
+        columns[column] = columns[column].dropped();
+    }
+
+    /// Forgets a table's index number `index`; its position among all, which nothing has again.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) fn drop_index(&mut self, table: usize, index: usize) -> usize {
         self.tables[table].indexes.remove(index);
-        let gone = self.positions[table].remove(index);
-        let behind = self.positions.iter_mut().flatten().filter(|position| **position > gone);
-        behind.for_each(|position| *position -= 1);
+        self.positions[table].remove(index)
+    }
+
+    /// Gives indexes the positions of those that were dropped: as long as nobody has their handles.
+    pub(crate) fn close_gaps(&mut self) {
+        let mut places: Vec<&mut usize> = self.positions.iter_mut().flatten().collect();
+        places.sort_unstable();
+        self.next_index = places.len();
+        places.into_iter().zip(0..).for_each(|(place, position)| *place = position);
     }
 }
 

@@ -144,8 +144,12 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     if let Some(i) =
         (0..count.max(R::COLUMNS.len())).find(|&i| stored.columns.get(i) != R::COLUMNS.get(i))
     {
-        let said = |column: Option<&ColumnDef>| {
-            column.map_or("missing".to_owned(), |c| format!("{} {}", c.name, column_text(c)))
+        let said = |column: Option<&ColumnDef>| match column {
+            None => "missing".to_owned(),
+            Some(column) if column.is_dropped() => {
+                format!("a dropped one, {}", column_text(column))
+            }
+            Some(column) => format!("{} {}", column.name, column_text(column)),
         };
         let what = format!(
             "column number {}: the database has {}, the program has {}: declare the table as it is",

@@ -10,6 +10,8 @@
 //! width, so that a row never moves when a value grows; only [`Text`] and [`Bytes`], which have no
 //! bound, live in a slot of their own.
 
+use std::marker::PhantomData;
+
 use serde::{Deserialize, Serialize};
 
 use crate::row::{Column, RowBytes};
@@ -120,6 +122,8 @@ pub trait ColumnType: 'static {
     const NULLABLE: bool = false;
     /// The smallest and largest value, where that is narrower than the SQL type's own range.
     const RANGE: Option<(i64, i64)> = None;
+    /// Whether the column was dropped: it has no name and no values, and keeps its place in the rows.
+    const DROPPED: bool = false;
     /// A value, borrowed from the row where it has bytes of its own.
     type Value<'a>: Copy;
 
@@ -382,7 +386,7 @@ variable!(/// `bytea`: written through `Store::set_variable`.
 
 /// A column of type `T` that may hold null.
 #[derive(Clone, Copy, Debug)]
-pub struct Nullable<T>(std::marker::PhantomData<T>);
+pub struct Nullable<T>(PhantomData<T>);
 impl<T: ColumnType> ColumnType for Nullable<T> {
     const SQL: SqlType = T::SQL;
     const NULLABLE: bool = true;
@@ -405,6 +409,62 @@ impl<T: InlineType> InlineType for Nullable<T> {
             T::write(row, column.retyped(), value);
         }
     }
+}
+
+/// A column that was dropped, of type `T`: it keeps its place in the rows, and so in the declaration.
+///
+/// ```
+/// use tombolo_storage::{schema::DeclaredTable, table};
+/// table! {
+///     /// Customers, whose remarks were dropped.
+///     pub struct Customer = "customer" { ID: Integer; REMARK: Dropped<Text>; NAME: Varchar<40>; }
+/// }
+/// assert!(Customer::COLUMNS[1].is_dropped());
+/// ```
+pub struct Dropped<T>(PhantomData<fn() -> T>);
+
+impl<T> Dropped<T> {
+    /// What stands where its value would.
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for Dropped<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Clone for Dropped<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Dropped<T> {}
+
+impl<T> PartialEq for Dropped<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Dropped<T> {}
+
+impl<T> std::fmt::Debug for Dropped<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Dropped")
+    }
+}
+
+impl<T: ColumnType> ColumnType for Dropped<T> {
+    const SQL: SqlType = T::SQL;
+    const NULLABLE: bool = T::NULLABLE;
+    const DROPPED: bool = true;
+    type Value<'a> = ();
+    #[inline(always)]
+    fn read<R, P: RowBytes>(_: &P, _: Column<R, Self>) {}
 }
 
 #[cfg(test)]

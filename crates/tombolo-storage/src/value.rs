@@ -64,10 +64,13 @@ impl ColumnReader {
     /// For the column at `position` of a table with these columns.
     pub fn new(columns: &[ColumnDef], position: usize) -> Self {
         let column = &columns[position];
-        let null = column.nullable.then(|| {
-            let bit = presence_bit(columns, position);
-            (bit / 8, 1 << (bit % 8), !column.marks_null())
-        });
+        let null = match column.is_dropped() {
+            true => Some((0, 0, true)), // no bit says that there is a value
+            false => column.nullable.then(|| {
+                let bit = presence_bit(columns, position);
+                (bit / 8, 1 << (bit % 8), !column.marks_null())
+            }),
+        };
         let default_bits = i128::from(column.default_bits());
         Self { sql: column.sql, offset: column_offset(columns, position), default_bits, null }
     }

@@ -152,7 +152,10 @@ impl Database {
     }
 
     /// Registers a procedure, which is bound to the tables here and compiled for the store: the
-    /// fastest way to run a transaction again and again. See [`procedure`](crate::procedure).
+    /// fastest way to run a transaction again and again. Where a table or an index is dropped later it is
+    /// bound once more, when it is called next; if that cannot be its calls are refused
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Registered again it is as fast as before. See
+    /// [`procedure`](crate::procedure).
     ///
     /// # Errors
     /// When its tables or indexes are not there as it declares them.
@@ -160,8 +163,8 @@ impl Database {
     where
         P: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
     {
-        let procedure = P::bind(&self.core.schema.get())?;
-        Ok(register(&self.core, type_name::<P>(), ProcedureBody(procedure)))
+        let body = ProcedureBody::<P>::bind(&self.core.schema.get())?;
+        Ok(register(&self.core, type_name::<P>(), body))
     }
 
     /// Registers a closure, which is called with an input each time. Statistics of slow calls know
@@ -185,7 +188,8 @@ impl Database {
         self.with(CallOptions::new()).outcome(request_id)
     }
 
-    /// The tables and indexes as they are now; those whose names begin with `tombolo_` are the
+    /// The tables and indexes as they are now, with the empty places of tables that were dropped
+    /// ([`Schema::live_tables`] leaves them out); those whose names begin with `tombolo_` are the
     /// database's own.
     pub fn schema(&self) -> Arc<Schema> {
         self.core.schema.get()
@@ -284,7 +288,7 @@ impl Drop for Database {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schema = self.core.schema.get();
-        let names = schema.tables.iter().map(|table| &table.name);
+        let names = schema.live_tables().map(|(_, table)| &table.name);
         let tables: Vec<_> = names.filter(|name| !name.starts_with(OWN_PREFIX)).collect();
         f.debug_struct("Database").field("tables", &tables).finish_non_exhaustive()
     }

@@ -26,15 +26,16 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, part, was, is } = self;
         write!(f, "table {table}, {part}: the directory has {was}, the program has {is}; ")?;
-        f.write_str(if was == MISSING {
-            "declare the column as added (`#[column(added)]`), behind all others"
-        } else {
-            "define the table as it was, or open another directory"
+        f.write_str(match &**was {
+            MISSING => "declare the column as added (`#[column(added)]`), behind all others",
+            was if was.starts_with(DROPPED) => "declare it as dropped, of its type (`Dropped<…>`)",
+            _ => "define the table as it was, or open another directory",
         })
     }
 }
 
 const MISSING: &str = "missing";
+const DROPPED: &str = "a dropped column, ";
 
 /// The first difference between a table as it is `stored` and as it is `given`.
 pub(crate) fn difference(stored: &TableDef, given: &TableDef) -> Option<Difference> {
@@ -61,8 +62,9 @@ fn column_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
         }
         (was, is) => {
             let named = |column: Option<&ColumnDef>| {
-                column.map_or(MISSING.to_owned(), |column| {
-                    format!("{} {}", column.name, column_text(column))
+                column.map_or(MISSING.to_owned(), |column| match column.is_dropped() {
+                    true => format!("{DROPPED}{}", column_text(column)),
+                    false => format!("{} {}", column.name, column_text(column)),
                 })
             };
             Some((format!("column number {}", at + 1), named(was), named(is)))
@@ -82,7 +84,7 @@ fn index_difference(stored: &TableDef, given: &TableDef) -> Option<Part> {
 mod tests {
     use super::*;
     use tombolo_storage::schema::{IndexDef, IndexKind};
-    use tombolo_storage::types::{BigInt, Integer, Nullable, SqlType, Text};
+    use tombolo_storage::types::{BigInt, Dropped, Integer, Nullable, SqlType, Text};
 
     fn table() -> TableDef {
         let columns = vec![
@@ -137,6 +139,17 @@ mod tests {
         for (told, expected) in cases {
             assert!(told.starts_with("table account, ") && told.contains(expected), "{told}");
         }
+        // What was dropped is declared so.
+        let mut less = table();
+        less.columns[1] = ColumnDef::of::<Dropped<BigInt>>("any name");
+        let of_less = difference(&less, &table()).unwrap().to_string();
+        let expected = "the directory has a dropped column, bigint not null, the program has \
+                        balance bigint not null; declare it as dropped";
+        assert!(of_less.contains(expected), "{of_less}");
+        assert_eq!(difference(&less, &less), None);
+        let of_more = difference(&table(), &less).unwrap().to_string();
+        let expected = "has balance bigint not null, the program has a dropped column";
+        assert!(of_more.contains(expected), "{of_more}");
         // A column more is added if it says that it is one; one less was added since.
         let told = told(|t| t.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit")));
         assert!(

@@ -12,8 +12,9 @@
 //!
 //! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
 //! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
-//! (`open.rs`). Invariants: what was begun is finished or given up, whatever happens between; additions
-//! to tables come one after the other, and what would refuse the handle of one refuses it before.
+//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up,
+//! whatever happens between; additions to tables come one after the other, and what would refuse the
+//! handle of one refuses it before.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -89,16 +90,16 @@ impl Begun {
     fn give_up(self, store: &mut Product) -> Option<Vacated> {
         match self {
             Self::Index(build) => {
-                store.drop_index(build);
+                store.give_up_index(build);
                 None
             }
-            Self::Column(build) => Some(store.drop_column(build)),
+            Self::Column(build) => Some(store.give_up_column(build)),
         }
     }
 }
 
 /// What a change does, between two transactions.
-type Change<A> = Box<dyn FnOnce(&mut Product) -> Result<A, SchemaError> + Send>;
+pub(crate) type Change<A> = Box<dyn FnOnce(&mut Product) -> Result<A, SchemaError> + Send>;
 
 /// Whether an addition is there already, or why it cannot be.
 type Look = Box<dyn FnOnce(&Schema) -> Result<bool, SchemaError> + Send>;
@@ -243,7 +244,7 @@ impl LongWork<Runner> for Building {
 }
 
 /// Bytes that a change adds to the log beside its definition, at most.
-const CHANGE_LOG_BYTES: u64 = 64;
+pub(crate) const CHANGE_LOG_BYTES: u64 = 64;
 
 /// Bytes that the definition of a table of the database's own takes in the log, at most.
 const OWN_TABLE_LOG_BYTES: u64 = 1_000;
@@ -274,7 +275,11 @@ pub(crate) fn refuse_own_names(table: &TableDef) -> Result<(), Error> {
 
 impl Core {
     /// Changes the schema between two transactions, and sleeps until that is durable.
-    fn change<A: Send + 'static>(&self, log_bytes_max: u64, change: Change<A>) -> Result<A, Error> {
+    pub(crate) fn change<A: Send + 'static>(
+        &self,
+        log_bytes_max: u64,
+        change: Change<A>,
+    ) -> Result<A, Error> {
         let options = CallOptions::new().log_bytes_max(log_bytes_max);
         let ticket = self.submit_waiting(Changing::envelope(change), &options)?;
         Ok(self.wait::<Result<A, SchemaError>, Settled>(ticket)??)

@@ -80,6 +80,7 @@ mod database;
 mod definition;
 #[doc(hidden)]
 pub mod derived;
+mod dropping;
 mod error;
 mod evolve;
 mod load;

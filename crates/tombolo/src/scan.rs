@@ -6,7 +6,6 @@
 
 use tombolo_engine::pipeline::{self, LongWork, Sliced};
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::{Snapshot, SnapshotCursor, snapshot::Slice};
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Table;
@@ -14,7 +13,7 @@ use tombolo_storage::store::Table;
 use crate::calls::{Envelope, Finished, Pending, Runner};
 use crate::database::Database;
 use crate::error::Error;
-use crate::tx::RowRef;
+use crate::tx::{Of, RowRef};
 
 impl Database {
     /// Visits all rows of a table as they are at one moment, while transactions go on: the answer is what
@@ -46,8 +45,8 @@ impl Database {
     /// [`StoreError::SnapshotEnded`](crate::StoreError).
     ///
     /// # Errors
-    /// [`Error::QueueFull`] where 64 of them are under way; a handle of another database;
-    /// [`Error::Nested`], [`Error::Closed`], [`Error::Poisoned`].
+    /// [`Error::QueueFull`] where 64 of them are under way; a handle of another database, or of
+    /// a table that was dropped; [`Error::Nested`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn scan<R, A>(
         &self,
         table: &Table<R>,
@@ -58,9 +57,8 @@ impl Database {
         R: DeclaredTable + Send,
         A: Send + 'static,
     {
-        if table.database() != self.schema().database() {
-            return Err(Error::Refused(StoreError::OtherDatabase));
-        }
+        let admitted = self.core().schema.admit(table.database(), Of::Table(table.position()));
+        admitted.map_err(Error::Refused)?;
         let (answer, snapshot, cursor) = (Some(start), None, SnapshotCursor::default());
         let scan = Scan { table: *table, answer, visit, snapshot, cursor };
         let ticket = self.core().submit_long(Box::new(scan), pipeline::Durability::Group)?;
@@ -85,6 +83,9 @@ where
     V: FnMut(&mut A, RowRef<'_, R>) + Send,
 {
     fn begin(&mut self, runner: &mut Runner) -> Result<(), Stop> {
+        // It may have been dropped while this waited. Behind here it is not.
+        let of = Of::Table(self.table.position());
+        runner.tables().admit_older(self.table.database(), of)?;
         self.snapshot = Some(runner.store().open_snapshot()?);
         Ok(())
     }

@@ -23,6 +23,7 @@ use crate::derived::TableRow;
 use crate::stop::{Result, Stop};
 
 mod dynamic;
+mod handles;
 mod rows;
 mod scan;
 mod tables;
@@ -30,6 +31,7 @@ mod variable;
 mod watch;
 
 pub use dynamic::DynamicTable;
+pub(crate) use handles::Of;
 pub use scan::{Cursor, Rows};
 pub(crate) use tables::{KnownSchema, Tables};
 pub use variable::VariableType;
@@ -40,7 +42,8 @@ use watch::Watch;
 ///
 /// Tables and indexes are named by handles, which are asked for once: [`Database::table`],
 /// [`Database::index`], [`Database::dynamic_table`]. They are plain numbers, copied into as many closures
-/// as need them; one of another database is refused ([`StoreError::OtherDatabase`]). A row is found by an
+/// as need them; one of another database is refused ([`StoreError::OtherDatabase`]), and so is one of what was
+/// dropped ([`StoreError::Dropped`]). A row is found by an
 /// index, by a scan, or by the id it was given when it was made. An id is good until its row is deleted
 /// or the database is closed; from then on it leads nowhere ([`StoreError::NoSuchRow`]), also when another
 /// row takes the place, and so does an id of another table.
@@ -127,20 +130,22 @@ impl Tx<'_> {
 
     /// A call begins that reads with a handle of this database.
     #[inline(always)]
-    fn pass(&self, database: u32) -> Result<()> {
+    fn pass(&self, database: u32, of: Of) -> Result<()> {
         if database != self.tables.database {
-            return Err(Stop::Error(StoreError::OtherDatabase));
+            self.tables.admit_older(database, of)?;
         }
         Ok(self.watch.pass()?)
     }
 
     /// A call begins that writes with a handle of this database.
     #[inline(always)]
-    fn pass_write(&self, database: u32) -> Result<()> {
+    fn pass_write(&self, database: u32, of: Of) -> Result<()> {
         self.watch.pass_write()?;
-        if database != self.tables.database {
-            self.watch.refuse(StoreError::OtherDatabase);
-            return Err(Stop::Error(StoreError::OtherDatabase));
+        if database != self.tables.database
+            && let Err(refused) = self.tables.admit_older(database, of)
+        {
+            self.watch.refuse(refused);
+            return Err(Stop::Error(refused));
         }
         Ok(())
     }
@@ -148,7 +153,7 @@ impl Tx<'_> {
     /// The id a row to be written has in the store.
     #[inline(always)]
     fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
-        self.pass_write(table.database())?;
+        self.pass_write(table.database(), Of::Table(table.position()))?;
         self.unnamed_to_write(table, row)
     }
 
@@ -232,7 +237,7 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        self.pass(index.database())?;
+        self.pass(index.database(), Of::Index(index.position()))?;
         Ok(self.inner.store().lookup_named(index, key)?)
     }
 
@@ -242,7 +247,7 @@ impl Tx<'_> {
     /// `NoSuchRow`.
     #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        self.pass(table.database())?;
+        self.pass(table.database(), Of::Table(table.position()))?;
         Ok(RowRef(self.inner.store_ref().pin_named(table, row)?))
     }
 
@@ -255,7 +260,7 @@ impl Tx<'_> {
         table: &Table<R>,
         fill: impl FnOnce(&mut NewRow<'_, R>),
     ) -> Result<RowId> {
-        self.pass_write(table.database())?;
+        self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
         let inserted = insert(self.inner.store(), entries, table, fill);
         let row = self.written(inserted)?;
@@ -296,7 +301,7 @@ impl Tx<'_> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        self.pass_write(table.database())?;
+        self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
         if entries.follows(fields.start(), fields.end()) {
             return self.update_followed(table, row, fields, change);
@@ -398,7 +403,7 @@ impl Tx<'_> {
         row: RowId,
         read: impl FnOnce(&[Value<'_>]) -> T,
     ) -> Result<T> {
-        self.pass(table.handle().database())?;
+        self.pass(table.handle().database(), Of::Whole(table.handle().position()))?;
         let row = self.inner.store_ref().unnamed(table.handle(), row)?;
         Ok(table.entries().read(self.inner.store(), row, read)?)
     }
@@ -408,7 +413,7 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert_values(&mut self, table: &DynamicTable, values: &[Value<'_>]) -> Result<RowId> {
-        self.pass_write(table.handle().database())?;
+        self.pass_write(table.handle().database(), Of::Whole(table.handle().position()))?;
         let inserted = table.entries().insert(self.inner.store(), values);
         let row = self.written(inserted)?;
         Ok(self.inner.store_ref().named(table.handle(), row))
@@ -424,7 +429,8 @@ impl Tx<'_> {
         row: RowId,
         values: &[Value<'_>],
     ) -> Result<()> {
-        let row = self.to_write(table.handle(), row)?;
+        self.pass_write(table.handle().database(), Of::Whole(table.handle().position()))?;
+        let row = self.unnamed_to_write(table.handle(), row)?;
         let updated = table.entries().update(self.inner.store(), row, values);
         self.written(updated)
     }

@@ -20,6 +20,7 @@
 //! | `rust_decimal::Decimal` (feature `rust_decimal`) | | `Decimal<P, S>` |
 //! | an enum with `#[derive(Enum)]` | `smallint`, by its discriminants | |
 //! | an `Option` of one | the same, which may be null | |
+//! | [`Dropped`] of one | what it was, in the place of a column that was dropped | the type that was named |
 //!
 //! A value that its column cannot hold — a `u64` of `i64::MAX` or more, a text that is too long, a decimal with
 //! too many digits — is refused when it is written ([`StoreError::OutOfRange`](crate::StoreError)).

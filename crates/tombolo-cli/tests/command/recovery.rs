@@ -106,10 +106,10 @@ fn what_is_in_the_files_is_shown() {
     let shown = object(&call("inspect", directory));
     assert!(files(directory) == before, "nothing is changed");
     assert_eq!(shown["torn_bytes"], 0);
-    assert_eq!(shown["format_version"], 3);
+    assert_eq!(shown["format_version"], 4);
     let segments = shown["segments"].as_array().unwrap();
     assert!(segments.len() > 2 && segments[0]["file"] == "log-000001", "{segments:?}");
-    assert_eq!(segments[0]["format_version"], 3);
+    assert_eq!(segments[0]["format_version"], 4);
     assert_eq!((&segments[0]["state"], &segments[0]["first_group"]), (&"used".into(), &1.into()));
     let tables = shown["tables"].as_array().unwrap();
     let of = |table: &str| tables.iter().find(|of| of["table"] == table).unwrap();
@@ -202,7 +202,7 @@ fn a_directory_with_an_image_is_recovered_inspected_and_checked() {
     assert_eq!(checked["state_hash"], ran["state_hash"]);
     let shown = object(&call("inspect", &directory));
     let image = &shown["image"];
-    assert!(image["complete"].as_u64().unwrap() >= 2 && image["format_version"] == 3, "{image}");
+    assert!(image["complete"].as_u64().unwrap() >= 2 && image["format_version"] == 4, "{image}");
     let rings = image["rings"].as_array().unwrap();
     let is_stock = |ring: &&Value| ring["table"] == "stock" && ring["live"] == 100_000;
     let stock = rings.iter().find(is_stock).unwrap();

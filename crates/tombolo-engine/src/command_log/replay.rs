@@ -160,10 +160,10 @@ impl<'p> Again<'p> {
         };
         for record in records {
             let record = record.map_err(|error| error.to_string())?;
-            let Record::TableCreated { definition, .. } = record else {
+            let Record::Schema(change) = record else {
                 return Err("a row's values behind the first command".to_owned());
             };
-            let table = definition::decode(definition);
+            let table = definition::decode(change.bytes);
             let table = table.ok_or("a table's definition cannot be read")?;
             store.create_table(table).map_err(|error| error.to_string())?;
         }

@@ -16,10 +16,8 @@ use super::record::{
 };
 use crate::error::{Error, Result};
 use crate::memory::log::{Log, TooLong};
-use crate::schema::{ColumnDef, IndexDef, TableDef};
-use crate::value_log::LogBuffer;
-use crate::value_log::definition;
 use crate::value_log::record::RecordWriter;
+use crate::value_log::{LogBuffer, SchemaKind, SchemaRecord};
 
 /// Keeps the commands of transactions that wrote, in a buffer.
 #[derive(Debug, Default)]
@@ -43,20 +41,14 @@ impl CommandLog {
 impl Log for CommandLog {
     const KEEPS: bool = true;
     // Procedures are run again on the tables they knew.
-    const ADDS_INDEXES: bool = false;
+    const CHANGES_TABLES: bool = false;
 
-    fn table_created(&mut self, position: u32, table: &TableDef) {
+    fn schema_changed(&mut self, change: &SchemaRecord<'_>) {
+        let is_new_table = change.kind == SchemaKind::TableCreated;
+        assert!(is_new_table, "tables of a store with a command log stay as they are");
         self.forget();
-        self.records.table_created(position, &definition::encode(table));
+        self.records.schema_changed(change);
         self.records.commit();
-    }
-
-    fn index_created(&mut self, _: u32, _: &IndexDef) {
-        unreachable!("a store with a command log takes no index later");
-    }
-
-    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {
-        unreachable!("a store with a command log takes no column later");
     }
 
     #[inline(always)]

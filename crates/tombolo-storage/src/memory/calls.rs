@@ -21,6 +21,7 @@ use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
+use crate::value_log::{SchemaKind, definition};
 
 /// The packed keys of a range: from the first number to before the second.
 #[inline(always)]
@@ -220,8 +221,9 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         let indexes: Result<Vec<_>, _> = table.indexes.iter().map(index).collect();
         self.indexes.extend(indexes.map_err(no_space)?);
         self.tables.push(rows);
-        self.log.table_created(position as u32, &table);
         self.schema = schema;
+        let bytes = definition::encode(&table);
+        self.log_change(SchemaKind::TableCreated, 0, Some(position), &bytes);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::btree::InsertError;
+use super::dropping::Remains;
 use super::index::{Entries, RowIndex};
 use super::packer::{KeyPacker, ROWS};
 use super::rows::Rows;
@@ -110,7 +111,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub(super) fn committed_bytes(&self) -> u64 {
         let rows: usize = self.tables.iter().map(|rows| rows.slab.committed_bytes()).sum();
         let indexes: usize = self.indexes.iter().map(RowIndex::committed_bytes).sum();
-        (self.values.committed_bytes() + rows + indexes) as u64
+        let remains: usize = self.remains.iter().map(Remains::committed_bytes).sum();
+        (self.values.committed_bytes() + rows + indexes + remains) as u64
     }
 
     /// Memory taken and used.
@@ -163,6 +165,9 @@ impl<'a> SharedView<'a> {
         let slabs = (0..self.tables.len()).map(Part::Slab);
         let mut parts: Vec<Part> = slabs.chain([Part::Values, Part::Snapshots]).collect();
         for (position, index) in self.indexes.iter().enumerate() {
+            if self.schema.index_at(position).is_none() {
+                continue; // it was dropped
+            }
             let slots = self.tables[index.table].slab.used();
             // One part at least: the index itself is checked with the first.
             for first in (0..slots.max(1)).step_by(SLOTS_AT_ONCE as usize) {
@@ -194,7 +199,7 @@ impl<'a> SharedView<'a> {
                 rows.variable_offsets.iter().map(|&offset| Handle::read(bytes, offset))
             })
         });
-        self.values.check_handles(handles)
+        self.values.check_handles(handles.chain(self.remains.iter().flat_map(Remains::handles)))
     }
 
     /// Every row in these slots is found in the index under its own key.

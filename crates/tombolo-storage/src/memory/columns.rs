@@ -3,7 +3,7 @@
 //! ```text
 //!   begin_column ──► widening ──column_slice() … Done──► widened ──finish_column──► in schema and log
 //!                       │  slots in order, a few between           │  the slabs change places
-//!                       └───────────── drop_column ◄───────────────┘ (also after a refusal)
+//!                       └────────── give_up_column ◄───────────────┘ (also after a refusal)
 //! ```
 //!
 //! A column that is added lies behind all others (`row.rs`), so a row with it is the row as it was and
@@ -20,6 +20,7 @@
 //! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine
 //! `pipeline/long.rs`), the same in a replay (`recovery/`).
 
+use super::index::RowIndex;
 use super::log::Log;
 use super::online::Built;
 use super::region::RegionError;
@@ -33,19 +34,30 @@ use crate::profile::MemoryProfile;
 use crate::row::{column_offset, row_size};
 use crate::schema::{ColumnDef, TableDef};
 use crate::store::Store;
+use crate::value_log::{SchemaKind, definition};
 
 /// A column that is being added. Give it to [`MemoryStore::finish_column`] or
-/// [`MemoryStore::drop_column`].
+/// [`MemoryStore::give_up_column`].
 #[derive(Debug)]
 #[must_use = "rows are copied until it is finished or dropped"]
 pub struct ColumnBuild {
     number: u64,
 }
 
-/// The memory that rows lay in before they got longer. To give it back takes a while, so that is for
-/// whoever has time.
+/// The memory that rows lay in before they got longer or went, and entries of indexes that went. To give
+/// it back takes a while, so that is for whoever has time.
 #[derive(Debug)]
-pub struct Vacated(#[expect(dead_code, reason = "it is there to be dropped")] Option<Slab>);
+#[expect(dead_code, reason = "it is there to be dropped")]
+pub struct Vacated {
+    slab: Option<Slab>,
+    indexes: Vec<RowIndex>,
+}
+
+impl Vacated {
+    pub(super) const fn of(slab: Option<Slab>, indexes: Vec<RowIndex>) -> Self {
+        Self { slab, indexes }
+    }
+}
 
 /// What a store knows of columns that are added.
 #[derive(Debug, Default)]
@@ -101,25 +113,40 @@ pub(super) struct RowShape {
     pub(super) widths: Vec<usize>,
     /// Offsets of the handles of variable-length columns.
     pub(super) variable_offsets: Vec<usize>,
+    /// The same with those that were dropped, of which replayed rows and blocks hold zeros.
+    pub(super) handle_offsets: Vec<usize>,
 }
 
 impl RowShape {
     pub(super) fn of(table: &TableDef) -> Self {
         let base = table.columns.iter().take_while(|column| !column.added).count();
         let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
+        let offset = |i| column_offset(&table.columns, i);
         let variable = (0..table.columns.len()).filter(is_variable);
+        let live = variable.clone().filter(|&i| !table.columns[i].is_dropped());
         Self {
             row_bytes: table.row_size(),
             base_bytes: row_size(&table.columns[..base]),
             widths: slot_widths(table),
-            variable_offsets: variable.map(|i| column_offset(&table.columns, i)).collect(),
+            variable_offsets: live.map(offset).collect(),
+            handle_offsets: variable.map(offset).collect(),
         }
+    }
+
+    /// Whether a handle lies there of a column that was dropped.
+    pub(super) fn is_dropped(&self, offset: usize) -> bool {
+        is_dropped(&self.variable_offsets, &self.handle_offsets, offset)
     }
 
     /// Where a piece of the slots begins, and how long it is.
     pub(super) fn piece(&self, piece: usize) -> Option<(usize, usize)> {
         piece_of(&self.widths, piece)
     }
+}
+
+/// Whether a handle at this offset is of a column that was dropped.
+pub(super) fn is_dropped(variable: &[usize], handles: &[usize], offset: usize) -> bool {
+    !variable.contains(&offset) && handles.contains(&offset)
 }
 
 /// Where a piece of slots that are, and were, so long begins, and how long it is.
@@ -200,7 +227,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             State::Poisoned(reason) => return refuse(reason),
             _ => panic!("a column is begun between transactions"),
         }
-        if !Self::UNDO || !<P::Log as Log>::ADDS_INDEXES {
+        if !Self::UNDO || !<P::Log as Log>::CHANGES_TABLES {
             return refuse(
                 "a column is added in a profile with undo and without a command log only",
             );
@@ -215,6 +242,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Some(position) = self.schema.table(table) else {
             return Err(SchemaError::new(table, "no such table"));
         };
+        if self.frees_column_of(position) {
+            return refuse("values of a dropped column are being freed: try again when they are");
+        }
         let mut schema = self.schema.clone();
         schema.add_column(position, column.clone())?;
         let bytes = slot_widths(&schema.tables[position]).pop().unwrap_or_default();
@@ -297,21 +327,23 @@ impl<P: MemoryProfile> MemoryStore<P> {
             rows
         });
         let old = self.tables[table].take_columns(&self.schema.tables[table], rows);
+        let position = Some(position);
         if !plant::is(Plant::ColumnNotLogged) {
-            self.log.column_added(table as u32, position as u32, &column);
+            let bytes = definition::encode_column(&column);
+            self.log_change(SchemaKind::ColumnAdded, table, position, &bytes);
         }
-        Ok(Vacated(old))
+        Ok(Vacated::of(old, Vec::new()))
     }
 
     /// Gives a column up that is being added.
     ///
     /// # Panics
     /// When it is another store's.
-    pub fn drop_column(&mut self, build: ColumnBuild) -> Vacated {
+    pub fn give_up_column(&mut self, build: ColumnBuild) -> Vacated {
         self.columns.own(&build);
         let widening = self.columns.widening.take();
         self.watch();
-        Vacated(widening.and_then(|widening| widening.rows))
+        Vacated::of(widening.and_then(|widening| widening.rows), Vec::new())
     }
 
     /// What a commit does for a table that is widened: copies the rows it has changed, nothing of
@@ -344,6 +376,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
 impl Columns {
     pub(super) fn is_any(&self) -> bool {
         self.widening.is_some()
+    }
+
+    /// Whether a column of the table at this position is being added.
+    pub(super) fn widens(&self, table: usize) -> bool {
+        self.widening.as_ref().is_some_and(|widening| widening.table == table)
     }
 
     fn own(&mut self, build: &ColumnBuild) -> &mut Widening {

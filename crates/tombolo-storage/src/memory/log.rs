@@ -11,13 +11,14 @@
 //! Not here: what a record looks like (`value_log/record.rs`), groups and files
 //! (`value_log/writer.rs`).
 
+use super::store::MemoryStore;
 use crate::command_log::ProcedureNumber;
 use crate::command_log::record::VALUES_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::plant::{self, Plant};
-use crate::schema::{ColumnDef, IndexDef, TableDef};
-use crate::value_log::definition;
+use crate::profile::MemoryProfile;
 use crate::value_log::record::{LogBuffer, RecordWriter};
+use crate::value_log::{SchemaKind, SchemaRecord};
 
 /// The longest log of one transaction, in bytes, unless a store is told otherwise.
 pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
@@ -33,14 +34,10 @@ pub struct TooLong;
 pub trait Log: Default + std::fmt::Debug + 'static {
     /// Whether anything is kept.
     const KEEPS: bool;
-    /// Whether it can tell of indexes and columns that were added.
-    const ADDS_INDEXES: bool = true;
-    /// A table was made, outside transactions, at this position of the schema.
-    fn table_created(&mut self, position: u32, table: &TableDef);
-    /// An index of a table was added, outside transactions.
-    fn index_created(&mut self, table: u32, index: &IndexDef);
-    /// A column was added to a table, outside transactions, at this position of the table.
-    fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef);
+    /// Whether it can tell of other changes of the schema than new tables.
+    const CHANGES_TABLES: bool = true;
+    /// The schema became another, outside transactions.
+    fn schema_changed(&mut self, change: &SchemaRecord<'_>);
     /// Bytes from `offset` on of a row are now `after`.
     ///
     /// # Errors
@@ -115,15 +112,28 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     }
 }
 
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// The schema became another: counts that and tells the log.
+    pub(super) fn log_change(
+        &mut self,
+        kind: SchemaKind,
+        table: usize,
+        position: Option<usize>,
+        bytes: &[u8],
+    ) {
+        let (table, position) = (table as u32, position.map(|position| position as u32));
+        let number = Some(self.schema.count_change());
+        self.log.schema_changed(&SchemaRecord { number, kind, table, position, bytes });
+    }
+}
+
 /// No log: nothing is kept of a change (LG-2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLog;
 
 impl Log for NoLog {
     const KEEPS: bool = false;
-    fn table_created(&mut self, _: u32, _: &TableDef) {}
-    fn index_created(&mut self, _: u32, _: &IndexDef) {}
-    fn column_added(&mut self, _: u32, _: u32, _: &ColumnDef) {}
+    fn schema_changed(&mut self, _: &SchemaRecord<'_>) {}
     #[inline(always)]
     fn updated(&mut self, _: u32, _: u32, _: usize, _: &[u8]) -> Result<(), TooLong> {
         Ok(())
@@ -215,18 +225,8 @@ impl ValueLog {
 impl Log for ValueLog {
     const KEEPS: bool = true;
 
-    fn table_created(&mut self, position: u32, table: &TableDef) {
-        self.records.table_created(position, &definition::encode(table));
-        self.commit();
-    }
-
-    fn index_created(&mut self, table: u32, index: &IndexDef) {
-        self.records.index_created(table, &definition::encode_index(index));
-        self.commit();
-    }
-
-    fn column_added(&mut self, table: u32, position: u32, column: &ColumnDef) {
-        self.records.column_added(table, position, &definition::encode_column(column));
+    fn schema_changed(&mut self, change: &SchemaRecord<'_>) {
+        self.records.schema_changed(change);
         self.commit();
     }
 

@@ -23,6 +23,7 @@ mod calls;
 mod check;
 pub mod columns;
 pub mod cursor;
+pub mod dropping;
 mod index;
 pub mod log;
 pub mod online;

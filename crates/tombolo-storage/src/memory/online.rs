@@ -4,7 +4,7 @@
 //!   begin_index ──► building ──build_slice() … Done──► built ──finish_index──► followed
 //!                      │  rows in slot order, a few between        │ logged, in the schema
 //!                      │  two transactions                         │
-//!                      └──────────── drop_index ◄─────────────────┘ (also after a refusal)
+//!                      └───────── give_up_index ◄─────────────────┘ (also after a refusal)
 //! ```
 //!
 //! Procedures write index entries by hand, for the indexes they were compiled for, and know nothing
@@ -40,9 +40,10 @@ use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{ColumnDef, IndexDef};
 use crate::store::Store;
+use crate::value_log::{SchemaKind, definition};
 
 /// An index that is being built. Give it to [`MemoryStore::finish_index`] or
-/// [`MemoryStore::drop_index`]: until then transactions keep it.
+/// [`MemoryStore::give_up_index`]: until then transactions keep it.
 #[derive(Debug)]
 #[must_use = "an index is kept until it is finished or dropped"]
 pub struct IndexBuild {
@@ -102,6 +103,11 @@ struct ChangedRow {
 impl Online {
     pub(super) fn is_any(&self) -> bool {
         !self.followed.is_empty() || !self.building.is_empty()
+    }
+
+    /// Whether an index of the table at this position is being built.
+    pub(super) fn builds_on(&self, table: usize) -> bool {
+        self.building.iter().any(|building| building.index.table == table)
     }
 
     fn position(&self, build: &IndexBuild) -> usize {
@@ -187,7 +193,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             State::Poisoned(reason) => return refuse(reason),
             _ => panic!("an index is begun between transactions"),
         }
-        if !Self::UNDO || !<P::Log as Log>::ADDS_INDEXES {
+        if !Self::UNDO || !<P::Log as Log>::CHANGES_TABLES {
             return refuse(
                 "an index is added in a profile with undo and without a command log only",
             );
@@ -265,10 +271,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         assert!(is_done && self.state == State::Idle, "an index is finished when all rows are in");
         let table = index.table;
         let position = self.schema.add_index(table, def.clone())?;
-        assert_eq!(position, self.indexes.len(), "the schema has the indexes of the store");
+        assert_eq!(position, self.indexes.len(), "the schema counts the indexes of the store");
         self.indexes.push(index);
         if !plant::is(Plant::IndexNotLogged) {
-            self.log.index_created(table as u32, &def);
+            let bytes = definition::encode_index(&def);
+            self.log_change(SchemaKind::IndexCreated, table, None, &bytes);
         }
         self.follow_index(position);
         Ok(())
@@ -278,7 +285,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     ///
     /// # Panics
     /// When it is another store's.
-    pub fn drop_index(&mut self, build: IndexBuild) {
+    pub fn give_up_index(&mut self, build: IndexBuild) {
         let at = self.online.position(&build);
         drop(self.online.building.swap_remove(at));
         self.watch();
@@ -294,6 +301,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if !self.online.followed.contains(&position) {
             self.online.followed.push(position);
         }
+        self.watch();
+    }
+
+    /// Keeps the indexes at these positions no more.
+    pub(super) fn unfollow(&mut self, positions: &[usize]) {
+        self.online.followed.retain(|followed| !positions.contains(followed));
         self.watch();
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Rows {
     pub(super) raw_row_bytes: usize,
     /// Offsets of the handles of variable-length columns.
     pub(super) variable_offsets: Vec<usize>,
+    /// The same with those of columns that were dropped.
+    pub(super) handle_offsets: Vec<usize>,
 }
 
 impl Rows {
@@ -48,18 +50,27 @@ impl Rows {
         let width = slot_widths(table).pop().unwrap_or_default();
         let slab = Slab::new(width, allowance.clone())?;
         let (row_bytes, base_bytes, raw_row_bytes) = (0, 0, 0);
-        let (widths, variable_offsets) = (Vec::new(), Vec::new());
-        let mut rows =
-            Self { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets };
+        let (widths, variable_offsets, handle_offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows = Self {
+            slab,
+            row_bytes,
+            base_bytes,
+            widths,
+            raw_row_bytes,
+            variable_offsets,
+            handle_offsets,
+        };
         rows.describe(table);
         Ok(rows)
     }
 
     /// The rows are this table's from now on.
     pub(super) fn describe(&mut self, table: &TableDef) {
-        let RowShape { row_bytes, base_bytes, widths, variable_offsets } = RowShape::of(table);
-        (self.row_bytes, self.base_bytes) = (row_bytes, base_bytes);
-        (self.widths, self.variable_offsets) = (widths, variable_offsets);
+        let shape = RowShape::of(table);
+        (self.row_bytes, self.base_bytes, self.widths) =
+            (shape.row_bytes, shape.base_bytes, shape.widths);
+        (self.variable_offsets, self.handle_offsets) =
+            (shape.variable_offsets, shape.handle_offsets);
         self.raw_row_bytes = table.raw_row_bytes();
     }
 

@@ -4,8 +4,10 @@
 //! changes as long as there is one, and leaves out what belongs to a thread. For reading whole
 //! tables in parts and for the checks (`check.rs`); transactions do not come through here.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::dropping::Remains;
 use super::index::RowIndex;
 use super::rows::Rows;
 use super::snapshot::Snapshots;
@@ -24,6 +26,7 @@ pub struct SharedView<'a> {
     pub(super) values: &'a SizeClasses,
     pub(super) indexes: &'a [RowIndex],
     pub(super) snapshots: &'a Snapshots,
+    pub(super) remains: &'a VecDeque<Remains>,
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
@@ -35,6 +38,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             values: &self.values,
             indexes: &self.indexes,
             snapshots: &self.snapshots,
+            remains: &self.remains,
         }
     }
 }

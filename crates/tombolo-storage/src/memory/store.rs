@@ -12,6 +12,7 @@
 //! reused before its transaction ends; after a failure without undo no transaction begins.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use super::Limits;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
 use super::columns::Columns;
+use super::dropping::Remains;
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
@@ -81,6 +83,8 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) online: Online,
     /// A column that is being added.
     pub(super) columns: Columns,
+    /// What is left of tables that were dropped.
+    pub(super) remains: VecDeque<Remains>,
     /// Indexes of the log that the rows do not fit, and why.
     pub(super) left_out: Vec<(String, String)>,
     /// Whether commits have to look after snapshots or added indexes.
@@ -149,6 +153,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             snapshots: Snapshots::new(&budget, limits.snapshot_bytes_max),
             online: Online::default(),
             columns: Columns::default(),
+            remains: VecDeque::new(),
             left_out: Vec::new(),
             is_watched: false,
             names_rows: false,
@@ -170,8 +175,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub fn reserve(&mut self, table: usize, rows: usize) -> Result<()> {
         let slots = u32::try_from(rows).unwrap_or(u32::MAX);
         let mut reserved = self.tables[table].slab.reserve(slots);
-        for index in self.indexes.iter_mut().filter(|index| index.table == table) {
-            reserved = reserved.and_then(|()| index.reserve(rows));
+        for number in 0..self.schema.tables[table].indexes.len() {
+            let position = self.schema.index_position(table, number);
+            reserved = reserved.and_then(|()| self.indexes[position].reserve(rows));
         }
         reserved.map_err(|_| self.no_space())
     }
@@ -261,13 +267,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
         let Self { mut tables, indexes, values, schema, limits, .. } = self;
-        let Self { online, columns, snapshots, budget, names_rows, left_out, .. } = self;
+        let Self { online, columns, remains, snapshots, budget, names_rows, left_out, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
         // All of it takes from one budget.
         let mut undo = Q::Undo::default();
         undo.take_from(&budget);
         let empty = MemoryStore::<Q>::new(limits);
-        let kept = MemoryStore { tables, indexes, values, schema, online, undo, ..empty };
+        let kept = MemoryStore { tables, indexes, values, schema, online, remains, undo, ..empty };
         let mut store = MemoryStore { columns, snapshots, budget, names_rows, left_out, ..kept };
         store.watch();
         Ok(store)

@@ -48,7 +48,8 @@ pub const fn ascii_lower<const N: usize>(name: &str) -> [u8; N] {
 }
 
 /// Declares a table: a type with one constant per column. Behind its type and range a column may say that
-/// it is `=> hot`, that it was `=> added`, or that it was, with a default: `=> or(5)`.
+/// it is `=> hot`, that it was `=> added`, or that it was, with a default: `=> or(5)`. One that was dropped
+/// stays in its place, as [`Dropped`](crate::types::Dropped) of its type.
 ///
 /// ```
 /// tombolo_storage::table! {

@@ -8,7 +8,8 @@
 //! | indexes | 2 how many, then each as below |
 //!
 //! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
-//! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned, 5 has a default);
+//! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned, 5 has a default, 6 was
+//! dropped: of those without a name, and no others);
 //! with a range 8 and 8 its ends; with a default 8. An index: name; 1 flags (bit 0 unique, 1 hash); 2 how
 //! many columns, 2 each position.
 //!
@@ -33,6 +34,8 @@ const ADDED: u8 = 8;
 const ALIGNED: u8 = 16;
 /// Rows that were made without the column have it, and values are stored as they differ from it.
 const DEFAULT: u8 = 32;
+/// It has no name, and a place in the rows.
+const DROPPED: u8 = 64;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
 
@@ -112,7 +115,8 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnDef) {
             | flag(column.range.is_some(), RANGE)
             | flag(column.added, ADDED)
             | flag(column.added && column.sql.is_variable(), ALIGNED)
-            | flag(column.default.is_some(), DEFAULT),
+            | flag(column.default.is_some(), DEFAULT)
+            | flag(column.is_dropped(), DROPPED),
     );
     if let Some((low, high)) = column.range {
         out.extend_from_slice(&low.to_le_bytes());
@@ -227,7 +231,8 @@ impl Source<'_> {
         };
         let [nullable, hot, added, aligned] =
             [NULLABLE, HOT, ADDED, ALIGNED].map(|flag| flags & flag != 0);
-        let is_known = flags & !(NULLABLE | HOT | RANGE | ADDED | ALIGNED | DEFAULT) == 0
+        let is_known = flags & !(NULLABLE | HOT | RANGE | ADDED | ALIGNED | DEFAULT | DROPPED) == 0
+            && name.is_empty() == (flags & DROPPED != 0)
             && aligned == (added && sql.is_variable())
             && type_numbers(sql) == numbers;
         is_known.then_some(ColumnDef { name, sql, nullable, range, hot, added, default })
@@ -264,7 +269,7 @@ mod tests {
             SqlType::Uuid,
         ];
         let column = |(i, &sql): (usize, &SqlType)| ColumnDef {
-            name: format!("column {i} ä").into(),
+            name: if i == 4 { "".into() } else { format!("column {i} ä").into() },
             sql,
             nullable: i % 2 == 0,
             range: (i == 2).then_some((i64::MIN, -1)),

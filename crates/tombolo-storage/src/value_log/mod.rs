@@ -37,7 +37,7 @@ pub(crate) use copy::copy;
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
 pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE};
-pub use record::{LogBuffer, Malformed, Record, Records, Transactions};
+pub use record::{LogBuffer, Malformed, Record, Records, SchemaKind, SchemaRecord, Transactions};
 pub use recover::{Cut, Lost, Progress, Recovered, Refused, Replay, recover, recover_locked};
 pub use settings::{
     FORMAT_VERSION, FORMAT_VERSION_OLDEST, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage,

@@ -12,8 +12,9 @@
 //! | 32–63 | the row's slot | the same |
 //!
 //! Kinds of an extended word: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index
-//! created, 6 column added. Behind it come four bytes of offset and four of length. Then the bytes. All
-//! numbers are little-endian. A short word is what nearly all records need: it is put together with
+//! created, 6 column added, 7 table dropped, 8 index dropped, 9 column dropped. Behind it come
+//! four bytes of offset, which of changes of the schema is one more than their number, and four of length.
+//! Then the bytes. All numbers are little-endian. A short word is what nearly all records need: it is put together with
 //! a few shifts and no branch that depends on data.
 //!
 //! Not here: which bytes of a row mean what (the schema says), groups, files. Invariant: a buffer
@@ -36,9 +37,16 @@ const DELETED: u64 = 2;
 /// In a short word's kind: the word is extended.
 const EXTENDED: u64 = 3;
 const VALUE_SET: u64 = 3;
-const TABLE_CREATED: u64 = 4;
-const INDEX_CREATED: u64 = 5;
-const COLUMN_ADDED: u64 = 6;
+/// Kinds of schema changes, from the first one's number on.
+const SCHEMA_CHANGES: [SchemaKind; 6] = [
+    SchemaKind::TableCreated,
+    SchemaKind::IndexCreated,
+    SchemaKind::ColumnAdded,
+    SchemaKind::TableDropped,
+    SchemaKind::IndexDropped,
+    SchemaKind::ColumnDropped,
+];
+const FIRST_SCHEMA_CHANGE: u64 = 4;
 
 const LENGTH_SHIFT: u32 = 2;
 const OFFSET_SHIFT: u32 = 12;
@@ -92,29 +100,40 @@ pub enum Record<'a> {
         /// The value.
         value: &'a [u8],
     },
+    /// The schema became another.
+    Schema(SchemaRecord<'a>),
+}
+
+/// A change of the schema, alone in its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaRecord<'a> {
+    /// How many changes came before it; earlier builds, which dropped nothing, did not say.
+    pub number: Option<u32>,
+    /// What was changed.
+    pub kind: SchemaKind,
+    /// The position of the table; 0 of one that was made.
+    pub table: u32,
+    /// Where a table that was made is in the schema, or a column in its table; earlier builds did not say.
+    pub position: Option<u32>,
+    /// The definition of what was made (`definition.rs`), the name of an index that was dropped.
+    pub bytes: &'a [u8],
+}
+
+/// What of the schema was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaKind {
     /// A table was made, the next in the schema.
-    TableCreated {
-        /// Its position in the schema, which its records name; earlier builds did not say.
-        position: Option<u32>,
-        /// Its definition (`definition.rs`).
-        definition: &'a [u8],
-    },
+    TableCreated,
     /// An index was added to a table, its last.
-    IndexCreated {
-        /// The table's position.
-        table: u32,
-        /// The index's definition (`definition.rs`).
-        definition: &'a [u8],
-    },
+    IndexCreated,
     /// A column was added to a table, its last. Rows have zeros in it.
-    ColumnAdded {
-        /// The table's position.
-        table: u32,
-        /// Its position in the table, where rows have it; earlier builds did not say.
-        position: Option<u32>,
-        /// The column's definition (`definition.rs`).
-        definition: &'a [u8],
-    },
+    ColumnAdded,
+    /// A table went, with all its rows. Its position stays empty.
+    TableDropped,
+    /// An index of a table went.
+    IndexDropped,
+    /// A column went. Its place in the rows stays.
+    ColumnDropped,
 }
 
 /// Something that is no record although the checksum around it is right: another program's, or a
@@ -223,18 +242,12 @@ impl RecordWriter {
         self.push_extended(VALUE_SET, table, row, offset, value);
     }
 
-    /// `position` is below [`TABLE_LIMIT`].
-    pub(crate) fn table_created(&mut self, position: u32, definition: &[u8]) {
-        self.push_extended(TABLE_CREATED, 0, position + 1, 0, definition);
-    }
-
-    pub(crate) fn index_created(&mut self, table: u32, definition: &[u8]) {
-        self.push_extended(INDEX_CREATED, table, 0, 0, definition);
-    }
-
-    /// `position` is below 65,535.
-    pub(crate) fn column_added(&mut self, table: u32, position: u32, definition: &[u8]) {
-        self.push_extended(COLUMN_ADDED, table, position + 1, 0, definition);
+    /// Positions and the number of changes are far below the largest of their type.
+    pub(crate) fn schema_changed(&mut self, change: &SchemaRecord<'_>) {
+        let or_0 = |number: Option<u32>| number.map_or(0, |number| number + 1);
+        let kind = FIRST_SCHEMA_CHANGE + change.kind as u64;
+        let number = or_0(change.number) as usize;
+        self.push_extended(kind, change.table, or_0(change.position), number, change.bytes);
     }
 
     #[inline(always)]
@@ -492,14 +505,16 @@ impl<'a> Records<'a> {
             INSERTED => Record::Inserted { table, row, fixed: bytes },
             DELETED => Record::Deleted { table, row },
             VALUE_SET => Record::ValueSet { table, row, offset, value: bytes },
-            TABLE_CREATED => {
-                Record::TableCreated { position: row.checked_sub(1), definition: bytes }
+            _ => {
+                let kind = kind.checked_sub(FIRST_SCHEMA_CHANGE)? as usize;
+                Record::Schema(SchemaRecord {
+                    number: (offset as u32).checked_sub(1),
+                    kind: *SCHEMA_CHANGES.get(kind)?,
+                    table,
+                    position: row.checked_sub(1),
+                    bytes,
+                })
             }
-            INDEX_CREATED => Record::IndexCreated { table, definition: bytes },
-            COLUMN_ADDED => {
-                Record::ColumnAdded { table, position: row.checked_sub(1), definition: bytes }
-            }
-            _ => return None,
         })
     }
 }

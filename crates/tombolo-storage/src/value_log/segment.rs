@@ -483,7 +483,7 @@ mod tests {
         let (kind, block_bytes) = (LogKind::Value, 512);
         let (sequence, segment_bytes, salt, uses) = (3, 32 << 10, 5, 7);
         let header = Header { kind, sequence, segment_bytes, block_bytes, salt, uses };
-        let mut expected = b"tombval\n\x03\0\0\0\0\0\0\0".to_vec();
+        let mut expected = b"tombval\n\x04\0\0\0\0\0\0\0".to_vec();
         for field in [3_u64, 32 << 10, 512, 5] {
             expected.extend_from_slice(&field.to_le_bytes());
         }

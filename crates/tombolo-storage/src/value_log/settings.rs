@@ -12,9 +12,10 @@ use crate::error::Error;
 use crate::header_copies::{COPY_BYTES, other_version};
 
 /// The version of the format of segments, groups and records.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
-/// The oldest version that is read, and goes on as the newest: its groups have no time.
+/// The oldest version that is read, and goes on as the newest: its groups have no time. Those of version 3
+/// number no changes of the schema, and none of them drops anything.
 pub const FORMAT_VERSION_OLDEST: u32 = 2;
 
 /// Whether this program reads logs of a version.

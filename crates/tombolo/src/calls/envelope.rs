@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
-use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
@@ -132,7 +133,46 @@ pub(crate) trait Body: Send + Sync + 'static {
 }
 
 /// A procedure, bound to the database's tables.
-pub(crate) struct ProcedureBody<P>(pub(crate) P);
+pub(crate) struct ProcedureBody<P> {
+    procedure: P,
+    /// What its handles carry.
+    database: u32,
+    /// The same procedure, bound once more since something was dropped.
+    again: Mutex<Option<(u32, P)>>,
+}
+
+impl<B> ProcedureBody<B>
+where
+    B: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
+{
+    /// # Errors
+    /// As [`Procedure::bind`].
+    pub(crate) fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        let (procedure, database) = (B::bind(schema)?, schema.database());
+        Ok(Self { procedure, database, again: Mutex::new(None) })
+    }
+
+    /// Runs it with handles of now: of what it was bound to, something may have been dropped.
+    #[cold]
+    #[inline(never)]
+    fn run_again(
+        &self,
+        store: &mut Product,
+        tables: &Tables,
+        input: &B::Input,
+    ) -> Result<B::Answer, Stop> {
+        let mut again = self.again.lock();
+        let bound = match again.take() {
+            Some(bound) if bound.0 == tables.database => bound,
+            _ => {
+                let bound = B::bind(&tables.known().get());
+                (tables.database, bound.map_err(|_| Stop::Error(StoreError::Dropped))?)
+            }
+        };
+        let (_, procedure) = again.insert(bound);
+        procedure.call(store, input).map_err(Stop::of)
+    }
+}
 
 impl<B> Body for ProcedureBody<B>
 where
@@ -148,12 +188,15 @@ where
         tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
-        self.0.call_located(store, input, tables.upcoming.current()).map_err(Stop::of)
+        if self.database != tables.database {
+            return self.run_again(store, tables, input);
+        }
+        self.procedure.call_located(store, input, tables.upcoming.current()).map_err(Stop::of)
     }
 
     #[inline]
     fn locate(&self, store: &Product, input: &B::Input, ahead: Ahead, hints: &mut Hints) {
-        self.0.look_ahead(store, input, ahead, hints);
+        self.procedure.look_ahead(store, input, ahead, hints);
     }
 }
 

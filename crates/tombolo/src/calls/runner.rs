@@ -96,6 +96,11 @@ impl Runner {
         });
     }
 
+    /// The tables, as calls know them.
+    pub(crate) const fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     /// The store, for what changes its schema.
     pub(crate) fn store(&mut self) -> &mut Product {
         &mut self.store

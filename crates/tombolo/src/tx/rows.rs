@@ -7,7 +7,7 @@ use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
-use super::{NewRow, RowRef, Tx, fits_all};
+use super::{NewRow, Of, RowRef, Tx, fits_all};
 use crate::derived::{RowIndex, TableRow};
 use crate::stop::Result;
 
@@ -59,7 +59,7 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<(RowId, RowRef<'_, I::Table>)>> {
-        self.pass(index.database())?;
+        self.pass(index.database(), Of::Index(index.position()))?;
         let found = self.inner.store().find_named(index, key)?;
         Ok(found.map(|(id, row)| (id, RowRef(row))))
     }
@@ -69,7 +69,7 @@ impl Tx<'_> {
     /// # Errors
     /// A handle of another database, or a call that has ended.
     pub fn count<R: TableType>(&self, table: &Table<R>) -> Result<u64> {
-        self.pass(table.database())?;
+        self.pass(table.database(), Of::Table(table.position()))?;
         Ok(self.inner.store_ref().rows_number(table))
     }
 

@@ -16,7 +16,7 @@ use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 use tombolo_storage::store::{Index, Order, Table, TableType};
 
 use super::watch::Watch;
-use super::{RowRef, Tx};
+use super::{Of, RowRef, Tx};
 use crate::calls::Product;
 use crate::derived::TableRow;
 use crate::stop::Result;
@@ -28,6 +28,8 @@ use crate::stop::Result;
 pub struct Cursor<I> {
     scan: Scan,
     database: u32,
+    /// The position of its index.
+    position: u32,
     index: PhantomData<fn() -> I>,
 }
 
@@ -128,7 +130,7 @@ impl Tx<'_> {
         &self,
         table: &Table<R>,
     ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
-        self.pass(table.database())?;
+        self.pass(table.database(), Of::Table(table.position()))?;
         let live = self.inner.store_ref().live_rows(table);
         let goes_on = |_: &_| self.watch.pass().is_ok();
         Ok(live.take_while(goes_on).map(|(id, row)| (id, RowRef(row))))
@@ -166,11 +168,11 @@ impl Tx<'_> {
         range: impl Into<Range<I::Key<'k>>>,
         order: Order,
     ) -> Result<Cursor<I>> {
-        let (range, database) = (range.into(), index.database());
-        self.pass(database)?;
+        let (range, database, position) = (range.into(), index.database(), index.position() as u32);
+        self.pass(database, Of::Index(index.position()))?;
         fits(index, &range)?;
         let scan = self.inner.store_ref().cursor(index, &range, order)?;
-        Ok(Cursor { scan, database, index: PhantomData })
+        Ok(Cursor { scan, database, position, index: PhantomData })
     }
 
     /// The ids of the next rows of a cursor, `most` at most; fewer are the last ones.
@@ -199,7 +201,7 @@ impl Tx<'_> {
         most: usize,
         mut read: impl FnMut(FoundRow<'t, R>) -> A,
     ) -> Result<Vec<A>> {
-        self.pass(cursor.database)?;
+        self.pass(cursor.database, Of::Index(cursor.position as usize))?;
         self.watch.pass_rows(most)?;
         let mut page = Vec::new();
         let store = self.inner.store_ref();
@@ -219,7 +221,7 @@ impl Tx<'_> {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
         let range = range.into();
-        self.pass(index.database())?;
+        self.pass(index.database(), Of::Index(index.position()))?;
         fits(index, &range)?;
         let (watch, mut ended) = (&self.watch, Ok(()));
         let visit = watched(watch, &mut ended, visit);
@@ -255,7 +257,7 @@ impl Tx<'_> {
             rows.push(row);
             ControlFlow::Continue(())
         };
-        self.pass(table.database())?;
+        self.pass(table.database(), Of::Table(table.position()))?;
         let (watch, mut ended) = (&self.watch, Ok(()));
         self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
         Ok(ended.map(|()| rows)?)

@@ -9,21 +9,21 @@ use tombolo_engine::hints::Upcoming;
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
 use tombolo_storage::schema::Schema;
-use tombolo_storage::sync::{AtomicU32, Mutex, Ordering};
+use tombolo_storage::sync::Mutex;
 
+use super::handles::{Handles, Of, next_number};
 use super::watch::Limits;
 use crate::calls::{Desks, Kept, Requests};
-
-/// The number of the database that is opened next: handles tell databases apart by it.
-static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
 
 /// The tables of a database, with their indexes as data.
 pub(crate) struct Tables {
     pub(super) entries: Vec<Entries>,
     requests: Requests,
     known: Arc<KnownSchema>,
-    /// What the handles of this database carry, and no other's in this process.
-    pub(super) database: u32,
+    /// What handles of this database that are given out now carry, and no other's in this process.
+    pub(crate) database: u32,
+    /// Which of before are good.
+    handles: Handles,
     /// What looking ahead found for the calls of the batch at hand.
     pub(crate) upcoming: Upcoming,
     /// Of the call at hand.
@@ -32,11 +32,16 @@ pub(crate) struct Tables {
 
 /// The schema, as all threads know it. Who asks for it gets the one of this moment, which is never
 /// changed: a change makes another.
-pub(crate) struct KnownSchema(Mutex<Arc<Schema>>);
+pub(crate) struct KnownSchema(Mutex<(Arc<Schema>, Handles)>);
 
 impl KnownSchema {
     pub(crate) fn get(&self) -> Arc<Schema> {
-        self.0.lock().clone()
+        self.0.lock().0.clone()
+    }
+
+    /// As [`Handles::admit`], at this moment.
+    pub(crate) fn admit(&self, database: u32, of: Of) -> Result<(), StoreError> {
+        self.0.lock().1.admit(database, of)
     }
 }
 
@@ -51,13 +56,13 @@ impl Tables {
     ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
-        let database = NEXT_DATABASE.fetch_add(1, Ordering::Relaxed);
-        let own = schema.clone().of_database(database);
-        let known = Arc::new(KnownSchema(Mutex::new(Arc::new(own))));
+        let database = next_number();
+        let (own, handles) = (schema.clone().of_database(database), Handles::of(database));
+        let known = Arc::new(KnownSchema(Mutex::new((Arc::new(own), handles.clone()))));
         let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
         let limits = Limits::none(clock, desks);
-        Ok(Self { entries, requests, known, database, upcoming, limits })
+        Ok(Self { entries, requests, known, database, handles, upcoming, limits })
     }
 
     /// A call of this number begins that was queued, with a deadline on the database's clock, `u64::MAX`
@@ -77,12 +82,22 @@ impl Tables {
 
     /// The store has this schema from now on: calls behind it know its tables and indexes.
     pub(crate) fn follow(&mut self, schema: &Schema) {
-        if *self.known.get() == *schema {
+        let known = self.known.get();
+        if *known == *schema {
             return;
         }
         let tables = 0..schema.tables.len();
         self.entries = tables.map(|position| Entries::new(schema, position)).collect();
-        *self.known.0.lock() = Arc::new(schema.clone().of_database(self.database));
+        self.database = self.handles.follow(&known, schema);
+        let own = Arc::new(schema.clone().of_database(self.database));
+        *self.known.0.lock() = (own, self.handles.clone());
+    }
+
+    /// Whether a handle may be used that does not carry the number of now.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn admit_older(&self, database: u32, of: Of) -> Result<(), StoreError> {
+        self.handles.admit(database, of)
     }
 
     /// The schema, for other threads.

@@ -52,6 +52,27 @@ pub trait Field<T: ColumnType>: Sized {
     }
 }
 
+impl<F: DefaultColumn> DefaultColumn for Dropped<F> {
+    type Sql = F::Sql;
+}
+
+/// A field that stands for a column that was dropped, of the type that its `F` or `#[column(sql = …)]` says.
+impl<F, T: ColumnType> Field<T> for Dropped<F> {
+    type Column = Dropped<T>;
+
+    fn fill<R>(&self, _: &mut NewRow<'_, R>, _: Column<R, Self::Column>) {}
+    fn fill_nullable<R>(
+        _: Option<&Self>,
+        _: &mut NewRow<'_, R>,
+        _: Column<R, Nullable<Self::Column>>,
+    ) {
+    }
+    fn of((): ()) -> Self {
+        Self::new()
+    }
+    fn value(&self) {}
+}
+
 /// Fields whose values are copied between field and column, which is of another type if so: in the library
 /// `copied!(i32: Date)`.
 #[doc(hidden)]

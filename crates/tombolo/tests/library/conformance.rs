@@ -154,6 +154,18 @@ static TRANSACTIONS: &[Case] = &[
         |e| *e == Error::Refused(StoreError::OtherDatabase),
     ),
     (
+        "a handle of a table that was dropped",
+        |db| {
+            let columns = TableDef::of::<Item>().columns;
+            let table = TableDef { name: "other".into(), columns, indexes: Vec::new() };
+            db.create_table(table).unwrap();
+            let other = db.dynamic_table("other").unwrap();
+            db.drop_table("other").unwrap();
+            refused(db, move |tx| tx.count(other.handle()))
+        },
+        |e| *e == Error::Refused(StoreError::Dropped),
+    ),
+    (
         "a scan of a hash index",
         |db| {
             let by_code = db.index::<ByCode>().unwrap();
@@ -247,6 +259,36 @@ static DEFINITIONS: &[Case] = &[
         "a column that is there as another",
         |db| db.add_dynamic_column("item", ColumnDef::of::<types::Text>("rank")).unwrap_err(),
         |e| matches!(e, Error::Schema(what) if what.contains("is there already")),
+    ),
+    (
+        "a table to drop that is not there",
+        |db| db.drop_table("nothing").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("no such table")),
+    ),
+    (
+        "an index to drop that is not there",
+        |db| db.drop_index("item").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("no such index")),
+    ),
+    (
+        "a primary key to drop",
+        |db| db.drop_index("item_key").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("primary key of item")),
+    ),
+    (
+        "a column to drop that is not there",
+        |db| db.drop_column("item", "nothing").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("no such column")),
+    ),
+    (
+        "a column to drop that an index has in its keys",
+        |db| db.drop_column("item", "rank").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("item_by_rank has it")),
+    ),
+    (
+        "a table of the database's own to drop",
+        |db| db.drop_table("tombolo_request").unwrap_err(),
+        |e| matches!(e, Error::Schema(what) if what.contains("own")),
     ),
     (
         "a sequence with too long a name",

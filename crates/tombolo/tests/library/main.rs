@@ -14,6 +14,7 @@ mod checkpoints;
 mod conformance;
 mod derived;
 mod directories;
+mod drops;
 mod evolve;
 mod failures;
 mod handles;

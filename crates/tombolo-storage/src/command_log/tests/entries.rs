@@ -32,8 +32,8 @@ fn read(bytes: &[u8]) -> Result<Vec<Said>, Malformed> {
         match entry? {
             Entry::Values(records) => {
                 for record in records {
-                    if let Record::TableCreated { definition, .. } = record? {
-                        let table = definition::decode(definition).unwrap();
+                    if let Record::Schema(change) = record? {
+                        let table = definition::decode(change.bytes).unwrap();
                         said.push(Said::Table(table.name.into_owned()));
                     }
                 }

@@ -277,7 +277,7 @@ fn what_cannot_be_added_leaves_the_table_as_it_was() {
     let build = store.begin_column("one", column("wide", SqlType::Varchar(900), true)).unwrap();
     let refused = store.column_slice(&build, 10).unwrap_err();
     assert!(refused.to_string().contains("memory_bytes_max"), "{refused}");
-    drop(store.drop_column(build));
+    drop(store.give_up_column(build));
     store.set_memory_bytes_max(u64::MAX);
     assert!(rows(&mut store) == before && *store.schema() == schema);
     assert_eq!(store.check(), []);

@@ -27,12 +27,14 @@
 //! | 108 | 4 | rings |
 //! | 112 | 4 | epoch in which the complete checkpoint began (`stamp.rs`), 0 where nobody said |
 //! | 116 | 4 | the same of the checkpoint that is being written |
-//! | 120 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
+//! | 120 | 4 | changes of the schema up to these definitions |
+//! | 124 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
 //! | | | rings, 48 bytes each, as follows |
 //!
 //! A ring, 4 bytes each: number, directory, table, slab (0 rows, 1 + size class), bytes of a slot, first
 //! slot, slots of a block, blocks, spare places, bytes of a block; then 8, the checkpoint that writes it
-//! first. Version 1 has no epochs: tables begin at offset 112. Versions 1 and 2 have one copy.
+//! first. Version 1 has no epochs: tables begin at offset 112. Versions 2 and 3 have no changes of the schema:
+//! tables begin at offset 120. Versions 1 and 2 have one copy.
 //!
 //! A file without an intact copy may be one that a crash left half written, or the newest one, damaged
 //! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
@@ -55,9 +57,11 @@ const VERSION: usize = MAGIC.len();
 const CHECKSUM: usize = VERSION + 4;
 const SEQUENCE: usize = CHECKSUM + 4;
 const LENGTH: usize = SEQUENCE + 8;
-/// Of version 1; then it is without epochs.
+/// Of version 1, without epochs and changes of the schema.
 const HEADER_BYTES_1: usize = 112;
-const HEADER_BYTES: usize = HEADER_BYTES_1 + 8;
+const HEADER_BYTES: usize = HEADER_BYTES_1 + 12;
+/// From this one on a file has two copies.
+const VERSION_OF_COPIES: u32 = 3;
 const RING_BYTES: usize = 48;
 
 /// The second copy begins at a multiple of this: what damages the sectors of one does not reach the other.
@@ -94,6 +98,8 @@ pub(super) struct Catalogue {
     pub(super) writing: Checkpoint,
     pub(super) directories: u32,
     pub(super) next_ring: u32,
+    /// How many changes of the schema its definitions have behind them.
+    pub(super) changes: u32,
     /// Definitions, in the order of the tables.
     pub(super) tables: Vec<Vec<u8>>,
     pub(super) rings: Vec<Ring>,
@@ -218,8 +224,8 @@ impl Catalogue {
             long(&mut out, value);
         }
         let (tables, rings) = (self.tables.len() as u32, self.rings.len() as u32);
-        let epochs = [complete.epoch, writing.epoch];
-        for value in [self.directories, self.next_ring, tables, rings].into_iter().chain(epochs) {
+        let rest = [complete.epoch, writing.epoch, self.changes];
+        for value in [self.directories, self.next_ring, tables, rings].into_iter().chain(rest) {
             short(&mut out, value);
         }
         assert_eq!(out.len(), HEADER_BYTES);
@@ -251,7 +257,7 @@ impl Catalogue {
         let version = version_of(bytes).filter(|&version| is_read(version))?;
         let length = Source(bytes.get(LENGTH..)?).long()?;
         let copy = bytes.get(..usize::try_from(length).ok()?)?;
-        let is_alone = version < FORMAT_VERSION;
+        let is_alone = version < VERSION_OF_COPIES;
         if copy.len() < HEADER_BYTES_1 || is_alone && copy.len() != bytes.len() {
             return None;
         }
@@ -270,6 +276,7 @@ impl Catalogue {
         let (directories, next_ring) = (from.short()?, from.short()?);
         let (tables, rings) = (from.short()?, from.short()?);
         let epochs = if version == 1 { (0, 0) } else { (from.short()?, from.short()?) };
+        let changes = if version < 4 { 0 } else { from.short()? };
         let tables =
             (0..tables).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
         let rings = (0..rings).map(|_| from.ring()).collect::<Option<Vec<_>>>()?;
@@ -282,6 +289,7 @@ impl Catalogue {
             writing: Checkpoint { epoch: epochs.1, ..writing },
             directories,
             next_ring,
+            changes,
             tables,
             rings,
         })
@@ -356,6 +364,7 @@ mod tests {
             writing: Checkpoint { number: 4, epoch: 0x0708, position: later },
             directories: 1,
             next_ring: 8,
+            changes: 0x0a0b,
             tables: vec![b"abc".to_vec(), Vec::new()],
             rings: vec![ring(4, 1)],
         }
@@ -370,13 +379,14 @@ mod tests {
         let short = |out: &mut Vec<u8>, fields: &[u32]| {
             out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
         };
-        let epochs: &[u32] = if version == 1 { &[] } else { &[0x0506, 0x0708] };
-        let length = 112 + 4 * epochs.len() as u64 + 7 + 4 + 48;
+        let rest = [0x0506, 0x0708, 0x0a0b];
+        let rest = &rest[..[0, 2, 2, 3][usize::from(version) - 1]];
+        let length = 112 + 4 * rest.len() as u64 + 7 + 4 + 48;
         long(&mut expected, &[6, length, 0x0123, 3, 5, 77]);
         short(&mut expected, &[0xdead_beef, 0x0102_0304]);
         long(&mut expected, &[4, 9, 99]);
         short(&mut expected, &[1, 8, 2, 1]);
-        short(&mut expected, epochs);
+        short(&mut expected, rest);
         short(&mut expected, &[3]);
         expected.extend(b"abc");
         short(&mut expected, &[0, 7, 0, 2, 0, 16, 100, 3, 4, 1, 4096]);
@@ -388,21 +398,28 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_the_format_states() {
-        assert_eq!(catalogue(6).encode(), stated(3));
-        let (mut file, copy) = (vec![0; 8_192], stated(3));
-        file[..copy.len()].copy_from_slice(&copy);
-        file[4_096..][..copy.len()].copy_from_slice(&copy);
-        assert_eq!(catalogue(6).as_file(), (file_name(6), file.clone()));
-        assert_eq!(Catalogue::decode_file(&file), Some((catalogue(6), 3)));
-        assert_eq!(Catalogue::decode_file(&stated(2)), Some((catalogue(6), 2)));
+        assert_eq!(catalogue(6).encode(), stated(4));
+        let earlier = || Catalogue { changes: 0, ..catalogue(6) };
+        for (version, expected) in [(3, earlier()), (4, catalogue(6))] {
+            let (mut file, copy) = (vec![0; 8_192], stated(version));
+            file[..copy.len()].copy_from_slice(&copy);
+            file[4_096..][..copy.len()].copy_from_slice(&copy);
+            assert_eq!(Catalogue::decode_file(&file), Some((expected, u32::from(version))));
+            if version == 4 {
+                assert_eq!(catalogue(6).as_file(), (file_name(6), file));
+            }
+        }
+        assert_eq!(Catalogue::decode_file(&stated(2)), Some((earlier(), 2)));
     }
 
     #[test]
     fn version_1_is_read_and_knows_no_epochs() {
-        let mut expected = catalogue(6);
+        let mut expected = Catalogue { changes: 0, ..catalogue(6) };
         (expected.complete.epoch, expected.writing.epoch) = (0, 0);
         assert_eq!(Catalogue::decode(&stated(1)), Some(expected));
-        assert_eq!((Catalogue::decode(&stated(4)), other_version(&stated(4))), (None, Some(4)));
+        let mut newer = stated(4);
+        newer[VERSION] = 5;
+        assert_eq!((Catalogue::decode(&newer), other_version(&newer)), (None, Some(5)));
         // Whoever looks is told what is there, not what would be written.
         let disk = MemDisk::new();
         assert_eq!(Catalogue::find(&disk).unwrap().version, 0);
@@ -412,7 +429,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_found() {
-        for bytes in [stated(1), stated(2), stated(3)] {
+        for bytes in [1, 2, 3, 4].map(stated) {
             for bit in 0..bytes.len() * 8 {
                 let mut changed = bytes.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
@@ -422,7 +439,7 @@ mod tests {
                 assert_eq!(Catalogue::decode(&bytes[..length]), None, "{length} bytes");
             }
             let longer = Catalogue::decode(&[&bytes[..], &[0]].concat());
-            assert_eq!(longer.is_some(), version_of(&bytes) == Some(3), "zeros follow a copy");
+            assert_eq!(longer.is_some(), version_of(&bytes) >= Some(3), "zeros follow a copy");
         }
     }
 
@@ -430,7 +447,7 @@ mod tests {
     #[test]
     fn a_file_outlives_any_wrong_byte() {
         let (_, bytes) = catalogue(6).as_file();
-        let intact = Some((catalogue(6), 3));
+        let intact = Some((catalogue(6), 4));
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0x5a;
@@ -449,7 +466,7 @@ mod tests {
         let torn = disk.open(&file_name(7), Open::New).unwrap();
         torn.write_at(&catalogue(7).encode()[..100], 0).unwrap();
         let found = Catalogue::find(&disk).unwrap();
-        assert_eq!((found.catalogue, found.version), (Some((catalogue(6), file_name(6))), 3));
+        assert_eq!((found.catalogue, found.version), (Some((catalogue(6), file_name(6))), 4));
         assert_eq!((found.passed_over, found.newest), (vec![file_name(7)], 7));
         catalogue(8).write(&disk, true).unwrap();
         assert_eq!(disk.list().unwrap(), [file_name(8)]);
@@ -457,8 +474,8 @@ mod tests {
         let moved = disk.open(&file_name(9), Open::New).unwrap();
         moved.write_at(&catalogue(8).encode(), 0).unwrap();
         assert_eq!(Catalogue::find(&disk).unwrap().passed_over, [file_name(9)]);
-        moved.write_at(&[4], VERSION as u64).unwrap();
-        let other = ImageFailure::OtherVersion { file: file_name(9), found: 4 };
+        moved.write_at(&[5], VERSION as u64).unwrap();
+        let other = ImageFailure::OtherVersion { file: file_name(9), found: 5 };
         assert_eq!(Catalogue::find(&disk).unwrap_err(), other);
     }
 }

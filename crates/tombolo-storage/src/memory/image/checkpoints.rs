@@ -18,7 +18,7 @@
 use super::catalogue::{Catalogue, Checkpoint};
 use super::directories;
 use super::load::{Image, MirroredPart};
-use super::part::{Completed, Needs};
+use super::part::{Completed, Needs, SlabNeed};
 use super::ring::{Ring, block_layout, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings};
 use super::stamp::Stamp;
@@ -54,7 +54,10 @@ pub struct Begun {
     pub(super) stamp: Stamp,
     /// The course of the complete checkpoint, whose blocks those of this one follow.
     pub(super) last: Stamp,
+    /// Those that are new.
     pub(super) rings: Vec<Ring>,
+    /// Numbers of rings that are no longer: their tables were dropped.
+    pub(super) gone: Vec<u32>,
 }
 
 impl Begun {
@@ -194,19 +197,23 @@ impl Checkpoints {
         assert!(self.writing().is_none(), "a checkpoint is being written already");
         let positions = parts.iter().map(|part| part.position);
         let position = positions.min_by_key(|position| position.group).expect("at least one part");
-        let schemas = parts.iter().map(|part| &part.schema);
-        // Definitions only ever grow, so the part that read most of the log has them all.
-        let additions = |schema: &Schema| {
-            let columns = schema.tables.iter().map(|table| table.columns.len());
-            schema.indexes() + columns.sum::<usize>()
+        // The part that read most of the log knows all definitions. Changes of earlier builds have no
+        // number, and only ever added.
+        let age = |schema: &&Schema| {
+            let columns = schema.tables.iter().map(|table| table.columns.len()).sum::<usize>();
+            (schema.changes(), schema.tables.len(), schema.indexes() + columns)
         };
-        let newest = schemas.max_by_key(|schema| (schema.tables.len(), additions(schema)));
+        let newest = parts.iter().map(|part| &part.schema).max_by_key(age);
         let schema = newest.expect("at least one part");
         let mut next = self.catalogue.clone();
         next.tables = schema.tables.iter().map(definition::encode).collect();
+        next.changes = schema.changes();
+        let is_gone = |table: u32| schema.tables[table as usize].is_dropped();
+        let gone: Vec<_> = next.rings.extract_if(.., |ring| is_gone(ring.slab.table)).collect();
         let number = next.complete.number + 1;
         next.writing = Checkpoint { number, epoch: self.epoch, position };
-        let rings = self.missing_rings(&mut next, parts);
+        let slabs = parts.iter().flat_map(|part| &part.slabs);
+        let rings = self.missing_rings(&mut next, slabs.filter(|need| !is_gone(need.slab.table)));
         for ring in &rings {
             self.make(ring)?;
         }
@@ -214,13 +221,22 @@ impl Checkpoints {
         next.rings.extend_from_slice(&rings);
         let (stamp, last) = (next.writing.course(), next.complete.course());
         self.write(next, !plant::is(Plant::RingNotInCatalogueFirst))?;
-        Ok(Begun { stamp, last, rings })
+        for ring in &gone {
+            let removed = self.disks[ring.stripe as usize].remove(&ring.file_name());
+            removed.map_err(|error| self.fail(error))?;
+        }
+        let gone = gone.iter().map(|ring| ring.number).collect();
+        Ok(Begun { stamp, last, rings, gone })
     }
 
     /// Rings for the slots that no ring has.
-    fn missing_rings(&self, next: &mut Catalogue, parts: &[Needs]) -> Vec<Ring> {
+    fn missing_rings<'a>(
+        &self,
+        next: &mut Catalogue,
+        needs: impl Iterator<Item = &'a SlabNeed>,
+    ) -> Vec<Ring> {
         let mut rings = Vec::new();
-        for need in parts.iter().flat_map(|part| &part.slabs) {
+        for need in needs {
             let own = next.rings.iter().filter(|ring| ring.slab == need.slab);
             let covered = own.map(Ring::end_slot).max().unwrap_or(0);
             let used = u64::from(need.used);

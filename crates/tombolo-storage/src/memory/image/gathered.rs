@@ -35,6 +35,13 @@ impl Gathered {
         self.tables[table].push(row, record)
     }
 
+    /// Forgets what is kept of a table that was dropped.
+    pub(super) fn forget(&mut self, table: usize) {
+        if let Some(own) = self.tables.get_mut(table) {
+            *own = TableChanges::default();
+        }
+    }
+
     /// Lets go of records that later ones of their rows make good for: bytes and values that are written
     /// over, and all that a row was before it was inserted or deleted.
     pub(super) fn squeeze(&mut self) {
@@ -97,9 +104,7 @@ impl Later {
             Record::Updated { offset, bytes, .. } => Kind::Bytes { offset, length: bytes.len() },
             Record::ValueSet { offset, .. } => Kind::Value { offset },
             Record::Inserted { .. } | Record::Deleted { .. } => return !self.over.insert(row),
-            Record::TableCreated { .. }
-            | Record::IndexCreated { .. }
-            | Record::ColumnAdded { .. } => return false,
+            Record::Schema(_) => return false,
         };
         if self.over.contains(row) {
             return true;

@@ -287,13 +287,9 @@ impl Image {
             return Ok(loaded);
         };
         loaded.epoch = catalogue.complete.epoch.max(catalogue.writing.epoch);
-        for definition in &catalogue.tables {
-            loaded.replay.load_table(definition).map_err(|what| ImageFailure::Damaged {
-                file: file.clone(),
-                offset: 0,
-                what,
-            })?;
-        }
+        let schema = loaded.replay.load_schema(&catalogue.tables, catalogue.changes);
+        let damaged = |what| ImageFailure::Damaged { file: file.clone(), offset: 0, what };
+        schema.map_err(damaged)?;
         for ring in &catalogue.rings {
             if loaded.replay.keeps(ring.slab.table) {
                 self.check_shape(ring, &loaded.replay, file)?;

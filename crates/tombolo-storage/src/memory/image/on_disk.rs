@@ -33,7 +33,8 @@
 //! Not here: order and safety of writes (`ring.rs`), when to write. Invariant: the copy of checkpoint i
 //! that a block is read from is written over by a later batch of i + 1 only (`ring.rs`).
 
-use super::super::recovery::{Outline, definitions, is_own};
+use super::super::recovery::definitions::{self, Effect};
+use super::super::recovery::{Outline, is_own};
 use super::block::OpenBlock;
 use super::gathered::Gathered;
 use super::part::Needs;
@@ -160,17 +161,14 @@ impl DiskCopy {
 
     fn gather(&mut self, record: Record<'_>, bytes: &[u8]) -> Result<(), String> {
         let (table, row) = match record {
-            Record::TableCreated { position, definition } => {
-                definitions::create_table(&mut self.schema, position, definition)?;
-                self.describe();
-                return Ok(());
-            }
-            Record::IndexCreated { table, definition } => {
-                return definitions::create_index(&mut self.schema, table as usize, definition);
-            }
-            Record::ColumnAdded { table, position, definition } => {
-                definitions::add_column(&mut self.schema, table as usize, position, definition)?;
-                self.describe();
+            Record::Schema(change) => {
+                let effect = definitions::apply(&mut self.schema, &change)?;
+                if let Effect::TableDropped(table) = effect {
+                    self.gathered.forget(table);
+                }
+                if effect != Effect::None {
+                    self.describe();
+                }
                 return Ok(());
             }
             Record::Updated { table, row, .. }
@@ -181,10 +179,11 @@ impl DiskCopy {
         let Some(shape) = self.shapes.get(table) else {
             return Err(format!("a record of table {table}, which was not created yet"));
         };
-        if !is_own(table, self.part, self.parts) {
+        if self.outlines[table].is_none() {
             return Ok(());
         }
         let refused = match record {
+            Record::ValueSet { offset, .. } if shape.is_dropped(offset) => return Ok(()),
             _ if row == NO_SLOT => Some("no row has this slot".to_owned()),
             Record::Inserted { fixed, .. }
                 if !(shape.base_bytes..=shape.row_bytes).contains(&fixed.len()) =>
@@ -213,6 +212,14 @@ impl DiskCopy {
         let own = |table| is_own(table, self.part, self.parts).then(Outline::default);
         for table in self.outlines.len()..self.shapes.len() {
             self.outlines.push(own(table));
+        }
+        self.forget_dropped();
+    }
+
+    /// Nothing is known of tables that were dropped.
+    fn forget_dropped(&mut self) {
+        for (outline, table) in self.outlines.iter_mut().zip(&self.schema.tables) {
+            outline.take_if(|_| table.is_dropped());
         }
     }
 
@@ -268,6 +275,7 @@ impl DiskCopy {
         for (outline, after) in self.outlines.iter_mut().zip(after) {
             *outline = after.or(outline.take());
         }
+        self.forget_dropped();
     }
 
     /// Makes `block` of a checkpoint from its copy of the course before, `last`, in `out`, which is as

@@ -261,6 +261,7 @@ impl CheckpointPart {
     pub fn begin(&mut self, begun: &Begun) {
         assert!(self.is_at_rest(), "checkpoint {:?} is being written", self.writing);
         (self.writing, self.last) = (Some(begun.stamp), begun.last);
+        self.rings.retain(|ring| !begun.gone.contains(&ring.ring.number));
         let own = begun.rings.iter().filter(|ring| self.copy.keeps(ring.slab.table));
         self.rings.extend(own.map(|&ring| RingWriter {
             ring,

@@ -91,6 +91,7 @@ impl Pass {
         let mut tables = Vec::new();
         for (table, (def, before)) in schema.tables.iter().zip(before).enumerate() {
             let Some(before) = before else {
+                // Of another part, or dropped.
                 tables.push(None);
                 continue;
             };
@@ -164,7 +165,7 @@ impl Pass {
 
 impl TablePass {
     fn new(table: usize, mut shape: RowShape, before: &Outline) -> Self {
-        shape.variable_offsets.sort_unstable();
+        shape.handle_offsets.sort_unstable();
         let after = Outline { rows: before.rows, ..Outline::default() };
         let open = before.values.iter().map(|class| class.claimed.clone()).collect();
         let (handles, puts) = (Vec::new(), vec![Vec::new(); CLASSES]);
@@ -182,6 +183,8 @@ impl TablePass {
             while let Some(change) = all.next_if(|next| next.row == row) {
                 fate = fate.after(change.record);
                 match change.record {
+                    // It may have been gathered before its column was dropped.
+                    Record::ValueSet { offset, .. } if self.shape.is_dropped(offset) => {}
                     Record::ValueSet { offset, .. } => {
                         self.values.retain(|value| value.0 != offset);
                         self.values.push((offset, change.place));
@@ -235,6 +238,7 @@ impl TablePass {
         let first = block.first();
         let end = first + block.slots();
         self.replay(piece, changes, block, first..end)?;
+        self.clear_dropped(piece, block);
         if piece > 0 {
             // A row that dies takes the handles in its further pieces with it. Where the slot is used
             // again and only the first piece is written before a crash, such a handle would claim a
@@ -256,6 +260,16 @@ impl TablePass {
             self.claim(piece, block, first..end)?;
         }
         Ok(())
+    }
+
+    /// Zeros where handles of columns lay that were dropped.
+    fn clear_dropped(&self, piece: usize, block: &mut OpenBlock<'_>) {
+        let (start, _) = self.shape.piece(piece).expect("a piece of the rows");
+        let handles = self.shape.handle_offsets.iter();
+        for &offset in handles.filter(|&&offset| self.shape.is_dropped(offset)) {
+            let zeros = [0; HANDLE_BYTES];
+            (0..block.slots()).for_each(|at| overlay(block.slot(at), start, offset, &zeros));
+        }
     }
 
     /// Does to a piece of some rows what the log says, and gives them their new handles.
@@ -307,7 +321,7 @@ impl TablePass {
     fn put(&self, slot: &mut [u8], start: usize, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         let mut from = offset;
-        for &handle in &self.shape.variable_offsets {
+        for &handle in &self.shape.handle_offsets {
             if handle >= offset && handle + HANDLE_BYTES <= end {
                 overlay(slot, start, from, &bytes[from - offset..handle - offset]);
                 from = handle + HANDLE_BYTES;

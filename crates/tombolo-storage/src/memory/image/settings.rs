@@ -9,7 +9,7 @@ use crate::disk::DiskError;
 use crate::header_copies::other_version;
 
 /// The version of the format of catalogue and blocks.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The oldest one that is read; what is written next is of [`FORMAT_VERSION`].
 pub(super) const FORMAT_VERSION_OLDEST: u32 = 1;

@@ -6,6 +6,7 @@ use super::catalogue::Catalogue;
 use super::load::{Image, RingReader, Whole};
 use super::ring::Ring;
 use super::settings::ImageFailure;
+use crate::schema::TableDef;
 use crate::value_log::{GroupNumber, LogPosition, definition};
 
 /// What an image holds.
@@ -25,7 +26,7 @@ pub struct ImageSurvey {
     pub writing: Option<u64>,
     /// Directories that the rings lie in.
     pub directories: u32,
-    /// The tables' names, in the order of the schema.
+    /// The tables' names, in the order of the schema; `(dropped)` of those that were dropped.
     pub tables: Vec<String>,
     /// Its rings.
     pub rings: Vec<RingSurvey>,
@@ -64,6 +65,13 @@ pub struct RingSurvey {
     pub written: u32,
 }
 
+/// What stands for the name of a table that was dropped.
+const DROPPED: &str = "(dropped)";
+
+fn name_of(table: TableDef) -> String {
+    if table.is_dropped() { DROPPED.to_owned() } else { table.name.into() }
+}
+
 impl Image {
     /// Reads all blocks; `progress` is told bytes read. `None` where there is no image.
     ///
@@ -76,8 +84,8 @@ impl Image {
         let (Some(catalogue), Some(file)) = (self.catalogue(), self.file()) else {
             return Ok(None);
         };
-        let (name, writing) = (|bytes: &Vec<u8>| definition::decode(bytes), catalogue.writing);
-        let tables = catalogue.tables.iter().map(name);
+        let (table, writing) = (|bytes: &Vec<u8>| definition::decode(bytes), catalogue.writing);
+        let tables = catalogue.tables.iter().map(table);
         let mut survey = ImageSurvey {
             file: file.to_owned(),
             format_version: self.found.version,
@@ -86,7 +94,7 @@ impl Image {
             position: catalogue.complete.position,
             writing: Some(writing.number).filter(|&number| number > 0),
             directories: catalogue.directories,
-            tables: tables.map(|found| found.map_or_else(String::new, |t| t.name.into())).collect(),
+            tables: tables.map(|found| found.map_or_else(String::new, name_of)).collect(),
             rings: Vec::new(),
             known: 0,
             damage: Vec::new(),

@@ -205,7 +205,7 @@ fn a_unique_index_over_two_alike_names_their_key() {
         assert!(store.build_slice(&build, 10).is_err(), "and it stays refused");
         // Transactions are none the worse for it.
         set_place(&mut store, &entries, 98, "p98").unwrap();
-        store.drop_index(build);
+        store.give_up_index(build);
         // Now it can be; then two become alike while it is built.
         for alike_before in [0, 3, 9] {
             let build = store.begin_index("entry", def.clone()).unwrap();
@@ -224,7 +224,7 @@ fn a_unique_index_over_two_alike_names_their_key() {
                 // No walk and no commit saw both.
                 Ok(built) => {
                     assert_eq!((built, alike_before), (Built::Done, 0));
-                    store.drop_index(build);
+                    store.give_up_index(build);
                 }
             }
         }
@@ -303,7 +303,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     assert!(told(store.begin_index("entry", many)).contains("unique"));
     let first = store.begin_index("entry", def.clone()).unwrap();
     assert!(told(store.begin_index("entry", def.clone())).contains("being built"));
-    store.drop_index(first);
+    store.give_up_index(first);
     let mut bare = MemoryStore::<Bare>::new(Limits::default());
     bare.create_table(table()).unwrap();
     assert!(told(bare.begin_index("entry", def.clone())).contains("undo"));
@@ -322,7 +322,7 @@ fn an_index_for_which_there_is_no_memory_harms_nobody() {
         Err(refused) => refused,
         Ok(build) => {
             let refused = store.build_slice(&build, 1_000).unwrap_err();
-            store.drop_index(build);
+            store.give_up_index(build);
             refused
         }
     };

@@ -14,7 +14,7 @@ use super::super::slab::Slab;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
 use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
 use crate::schema::Schema;
-use crate::value_log::GroupNumber;
+use crate::value_log::{GroupNumber, definition};
 
 /// Which slots of a table: its rows, or a piece of them (`columns.rs`), or its values of one size class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,17 +121,31 @@ impl ReplayPart {
         &self.schema
     }
 
-    /// Whether this part keeps the rows of a table.
+    /// Whether the rows of a table are this part's. Of one that was dropped it has none, and writes the
+    /// blocks of the checkpoint that was begun before.
     pub(in crate::memory) fn keeps(&self, table: u32) -> bool {
-        matches!(self.tables.get(table as usize), Some(Some(_)))
+        let table = table as usize;
+        table < self.tables.len() && is_own(table, self.part, self.parts)
     }
 
-    /// Makes a table, as a record of it would.
+    /// Makes the tables that an image holds, after so many changes of its schema.
     ///
     /// # Errors
-    /// As [`ReplayPart::apply`].
-    pub(in crate::memory) fn load_table(&mut self, definition: &[u8]) -> Result<(), String> {
-        self.create_table(None, definition)
+    /// What is wrong with a definition, in words.
+    pub(in crate::memory) fn load_schema(
+        &mut self,
+        definitions: &[Vec<u8>],
+        changes: u32,
+    ) -> Result<(), String> {
+        let tables = definitions.iter().map(|bytes| definition::decode(bytes));
+        let tables = tables.collect::<Option<_>>();
+        let tables = tables
+            .ok_or("a table's definition cannot be read: it is damaged, or of another build")?;
+        let schema = Schema::of_image(tables, changes).map_err(|error| error.to_string())?;
+        self.schema = schema;
+        let tables = (0..self.schema.tables.len()).map(|position| self.empty_table(position));
+        self.tables = tables.collect::<Result<_, _>>().map_err(no_memory)?;
+        Ok(())
     }
 
     /// The slots of all slabs that hold anything, piece by piece.
@@ -302,8 +316,8 @@ impl ReplayPart {
 
 impl ReplayTable {
     fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, variable_offsets, .. } =
-            &self.rows;
+        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, .. } = &self.rows;
+        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
         Ok(ReplayTable {
             rows: Rows {
                 slab: slab.mirror(allowance.clone())?,
@@ -312,6 +326,7 @@ impl ReplayTable {
                 widths: widths.clone(),
                 raw_row_bytes: *raw_row_bytes,
                 variable_offsets: variable_offsets.clone(),
+                handle_offsets: handle_offsets.clone(),
             },
             values: self.values.mirror(allowance.clone())?,
         })
@@ -320,6 +335,7 @@ impl ReplayTable {
     /// Lets every live row claim the slots its handles lead to, and those slots alone live.
     fn claim_values(&mut self, mut dangling: impl FnMut(u32, usize)) {
         let Self { rows, values } = self;
+        rows.clear_dropped(); // the definitions may be newer than blocks
         let mut claimed = Claims::new(values);
         // The ids are gathered word by word: the rows change under the walk.
         for first in (0..rows.slab.used()).step_by(64) {

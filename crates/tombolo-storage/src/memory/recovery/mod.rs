@@ -20,27 +20,28 @@
 //!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 
+mod columns;
 pub(in crate::memory) mod definitions;
 mod image;
 mod indexes;
 
+use definitions::Effect;
 pub(in crate::memory) use image::{Outline, SlabName, Slots, piece_kind};
 
 use std::sync::Arc;
 
 use super::Limits;
 use super::budget::{Allowance, Budget};
-use super::columns::slot_widths;
+use super::columns::{RowShape, is_dropped};
 use super::index::RowIndex;
 use super::region::RegionError;
 use super::rows::Rows;
-use super::slab::Slab;
 use super::store::MemoryStore;
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
-use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, Transactions};
+use crate::value_log::{GroupNumber, Record, Records, Refused, Replay, SchemaRecord, Transactions};
 
 /// Rows of some of the tables of a log, as far as it was replayed.
 #[derive(Debug)]
@@ -217,18 +218,9 @@ impl ReplayPart {
         for record in records {
             let record = record.map_err(|error| error.to_string())?;
             let (position, row, offset) = match record {
-                Record::TableCreated { position, definition } => {
+                Record::Schema(change) => {
                     self.catch_up(ahead)?;
-                    self.create_table(position, definition)?;
-                    continue;
-                }
-                Record::IndexCreated { table, definition } => {
-                    definitions::create_index(&mut self.schema, table as usize, definition)?;
-                    continue;
-                }
-                Record::ColumnAdded { table, position, definition } => {
-                    self.catch_up(ahead)?;
-                    self.add_column(table as usize, position, definition)?;
+                    self.change_schema(&change)?;
                     continue;
                 }
                 Record::Updated { table, row, offset, .. }
@@ -285,47 +277,50 @@ impl ReplayPart {
                 // The row is gone in the image, which is newer.
                 Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
-                Record::TableCreated { .. }
-                | Record::IndexCreated { .. }
-                | Record::ColumnAdded { .. } => Ok(()),
+                Record::Schema(_) => Ok(()),
             };
             done.map_err(|what| format!("table {position}, slot {row}: {what}"))?;
         }
         Ok(())
     }
 
-    fn create_table(&mut self, logged_as: Option<u32>, bytes: &[u8]) -> Result<(), String> {
-        let made = definitions::create_table(&mut self.schema, logged_as, bytes)?;
-        let Some(position) = made else {
-            return Ok(());
-        };
-        let table = match is_own(position, self.part, self.parts) {
-            true => Some(self.empty_table(&self.schema.tables[position]).map_err(no_memory)?),
-            false => None,
-        };
-        self.tables.push(table);
+    fn change_schema(&mut self, change: &SchemaRecord<'_>) -> Result<(), String> {
+        match definitions::apply(&mut self.schema, change)? {
+            Effect::None => {}
+            Effect::TableCreated => {
+                let table = self.empty_table(self.tables.len()).map_err(no_memory)?;
+                self.tables.push(table);
+            }
+            Effect::ColumnAdded(position) => {
+                let def = &self.schema.tables[position];
+                if let Some(table) = &mut self.tables[position] {
+                    table.rows.widen(def, &self.allowance).map_err(no_memory)?;
+                }
+            }
+            Effect::ColumnDropped(position) => {
+                let def = &self.schema.tables[position];
+                if let Some(table) = &mut self.tables[position] {
+                    table.forget_dropped(def);
+                    let handles = RowShape::of(def);
+                    self.fuzzy.dangling.retain(|&(table, _, offset)| {
+                        table as usize != position || !handles.is_dropped(offset)
+                    });
+                }
+            }
+            // From here on its records are passed over like those of other parts' tables.
+            Effect::TableDropped(position) => self.tables[position] = None,
+        }
         Ok(())
     }
 
-    fn add_column(
-        &mut self,
-        table: usize,
-        logged_as: Option<u32>,
-        bytes: &[u8],
-    ) -> Result<(), String> {
-        if !definitions::add_column(&mut self.schema, table, logged_as, bytes)? {
-            return Ok(());
+    /// A table without rows, if it is of this part and was not dropped.
+    fn empty_table(&self, position: usize) -> Result<Option<ReplayTable>, RegionError> {
+        let def = &self.schema.tables[position];
+        if def.is_dropped() || !is_own(position, self.part, self.parts) {
+            return Ok(None);
         }
-        let def = &self.schema.tables[table];
-        match &mut self.tables[table] {
-            Some(table) => table.rows.widen(def, &self.allowance).map_err(no_memory),
-            None => Ok(()),
-        }
-    }
-
-    fn empty_table(&self, table: &TableDef) -> Result<ReplayTable, RegionError> {
         let values = SizeClasses::new(self.allowance.clone());
-        Ok(ReplayTable { rows: Rows::new(table, &self.allowance)?, values })
+        Ok(Some(ReplayTable { rows: Rows::new(def, &self.allowance)?, values }))
     }
 
     /// Rebuilds free lists and indexes. Settles ([`ReplayPart::settle`]) before.
@@ -404,32 +399,6 @@ fn no_memory(error: RegionError) -> String {
     format!("no memory for what the log holds: {error}")
 }
 
-impl Rows {
-    /// Gives all rows the columns of `table` at once.
-    fn widen(&mut self, table: &TableDef, allowance: &Allowance) -> Result<(), RegionError> {
-        let width = slot_widths(table).pop().unwrap_or_default();
-        let mut wider = None;
-        if width > self.slab.slot_bytes() {
-            let mut slab = Slab::new(width, allowance.clone())?;
-            slab.take_over(&self.slab, 0, self.slab.used())?;
-            wider = Some(slab);
-        }
-        let before = self.row_bytes;
-        drop(self.take_columns(table, wider));
-        // Blocks of an image that are newer than this record have what came later in there.
-        let added = before..self.row_bytes;
-        (0..self.slab.used()).for_each(|slot| self.slab.clear(slot, added.clone()));
-        Ok(())
-    }
-
-    /// Zeros in what was added, of slots that are not live: rows that died left theirs.
-    fn forget_dead(&mut self) {
-        if self.row_bytes > self.base_bytes {
-            self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
-        }
-    }
-}
-
 impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
@@ -444,7 +413,7 @@ impl ReplayTable {
         let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
         slot[..fixed.len()].copy_from_slice(fixed);
         slot[fixed.len()..bytes].fill(0);
-        for &offset in &self.rows.variable_offsets {
+        for &offset in &self.rows.handle_offsets {
             slot[offset..offset + HANDLE_BYTES].fill(0);
         }
         Ok(())
@@ -458,14 +427,14 @@ impl ReplayTable {
         bytes: &[u8],
         handles: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
-        let Rows { slab, row_bytes, variable_offsets, .. } = &mut self.rows;
+        let Rows { slab, row_bytes, handle_offsets, .. } = &mut self.rows;
         let slot = slab.head_mut(row.into(), *row_bytes).ok_or("the row was never inserted")?;
         let end = offset + bytes.len();
         let Some(range) = slot.get_mut(offset..end) else {
             return Err(format!("bytes {offset} to {end} are not all in the row"));
         };
         handles.clear();
-        for &at in &*variable_offsets {
+        for &at in &*handle_offsets {
             if at >= offset && at + HANDLE_BYTES <= end {
                 handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
             }
@@ -501,7 +470,11 @@ impl ReplayTable {
     }
 
     fn set_value(&mut self, row: u32, offset: usize, value: &[u8]) -> Result<(), String> {
-        if !self.rows.variable_offsets.contains(&offset) {
+        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
+        if is_dropped(variable_offsets, handle_offsets, offset) {
+            return Ok(()); // the image knows more than the record
+        }
+        if !variable_offsets.contains(&offset) {
             return Err(format!("no variable-length column lies at byte {offset} of the row"));
         }
         if !self.rows.slab.is_live(row) {
@@ -565,11 +538,17 @@ impl<P: MemoryProfile> MemoryStore<P> {
         // From the last one on: a number is that among all indexes of its table.
         for LeftOut { table, number, what } in left_out.into_iter().rev() {
             let name = store.schema.tables[table].indexes[number].name.to_string();
-            store.schema.leave_out_index(table, number);
+            store.schema.drop_index(table, number);
             store.left_out.push((name, what));
         }
+        store.schema.close_gaps();
         let mut placed: Vec<_> = (0..store.schema.indexes()).map(|_| None).collect();
         for (position, table) in tables.into_iter().enumerate() {
+            if store.schema.tables[position].is_dropped() {
+                let nothing = Rows::new(&TableDef::dropped(), &store.no_allowance());
+                store.tables.push(nothing.map_err(no_memory)?);
+                continue;
+            }
             let (mut table, indexes) = table.expect("two parts of a replay are the same");
             table.move_values(&mut store.values).map_err(no_memory)?;
             store.tables.push(table.rows);

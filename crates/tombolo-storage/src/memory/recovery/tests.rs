@@ -16,9 +16,9 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::types::SqlType;
 use crate::value::Value;
-use crate::value_log::definition;
 use crate::value_log::record::RecordWriter;
 use crate::value_log::{LogBuffer, LogSettings, LogWriter, RecoverOptions, recover};
+use crate::value_log::{SchemaKind, definition};
 
 type Logged = MemoryStore<MemoryLogged>;
 
@@ -154,7 +154,8 @@ pub(crate) fn change<P: MemoryProfile>(
         Value::Bytes(blob.as_bytes()),
     ];
     let narrow = [Value::Integer(id - 150)];
-    let base = if table.columns()[0].name == "n" { &narrow[..] } else { &wide[..] };
+    let is_narrow = table.columns()[0].sql == SqlType::BigInt;
+    let base = if is_narrow { &narrow[..] } else { &wide[..] };
     let mut values = base.to_vec();
     for column in &table.columns()[base.len()..] {
         values.push(match column.sql {
@@ -166,6 +167,8 @@ pub(crate) fn change<P: MemoryProfile>(
             _ => Value::Text(&name),
         });
     }
+    let dropped = table.columns().iter().zip(&mut values).filter(|(column, _)| column.is_dropped());
+    dropped.for_each(|(_, value)| *value = Value::Null);
     let values = &values[..];
     let ids = table.row_ids(store).unwrap();
     let picked = (!ids.is_empty()).then(|| ids[random.below(ids.len() as u64) as usize]);
@@ -412,26 +415,54 @@ fn two_rows_with_one_key_are_refused_by_every_unique_index() {
     }
 }
 
+/// What an earlier build logged of a table that it made.
+fn created(position: u32, bytes: &[u8]) -> SchemaRecord<'_> {
+    let kind = SchemaKind::TableCreated;
+    SchemaRecord { number: None, kind, table: 0, position: Some(position), bytes }
+}
+
 #[test]
 fn records_that_fit_no_table_are_refused() {
     let mut store = logged();
     let mut buffer = LogBuffer::new();
     store.take_log(&mut buffer);
-    let created = buffer.as_slice().to_vec();
+    let tables = buffer.as_slice().to_vec();
     let refused = |change: &mut dyn FnMut(&mut RecordWriter)| {
         let mut writer = RecordWriter::default();
         change(&mut writer);
         writer.commit();
         let mut buffer = LogBuffer::new();
         writer.take(&mut buffer);
-        replay(&[&created[..], buffer.as_slice()].concat(), 1).map(drop).unwrap_err()
+        replay(&[&tables[..], buffer.as_slice()].concat(), 1).map(drop).unwrap_err()
     };
     for (what, error) in [
         ("not created", refused(&mut |log| log.deleted(9, 0))),
         ("never inserted", refused(&mut |log| log.updated(0, 0, 0, b"x"))),
         ("a row of 3 bytes", refused(&mut |log| log.inserted(1, 0, b"abc"))),
         ("no variable-length", refused(&mut |log| log.value_set(1, 0, 0, b"x"))),
-        ("cannot be read", refused(&mut |log| log.table_created(3, b"x"))),
+        ("cannot be read", {
+            let unread = SchemaRecord { number: Some(3), ..created(3, b"x") };
+            refused(&mut |log| log.schema_changed(&unread))
+        }),
+        ("change number 9", {
+            let later = SchemaRecord { number: Some(9), ..created(3, b"x") };
+            refused(&mut |log| log.schema_changed(&later))
+        }),
+        ("table 9, which is not there", {
+            let kind = SchemaKind::TableDropped;
+            let gone = SchemaRecord { number: Some(3), kind, table: 9, position: None, bytes: b"" };
+            refused(&mut |log| log.schema_changed(&gone))
+        }),
+        ("column 9 of table 0 was dropped", {
+            let kind = SchemaKind::ColumnDropped;
+            let gone = SchemaRecord { number: Some(3), kind, ..created(9, b"") };
+            refused(&mut |log| log.schema_changed(&gone))
+        }),
+        ("index `c9` was dropped and is not there", {
+            let kind = SchemaKind::IndexDropped;
+            let gone = SchemaRecord { number: Some(3), kind, ..created(0, b"c9") };
+            refused(&mut |log| log.schema_changed(&gone))
+        }),
         ("slot 4294967295", refused(&mut |log| log.inserted(1, u32::MAX, &[0; 8]))),
         ("has the key", refused(&mut |log| (0..2).for_each(|row| log.inserted(1, row, &[7; 8])))),
         (
@@ -464,15 +495,19 @@ fn a_definition_that_takes_the_place_of_a_lost_one_is_refused() {
         writer.take(&mut buffer);
         replay(buffer.as_slice(), 1).map(drop)
     };
-    let create_one = |log: &mut RecordWriter| log.table_created(0, &definition::encode(&one));
-    let create_plain = |log: &mut RecordWriter| log.table_created(1, &definition::encode(&plain));
+    let (one, plain) = (definition::encode(&one), definition::encode(&plain));
+    let create_one = |log: &mut RecordWriter| log.schema_changed(&created(0, &one));
+    let create_plain = |log: &mut RecordWriter| log.schema_changed(&created(1, &plain));
     assert_eq!(of(&[&create_one, &create_plain, &create_one, &create_plain]), Ok(()));
     let refused = of(&[&create_plain]).unwrap_err();
     assert!(refused.contains("`plain` was made as number 1 and would be number 0"), "{refused}");
 
     let [at_1, at_2] = [(1, &first), (2, &second)].map(|(position, column)| {
         let bytes = definition::encode_column(&column.clone().added());
-        move |log: &mut RecordWriter| log.column_added(1, position, &bytes)
+        move |log: &mut RecordWriter| {
+            let kind = SchemaKind::ColumnAdded;
+            log.schema_changed(&SchemaRecord { kind, table: 1, ..created(position, &bytes) });
+        }
     });
     let tables: [&dyn Fn(&mut RecordWriter); 2] = [&create_one, &create_plain];
     assert_eq!(of(&[tables[0], tables[1], &at_1, &at_2, &at_1, &at_2]), Ok(()));

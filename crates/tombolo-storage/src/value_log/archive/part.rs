@@ -36,8 +36,8 @@ use crate::disk::{Disk, DiskFile};
 /// Bytes before the groups.
 pub(super) const HEADER_BYTES: usize = 128;
 
-/// The version of the format.
-const FORMAT_VERSION: u32 = 1;
+/// The version of the format. The groups of version 1 have no records of what was dropped; it is read.
+const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"tombarc\n";
 const VERSION: usize = 8;
@@ -136,7 +136,7 @@ impl Head {
         if bytes[..VERSION] != MAGIC || short_at(CHECKSUM) != checksum(bytes) {
             return Err(Wrong::Damaged);
         }
-        if short_at(VERSION) != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&short_at(VERSION)) {
             return Err(Wrong::Version(short_at(VERSION)));
         }
         let head = Self {
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_the_format_states() {
-        let mut expected = b"tombarc\n\x01\0\0\0\0\0\0\0".to_vec();
+        let mut expected = b"tombarc\n\x02\0\0\0\0\0\0\0".to_vec();
         let long = [0x0123_4567_89ab_cdef_u64, 7, 64 << 20, 4096, 8192, 12_288];
         for field in long.into_iter().chain([4711, 4713, 30_811, 5, 6]) {
             expected.extend_from_slice(&field.to_le_bytes());
@@ -344,6 +344,23 @@ mod tests {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);
             assert!(Head::decode(&changed).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn version_1_is_read_and_later_ones_are_not() {
+        for (version, is_read) in [(0, false), (1, true), (2, true), (3, false)] {
+            let mut bytes = head().encode();
+            bytes[VERSION] = version;
+            let checksum = checksum(&bytes).to_le_bytes();
+            bytes[CHECKSUM..FIELDS].copy_from_slice(&checksum);
+            match Head::decode(&bytes) {
+                Ok(found) => assert!(is_read && found == head()),
+                Err(wrong) => {
+                    let other = u32::from(version);
+                    assert!(!is_read && matches!(wrong, Wrong::Version(found) if found == other));
+                }
+            }
         }
     }
 

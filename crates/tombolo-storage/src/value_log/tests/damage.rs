@@ -463,7 +463,7 @@ fn another_version_is_refused_by_name() {
     let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     assert_eq!(refused, LogFailure::OtherVersion { file: "log-000001".to_owned(), found: 9 });
     let told = refused.to_string();
-    assert!(told.contains("reads versions 2 to 3; a newer program wrote it"), "{told}");
+    assert!(told.contains("reads versions 2 to 4; a newer program wrote it"), "{told}");
     for copy in [0, 4096] {
         overwrite(&disk, "log-000001", copy + 8, &[1]);
     }

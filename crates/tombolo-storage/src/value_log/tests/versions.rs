@@ -7,6 +7,15 @@ use crate::header_copies::{COPY_BYTES, Layout};
 use crate::value_log::group::{Group, HEADER_BYTES};
 use crate::value_log::segment::{FIRST_GROUP_OFFSET, file_number};
 
+/// Has both copies of a segment's header say that it is of a version.
+fn put_version(segment: &mut [u8], version: u32) {
+    let layout = Layout { magic: *b"tombval\n", version, used_bytes: 52 };
+    for copy in segment[..2 * COPY_BYTES].chunks_mut(COPY_BYTES) {
+        let sequence = u64::from_le_bytes(copy[16..24].try_into().unwrap());
+        layout.encode(sequence, copy);
+    }
+}
+
 /// Makes of a log one that version 2 has written: groups as it had them, each naming the other checksum
 /// of its predecessor.
 fn turn_back(disk: &MemDisk) {
@@ -16,11 +25,7 @@ fn turn_back(disk: &MemDisk) {
         let file = disk.open(&name, Open::Write).unwrap();
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_at(&mut bytes, 0).unwrap();
-        let layout = Layout { magic: *b"tombval\n", version: 2, used_bytes: 52 };
-        for copy in bytes[..2 * COPY_BYTES].chunks_mut(COPY_BYTES) {
-            let sequence = u64::from_le_bytes(copy[16..24].try_into().unwrap());
-            layout.encode(sequence, copy);
-        }
+        put_version(&mut bytes, 2);
         let mut at = FIRST_GROUP_OFFSET as usize;
         while let Some(group) = bytes.get(at..at + HEADER_BYTES).and_then(Group::decode) {
             let header = &mut bytes[at..at + group.bytes()];
@@ -61,7 +66,7 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
         drop(writer);
         let version =
             || survey(&disk, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap().format_version();
-        assert_eq!(version(), 3);
+        assert_eq!(version(), 4);
         turn_back(&disk);
         assert_eq!(version(), 2, "what is there is told");
         let (recovered, found) = recovered(&disk);
@@ -77,6 +82,28 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
         assert!(found == written && recovered.cut.is_none(), "{groups} groups");
         assert_eq!(recovered.writer.time_us(), 1_000);
     }
+}
+
+/// Of version 3 are the groups of today; what is behind them may hold records that it does not know.
+#[test]
+fn a_log_of_version_3_goes_on_under_a_version_that_it_refuses() {
+    let disk = MemDisk::new();
+    let mut writer = create(&disk);
+    writer.append_group(&[b"records"], 1, None).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let file = disk.open("log-000001", Open::Write).unwrap();
+    let mut header = vec![0; 2 * COPY_BYTES];
+    file.read_at(&mut header, 0).unwrap();
+    put_version(&mut header, 3);
+    file.write_at(&header, 0).unwrap();
+    let version =
+        || survey(&disk, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap().format_version();
+    assert_eq!(version(), 3);
+    let (Recovered { writer, .. }, found) = recovered(&disk);
+    assert_eq!((found.len(), found[0].1.as_slice()), (1, &b"records"[..]));
+    drop(writer);
+    assert_eq!(version(), 4);
 }
 
 /// A clock that was ahead once does not stop the time for ever, and one that is behind for a moment is

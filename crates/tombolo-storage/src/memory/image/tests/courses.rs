@@ -232,7 +232,7 @@ fn put_back(disk: &MemDisk) {
     let mut older = bytes(disk, &name);
     let length = u64::from_le_bytes(std::array::from_fn(|i| older[24 + i]));
     older.truncate(length as usize); // the first copy
-    older.drain(112..120);
+    older.drain(112..124);
     let length = older.len() as u64;
     older[24..32].copy_from_slice(&length.to_le_bytes());
     older[8] = 1;
@@ -243,7 +243,7 @@ fn put_back(disk: &MemDisk) {
 }
 
 #[test]
-fn an_image_of_version_1_goes_on_as_version_3_in_the_middle_of_a_checkpoint() {
+fn an_image_of_version_1_goes_on_as_version_4_in_the_middle_of_a_checkpoint() {
     for settings in both() {
         let disk = MemDisk::new();
         let mut database = open(&disk, settings).unwrap();
@@ -260,7 +260,7 @@ fn an_image_of_version_1_goes_on_as_version_3_in_the_middle_of_a_checkpoint() {
         assert_eq!(version(&disk), 1);
 
         let mut database = open(&disk, settings).unwrap();
-        assert_eq!((database.checkpoints.writing(), version(&disk)), (number, 3));
+        assert_eq!((database.checkpoints.writing(), version(&disk)), (number, 4));
         assert!(rows(&mut database.store) == expected);
         let written: u64 = database.parts.iter().map(|part| part.progress().blocks).sum();
         assert!(written > 0, "blocks of version 1 count");

@@ -176,17 +176,39 @@ impl Database {
         })
     }
 
-    /// Makes the next table, if there is one.
+    /// Makes the next table that is not there, if there is one.
     fn create_table(&mut self) {
-        let next = self.store.schema().tables.len();
-        if let Some(table) = tables().into_iter().nth(next) {
+        let schema = self.store.schema();
+        let missing = tables().into_iter().find(|table| schema.table(&table.name).is_none());
+        if let Some(table) = missing {
             self.store.create_table(table).unwrap();
+        }
+    }
+
+    /// Drops a table or an index, if there is one, and frees some of the values that are left of tables.
+    fn drop_one(&mut self, random: &mut Random) {
+        let tables: Vec<_> = self.store.schema().live_tables().map(|(_, table)| table).collect();
+        let Some(table) = tables.get(random.below(tables.len().max(1) as u64) as usize) else {
+            return;
+        };
+        let secondary = table.indexes.iter().skip(1).map(|index| index.name.to_string());
+        let (name, secondary) = (table.name.to_string(), secondary.collect::<Vec<_>>());
+        let mut columns = table.columns.iter().filter(|column| !column.is_dropped());
+        let column = columns.next_back().map(|column| column.name.to_string()).unwrap();
+        match random.below(2 + secondary.len() as u64) as usize {
+            0 => drop(self.store.drop_table(&name).unwrap()),
+            // The last one that is left stays, and one in a key does.
+            1 => drop(self.store.drop_column(&name, &column)),
+            number => drop(self.store.drop_index(&secondary[number - 2]).unwrap()),
+        }
+        for _ in 0..random.below(3) {
+            drop(self.store.values_slice(20));
         }
     }
 
     /// Adds a column to a table, if there is one that has few; nothing is written yet.
     fn add_column(&mut self, random: &mut Random) {
-        let tables = &self.store.schema().tables;
+        let tables: Vec<_> = self.store.schema().live_tables().map(|(_, table)| table).collect();
         let Some(table) = tables.get(random.below(tables.len().max(1) as u64) as usize) else {
             return;
         };
@@ -205,6 +227,7 @@ impl Database {
             added: true,
             default: sql.integer_range().map(|(_, most)| most).filter(|_| number % 2 == 0),
         };
+        while self.store.values_slice(50).0 != Built::Done {}
         let build = self.store.begin_column(&name, column).unwrap();
         while self.store.column_slice(&build, 50).unwrap() != Built::Done {}
         drop(self.store.finish_column(build).unwrap());
@@ -212,9 +235,13 @@ impl Database {
 
     /// Some transactions; nothing is written yet.
     fn work(&mut self, random: &mut Random, transactions: u64) {
-        let tables = self.store.schema().tables.len();
-        let handles: Vec<_> =
-            (0..tables).map(|at| DynamicTable::new(self.store.schema(), at)).collect();
+        let schema = self.store.schema();
+        let handles = schema.live_tables().map(|(at, _)| DynamicTable::new(schema, at));
+        let handles: Vec<_> = handles.collect();
+        let tables = handles.len();
+        if tables == 0 {
+            return;
+        }
         for _ in 0..transactions {
             self.store.begin().unwrap();
             self.store.begin_writes();
@@ -339,5 +366,17 @@ impl Database {
     }
 }
 
-/// The rows after each group.
+/// Tables, indexes and rows.
+fn state(store: &mut Logged) -> Vec<String> {
+    let tables = store.schema().live_tables().map(|(position, table)| {
+        let indexes: Vec<_> = table.indexes.iter().map(|index| &index.name).collect();
+        let columns: Vec<_> = table.columns.iter().map(|column| &column.name).collect();
+        format!("{position} {}: {columns:?} {indexes:?}", table.name)
+    });
+    let mut state: Vec<_> = tables.collect();
+    state.extend(rows(store));
+    state
+}
+
+/// The state after each group.
 type History = BTreeMap<GroupNumber, Vec<String>>;

@@ -63,7 +63,7 @@ fn open(disks: &[CrashDisk], plan: Plan, known: &mut Known) -> Result<Database, 
     let end = database.writer.newest();
     assert!(known.durable < end, "seed {seed}: group {} of {} is gone", end, known.durable);
     assert_eq!(database.store.check(), [], "seed {seed}");
-    let found = rows(&mut database.store);
+    let found = state(&mut database.store);
     // An opening that failed may have cut a group off and given its number to another one: then any
     // state from the durable one on will do.
     let oldest = if known.is_cut { known.durable } else { end - 1 };
@@ -83,12 +83,15 @@ fn work(database: &mut Database, known: &mut Known, random: &mut Random) -> Resu
     for _ in 0..20 + random.below(120) {
         let part = random.below(database.parts.len() as u64) as usize;
         match random.below(32) {
-            0 if random.below(2) == 0 => database.create_table(),
-            0 => database.add_column(random),
-            1..=8 if !database.store.schema().tables.is_empty() => {
+            0 => match random.below(4) {
+                0 | 1 => database.create_table(),
+                2 => database.add_column(random),
+                _ => database.drop_one(random),
+            },
+            1..=8 if database.store.schema().live_tables().next().is_some() => {
                 let transactions = 1 + random.below(4);
                 database.work(random, transactions);
-                let now = rows(&mut database.store);
+                let now = state(&mut database.store);
                 // Its number is known before it is: a crash may leave it behind.
                 known.history.insert(database.writer.newest() + 1, now);
                 database.write()?;
@@ -152,11 +155,14 @@ fn run_dense(plan: Plan) {
     (0..3).for_each(|_| database.create_table());
     let (rounds, after) = (8 + random.below(5), 1 + random.below(8));
     for round in 0..rounds + after {
-        if round % 4 == 3 {
-            database.add_column(&mut random);
+        match round % 6 {
+            2 => database.drop_one(&mut random),
+            3 => database.add_column(&mut random),
+            4 => database.create_table(),
+            _ => {}
         }
         database.work(&mut random, 4);
-        known.history.insert(database.writer.newest() + 1, rows(&mut database.store));
+        known.history.insert(database.writer.newest() + 1, state(&mut database.store));
         database.write().unwrap();
         known.durable = database.sync().unwrap();
         if round < rounds {
@@ -179,7 +185,7 @@ fn run_interrupted(plan: Plan) {
     for is_complete in [true, false] {
         database.work(&mut random, 60);
         let group = database.write().unwrap().unwrap();
-        known.history.insert(group, rows(&mut database.store));
+        known.history.insert(group, state(&mut database.store));
         known.durable = database.sync().unwrap();
         if is_complete {
             database.checkpoint().unwrap();
@@ -249,7 +255,7 @@ fn a_checkpoint_and_an_opening_can_crash_anywhere() {
         for _ in 0..3 {
             database.work(&mut random, 12);
             let group = database.write().unwrap().unwrap();
-            known.history.insert(group, rows(&mut database.store));
+            known.history.insert(group, state(&mut database.store));
             database.checkpoint().unwrap();
         }
         known.durable = database.writer.durable();
@@ -262,8 +268,10 @@ fn a_checkpoint_and_an_opening_can_crash_anywhere() {
             let life = |known: &mut Known, random: &mut Random| -> Result<(), Failure> {
                 let mut database = open(&disks, plan, known)?;
                 database.add_column(random);
+                database.drop_one(random);
+                database.create_table();
                 database.work(random, 6);
-                known.history.insert(database.writer.newest() + 1, rows(&mut database.store));
+                known.history.insert(database.writer.newest() + 1, state(&mut database.store));
                 database.write()?;
                 database.checkpoint()
             };

@@ -1,0 +1,71 @@
+//! Columns that come and go in a replay: all rows at once.
+//!
+//! Blocks of an image may be of later or earlier moments than the record that is replayed, and definitions
+//! newer than both. So what a column that is added may have from later is cleared, and where a handle of a
+//! dropped one lay are zeros. Not here: the same beside transactions (`memory/columns.rs`,
+//! `memory/dropping.rs`).
+
+use super::super::budget::Allowance;
+use super::super::columns::slot_widths;
+use super::super::region::RegionError;
+use super::super::rows::Rows;
+use super::super::slab::Slab;
+use super::super::variable::{HANDLE_BYTES, Handle};
+use super::ReplayTable;
+use crate::schema::TableDef;
+
+impl Rows {
+    /// Gives all rows the columns of `table` at once.
+    pub(super) fn widen(
+        &mut self,
+        table: &TableDef,
+        allowance: &Allowance,
+    ) -> Result<(), RegionError> {
+        let width = slot_widths(table).pop().unwrap_or_default();
+        let mut wider = None;
+        if width > self.slab.slot_bytes() {
+            let mut slab = Slab::new(width, allowance.clone())?;
+            slab.take_over(&self.slab, 0, self.slab.used())?;
+            wider = Some(slab);
+        }
+        let before = self.row_bytes;
+        drop(self.take_columns(table, wider));
+        // Blocks of an image that are newer than this record have what came later in there.
+        let added = before..self.row_bytes;
+        (0..self.slab.used()).for_each(|slot| self.slab.clear(slot, added.clone()));
+        Ok(())
+    }
+
+    /// Zeros where handles of columns lay that were dropped.
+    pub(super) fn clear_dropped(&mut self) {
+        let Self { slab, variable_offsets, handle_offsets, .. } = self;
+        for offset in handle_offsets.iter().filter(|offset| !variable_offsets.contains(offset)) {
+            (0..slab.used()).for_each(|slot| slab.clear(slot, *offset..*offset + HANDLE_BYTES));
+        }
+    }
+
+    /// Zeros in what was added, of slots that are not live: rows that died left theirs.
+    pub(super) fn forget_dead(&mut self) {
+        if self.row_bytes > self.base_bytes {
+            self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
+        }
+    }
+}
+
+impl ReplayTable {
+    /// Frees the values of columns that are there no more: the table is `def` from now on.
+    pub(super) fn forget_dropped(&mut self, def: &TableDef) {
+        let before = std::mem::take(&mut self.rows.variable_offsets);
+        self.rows.describe(def);
+        let Self { rows, values } = self;
+        for offset in before.into_iter().filter(|at| !rows.variable_offsets.contains(at)) {
+            for row in rows.slab.live() {
+                let handle = Handle::read(rows.slab.slot(row), offset);
+                if handle != Handle::DANGLING {
+                    values.free(handle);
+                }
+            }
+        }
+        rows.clear_dropped();
+    }
+}

@@ -1,0 +1,217 @@
+//! Tables, indexes and columns that are dropped while the database runs.
+//!
+//! ```text
+//!   drop_index  ──► one call: gone, logged, handles of before refused ──► given back here
+//!   drop_table  ──► the same ──► long work frees long values: slice, slice, … ──► given back here
+//!   drop_column ──► the same ──► the same
+//! ```
+//!
+//! A drop runs like any call, in its place in the order, and its answer waits for the log. What it leaves
+//! is given back by the thread that asked for the drop, while transactions go on. A crash before it is durable
+//! leaves everything, one behind it nothing.
+//!
+//! Not here: how the store drops (storage `memory/dropping.rs`), which handles are refused
+//! (`tx/handles.rs`), what is added (`evolve.rs`). Invariant: drops and additions come one after the other.
+
+use std::time::Duration;
+
+use tombolo_engine::pipeline::{self, LongWork, Sliced};
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::memory::columns::Vacated;
+use tombolo_storage::memory::online::Built;
+
+use crate::calls::{
+    Envelope, Finished, Product, Runner, Settled, on_database_thread, wait_a_moment,
+};
+use crate::core::Core;
+use crate::database::Database;
+use crate::error::Error;
+use crate::evolve::{CHANGE_LOG_BYTES, refuse_own};
+
+/// How long to sleep where too much long work is under way.
+const TURN_WAIT: Duration = Duration::from_millis(1);
+
+/// Frees the long values of what was dropped, a slice at a time.
+struct Freeing(Vec<Vacated>);
+
+impl LongWork<Runner> for Freeing {
+    fn begin(&mut self, _: &mut Runner) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn slice(
+        &mut self,
+        runner: &mut Runner,
+        rows_max: usize,
+    ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
+        let (built, vacated) = runner.store().values_slice(rows_max);
+        self.0.extend(vacated);
+        Ok(match built {
+            Built::More { rows } => Sliced::More { rows },
+            Built::Done => Sliced::Done(Finished::envelope(Ok(std::mem::take(&mut self.0)))),
+        })
+    }
+
+    fn end(&mut self, _: &mut Runner) {}
+}
+
+impl Core {
+    /// Drops what has this name between two transactions, sleeps until that is durable, and gives back what it
+    /// was.
+    fn drop_by<A: Send + 'static>(
+        &self,
+        name: &str,
+        drops: impl FnOnce(&mut Product) -> Result<A, SchemaError> + Send + 'static,
+    ) -> Result<(), Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let _turn = self.turn();
+        drop(self.change(name.len() as u64 + CHANGE_LOG_BYTES, Box::new(drops))?);
+        self.free_values();
+        Ok(())
+    }
+
+    /// Frees the long values that dropped tables left, unless the database ends before.
+    fn free_values(&self) {
+        let ticket = loop {
+            let freeing = Box::new(Freeing(Vec::new()));
+            match self.submit_long(freeing, pipeline::Durability::Async) {
+                Ok(ticket) => break ticket,
+                Err(Error::QueueFull) => wait_a_moment(TURN_WAIT),
+                Err(_) => return, // its memory goes with it
+            }
+        };
+        drop(self.wait::<Vec<Vacated>, Settled>(ticket));
+    }
+}
+
+impl Database {
+    /// Drops an index while the database runs, and sleeps until that is durable. What its entries took is
+    /// given back, and its name is free. Handles of it are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that
+    /// [`Database::dynamic_table`] gave for its table: they are asked for again.
+    ///
+    /// A program that names the index in its table's definition makes it again when it opens the database.
+    ///
+    /// ```
+    /// use tombolo::{Database, Table};
+    ///
+    /// #[derive(Table)]
+    /// #[index(ByOwner(owner))]
+    /// struct Account {
+    ///     #[key]
+    ///     id: u32,
+    ///     owner: String,
+    /// }
+    /// let db = Database::builder().define::<Account>().in_memory()?;
+    /// let by_owner = db.index::<ByOwner>()?;
+    /// db.drop_index("account_by_owner")?;
+    /// assert!(db.transaction(move |tx| tx.lookup(&by_owner, "Ada")).is_err());
+    /// // A primary key stays as long as its table does.
+    /// assert!(db.drop_index("account_key").is_err());
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when there is no such index or it is a table's primary key, its first index where
+    /// that is unique; [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then
+    /// the index stays.
+    pub fn drop_index(&self, name: &str) -> Result<(), Error> {
+        refuse_own(name)?;
+        let own = name.to_owned();
+        self.core().drop_by(name, move |store| store.drop_index(&own))
+    }
+
+    /// Drops a table with its rows and indexes while the database runs, and sleeps until that is durable
+    /// and what it took in memory is given back. Its name is free, and a new table of the name is
+    /// another one: handles of this one are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Transactions go on meanwhile; the files
+    /// shrink with the next checkpoint.
+    ///
+    /// A program that defines the table makes it again, empty, when it opens the database.
+    ///
+    /// ```
+    /// use tombolo::{Database, Error, StoreError, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Draft {
+    ///     #[key]
+    ///     id: u32,
+    ///     text: String,
+    /// }
+    /// let db = Database::builder().define::<Draft>().in_memory()?;
+    /// let drafts = db.table::<Draft>()?;
+    /// db.transaction(move |tx| tx.insert_row(&drafts, &Draft { id: 1, text: "Dear".into() }))?;
+    /// db.drop_table("draft")?;
+    /// let count = db.transaction(move |tx| tx.count(&drafts));
+    /// assert_eq!(count, Err(Error::Refused(StoreError::Dropped)));
+    /// assert!(db.table::<Draft>().is_err());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when there is no such table, or a [`scan`](Database::scan) is under way, of
+    /// whichever table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
+    /// call is refused with. Then the table stays.
+    pub fn drop_table(&self, name: &str) -> Result<(), Error> {
+        refuse_own(name)?;
+        let own = name.to_owned();
+        self.core().drop_by(name, move |store| store.drop_table(&own))
+    }
+
+    /// Drops a column while the database runs, and sleeps until that is durable and what its long values
+    /// took is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
+    /// nothing else moves.
+    ///
+    /// Handles of the table, of its indexes too, are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)): a program that asks for them again declares the column as
+    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does one that opens
+    /// the database later. In rows of values the column stands in its place, and is null.
+    ///
+    /// ```
+    /// use tombolo::types::Dropped;
+    /// use tombolo::{Database, Error, StoreError, Table};
+    ///
+    /// mod before {
+    ///     #[derive(tombolo::Table)]
+    ///     pub struct Customer {
+    ///         #[key]
+    ///         pub id: u32,
+    ///         pub fax: Option<String>,
+    ///         pub name: String,
+    ///     }
+    /// }
+    /// #[derive(Table, Debug, PartialEq)]
+    /// struct Customer {
+    ///     #[key]
+    ///     id: u32,
+    ///     fax: Dropped<Option<String>>,
+    ///     name: String,
+    /// }
+    ///
+    /// let db = Database::builder().define::<before::Customer>().in_memory()?;
+    /// let old = db.table::<before::Customer>()?;
+    /// let ada = before::Customer { id: 7, fax: Some("030 1".into()), name: "Ada".into() };
+    /// let row = db.transaction(move |tx| tx.insert_row(&old, &ada))?;
+    ///
+    /// db.drop_column("customer", "fax")?;
+    /// let read = db.transaction(move |tx| tx.read_row(&old, row).map(drop));
+    /// assert_eq!(read, Err(Error::Refused(StoreError::Dropped)));
+    /// let customers = db.table::<Customer>()?;
+    /// let ada = db.transaction(move |tx| tx.read_row(&customers, row))?;
+    /// assert_eq!(ada, Customer { id: 7, fax: Dropped::new(), name: "Ada".into() });
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys, which is
+    /// named and dropped first, when it is the table's last column, or a [`scan`](Database::scan) is under way;
+    /// [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then the column stays.
+    pub fn drop_column(&self, table: &str, column: &str) -> Result<(), Error> {
+        refuse_own(table)?;
+        let (own, name) = (table.to_owned(), column.to_owned());
+        self.core().drop_by(column, move |store| store.drop_column(&own, &name))
+    }
+}
