@@ -218,7 +218,6 @@ mod tests {
     use tombolo_storage::value::Value;
 
     use super::*;
-    use crate::pass_through::pass_through;
     use tombolo_storage::schema::ColumnDef;
     use tombolo_storage::types;
 
@@ -227,13 +226,17 @@ mod tests {
         store: &'s mut S,
     }
 
+    macro_rules! unshared {
+        ($store:ident shared $arguments:tt $call:expr) => {
+            None
+        };
+        ($store:ident $name:ident $arguments:tt $call:expr) => {
+            $call
+        };
+    }
+
     impl<S: Store> Store for Unshared<'_, S> {
-        pass_through! {
-            schema create_table begin phase begin_writes commit abort lookup lookup_many
-            lookup_for_update lookup_many_for_update scan rows prefetch_lookup prefetch_insert
-            prefetch find_ahead removals pin update set_variable create delete insert insert_run
-            remove poison check usage fail
-        }
+        pass_through! { unshared }
     }
 
     struct Sink<'t>(&'t RefCell<Vec<u8>>);

@@ -4,7 +4,7 @@
 //! reads no clock.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The digits of a value that are kept.
 const DIGITS: u8 = 3;
@@ -27,7 +27,7 @@ impl Default for Latencies {
 }
 
 /// What is printed of latencies, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The mean.
     pub mean: f64,

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tombolo_engine::recovery::{OpenFailure, blame};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey};
@@ -19,7 +20,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// How many records a table has in the log, by what they say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableRecords {
     /// The table's name.
     pub table: String,

@@ -6,6 +6,9 @@
 //!
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 
+#[macro_use]
+mod pass_through;
+
 pub mod check;
 pub mod checkpoint_process;
 pub mod compare;
@@ -25,7 +28,6 @@ pub mod inspect;
 pub mod instance;
 pub mod metered;
 mod overlay;
-mod pass_through;
 pub mod progress;
 pub mod recover;
 pub mod report;

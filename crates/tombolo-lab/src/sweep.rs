@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tombolo_engine::settings::{self, Settings, Source};
 
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ pub fn points(base: &Settings, sweeps: &[String]) -> Result<Vec<(Point, Settings
 }
 
 /// The middle and the ends of several figures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The middle one, or the mean of both middle ones.
     pub median: f64,
@@ -81,7 +81,7 @@ impl Spread {
 }
 
 /// What all rounds of a point say.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// The point.
     pub point: Point,
@@ -104,7 +104,7 @@ fn ratio(rate: f64, first: f64) -> f64 {
 }
 
 /// The last object of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Every point, in order.
     pub summary: Vec<PointSummary>,

@@ -10,6 +10,8 @@
 //! Not here: threads and waiting policy. A value implementing `Store` serves one transaction at a
 //! time; a store that many threads share hands each a session that implements it.
 
+mod calls;
+
 use std::ops::ControlFlow;
 
 use crate::error::{Error, Result, SchemaError};
@@ -253,7 +255,8 @@ pub struct Usage {
 /// A store, as one transaction at a time sees it.
 ///
 /// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it.
-/// Reads see the transaction's own writes.
+/// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that stand around a
+/// store.
 pub trait Store: Sized {
     /// What holds a row in place while it is read.
     type Pin<'a>: RowBytes

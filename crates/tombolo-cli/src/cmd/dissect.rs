@@ -104,7 +104,7 @@ pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Fa
 }
 
 /// The common fields of a result that covers `scope`.
-pub(super) fn header(command: &'static str, settings: &Settings, scope: Scope) -> Header {
+pub(super) fn header(command: &str, settings: &Settings, scope: Scope) -> Header {
     Header::new(command, BUILD, settings, &Host::read()).and(&[
         ("ladder", scope.ladder.name().into()),
         ("only", scope.only.map(|switch| switch.key).into()),

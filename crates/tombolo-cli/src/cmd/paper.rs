@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use serde::Serialize;
 use tombolo_lab::experiment::looking_glass::figures::Figure;
 use tombolo_lab::experiment::looking_glass::reproduce;
 use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::experiment::tpk::table::{self, Table, TablePlan};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::report::listed::Listed;
 use tombolo_lab::report::{Header, dissection};
 
 use super::BUILD;
@@ -45,16 +45,6 @@ pub(super) struct Arguments {
     volatile_ok: bool,
     #[command(flatten)]
     flags: Flags<DissectSettings>,
-}
-
-/// A figure that can be reproduced.
-#[derive(Serialize)]
-struct Listed {
-    command: &'static str,
-    version: &'static str,
-    commit: &'static str,
-    id: &'static str,
-    title: &'static str,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -120,8 +110,9 @@ fn list(output: Output) -> Result<(), Failure> {
         text
     })?;
     for (id, title) in all() {
-        let listed =
-            Listed { command: "paper", version: BUILD.version, commit: BUILD.commit, id, title };
+        let [command, version, commit, id, title] =
+            ["paper", BUILD.version, BUILD.commit, id, title].map(str::to_owned);
+        let listed = Listed { command, version, commit, id, title };
         output.result(&listed, |_, _| String::new())?;
     }
     Ok(())

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::report::listed::ReportResult;
 use tombolo_lab::report::{Header, html, size};
 
 use super::BUILD;
@@ -42,16 +42,6 @@ pub(super) struct Arguments {
     text: bool,
     #[command(flatten)]
     flags: Flags<NoSettings>,
-}
-
-/// What is told of a page.
-#[derive(Serialize)]
-struct ReportResult {
-    #[serde(flatten)]
-    header: Header,
-    page: String,
-    bytes: usize,
-    results: usize,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let (mut result, failure) = run_with(settings, &plan, dump, &mut shown)?;
             shown.failed.map_or(Ok(()), Err)?;
             if let Some(configuration) = configuration {
-                result.config = Some(configuration.name());
+                result.config = Some(configuration.name().to_owned());
                 result.notes.extend(configuration.caveat(threads::available()));
             }
             (result.point, result.round) = shown.at.unzip();

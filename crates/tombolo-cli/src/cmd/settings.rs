@@ -1,9 +1,9 @@
 //! `tombolo settings`: every setting, its value and where the value comes from.
 
-use serde::Serialize;
 use tombolo_engine::settings::{self, Setting, Settings};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::report::listed::{SettingResult, SettingsResult};
 use tombolo_lab::report::terminal::{Style, table};
 use tombolo_lab::report::{Header, value_json};
 
@@ -28,38 +28,17 @@ pub(super) struct Arguments {
     flags: Flags<RunSettings>,
 }
 
-/// What is told of one setting.
-#[derive(Serialize)]
-struct SettingResult {
-    name: &'static str,
-    value: serde_json::Value,
-    source: &'static str,
-    unit: &'static str,
-    limits: String,
-    default: &'static str,
-    flag: String,
-    variable: String,
-    about: &'static str,
-}
-
-#[derive(Serialize)]
-struct SettingsResult {
-    #[serde(flatten)]
-    header: Header,
-    registry: Vec<SettingResult>,
-}
-
 fn describe(settings: &Settings, setting: &'static Setting) -> SettingResult {
     SettingResult {
-        name: setting.name,
+        name: setting.name.to_owned(),
         value: value_json(settings.get(setting)),
-        source: settings.source(setting).name(),
-        unit: setting.unit,
+        source: settings.source(setting).name().to_owned(),
+        unit: setting.unit.to_owned(),
         limits: setting.limits(),
-        default: setting.default_text(),
+        default: setting.default_text().to_owned(),
         flag: format!("--{}", setting.flag()),
         variable: setting.variable(),
-        about: setting.about,
+        about: setting.about.to_owned(),
     }
 }
 
@@ -79,13 +58,13 @@ fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> 
     for (setting, result) in settings::ALL.iter().zip(registry) {
         let value = settings.get(setting).map_or_else(|| "—".to_owned(), ToString::to_string);
         let texts =
-            [result.name, &value, result.source, result.default, &result.limits, result.unit];
-        rows.push(texts.map(str::to_owned).to_vec());
+            [&result.name, &value, &result.source, &result.default, &result.limits, &result.unit];
+        rows.push(texts.map(String::clone).to_vec());
     }
     let mut text = table(&rows, heads.len(), style);
     text.push('\n');
     for result in registry {
-        text.push_str(&format!("  {:<24} {}\n", result.name, style.faint(result.about)));
+        text.push_str(&format!("  {:<24} {}\n", result.name, style.faint(&result.about)));
     }
     text
 }

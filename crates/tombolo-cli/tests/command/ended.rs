@@ -1,9 +1,11 @@
-//! Starting the command and looking at what it gives back.
+//! Starting the command and looking at what it gives back. Every result that a test makes it print is read
+//! as `report` reads it, and must be the same when it is printed again.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tombolo_lab::report::html;
 
 /// What the command gave back.
 #[derive(Debug)]
@@ -37,7 +39,22 @@ pub(crate) fn command() -> Command {
 
 /// Runs the command with these arguments.
 pub(crate) fn tombolo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
-    Ended::new(command().args(arguments).output().expect("the command starts"))
+    let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+    let ended = Ended::new(command().args(&arguments).output().expect("the command starts"));
+    if arguments.iter().any(|argument| argument == "--json") && !ended.stdout.is_empty() {
+        assert_read_back(&ended.stdout);
+    }
+    ended
+}
+
+/// Each result is read by the type that printed it.
+fn assert_read_back(stdout: &str) {
+    let results = html::read("the output", stdout.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(results.len(), stdout.lines().count());
+    for (result, line) in results.iter().zip(stdout.lines()) {
+        let printed: Value = serde_json::from_str(line).expect("a line is JSON");
+        assert_eq!(result.printed(), Some(printed));
+    }
 }
 
 /// Runs a command line without quotes.

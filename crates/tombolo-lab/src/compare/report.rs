@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Batch, Measured};
 use crate::histogram::Summary;
@@ -10,14 +10,14 @@ use crate::report::{Header, rounded};
 use crate::sweep::Spread;
 
 /// The result of one engine, over all rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct EngineResult {
     #[serde(flatten)]
     pub header: Header,
     pub engine: String,
     pub engine_version: String,
-    pub durability: &'static str,
+    pub durability: String,
     pub committed: u64,
     pub aborted: u64,
     pub cpu_s: f64,
@@ -26,7 +26,7 @@ pub struct EngineResult {
     /// The same of each round, and its best, middle and worst.
     pub us_per_transaction_cpu_rounds: Spread,
     pub tps: f64,
-    pub transport: &'static str,
+    pub transport: String,
     pub client_cpu_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<usize>,
@@ -52,7 +52,7 @@ impl EngineResult {
             header,
             engine: measured.engine.clone(),
             engine_version: measured.version.clone(),
-            durability: measured.durability,
+            durability: measured.durability.to_owned(),
             committed: total.committed,
             aborted: total.aborted,
             cpu_s: rounded(total.cpu.as_secs_f64(), 6),
@@ -60,7 +60,7 @@ impl EngineResult {
             us_per_transaction_cpu: rounded(total.us_per_transaction(), 4),
             us_per_transaction_cpu_rounds: Spread::of(each.collect()),
             tps: rounded(total.per_second(), 1),
-            transport: measured.transport,
+            transport: measured.transport.to_owned(),
             client_cpu_s: rounded(total.client_cpu.as_secs_f64(), 6),
             clients: measured.calls.map(|calls| calls.clients),
             in_flight: measured.calls.map(|calls| calls.in_flight),
@@ -74,7 +74,7 @@ impl EngineResult {
 }
 
 /// The last result of a comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
     /// What every result begins with.
     #[serde(flatten)]
@@ -83,7 +83,7 @@ pub struct RatioResult {
     pub ratios: BTreeMap<String, Spread>,
     /// Transactions per second, ours divided by theirs, where callers wait for answers:
     /// `"tombolo/memory:redis"`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tps_ratios: BTreeMap<String, Spread>,
 }
 

@@ -11,7 +11,6 @@ use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_
 use tombolo_storage::{index, table};
 
 use super::executor::CallNumber;
-use crate::pass_through::pass_through;
 use crate::workload::error::WorkloadError;
 use crate::workload::log_bytes::updated;
 
@@ -102,18 +101,9 @@ impl<'s, S: Store> Numbered<'s, S> {
     pub(super) fn new(store: &'s mut S, sequences: &'s Sequences, number: CallNumber) -> Self {
         Self { store, sequences, number }
     }
-}
 
-impl<S: Store> Store for Numbered<'_, S> {
-    pass_through! {
-        schema create_table begin phase begin_writes abort lookup lookup_many lookup_for_update
-        lookup_many_for_update scan rows prefetch_lookup prefetch_insert prefetch
-        find_ahead removals pin update set_variable create delete insert insert_run remove poison
-        check shared usage fail
-    }
-
-    /// The call's number is the last that its transaction writes.
-    fn commit(&mut self) -> Result<()> {
+    /// Writes the call's number: the last that its transaction writes.
+    fn write_number(&mut self) -> Result<()> {
         let CallNumber { client, sequence } = self.number;
         if self.store.phase() == Phase::Reading {
             self.store.begin_writes();
@@ -122,7 +112,21 @@ impl<S: Store> Store for Numbered<'_, S> {
             return Err(Error::NoSuchRow { table: self.sequences.table.position() as u32 });
         };
         let set = |row: &mut RowMut<'_, ClientSeq>| row.set(ClientSeq::SEQ, sequence as i64);
-        self.store.update(&self.sequences.table, row, ClientSeq::CALLED, set)?;
-        self.store.commit()
+        self.store.update(&self.sequences.table, row, ClientSeq::CALLED, set)
     }
+}
+
+/// A commit behind the call's number; every other call as it is.
+macro_rules! numbered {
+    ($store:ident commit $arguments:tt $call:expr) => {{
+        $store.write_number()?;
+        $call
+    }};
+    ($store:ident $name:ident $arguments:tt $call:expr) => {
+        $call
+    };
+}
+
+impl<S: Store> Store for Numbered<'_, S> {
+    pass_through! { numbered }
 }

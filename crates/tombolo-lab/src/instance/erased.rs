@@ -12,12 +12,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tombolo_storage::error::{Error, Result, SchemaError};
+use tombolo_storage::for_each_store_call;
 use tombolo_storage::key::{Dynamic, Edge, Fit, IndexType, Range};
-use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::{Fields, Row, RowBytes, RowId, RowMut, retyped};
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{
-    Damage, Index, Order, Phase, Store, Table, TableType, Usage, dynamic_indexes, dynamic_table,
+    Index, Order, Store, Table, TableType, dynamic_indexes, dynamic_table,
 };
 use tombolo_storage::value::Value;
 
@@ -28,30 +28,68 @@ type Visit<'v> = &'v mut dyn FnMut(RowId) -> ControlFlow<()>;
 /// Changes or fills a row.
 type Change<'c> = &'c mut dyn FnMut(&mut RowMut<'_, Dynamic>);
 
-/// [`Store`] without its type.
+/// Expands `$each!` as `for_each_store_call!` does, for the calls that have run-time tables and indexes in
+/// place of typed ones and pass nothing else that has a type.
+macro_rules! for_each_untyped_call {
+    ($each:ident) => {
+        $each! { lookup mut [] (index: &Index<Dynamic>, key: &[Value<'_>]) -> Result<Option<RowId>> }
+        $each! {
+            lookup_for_update mut []
+            (index: &Index<Dynamic>, key: &[Value<'_>]) -> Result<Option<RowId>>
+        }
+        $each! {
+            scan mut []
+            (index: &Index<Dynamic>, range: Range<&[Value<'_>]>, order: Order, visit: Visit<'_>)
+            -> Result<()>
+        }
+        $each! { rows mut [] (table: &Table<Dynamic>, visit: Visit<'_>) -> Result<()> }
+        $each! {
+            update mut []
+            (table: &Table<Dynamic>, row: RowId, fields: Fields<Dynamic>, change: Change<'_>) -> Result<()>
+        }
+        $each! {
+            set_variable mut []
+            (table: &Table<Dynamic>, row: RowId, offset: usize, value: &[u8]) -> Result<()>
+        }
+        $each! { create mut [] (table: &Table<Dynamic>, fill: Change<'_>) -> Result<RowId> }
+        $each! { delete mut [] (table: &Table<Dynamic>, row: RowId) -> Result<()> }
+        $each! { insert mut [] (index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<()> }
+        $each! { remove mut [] (index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<bool> }
+    };
+}
+
+/// A call without types, as it is declared.
+macro_rules! declared {
+    ($name:ident ref [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&self, $($argument: $type),*) -> $result;
+    };
+    ($name:ident mut [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&mut self, $($argument: $type),*) -> $result;
+    };
+    ($($typed:tt)*) => {};
+}
+
+/// A call without types, carried out by the call of the same name of [`Store`].
+macro_rules! carried_out {
+    ($name:ident ref [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&self, $($argument: $type),*) -> $result {
+            Store::$name(self, $($argument),*)
+        }
+    };
+    ($name:ident mut [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&mut self, $($argument: $type),*) -> $result {
+            Store::$name(self, $($argument),*)
+        }
+    };
+    ($($typed:tt)*) => {};
+}
+
+/// [`Store`] without its type: its calls that have no type of their own, and the others with run-time
+/// tables and indexes.
 #[expect(missing_docs, reason = "each call is the one of the same name of Store")]
 pub trait DynamicStore {
-    fn schema(&self) -> &Schema;
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError>;
-    fn begin(&mut self) -> Result<()>;
-    fn phase(&self) -> Phase;
-    fn begin_writes(&mut self);
-    fn commit(&mut self) -> Result<()>;
-    fn abort(&mut self) -> Result<()>;
-    fn lookup(&mut self, index: &Index<Dynamic>, key: &[Value<'_>]) -> Result<Option<RowId>>;
-    fn lookup_for_update(
-        &mut self,
-        index: &Index<Dynamic>,
-        key: &[Value<'_>],
-    ) -> Result<Option<RowId>>;
-    fn scan(
-        &mut self,
-        index: &Index<Dynamic>,
-        range: Range<&[Value<'_>]>,
-        order: Order,
-        visit: Visit<'_>,
-    ) -> Result<()>;
-    fn rows(&mut self, table: &Table<Dynamic>, visit: Visit<'_>) -> Result<()>;
+    for_each_store_call! { declared }
+    for_each_untyped_call! { declared }
     /// Shows all rows of a table, one after the other: none is on the heap, as a pin is.
     fn each_row(
         &mut self,
@@ -59,81 +97,17 @@ pub trait DynamicStore {
         see: &mut dyn FnMut(&dyn RowBytes),
     ) -> Result<()>;
     fn pin<'a>(&'a self, table: &Table<Dynamic>, row: RowId) -> Result<ErasedPin<'a>>;
-    fn update(
-        &mut self,
-        table: &Table<Dynamic>,
-        row: RowId,
-        fields: Fields<Dynamic>,
-        change: Change<'_>,
-    ) -> Result<()>;
-    fn set_variable(
-        &mut self,
-        table: &Table<Dynamic>,
-        row: RowId,
-        offset: usize,
-        value: &[u8],
-    ) -> Result<()>;
-    fn create(&mut self, table: &Table<Dynamic>, fill: Change<'_>) -> Result<RowId>;
-    fn delete(&mut self, table: &Table<Dynamic>, row: RowId) -> Result<()>;
-    fn insert(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<()>;
     fn insert_run(
         &mut self,
         index: &Index<Dynamic>,
         keys: &[&[Value<'_>]],
         rows: &[RowId],
     ) -> Result<()>;
-    fn remove(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<bool>;
-    fn poison(&mut self, reason: &'static str);
-    fn check(&mut self) -> Vec<Damage>;
-    fn shared(&self) -> Option<SharedView<'_>>;
-    fn usage(&mut self) -> Usage;
-    fn fail(&mut self) -> Result<()>;
 }
 
 impl<S: Store> DynamicStore for S {
-    fn schema(&self) -> &Schema {
-        Store::schema(self)
-    }
-    fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
-        Store::create_table(self, table)
-    }
-    fn begin(&mut self) -> Result<()> {
-        Store::begin(self)
-    }
-    fn phase(&self) -> Phase {
-        Store::phase(self)
-    }
-    fn begin_writes(&mut self) {
-        Store::begin_writes(self);
-    }
-    fn commit(&mut self) -> Result<()> {
-        Store::commit(self)
-    }
-    fn abort(&mut self) -> Result<()> {
-        Store::abort(self)
-    }
-    fn lookup(&mut self, index: &Index<Dynamic>, key: &[Value<'_>]) -> Result<Option<RowId>> {
-        Store::lookup(self, index, key)
-    }
-    fn lookup_for_update(
-        &mut self,
-        index: &Index<Dynamic>,
-        key: &[Value<'_>],
-    ) -> Result<Option<RowId>> {
-        Store::lookup_for_update(self, index, key)
-    }
-    fn scan(
-        &mut self,
-        index: &Index<Dynamic>,
-        range: Range<&[Value<'_>]>,
-        order: Order,
-        visit: Visit<'_>,
-    ) -> Result<()> {
-        Store::scan(self, index, range, order, visit)
-    }
-    fn rows(&mut self, table: &Table<Dynamic>, visit: Visit<'_>) -> Result<()> {
-        Store::rows(self, table, visit)
-    }
+    for_each_store_call! { carried_out }
+    for_each_untyped_call! { carried_out }
     fn each_row(
         &mut self,
         table: &Table<Dynamic>,
@@ -156,33 +130,6 @@ impl<S: Store> DynamicStore for S {
     fn pin<'a>(&'a self, table: &Table<Dynamic>, row: RowId) -> Result<ErasedPin<'a>> {
         Ok(ErasedPin(Box::new(Pinned(Store::pin(self, table, row)?))))
     }
-    fn update(
-        &mut self,
-        table: &Table<Dynamic>,
-        row: RowId,
-        fields: Fields<Dynamic>,
-        change: Change<'_>,
-    ) -> Result<()> {
-        Store::update(self, table, row, fields, change)
-    }
-    fn set_variable(
-        &mut self,
-        table: &Table<Dynamic>,
-        row: RowId,
-        offset: usize,
-        value: &[u8],
-    ) -> Result<()> {
-        Store::set_variable(self, table, row, offset, value)
-    }
-    fn create(&mut self, table: &Table<Dynamic>, fill: Change<'_>) -> Result<RowId> {
-        Store::create(self, table, fill)
-    }
-    fn delete(&mut self, table: &Table<Dynamic>, row: RowId) -> Result<()> {
-        Store::delete(self, table, row)
-    }
-    fn insert(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<()> {
-        Store::insert(self, index, key, row)
-    }
     fn insert_run(
         &mut self,
         index: &Index<Dynamic>,
@@ -190,24 +137,6 @@ impl<S: Store> DynamicStore for S {
         rows: &[RowId],
     ) -> Result<()> {
         Store::insert_run(self, index, rows, |at| keys[at])
-    }
-    fn remove(&mut self, index: &Index<Dynamic>, key: &[Value<'_>], row: RowId) -> Result<bool> {
-        Store::remove(self, index, key, row)
-    }
-    fn poison(&mut self, reason: &'static str) {
-        Store::poison(self, reason);
-    }
-    fn check(&mut self) -> Vec<Damage> {
-        Store::check(self)
-    }
-    fn shared(&self) -> Option<SharedView<'_>> {
-        Store::shared(self)
-    }
-    fn usage(&mut self) -> Usage {
-        Store::usage(self)
-    }
-    fn fail(&mut self) -> Result<()> {
-        Store::fail(self)
     }
 }
 
@@ -329,6 +258,22 @@ fn erase_edge<'i, I: IndexType>(
     }
 }
 
+/// A call without types, handed on to the store behind.
+macro_rules! erased {
+    (create_table $($changes_the_handles:tt)*) => {};
+    ($name:ident ref [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&self, $($argument: $type),*) -> $result {
+            self.store.$name($($argument),*)
+        }
+    };
+    ($name:ident mut [] ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&mut self, $($argument: $type),*) -> $result {
+            self.store.$name($($argument),*)
+        }
+    };
+    ($($typed:tt)*) => {};
+}
+
 /// `edge` with its key.
 fn with_key<'k>(edge: Edge<()>, key: &'k [Value<'k>]) -> Edge<&'k [Value<'k>]> {
     match edge {
@@ -346,34 +291,12 @@ impl Store for Erased<'_> {
 
     const UNDO: bool = false;
 
-    fn schema(&self) -> &Schema {
-        self.store.schema()
-    }
+    for_each_store_call! { erased }
 
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
         self.store.create_table(table)?;
         self.handles = Arc::new(Handles::of(self.store.schema()));
         Ok(())
-    }
-
-    fn begin(&mut self) -> Result<()> {
-        self.store.begin()
-    }
-
-    fn phase(&self) -> Phase {
-        self.store.phase()
-    }
-
-    fn begin_writes(&mut self) {
-        self.store.begin_writes();
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        self.store.commit()
-    }
-
-    fn abort(&mut self) -> Result<()> {
-        self.store.abort()
     }
 
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
@@ -534,25 +457,5 @@ impl Store for Erased<'_> {
             }
             Fit::Below | Fit::Above => Ok(false),
         }
-    }
-
-    fn poison(&mut self, reason: &'static str) {
-        self.store.poison(reason);
-    }
-
-    fn check(&mut self) -> Vec<Damage> {
-        self.store.check()
-    }
-
-    fn shared(&self) -> Option<SharedView<'_>> {
-        self.store.shared()
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.store.usage()
-    }
-
-    fn fail(&mut self) -> Result<()> {
-        self.store.fail()
     }
 }

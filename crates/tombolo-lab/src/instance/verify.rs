@@ -2,6 +2,7 @@
 //!
 //! Not here: the checks themselves (each workload's `checks.rs`, the stores).
 
+use serde::{Deserialize, Serialize};
 use tombolo_engine::threads::{self, ordered_parallel};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -11,17 +12,17 @@ use super::erased::DynamicStore;
 use crate::workload::checks;
 use crate::workload::error::WorkloadError;
 
-/// Something a verification found wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something a verification found wrong; results have it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The check that found it.
-    pub check: String,
-    /// Where and what.
-    pub what: String,
     /// The file it is in, where it is known.
     pub file: Option<String>,
     /// Where in the file (of pages, if none is named), in bytes.
     pub offset: Option<u64>,
+    /// The check that found it.
+    pub check: String,
+    /// Where and what.
+    pub what: String,
 }
 
 /// What verifying a database found.

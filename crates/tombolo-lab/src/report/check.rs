@@ -2,26 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Header;
-use crate::instance::Verification;
-
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DamageResult {
-    /// The file it is in; null where it is no file's.
-    pub file: Option<String>,
-    /// Where in the file.
-    pub offset: Option<u64>,
-    /// The check that found it.
-    pub check: String,
-    /// What is wrong.
-    pub what: String,
-}
+use crate::instance::{Finding, Verification};
 
 /// A result of `check`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct CheckResult {
     #[serde(flatten)]
@@ -30,7 +17,7 @@ pub struct CheckResult {
     pub tampered: Option<String>,
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
-    pub damage: Vec<DamageResult>,
+    pub damage: Vec<Finding>,
     /// Null where not all rows can be read.
     pub state_hash: Option<String>,
 }
@@ -44,19 +31,13 @@ impl CheckResult {
         verification: &Verification,
         state_hash: Option<String>,
     ) -> Self {
-        let damage = verification.damage.iter().map(|finding| DamageResult {
-            file: finding.file.clone(),
-            offset: finding.offset,
-            check: finding.check.clone(),
-            what: finding.what.clone(),
-        });
         Self {
             header,
             directory,
             tampered,
             consistent: verification.consistent(),
             checks: verification.checks.iter().cloned().collect(),
-            damage: damage.collect(),
+            damage: verification.damage.clone(),
             state_hash,
         }
     }

@@ -9,13 +9,14 @@ pub mod check;
 pub mod demo;
 pub mod dissection;
 pub mod html;
+pub mod listed;
 pub mod recovery;
 pub mod run;
 pub mod terminal;
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use tombolo_engine::settings::{self, Settings, Value};
@@ -32,14 +33,15 @@ pub struct Build {
 }
 
 /// What every result begins with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Header {
     /// The command.
-    pub command: &'static str,
+    pub command: String,
     /// Its version.
-    pub version: &'static str,
+    pub version: String,
     /// The commit it was built from.
-    pub commit: &'static str,
+    pub commit: String,
     /// All effective settings.
     pub settings: Map<String, Json>,
     /// Equal for results that measure the same thing.
@@ -47,20 +49,20 @@ pub struct Header {
     /// The machine.
     pub host: Host,
     /// The seed.
-    pub seed: u64,
+    pub seed: Option<u64>,
 }
 
 impl Header {
     /// The header of a result of `command` under `settings`.
-    pub fn new(command: &'static str, build: Build, settings: &Settings, host: &Host) -> Self {
+    pub fn new(command: &str, build: Build, settings: &Settings, host: &Host) -> Self {
         Self {
-            command,
-            version: build.version,
-            commit: build.commit,
+            command: command.to_owned(),
+            version: build.version.to_owned(),
+            commit: build.commit.to_owned(),
             settings: settings_json(settings),
             settings_hash: settings_hash(settings),
             host: host.clone(),
-            seed: settings.count(&settings::SEED),
+            seed: Some(settings.count(&settings::SEED)),
         }
     }
 
@@ -220,6 +222,6 @@ mod tests {
         assert_eq!(header.settings.len(), settings::ALL.len());
         assert_eq!(header.settings["seconds"], 5.0);
         assert_eq!(header.settings["transactions"], Json::Null);
-        assert_eq!(header.seed, 1);
+        assert_eq!(header.seed, Some(1));
     }
 }

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
-use super::check::DamageResult;
 use super::terminal::Style;
 use super::{Header, rounded, separated, size};
 use crate::durable::{Recovery, notice};
 use crate::inspect::{Inspection, TableRecords};
+use crate::instance::Finding;
 
 /// A result of `recover`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RecoverResult {
     #[serde(flatten)]
@@ -85,12 +85,12 @@ impl RecoverResult {
 }
 
 /// A segment's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentResult {
     /// Its name.
     pub file: String,
     /// `used`, `spare`, `unfinished` or `damaged`.
-    pub state: &'static str,
+    pub state: String,
     /// The version of its format.
     pub format_version: u32,
     /// Its place in the segments' order.
@@ -122,7 +122,7 @@ impl From<&SegmentSurvey> for SegmentResult {
             (groups.map(|(first, _)| first), groups.map(|(_, last)| last));
         Self {
             file,
-            state,
+            state: state.to_owned(),
             format_version,
             sequence,
             uses,
@@ -134,27 +134,8 @@ impl From<&SegmentSurvey> for SegmentResult {
     }
 }
 
-/// A table's records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "inspect.rs says what each field means")]
-pub struct TableResult {
-    pub table: String,
-    pub inserted: u64,
-    pub updated: u64,
-    pub deleted: u64,
-    pub values_set: u64,
-    pub bytes: u64,
-}
-
-impl From<&TableRecords> for TableResult {
-    fn from(records: &TableRecords) -> Self {
-        let TableRecords { table, inserted, updated, deleted, values_set, bytes } = records.clone();
-        Self { table, inserted, updated, deleted, values_set, bytes }
-    }
-}
-
 /// The checkpoint image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageResult {
     /// The catalogue's file.
     pub file: String,
@@ -175,7 +156,7 @@ pub struct ImageResult {
 }
 
 /// A ring of blocks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingResult {
     /// Its file.
     pub file: String,
@@ -184,7 +165,7 @@ pub struct RingResult {
     /// The table.
     pub table: String,
     /// `rows` or `values`.
-    pub slots: &'static str,
+    pub slots: String,
     /// Bytes of a slot.
     pub slot_bytes: u32,
     /// How many slots are live.
@@ -207,7 +188,7 @@ impl From<&ImageSurvey> for ImageResult {
             file: ring.file.clone(),
             directory: ring.directory,
             table: image.tables.get(ring.table as usize).cloned().unwrap_or_default(),
-            slots: if ring.is_values { "values" } else { "rows" },
+            slots: if ring.is_values { "values" } else { "rows" }.to_owned(),
             slot_bytes: ring.slot_bytes,
             live: ring.live,
             blocks: ring.blocks,
@@ -271,18 +252,18 @@ impl ImageResult {
 }
 
 /// Damage of an image.
-fn image_damage(failure: &ImageFailure) -> DamageResult {
+fn image_damage(failure: &ImageFailure) -> Finding {
     let (file, offset, what) = match failure {
         ImageFailure::Damaged { file, offset, .. } => {
             (Some(file.clone()), Some(*offset), failure.to_string())
         }
         failure => (None, None, failure.to_string()),
     };
-    DamageResult { file, offset, check: "image".to_owned(), what }
+    Finding { file, offset, check: "image".to_owned(), what }
 }
 
 /// A result of `inspect`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named like the fields of recover and of a segment's header")]
 pub struct InspectResult {
     #[serde(flatten)]
@@ -298,8 +279,8 @@ pub struct InspectResult {
     pub torn_bytes: u64,
     pub image: Option<ImageResult>,
     pub segments: Vec<SegmentResult>,
-    pub tables: Vec<TableResult>,
-    pub damage: Vec<DamageResult>,
+    pub tables: Vec<TableRecords>,
+    pub damage: Vec<Finding>,
     /// One line about where the log ends, if there is anything to say.
     pub notice: Option<String>,
 }
@@ -310,7 +291,7 @@ impl InspectResult {
         let log = &found.log;
         let cut = log.cut.as_ref();
         let damage = cut.and_then(|cut| cut.damage.as_ref().map(|damage| (cut, damage)));
-        let damage = damage.map(|(cut, damage)| DamageResult {
+        let damage = damage.map(|(cut, damage)| Finding {
             file: Some(cut.file.clone()),
             offset: Some(cut.offset),
             check: "log".to_owned(),
@@ -330,7 +311,7 @@ impl InspectResult {
             torn_bytes: cut.map_or(0, |cut| cut.torn_bytes),
             image: found.image.as_ref().map(ImageResult::from),
             segments: log.segments.iter().map(SegmentResult::from).collect(),
-            tables: found.tables.iter().map(TableResult::from).collect(),
+            tables: found.tables.clone(),
             damage: of_image.chain(damage).collect(),
             notice: cut.map(|cut| notice(cut, false)),
         }
@@ -357,7 +338,7 @@ impl InspectResult {
                 (Some(first), Some(last)) => {
                     format!("groups {} to {}", separated(first), separated(last))
                 }
-                _ => segment.state.to_owned(),
+                _ => segment.state.clone(),
             };
             lines.push(format!(
                 "  {:<12}{:>9}  no. {:<6} used {:<4} {holds}",
@@ -371,7 +352,7 @@ impl InspectResult {
         let heads = heads.map(|head| format!("{head:>14}")).concat();
         lines.push(format!("  {:<14}{heads}", "records of"));
         for table in &self.tables {
-            let TableResult { inserted, updated, deleted, values_set, bytes, .. } = *table;
+            let TableRecords { inserted, updated, deleted, values_set, bytes, .. } = *table;
             let counts = [inserted, updated, deleted, values_set, bytes];
             let counts = counts.map(|count| format!("{:>14}", separated(count))).concat();
             lines.push(format!("  {:<14}{counts}", table.table));

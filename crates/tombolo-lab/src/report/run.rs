@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tombolo_engine::pipeline::{Busy, CheckpointStatistics};
 use tombolo_storage::profile::ProfileInfo;
 
@@ -18,10 +18,10 @@ use crate::histogram::{Latencies, SECOND_NS, Summary};
 use crate::run::{Outcome, PipelineOutcome, Plan, PlannedWorkload, mix_name};
 
 /// Instructions by call category.
-pub type Calls = BTreeMap<&'static str, f64>;
+pub type Calls = BTreeMap<String, f64>;
 
 /// What is told of one kind of transaction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByTransaction {
     /// How many committed.
     pub committed: u64,
@@ -50,7 +50,7 @@ pub struct ByTransaction {
 }
 
 /// One kind in one count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     /// Transactions counted.
     pub transactions: u64,
@@ -61,7 +61,7 @@ pub struct Counted {
 }
 
 /// Checkpoints of a run, as far as callers were measured meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointResult {
     /// Those that were completed.
     pub count: u64,
@@ -81,7 +81,7 @@ pub struct CheckpointResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_cpu_s: Option<f64>,
     /// The most memory that DB′ took, where it is in memory or what changed where it is on disk.
-    pub copy_bytes: u64,
+    pub copy_bytes: Option<u64>,
 }
 
 /// How far the groups' instructions are from their transactions', at most.
@@ -108,7 +108,7 @@ impl From<CheckpointStatistics> for CheckpointResult {
         let wall_s = rounded(wall_ns as f64 / 1e9, 6);
         let processes = Some(found.processes).filter(|&processes| processes > 0);
         let process_cpu_s = processes.map(|_| rounded(found.process_cpu_ns as f64 / 1e9, 6));
-        let copy_bytes = found.copy_bytes_max;
+        let copy_bytes = Some(found.copy_bytes_max);
         Self {
             count,
             bytes,
@@ -123,7 +123,7 @@ impl From<CheckpointStatistics> for CheckpointResult {
 }
 
 /// What is told of one kind of stage.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByStage {
     /// How long its steps that did something took.
     pub busy_s: f64,
@@ -136,7 +136,7 @@ pub struct ByStage {
 }
 
 /// How a database came back.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RecoveryResult {
     pub clean: bool,
@@ -171,10 +171,10 @@ impl From<&Recovery> for RecoveryResult {
 }
 
 /// How large a database was, and of what; what is of another workload is null.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct ScaleResult {
-    pub mix: Option<&'static str>,
+    pub mix: Option<String>,
     pub warehouses: Option<i32>,
     pub branches: Option<u32>,
     pub tellers_per_branch: Option<u32>,
@@ -186,7 +186,7 @@ impl From<&Plan> for ScaleResult {
         let tpcc = plan.workload == PlannedWorkload::Tpcc;
         let branches = (plan.workload == PlannedWorkload::DebitCredit).then_some(plan.debit_credit);
         Self {
-            mix: tpcc.then(|| mix_name(plan.mix)),
+            mix: tpcc.then(|| mix_name(plan.mix).to_owned()),
             warehouses: tpcc.then_some(plan.warehouses),
             branches: branches.map(|scale| scale.branches),
             tellers_per_branch: branches.map(|scale| scale.tellers_per_branch),
@@ -196,11 +196,11 @@ impl From<&Plan> for ScaleResult {
 }
 
 /// When calls began; what is of an open loop is null in a closed one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopResult {
     /// `closed`: when their caller's last was answered; `open`: at their times.
-    #[serde(rename = "loop")]
-    pub kind: &'static str,
+    #[serde(rename = "loop", default = "closed")]
+    pub kind: String,
     /// Calls per second.
     pub rate: Option<u64>,
     /// The most that a call began late, which is in the latencies.
@@ -209,12 +209,17 @@ pub struct LoopResult {
     pub not_begun: Option<u64>,
 }
 
+/// What older results did not say: there was no other loop.
+fn closed() -> String {
+    "closed".to_owned()
+}
+
 impl From<&Outcome> for LoopResult {
     fn from(outcome: &Outcome) -> Self {
         let rate = outcome.plan.rate;
         let behind = outcome.pipeline.as_ref().and_then(|found| found.behind);
         Self {
-            kind: if rate.is_some() { "open" } else { "closed" },
+            kind: if rate.is_some() { "open".to_owned() } else { closed() },
             rate,
             behind_us_max: behind.map(|behind| rounded(behind.ns_max as f64 / 1e3, 1)),
             not_begun: behind.map(|behind| behind.not_begun),
@@ -223,16 +228,16 @@ impl From<&Outcome> for LoopResult {
 }
 
 /// A result of `run`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RunResult {
     #[serde(flatten)]
     pub header: Header,
-    pub workload: &'static str,
+    pub workload: String,
     #[serde(flatten)]
     pub scale: ScaleResult,
     pub profile: String,
-    pub durability: &'static str,
+    pub durability: String,
     pub islands: u64,
     pub threads: u64,
     pub clients: u64,
@@ -242,7 +247,7 @@ pub struct RunResult {
     pub calls: LoopResult,
     pub committed: u64,
     pub aborted: u64,
-    pub aborts_by_reason: BTreeMap<&'static str, u64>,
+    pub aborts_by_reason: BTreeMap<String, u64>,
     pub wall_s: f64,
     pub cpu_s: f64,
     pub engine_cpu_s: f64,
@@ -254,8 +259,9 @@ pub struct RunResult {
     pub latency_us: Option<Summary>,
     pub latency_transactions: u64,
     pub within_1s_percent: f64,
-    pub within_1ms_percent: f64,
-    pub by_transaction: BTreeMap<&'static str, ByTransaction>,
+    pub within_1ms_percent: Option<f64>,
+    pub by_transaction: BTreeMap<String, ByTransaction>,
+    #[serde(default)]
     pub retried: u64,
     pub log_bytes: u64,
     pub flushes: u64,
@@ -270,7 +276,8 @@ pub struct RunResult {
     /// nothing else.
     pub of_raw_percent: Option<f64>,
     /// The pipeline's stages; empty where there is none.
-    pub by_stage: BTreeMap<&'static str, ByStage>,
+    #[serde(default)]
+    pub by_stage: BTreeMap<String, ByStage>,
     /// Null where none are written.
     pub checkpoint: Option<CheckpointResult>,
     /// How long answers took that came while one was written; null where none came then.
@@ -291,21 +298,21 @@ pub struct RunResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryResult>,
     /// Null in a build without probes.
-    pub work: Option<BTreeMap<&'static str, f64>>,
+    pub work: Option<BTreeMap<String, f64>>,
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
     /// Null where threads left the order of transactions open.
     pub state_hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counter: Option<&'static str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counter: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<BTreeMap<String, Counted>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_error_percent: Option<f64>,
     /// The paper's configuration, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<&'static str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub config: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Where a sweep was when it made this.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -327,10 +334,10 @@ impl RunResult {
         let pipeline = outcome.pipeline.as_ref();
         let raw = pipeline.and_then(|found| found.raw_flush.as_ref());
         Self {
-            workload: outcome.plan.workload.name(),
+            workload: outcome.plan.workload.name().to_owned(),
             scale: ScaleResult::from(&outcome.plan),
             profile: outcome.plan.profile.clone(),
-            durability: outcome.plan.durability_name(),
+            durability: outcome.plan.durability_name().to_owned(),
             islands: 1,
             threads: outcome.plan.threads as u64,
             clients: clients.unwrap_or(1),
@@ -338,7 +345,7 @@ impl RunResult {
             calls: LoopResult::from(outcome),
             committed: total.committed,
             aborted: total.aborted,
-            aborts_by_reason: outcome.throughput.tally.reasons.iter().copied().collect(),
+            aborts_by_reason: named(outcome.throughput.tally.reasons.clone()),
             wall_s: seconds(outcome.throughput.wall),
             cpu_s: seconds(outcome.throughput.process_cpu),
             engine_cpu_s: seconds(outcome.throughput.engine_cpu),
@@ -349,7 +356,7 @@ impl RunResult {
             latency_us: all.summary(),
             latency_transactions: all.len(),
             within_1s_percent: rounded(all.within_percent(SECOND_NS), 4),
-            within_1ms_percent: rounded(all.within_percent(SECOND_NS / 1_000), 4),
+            within_1ms_percent: Some(rounded(all.within_percent(SECOND_NS / 1_000), 4)),
             by_transaction: by_transaction(outcome),
             retried: outcome.throughput.tally.retried,
             log_bytes: outcome.log.bytes,
@@ -378,7 +385,7 @@ impl RunResult {
             consistent: outcome.verification.consistent(),
             checks: outcome.verification.checks.iter().cloned().collect(),
             state_hash: outcome.state_hash.clone(),
-            counter: outcome.counter.map(|counter| counter.name()),
+            counter: outcome.counter.map(|counter| counter.name().to_owned()),
             counts: outcome.counts.iter().map(|count| counted(count)).collect(),
             sum_error_percent: sum_error_percent(outcome),
             config: None,
@@ -391,7 +398,7 @@ impl RunResult {
 
     /// What was run, for people.
     pub fn title(&self) -> String {
-        match self.scale.mix {
+        match &self.scale.mix {
             Some(mix) => format!("{} {mix}", self.workload),
             None => self.workload.to_owned(),
         }
@@ -440,14 +447,14 @@ const STAGES: [(&str, &str); 5] = [
     ("checkpoint", "tombolo-checkpo"),
 ];
 
-fn by_stage(outcome: &Outcome) -> BTreeMap<&'static str, ByStage> {
+fn by_stage(outcome: &Outcome) -> BTreeMap<String, ByStage> {
     let Some(found) = &outcome.pipeline else { return BTreeMap::new() };
     let Busy { input_ns, execution_ns, logging_ns, output_ns, checkpoint_ns, .. } = found.busy;
     let busy = [input_ns, execution_ns, logging_ns, output_ns, checkpoint_ns];
     let stages = STAGES.into_iter().zip(busy).map(|((name, thread), ns)| {
         let cpu_s = cpu_of(found, thread).map(|cpu| rounded(cpu.as_secs_f64(), 6));
         let instructions = stage_instructions(name, outcome);
-        (name, ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s, instructions })
+        (name.to_owned(), ByStage { busy_s: rounded(ns as f64 / 1e9, 6), cpu_s, instructions })
     });
     let is_there = |stage: &ByStage| {
         stage.busy_s > 0.0 || stage.cpu_s.is_some() || stage.instructions.is_some()
@@ -496,16 +503,20 @@ fn of_raw_percent(outcome: &Outcome) -> Option<f64> {
 }
 
 /// What components were asked to do per committed transaction, aborted ones' share included.
-fn work(outcome: &Outcome) -> Option<BTreeMap<&'static str, f64>> {
+fn work(outcome: &Outcome) -> Option<BTreeMap<String, f64>> {
     let committed = outcome.throughput.tally.total().committed;
     let mut work = outcome.throughput.work.per_transaction(committed)?;
     work.values_mut().for_each(|count| *count = rounded(*count, 3));
-    Some(work)
+    Some(named(work))
+}
+
+fn named<T>(values: impl IntoIterator<Item = (&'static str, T)>) -> BTreeMap<String, T> {
+    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn calls(cost: &GroupCost) -> Calls {
     let by_name = |(category, cost): (Category, f64)| (category.name(), rounded(cost, 2));
-    Category::ALL.into_iter().zip(cost.categories).map(by_name).collect()
+    named(Category::ALL.into_iter().zip(cost.categories).map(by_name))
 }
 
 fn counted(count: &[GroupCost]) -> BTreeMap<String, Counted> {
@@ -517,7 +528,7 @@ fn counted(count: &[GroupCost]) -> BTreeMap<String, Counted> {
     count.iter().map(|cost| (cost.name.clone(), of(cost))).collect()
 }
 
-fn by_transaction(outcome: &Outcome) -> BTreeMap<&'static str, ByTransaction> {
+fn by_transaction(outcome: &Outcome) -> BTreeMap<String, ByTransaction> {
     let mut by_name = BTreeMap::new();
     for (i, kind) in KINDS.into_iter().enumerate() {
         let outcomes = outcome.throughput.tally.kinds[i];
@@ -534,7 +545,7 @@ fn by_transaction(outcome: &Outcome) -> BTreeMap<&'static str, ByTransaction> {
         let cycles = find(Some(&outcome.cycles), "");
         let rounded_to = |cost: &GroupCost| rounded(cost.instructions, 2);
         by_name.insert(
-            kind_name(kind),
+            kind_name(kind).to_owned(),
             ByTransaction {
                 committed: outcomes.committed,
                 aborted: outcomes.aborted,
@@ -552,14 +563,14 @@ fn by_transaction(outcome: &Outcome) -> BTreeMap<&'static str, ByTransaction> {
 }
 
 /// What `run --list-profiles` says of a profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct ProfileResult {
-    pub profile: &'static str,
-    pub store: &'static str,
+    pub profile: String,
+    pub store: String,
     pub switches: BTreeMap<String, bool>,
     pub threads_max: usize,
-    pub durability: &'static [&'static str],
+    pub durability: Vec<String>,
     pub undo: bool,
 }
 
@@ -567,11 +578,11 @@ impl From<&ProfileInfo> for ProfileResult {
     fn from(info: &ProfileInfo) -> Self {
         let switch = |(i, on): (usize, &bool)| (format!("S{}", i + 1), *on);
         Self {
-            profile: info.name,
-            store: info.store,
+            profile: info.name.to_owned(),
+            store: info.store.to_owned(),
             switches: info.switches.iter().enumerate().map(switch).collect(),
             threads_max: info.threads_max,
-            durability: info.durability,
+            durability: info.durability.iter().map(|&name| name.to_owned()).collect(),
             undo: info.undo,
         }
     }

@@ -201,7 +201,7 @@ pub fn verified(result: &RunResult, style: Style) -> String {
     say("state", result.state());
     text.push('\n');
     text.push_str(&by_transaction(&result.by_transaction, style));
-    if let Some(counter) = result.counter {
+    if let Some(counter) = &result.counter {
         text.push('\n');
         text.push_str(&instructions(result, counter, style));
     }
@@ -308,7 +308,7 @@ fn opened(recovery: &RecoveryResult) -> String {
     )
 }
 
-fn by_transaction(by_name: &BTreeMap<&str, ByTransaction>, style: Style) -> String {
+fn by_transaction(by_name: &BTreeMap<String, ByTransaction>, style: Style) -> String {
     let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for name in KINDS.map(kind_name) {
@@ -441,7 +441,7 @@ pub fn calls(results: &[CallResult], style: Style) -> String {
     let title = "what a call costs its caller, in µs: the middle round, latencies of a closed loop";
     line(&mut text, format_args!("{}", style.strong(title)));
     let head = ["", "callers", "wall", "CPU", "p50", "p99", "p99.9", "instructions", ""];
-    for group in results.chunk_by(|a, b| (a.what, a.durability) == (b.what, b.durability)) {
+    for group in results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability)) {
         let what = format!("{}, durability {}", group[0].what, group[0].durability);
         line(&mut text, format_args!("\n{}", style.strong(&what)));
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -470,7 +470,7 @@ fn answers(engine: &EngineResult) -> String {
     else {
         return String::new();
     };
-    let (transport, durability) = (engine.transport, engine.durability);
+    let (transport, durability) = (&engine.transport, &engine.durability);
     format!(
         " · {transport} · durability {durability} · {clients} × {in_flight} calls · {} per second · p50 \
          {} µs, p99 {} µs",

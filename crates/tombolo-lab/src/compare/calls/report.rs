@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Called, OWN, durability_name};
 use crate::compare::Batch;
@@ -10,7 +10,7 @@ use crate::report::{Header, rounded};
 use crate::sweep::Spread;
 
 /// The result of one engine at one point, over all rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
     /// What every result begins with.
     #[serde(flatten)]
@@ -20,9 +20,9 @@ pub struct CallResult {
     /// Its version.
     pub engine_version: String,
     /// What a call does.
-    pub what: &'static str,
+    pub what: String,
     /// Whether its answer means that it is on disk (`group`) or nothing (`none`).
-    pub durability: &'static str,
+    pub durability: String,
     /// Threads that called.
     pub callers: usize,
     /// Calls of all of them that `wall_us` and `cpu_us` are of, over all rounds.
@@ -75,8 +75,8 @@ impl CallResult {
             header,
             engine: called.engine.clone(),
             engine_version: called.version.clone(),
-            what: called.what.name(),
-            durability: durability_name(called.is_durable),
+            what: called.what.name().to_owned(),
+            durability: durability_name(called.is_durable).to_owned(),
             callers: called.callers,
             calls: rounds.iter().map(|round| round.committed).sum(),
             wall_us: wall.median,
@@ -96,7 +96,7 @@ impl CallResult {
 
     /// Where it was found, for people and as part of the name of a ratio.
     pub fn place(&self) -> String {
-        place(self.what, self.durability, self.callers)
+        place(&self.what, &self.durability, self.callers)
     }
 }
 
@@ -106,7 +106,7 @@ fn place(what: &str, durability: &str, callers: usize) -> String {
 
 /// The last result of a comparison of calls: theirs divided by ours, over the rounds, as
 /// `"sqlite:tombolo/memory transfer none 1"`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
     /// What every result begins with.
     #[serde(flatten)]

@@ -420,7 +420,7 @@ pub struct Reproduction {
 }
 
 /// A result as it is written: the common fields, then what was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Headed<T> {
     /// The common fields.
     #[serde(flatten)]

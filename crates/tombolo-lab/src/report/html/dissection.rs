@@ -22,7 +22,7 @@ pub(super) const USEFUL: usize = 6;
 
 fn dissection(stored: &Stored) -> Option<&Dissection> {
     match &stored.found {
-        Found::Dissection(dissection) => Some(dissection),
+        Found::Dissection(found) => Some(&found.found),
         _ => None,
     }
 }

@@ -21,10 +21,10 @@ mod tests;
 pub use read::{Stored, read};
 
 use markup::Markup;
-use read::{Found, Head};
+use read::Found;
 
 use super::canvas::Canvas;
-use super::size;
+use super::{Header, size};
 
 const STYLE: &str = include_str!("style.css");
 /// A figure that there is none of.
@@ -46,7 +46,10 @@ impl Section<'_> {
             Self::Reproduction(stored) => others::reproduction_heading(stored),
             Self::Runs(_) => "Runs".to_owned(),
             Self::Comparison(_) => "Beside other engines".to_owned(),
-            Self::Other(stored) => format!("Result of {}", stored.head.command),
+            Self::Other(stored) => match &stored.found {
+                Found::Profile(found) => format!("Profile {}", found.profile),
+                _ => format!("Result of {}", stored.head.command),
+            },
         }
     }
 
@@ -86,19 +89,15 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
         match (&stored.found, sections.last_mut()) {
             (Found::Dissection(_), _) => sections.push(Section::Dissection(stored)),
             (Found::Reproduction(_), _) => sections.push(Section::Reproduction(stored)),
-            (Found::Other, _) => sections.push(Section::Other(stored)),
             (Found::Run(_) | Found::Summary(_), Some(Section::Runs(runs))) => runs.push(stored),
             (Found::Run(_) | Found::Summary(_), _) => sections.push(Section::Runs(vec![stored])),
-            (Found::Engine(_) | Found::Ratios(_), Some(Section::Comparison(engines)))
-                if !compared =>
-            {
+            (found, Some(Section::Comparison(engines))) if found.is_compared() && !compared => {
                 engines.push(stored);
             }
-            (Found::Engine(_) | Found::Ratios(_), _) => {
-                sections.push(Section::Comparison(vec![stored]));
-            }
+            (found, _) if found.is_compared() => sections.push(Section::Comparison(vec![stored])),
+            _ => sections.push(Section::Other(stored)),
         }
-        compared = matches!(stored.found, Found::Ratios(_));
+        compared = matches!(stored.found, Found::Ratios(_) | Found::CallRatios(_));
     }
     sections
 }
@@ -112,8 +111,8 @@ pub fn text(results: &[Stored], canvas: Canvas) -> String {
             text.push('\n');
         }
         text.push_str(&match &stored.found {
-            Found::Dissection(found) => super::dissection::text(found, canvas),
-            Found::Reproduction(found) => super::dissection::reproduction(found, canvas),
+            Found::Dissection(found) => super::dissection::text(&found.found, canvas),
+            Found::Reproduction(found) => super::dissection::reproduction(&found.found, canvas),
             _ => canvas.finish(others::text(stored, canvas)),
         });
     }
@@ -195,10 +194,10 @@ fn opening(page: &mut Markup, results: &[Stored], sections: &[Section<'_>]) {
 /// Which builds, machines and settings the results are of.
 fn provenance(page: &mut Markup, results: &[Stored]) {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut seen: Vec<(&Head, Vec<&str>)> = Vec::new();
+    let mut seen: Vec<(&Header, Vec<&str>)> = Vec::new();
     for stored in results.iter().filter(|stored| !stored.head.command.is_empty()) {
         let head = &stored.head;
-        let same = |other: &Head| {
+        let same = |other: &Header| {
             (&other.commit, &other.host, &other.settings_hash, other.seed)
                 == (&head.commit, &head.host, &head.settings_hash, head.seed)
         };
@@ -231,7 +230,7 @@ fn provenance(page: &mut Markup, results: &[Stored]) {
 
 /// All effective settings of results, once for each that differ.
 fn settings(page: &mut Markup, results: &[&Stored]) {
-    let mut seen: Vec<&Head> = Vec::new();
+    let mut seen: Vec<&Header> = Vec::new();
     for stored in results {
         let head = &stored.head;
         if !head.settings.is_empty() && !seen.iter().any(|other| other.settings == head.settings) {

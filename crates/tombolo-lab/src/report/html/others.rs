@@ -7,20 +7,25 @@ use serde_json::{Map, Value as Json};
 
 use super::chart::{self, Bar, Marks, Palette, Segment, Slim};
 use super::markup::Markup;
-use super::read::{EngineRead, Found, LatencyRead, RunRead, SpreadRead, SummaryRead};
+use super::read::Found;
 use super::{Cell, MISSING, Stored, json_text, table};
+use crate::compare::EngineResult;
+use crate::compare::calls::CallResult;
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::Figure;
-use crate::experiment::looking_glass::result::Row;
+use crate::experiment::looking_glass::result::{Headed, Row};
+use crate::histogram::Summary as Latency;
 use crate::report::canvas::{Canvas, wrapped};
 use crate::report::dissection::{figure, times, whole};
+use crate::report::run::RunResult;
 use crate::report::{quantity, separated};
+use crate::sweep::{Spread, Summary};
 
 /// `Figure 5: …`, or the identifier of what is not in this paper.
 pub(super) fn reproduction_heading(stored: &Stored) -> String {
     let Found::Reproduction(reproduction) = &stored.found else { return String::new() };
-    let known = Figure::find(&reproduction.id);
-    known.map_or_else(|| reproduction.id.clone(), |figure| figure.title().to_owned())
+    let id = &reproduction.found.id;
+    Figure::find(id).map_or_else(|| id.clone(), |figure| figure.title().to_owned())
 }
 
 /// Paper, ours, ratio, caveat.
@@ -48,7 +53,7 @@ pub(super) fn rows_table(page: &mut Markup, caption: &str, rows: &[Row]) {
 
 /// A result of `paper`.
 pub(super) fn reproduction(page: &mut Markup, stored: &Stored) {
-    let Found::Reproduction(reproduction) = &stored.found else { return };
+    let Found::Reproduction(Headed { found: reproduction, .. }) = &stored.found else { return };
     for note in &reproduction.notes {
         page.leaf("p", &[("class", "note")], note);
     }
@@ -86,11 +91,13 @@ pub(super) fn reproduction(page: &mut Markup, stored: &Stored) {
 }
 
 /// What tells a run from those beside it.
-fn run_name(run: &RunRead) -> String {
-    let mut parts = vec![run.profile.clone(), format!("{} mix", run.mix)];
-    parts.extend(run.warehouses.map(|warehouses| format!("{warehouses} warehouses")));
+fn run_name(run: &RunResult) -> String {
+    let mut parts = vec![run.profile.clone()];
+    parts.extend(run.scale.mix.iter().map(|mix| format!("{mix} mix")));
+    parts.extend(run.scale.warehouses.map(|warehouses| format!("{warehouses} warehouses")));
+    parts.extend(run.scale.branches.map(|branches| format!("{branches} branches")));
     parts.push(format!("durability {}", run.durability));
-    parts.extend(run.threads.filter(|&threads| threads > 1).map(|n| format!("{n} threads")));
+    parts.extend((run.threads > 1).then(|| format!("{} threads", run.threads)));
     if let Some(point) = &run.point {
         parts.extend(point.iter().map(|(key, value)| format!("{key}={}", json_text(value))));
     }
@@ -98,15 +105,17 @@ fn run_name(run: &RunRead) -> String {
     parts.join(" · ")
 }
 
+/// The results of one type.
+fn those<'r, T>(results: &[&'r Stored], of: impl Fn(&'r Found) -> Option<&'r T>) -> Vec<&'r T> {
+    results.iter().filter_map(|&stored| of(&stored.found)).collect()
+}
+
 /// Results of `run`, and of a sweep.
 pub(super) fn runs(page: &mut Markup, results: &[&Stored]) {
-    let runs: Vec<&RunRead> = results
-        .iter()
-        .filter_map(|stored| match &stored.found {
-            Found::Run(run) => Some(&**run),
-            _ => None,
-        })
-        .collect();
+    let runs = those(results, |found| match found {
+        Found::Run(run) => Some(&**run),
+        _ => None,
+    });
     if !runs.is_empty() {
         throughputs(page, &runs);
     }
@@ -125,7 +134,7 @@ pub(super) fn runs(page: &mut Markup, results: &[&Stored]) {
     }
 }
 
-fn throughputs(page: &mut Markup, runs: &[&RunRead]) {
+fn throughputs(page: &mut Markup, runs: &[&RunResult]) {
     page.node("figure", &[], |page| {
         let caption = "Committed transactions per second of processor time.";
         page.leaf("figcaption", &[], caption);
@@ -152,7 +161,7 @@ fn throughputs(page: &mut Markup, runs: &[&RunRead]) {
         "consistent",
         "state",
     ];
-    let row = |run: &&RunRead| {
+    let row = |run: &&RunResult| {
         vec![
             Cell::Head(run_name(run)),
             Cell::Left(run.workload.clone()),
@@ -174,7 +183,7 @@ fn throughputs(page: &mut Markup, runs: &[&RunRead]) {
 }
 
 /// A point of a latency's distribution: its name and where it stands.
-type Percentile = (&'static str, fn(&LatencyRead) -> f64);
+type Percentile = (&'static str, fn(&Latency) -> f64);
 
 const PERCENTILES: [Percentile; 5] = [
     ("p50", |latency| latency.p50),
@@ -184,11 +193,11 @@ const PERCENTILES: [Percentile; 5] = [
     ("max", |latency| latency.max),
 ];
 
-fn latencies(page: &mut Markup, run: &RunRead, name: &str) {
+fn latencies(page: &mut Markup, run: &RunResult, name: &str) {
     let all = run.latency_us.map(|latency| ("all".to_owned(), latency));
     let kinds = run.by_transaction.iter();
     let kinds = kinds.filter_map(|(name, kind)| Some((name.replace('_', " "), kind.latency_us?)));
-    let named: Vec<(String, LatencyRead)> = all.into_iter().chain(kinds).collect();
+    let named: Vec<(String, Latency)> = all.into_iter().chain(kinds).collect();
     let drawn = [0, 2, 3, 4].map(|at| PERCENTILES[at]);
     let lines: Vec<Marks> = named
         .iter()
@@ -236,7 +245,7 @@ fn latencies(page: &mut Markup, run: &RunRead, name: &str) {
 }
 
 /// Where the instructions of a counted run's transactions go, by call.
-fn instructions(page: &mut Markup, run: &RunRead, name: &str) {
+fn instructions(page: &mut Markup, run: &RunResult, name: &str) {
     let mut bars = Vec::new();
     for (kind, read) in &run.by_transaction {
         let (Some(calls), Some(counted)) = (&read.calls, read.instructions) else { continue };
@@ -269,11 +278,11 @@ fn instructions(page: &mut Markup, run: &RunRead, name: &str) {
     });
 }
 
-fn spread_cells(spread: &SpreadRead) -> [Cell; 3] {
+fn spread_cells(spread: &Spread) -> [Cell; 3] {
     [spread.median, spread.min, spread.max].map(|value| Cell::Figure(quantity(value)))
 }
 
-fn sweep(page: &mut Markup, summary: &SummaryRead) {
+fn sweep(page: &mut Markup, summary: &Summary) {
     let rows: Vec<Vec<Cell>> = summary
         .summary
         .iter()
@@ -293,24 +302,26 @@ fn sweep(page: &mut Markup, summary: &SummaryRead) {
 
 /// Results of one `compare`.
 pub(super) fn comparison(page: &mut Markup, results: &[&Stored]) {
-    let engines: Vec<&EngineRead> = results
-        .iter()
-        .filter_map(|stored| match &stored.found {
-            Found::Engine(engine) => Some(engine),
-            _ => None,
-        })
-        .collect();
-    let ratios: BTreeMap<&String, &SpreadRead> = results
-        .iter()
-        .filter_map(|stored| match &stored.found {
-            Found::Ratios(ratios) => Some(&ratios.ratios),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let engines = those(results, |found| match found {
+        Found::Engine(engine) => Some(&**engine),
+        _ => None,
+    });
+    let calls = those(results, |found| match found {
+        Found::Call(call) => Some(&**call),
+        _ => None,
+    });
+    let ratios = those(results, |found| match found {
+        Found::Ratios(found) => Some(&found.ratios),
+        Found::CallRatios(found) => Some(&found.ratios),
+        _ => None,
+    });
+    let ratios: BTreeMap<&String, &Spread> = ratios.into_iter().flatten().collect();
     if !engines.is_empty() {
         engine_bars(page, &engines);
         engine_table(page, &engines);
+    }
+    if !calls.is_empty() {
+        call_table(page, &calls);
     }
     if !ratios.is_empty() {
         let rows: Vec<Vec<Cell>> = ratios
@@ -328,16 +339,13 @@ pub(super) fn comparison(page: &mut Markup, results: &[&Stored]) {
     }
 }
 
-fn engine_bars(page: &mut Markup, engines: &[&EngineRead]) {
+fn engine_bars(page: &mut Markup, engines: &[&EngineResult]) {
     page.node("figure", &[], |page| {
         let caption = "Processor time per committed transaction in µs; the line runs from the \
                        best round to the worst.";
         page.leaf("figcaption", &[], caption);
-        let end = |engine: &&&EngineRead| {
-            let rounds = engine.us_per_transaction_cpu_rounds;
-            rounds.map_or(engine.us_per_transaction_cpu, |rounds| rounds.max)
-        };
-        let most = engines.iter().map(|engine| end(&engine)).fold(0.0, f64::max);
+        let ends = engines.iter().map(|engine| engine.us_per_transaction_cpu_rounds.max);
+        let most = ends.fold(0.0, f64::max);
         let mut lines = Vec::new();
         for engine in engines {
             lines.push(Slim::Heading(format!("{} · {}", engine.engine, engine.engine_version)));
@@ -345,7 +353,7 @@ fn engine_bars(page: &mut Markup, engines: &[&EngineRead]) {
                 at: if engine.engine.starts_with("tombolo/") { 0 } else { 1 },
                 value: engine.us_per_transaction_cpu,
                 text: format!("{} µs", quantity(engine.us_per_transaction_cpu)),
-                spread: engine.us_per_transaction_cpu_rounds.map(|s| (s.min, s.max)),
+                spread: Some(engine.us_per_transaction_cpu_rounds).map(|s| (s.min, s.max)),
             });
         }
         let said: Vec<String> = engines
@@ -356,7 +364,7 @@ fn engine_bars(page: &mut Markup, engines: &[&EngineRead]) {
     });
 }
 
-fn engine_table(page: &mut Markup, engines: &[&EngineRead]) {
+fn engine_table(page: &mut Markup, engines: &[&EngineResult]) {
     let heads = [
         "engine",
         "version",
@@ -369,17 +377,14 @@ fn engine_table(page: &mut Markup, engines: &[&EngineRead]) {
         "transport",
         "consistent",
     ];
-    let row = |engine: &&EngineRead| {
-        let rounds = engine.us_per_transaction_cpu_rounds;
-        let end = |of: fn(&SpreadRead) -> f64| {
-            Cell::Figure(rounds.as_ref().map_or_else(|| MISSING.to_owned(), |s| quantity(of(s))))
-        };
+    let row = |engine: &&EngineResult| {
+        let rounds = &engine.us_per_transaction_cpu_rounds;
         vec![
             Cell::Head(engine.engine.clone()),
             Cell::Left(engine.engine_version.clone()),
             Cell::Figure(quantity(engine.us_per_transaction_cpu)),
-            end(|spread| spread.min),
-            end(|spread| spread.max),
+            Cell::Figure(quantity(rounds.min)),
+            Cell::Figure(quantity(rounds.max)),
             Cell::Figure(quantity(engine.tps)),
             Cell::Figure(separated(engine.committed)),
             Cell::Left(engine.durability.clone()),
@@ -389,6 +394,22 @@ fn engine_table(page: &mut Markup, engines: &[&EngineRead]) {
     };
     let rows: Vec<Vec<Cell>> = engines.iter().map(row).collect();
     table(page, "Engines, processor time of a committed transaction", &heads, &rows);
+}
+
+fn call_table(page: &mut Markup, calls: &[&CallResult]) {
+    let heads = ["engine", "call", "wall", "CPU", "p50", "p99", "p99.9", "instructions", "version"];
+    let row = |call: &&CallResult| {
+        let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = call;
+        let mut row = vec![Cell::Head(call.engine.clone()), Cell::Left(call.place())];
+        row.extend(
+            [wall_us, cpu_us, p50_us, p99_us, p999_us].map(|us| Cell::Figure(quantity(*us))),
+        );
+        row.push(Cell::Figure(call.instructions.map_or_else(|| MISSING.to_owned(), quantity)));
+        row.push(Cell::Left(call.engine_version.clone()));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = calls.iter().map(row).collect();
+    table(page, "Calls with their durability and callers, in µs", &heads, &rows);
 }
 
 /// The fields that stand at the top of the page or below the section.

@@ -1,159 +1,68 @@
 //! Results as they stand in files: one object after the other, on one line each or on many.
 //!
-//! A file that holds anything else is refused with its name and a line. What is not known of a
-//! result is ignored, what must be known and is not there is named.
+//! They are read as the types that commands print. A file that holds anything else is refused with its
+//! name and a line. What is not known of a result is ignored, what must be known and is not there is
+//! named.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::experiment::looking_glass::result::{Dissection, Reproduction};
+use crate::compare::{EngineResult, RatioResult, calls};
+use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction};
 use crate::failure::Failure;
+use crate::report::Header;
+use crate::report::check::CheckResult;
+use crate::report::listed::{Listed, ReportResult, SettingsResult};
+use crate::report::recovery::{InspectResult, RecoverResult};
+use crate::report::run::{ProfileResult, RunResult};
+use crate::sweep::Summary;
 
-/// The common fields, as far as a page shows them.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct Head {
-    #[serde(default)]
-    pub(super) command: String,
-    #[serde(default)]
-    pub(super) version: String,
-    #[serde(default)]
-    pub(super) commit: String,
-    #[serde(default)]
-    pub(super) settings: Map<String, Json>,
-    #[serde(default)]
-    pub(super) settings_hash: String,
-    #[serde(default)]
-    pub(super) host: HostRead,
-    #[serde(default)]
-    pub(super) seed: Option<u64>,
-}
-
-/// The machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct HostRead {
-    pub(super) cpu: String,
-    pub(super) cores: u64,
-    pub(super) memory_bytes: u64,
-    pub(super) os: String,
-}
-
-/// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub(super) struct LatencyRead {
-    pub(super) p50: f64,
-    pub(super) p95: f64,
-    pub(super) p99: f64,
-    pub(super) p999: f64,
-    pub(super) max: f64,
-}
-
-/// One type of transaction in a run.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct KindRead {
-    pub(super) committed: u64,
-    pub(super) aborted: u64,
-    pub(super) latency_us: Option<LatencyRead>,
-    pub(super) instructions: Option<f64>,
-    pub(super) calls: Option<BTreeMap<String, f64>>,
-}
-
-/// A result of `run`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct RunRead {
-    pub(super) workload: String,
-    pub(super) mix: String,
-    pub(super) profile: String,
-    pub(super) durability: String,
-    #[serde(default)]
-    pub(super) warehouses: Option<u64>,
-    #[serde(default)]
-    pub(super) threads: Option<u64>,
-    pub(super) committed: u64,
-    pub(super) tps: f64,
-    pub(super) tps_per_cpu_s: f64,
-    #[serde(default)]
-    pub(super) latency_us: Option<LatencyRead>,
-    pub(super) by_transaction: BTreeMap<String, KindRead>,
-    #[serde(default)]
-    pub(super) miss_ns: Option<f64>,
-    pub(super) consistent: bool,
-    pub(super) state_hash: Option<String>,
-    #[serde(default)]
-    pub(super) point: Option<Map<String, Json>>,
-    #[serde(default)]
-    pub(super) round: Option<u64>,
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
-}
-
-/// The middle and the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub(super) struct SpreadRead {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-/// A point of a sweep.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct PointRead {
-    pub(super) point: Map<String, Json>,
-    pub(super) tps_per_cpu_s: SpreadRead,
-    pub(super) ratio_to_first: SpreadRead,
-}
-
-/// The last object of a sweep.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct SummaryRead {
-    pub(super) summary: Vec<PointRead>,
-}
-
-/// An engine of `compare`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct EngineRead {
-    pub(super) engine: String,
-    pub(super) engine_version: String,
-    pub(super) durability: String,
-    pub(super) transport: String,
-    pub(super) committed: u64,
-    pub(super) us_per_transaction_cpu: f64,
-    #[serde(default)]
-    pub(super) us_per_transaction_cpu_rounds: Option<SpreadRead>,
-    pub(super) tps: f64,
-    pub(super) consistent: bool,
-}
-
-/// The last object of `compare`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct RatiosRead {
-    pub(super) ratios: BTreeMap<String, SpreadRead>,
-}
-
-/// What a result is.
-#[derive(Clone, Debug, PartialEq)]
+/// What a result is: the type that its command prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub(super) enum Found {
-    Dissection(Box<Dissection>),
-    Reproduction(Reproduction),
-    Run(Box<RunRead>),
-    Summary(SummaryRead),
-    Engine(EngineRead),
-    Ratios(RatiosRead),
-    /// A result of a command that has no section of its own.
+    Dissection(Box<Headed<Dissection>>),
+    Reproduction(Headed<Reproduction>),
+    Listed(Listed),
+    Run(Box<RunResult>),
+    Summary(Summary),
+    Profile(ProfileResult),
+    Engine(Box<EngineResult>),
+    Ratios(RatioResult),
+    Call(Box<calls::CallResult>),
+    CallRatios(calls::RatioResult),
+    Check(CheckResult),
+    Recover(Box<RecoverResult>),
+    Inspect(Box<InspectResult>),
+    Settings(SettingsResult),
+    Report(ReportResult),
+    /// A result of anything else, such as a chore of this repository.
     Other,
 }
 
 /// A result out of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    pub(super) head: Head,
+    pub(super) head: Header,
     pub(super) found: Found,
     /// All its fields.
     pub(super) fields: Map<String, Json>,
+}
+
+impl Found {
+    /// Whether it belongs to a comparison.
+    pub(super) const fn is_compared(&self) -> bool {
+        matches!(self, Self::Engine(_) | Self::Ratios(_) | Self::Call(_) | Self::CallRatios(_))
+    }
+}
+
+impl Stored {
+    /// The result as its command would print what was read of it; `None` where no command prints such
+    /// results.
+    pub fn printed(&self) -> Option<Json> {
+        (self.found != Found::Other).then(|| serde_json::to_value(&self.found).unwrap_or_default())
+    }
 }
 
 /// The results in a file that holds `bytes`, in order; `file` is its name in errors.
@@ -208,36 +117,48 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, Failure> {
-    let is_summary = object.contains_key("summary");
-    let command = object.get("command").and_then(Json::as_str).unwrap_or_default().to_owned();
-    if command.is_empty() && !is_summary {
+    let has = |field: &str| object.contains_key(field);
+    let command = object.get("command").and_then(Json::as_str).unwrap_or_default();
+    if command.is_empty() && !has("summary") && !has("switches") {
         return Err(refused(file, line, "this is no result: it names no command"));
     }
-    let (ratios, engine) = (object.contains_key("ratios"), object.contains_key("engine"));
-    let typed = |error: serde_json::Error| {
+    let read = match command {
+        _ if has("summary") => from(&object, Found::Summary),
+        "" => from(&object, Found::Profile),
+        "dissect" => from(&object, Found::Dissection),
+        "paper" if has("title") => from(&object, Found::Listed),
+        "paper" => from(&object, Found::Reproduction),
+        "run" => from(&object, Found::Run),
+        "compare" if has("wall_ratios") => from(&object, Found::CallRatios),
+        "compare" if has("ratios") => from(&object, Found::Ratios),
+        "compare" if has("what") => from(&object, Found::Call),
+        "compare" => from(&object, Found::Engine),
+        "check" => from(&object, Found::Check),
+        "recover" => from(&object, Found::Recover),
+        "inspect" => from(&object, Found::Inspect),
+        "settings" => from(&object, Found::Settings),
+        "report" => from(&object, Found::Report),
+        _ => Ok(Found::Other),
+    };
+    let head = Header::deserialize(&object);
+    let (found, head) = read.and_then(|found| Ok((found, head?))).map_err(|error| {
         let what = format!("this result of {command} cannot be read: {}", without_place(&error));
         refused(file, line, &what)
-    };
-    let head: Head = from(&object).map_err(typed)?;
-    let found = match command.as_str() {
-        "dissect" => Found::Dissection(from(&object).map_err(typed)?),
-        "paper" => Found::Reproduction(from(&object).map_err(typed)?),
-        "compare" if ratios => Found::Ratios(from(&object).map_err(typed)?),
-        "compare" if engine => Found::Engine(from(&object).map_err(typed)?),
-        _ if is_summary => Found::Summary(from(&object).map_err(typed)?),
-        "run" => Found::Run(from(&object).map_err(typed)?),
-        _ => Found::Other,
-    };
+    })?;
     if let Found::Dissection(dissection) = &found
-        && dissection.rungs.is_empty()
+        && dissection.found.rungs.is_empty()
     {
         return Err(refused(file, line, "this result of dissect has no rungs"));
     }
     Ok(Stored { head, found, fields: object })
 }
 
-fn from<T: DeserializeOwned>(object: &Map<String, Json>) -> Result<T, serde_json::Error> {
-    T::deserialize(object)
+/// The result as the type that its command prints.
+fn from<T: DeserializeOwned>(
+    object: &Map<String, Json>,
+    found: fn(T) -> Found,
+) -> Result<Found, serde_json::Error> {
+    T::deserialize(object).map(found)
 }
 
 #[cfg(test)]

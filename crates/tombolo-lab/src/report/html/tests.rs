@@ -1,5 +1,10 @@
 //! The page is well formed, loads nothing, is the same each time, and holds every figure.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
 use super::*;
 use crate::experiment::looking_glass::figures::Figure;
 
@@ -144,4 +149,62 @@ fn a_ladder_that_goes_up_has_no_figures_of_the_paper() {
     let page = page(&read("a.json", object.to_string().as_bytes()).unwrap());
     assert_well_formed(&page);
     assert!(page.contains("an engine put together") && !page.contains("Figure 5"));
+}
+
+/// Files of results below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    let is_json =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "json" || end == "jsonl");
+    entries.flat_map(below).filter(is_json).collect()
+}
+
+/// Whether `printed` says all that `read` does: it may have nulls and zeros that an older result lacks.
+fn says_all_of(printed: &Json, read: &Json) -> bool {
+    match (printed, read) {
+        (Json::Object(printed), Json::Object(read)) => read
+            .iter()
+            .all(|(name, read)| printed.get(name).is_some_and(|it| says_all_of(it, read))),
+        (Json::Array(printed), Json::Array(read)) => {
+            printed.len() == read.len()
+                && printed.iter().zip(read).all(|(printed, read)| says_all_of(printed, read))
+        }
+        (Json::Number(printed), Json::Number(read)) => printed.as_f64() == read.as_f64(),
+        _ => printed == read,
+    }
+}
+
+/// A result of a command is read by the type that prints it, and printed and read again the same.
+fn assert_read_as_its_type(object: &Json, place: &str) {
+    let read = |object: &Json| read(place, object.to_string().as_bytes()).unwrap().remove(0);
+    let stored = read(object);
+    let printed = stored.printed().expect("a type of its own");
+    assert!(says_all_of(&printed, object), "{place}: {printed} is not {object}");
+    let again = read(&printed);
+    assert_eq!((&again.found, again.printed()), (&stored.found, Some(printed)));
+}
+
+#[test]
+fn every_recorded_result_of_a_command_is_read_as_its_type() {
+    let mut results = 0;
+    for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")) {
+        let bytes = fs::read(&file).unwrap();
+        for object in serde_json::Deserializer::from_slice(&bytes).into_iter::<Json>() {
+            let object = object.unwrap();
+            // The others are of this repository's chores, examples and simulator.
+            if ["run", "compare", "dissect", "paper"]
+                .iter()
+                .any(|command| object["command"] == *command)
+            {
+                assert_read_as_its_type(&object, &file.display().to_string());
+                results += 1;
+            }
+        }
+    }
+    assert!(results > 250, "{results}");
+    for text in [DISSECT, COMPARE, RUN] {
+        let objects = serde_json::Deserializer::from_str(text).into_iter::<Json>();
+        objects.for_each(|object| assert_read_as_its_type(&object.unwrap(), "an example"));
+    }
 }

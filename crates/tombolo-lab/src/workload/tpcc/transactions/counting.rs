@@ -1,14 +1,8 @@
 //! A store that counts its calls, for tests: every look-up, pin and index entry on its own.
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
 
-use tombolo_storage::error::Result;
-use tombolo_storage::key::{IndexType, Range};
-use tombolo_storage::row::{Fields, Row, RowId, RowMut};
-use tombolo_storage::store::{Index, Order, Store, Table, TableType};
-
-use crate::pass_through::pass_through;
+use tombolo_storage::store::Store;
 
 /// How often each call was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,114 +36,35 @@ impl<S> Counting<S> {
     }
 }
 
+/// A call, counted if it is one of those that are.
+macro_rules! counted {
+    ($call:expr; $store:ident adds $count:expr => $calls:ident) => {{
+        $store.count(|calls| calls.$calls += $count);
+        $call
+    }};
+    ($store:ident lookup $arguments:tt $call:expr) => { counted!($call; $store adds 1 => lookups) };
+    ($store:ident lookup_for_update $arguments:tt $call:expr) => {
+        counted!($call; $store adds 1 => lookups)
+    };
+    ($store:ident lookup_many ($index:ident, $keys:ident, $found:ident) $call:expr) => {
+        counted!($call; $store adds $keys.len() => lookups)
+    };
+    ($store:ident lookup_many_for_update ($index:ident, $keys:ident, $found:ident) $call:expr) => {
+        counted!($call; $store adds $keys.len() => lookups)
+    };
+    ($store:ident scan $arguments:tt $call:expr) => { counted!($call; $store adds 1 => scans) };
+    ($store:ident pin $arguments:tt $call:expr) => { counted!($call; $store adds 1 => pins) };
+    ($store:ident update $arguments:tt $call:expr) => { counted!($call; $store adds 1 => updates) };
+    ($store:ident create $arguments:tt $call:expr) => { counted!($call; $store adds 1 => creates) };
+    ($store:ident delete $arguments:tt $call:expr) => { counted!($call; $store adds 1 => deletes) };
+    ($store:ident insert $arguments:tt $call:expr) => { counted!($call; $store adds 1 => inserts) };
+    ($store:ident insert_run ($index:ident, $rows:ident, $key:ident) $call:expr) => {
+        counted!($call; $store adds $rows.len() => inserts)
+    };
+    ($store:ident remove $arguments:tt $call:expr) => { counted!($call; $store adds 1 => removes) };
+    ($store:ident $name:ident $arguments:tt $call:expr) => { $call };
+}
+
 impl<S: Store> Store for Counting<S> {
-    pass_through! {
-        schema create_table begin phase begin_writes commit abort rows set_variable poison
-        removals check shared usage
-    }
-
-    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
-        self.count(|calls| calls.lookups += 1);
-        self.store.lookup(index, key)
-    }
-
-    fn lookup_many<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        found: &mut [Option<RowId>],
-    ) -> Result<()> {
-        self.count(|calls| calls.lookups += keys.len());
-        self.store.lookup_many(index, keys, found)
-    }
-
-    fn lookup_for_update<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-    ) -> Result<Option<RowId>> {
-        self.count(|calls| calls.lookups += 1);
-        self.store.lookup_for_update(index, key)
-    }
-
-    fn lookup_many_for_update<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        keys: &[I::Key<'_>],
-        found: &mut [Option<RowId>],
-    ) -> Result<()> {
-        self.count(|calls| calls.lookups += keys.len());
-        self.store.lookup_many_for_update(index, keys, found)
-    }
-
-    fn scan<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        range: Range<I::Key<'_>>,
-        order: Order,
-        visit: impl FnMut(RowId) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.count(|calls| calls.scans += 1);
-        self.store.scan(index, range, order, visit)
-    }
-
-    fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, S::Pin<'_>>> {
-        self.count(|calls| calls.pins += 1);
-        self.store.pin(table, row)
-    }
-
-    fn update<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        row: RowId,
-        fields: Fields<R>,
-        change: impl FnOnce(&mut RowMut<'_, R>),
-    ) -> Result<()> {
-        self.count(|calls| calls.updates += 1);
-        self.store.update(table, row, fields, change)
-    }
-
-    fn create<R: TableType>(
-        &mut self,
-        table: &Table<R>,
-        fill: impl FnOnce(&mut RowMut<'_, R>),
-    ) -> Result<RowId> {
-        self.count(|calls| calls.creates += 1);
-        self.store.create(table, fill)
-    }
-
-    fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        self.count(|calls| calls.deletes += 1);
-        self.store.delete(table, row)
-    }
-
-    fn insert<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        row: RowId,
-    ) -> Result<()> {
-        self.count(|calls| calls.inserts += 1);
-        self.store.insert(index, key, row)
-    }
-
-    fn insert_run<'k, I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        rows: &[RowId],
-        key: impl Fn(usize) -> I::Key<'k>,
-    ) -> Result<()> {
-        self.count(|calls| calls.inserts += rows.len());
-        self.store.insert_run(index, rows, key)
-    }
-
-    fn remove<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-        row: RowId,
-    ) -> Result<bool> {
-        self.count(|calls| calls.removes += 1);
-        self.store.remove(index, key, row)
-    }
+    pass_through! { counted }
 }
