@@ -422,7 +422,11 @@ fn own_fields(stored: &Stored) -> impl Iterator<Item = (&String, &Json)> {
 
 /// A result as a list of its fields.
 pub(super) fn text(stored: &Stored, canvas: Canvas) -> String {
-    let title = if stored.head.command.is_empty() { "sweep" } else { &stored.head.command };
+    let title = match (&stored.found, stored.head.command.as_str()) {
+        (Found::Profile(_), _) => "profile",
+        (_, "") => "sweep",
+        (_, command) => command,
+    };
     let mut text = format!("{}\n", canvas.style.strong(title));
     let widest = own_fields(stored).map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in own_fields(stored) {
