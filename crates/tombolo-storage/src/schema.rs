@@ -309,9 +309,9 @@ pub struct Schema {
     positions: Vec<Vec<usize>>,
     /// The position of the next index.
     next_index: usize,
-    /// How many changes of it a log has told of.
+    /// How many changes of it a log has recorded.
     changes: u32,
-    /// Whose it is: handles are resolved for one database; 0 where nothing asks.
+    /// The database it belongs to: handles are resolved for one database; 0 where nothing asks.
     database: u32,
 }
 
@@ -362,7 +362,7 @@ impl Schema {
         self.positions.iter().map(Vec::len).sum()
     }
 
-    /// How many changes of it a log has told of, with the image that the log is behind.
+    /// How many changes of it were recorded by a log and by the image that the log follows.
     pub(crate) const fn changes(&self) -> u32 {
         self.changes
     }
@@ -491,7 +491,7 @@ impl Schema {
         self.positions[table].remove(index)
     }
 
-    /// Gives indexes the positions of those that were dropped: as long as nobody has their handles.
+    /// Gives indexes the positions of those that were dropped: while no handles of them exist.
     pub(crate) fn close_gaps(&mut self) {
         let mut places: Vec<&mut usize> = self.positions.iter_mut().flatten().collect();
         places.sort_unstable();

@@ -259,8 +259,8 @@ const fn escape(byte: u8) -> Option<u8> {
 }
 
 fn escape_text(text: &[u8], out: &mut Vec<u8>) {
-    // Usually there is nothing to escape, which all bytes are asked for at once; all of those that
-    // are escaped are characters of one byte.
+    // Usually there is nothing to escape, so all bytes are tested in one pass first; all characters
+    // that are escaped have one byte.
     let is_escaped = |&byte: &u8| byte == b'\\' || byte.wrapping_sub(8) <= 13 - 8;
     if !text.iter().fold(false, |any, byte| any | is_escaped(byte)) {
         return out.extend_from_slice(text);
@@ -331,7 +331,7 @@ mod tests {
         out
     }
 
-    /// Numbers of every length, and those beside them, are written as the standard library does.
+    /// Numbers of every length, and their neighbours, are written as the standard library does.
     #[test]
     fn digits_are_those_of_the_number() {
         let powers = (0..20).map(|digits| 10u64.pow(digits));

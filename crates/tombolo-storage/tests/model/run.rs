@@ -16,7 +16,7 @@ use super::random::Random;
 /// Bytes of text in a key up to which no store may refuse it.
 const KEY_TEXT_BYTES: usize = 300;
 
-/// What happened, so that a test can tell that it tested something.
+/// What happened, so that a test can verify that it tested something.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) inserted: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Hint {
     pub(crate) removals: u64,
 }
 
-/// A store beside its model.
+/// A store and its model.
 pub(crate) struct Run<S: Store> {
     pub(crate) store: S,
     pub(crate) maps: Vec<Map>,

@@ -14,7 +14,7 @@ use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
 pub(super) struct Path {
     /// The nodes, the root first.
     pub(super) nodes: Vec<PageId>,
-    /// At which entry of a node the way goes on; in the leaf, where the probe is.
+    /// At which entry of a node the way continues; in the leaf, where the probe is.
     pub(super) at: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.split_while_held(access, probe, structure)
     }
 
-    /// As [`BTree::split`], for whoever holds the steps.
+    /// As [`BTree::split`], for a caller that holds `steps`.
     pub(super) fn split_while_held(
         &self,
         access: &P,

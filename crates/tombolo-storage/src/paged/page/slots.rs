@@ -398,7 +398,7 @@ impl<S: PageSize> PageMut<'_, S> {
     }
 
     /// Moves all records together, so that all free space is contiguous, and forgets free slots at
-    /// the end. Slot numbers stay. Nobody else may have the page fixed: records move.
+    /// the end. Slot numbers stay. No other thread may have the page fixed: records move.
     pub fn compact(&mut self) {
         let mut before = [0; PAGE_BYTES_MAX];
         let before = &mut before[..S::BYTES];

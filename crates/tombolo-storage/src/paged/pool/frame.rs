@@ -64,7 +64,7 @@ impl<L: Latching> Frame<L> {
         }
     }
 
-    /// Pins the frame. Called under the latch of its chain, or by whoever has it pinned.
+    /// Pins the frame. Called under the latch of its chain, or by a thread that has it pinned.
     #[inline(always)]
     pub(super) fn pin(&self) -> FramePin<'_, L> {
         // Relaxed: ordered before an eviction by the chain's latch, under which both happen.
@@ -76,7 +76,7 @@ impl<L: Latching> Frame<L> {
         FramePin { frame: self }
     }
 
-    /// Pins a frame nobody has pinned.
+    /// Pins a frame that is not pinned.
     pub(super) fn claim(&self) -> Option<FramePin<'_, L>> {
         // Acquire: partner of the Release in `FramePin::drop`: the frame's last user is through.
         // Relaxed on failure: nothing was taken.
@@ -84,7 +84,7 @@ impl<L: Latching> Frame<L> {
         Some(FramePin { frame: self })
     }
 
-    /// Pins a frame nobody has pinned and that holds no page.
+    /// Pins a frame that is not pinned and holds no page.
     pub(super) fn claim_empty(&self) -> Option<FramePin<'_, L>> {
         if self.page.get() != NO_PAGE {
             return None;
@@ -97,8 +97,8 @@ impl<L: Latching> Frame<L> {
     /// How many guards and pinned rows there are.
     #[inline(always)]
     pub(super) fn pins(&self) -> u32 {
-        // Acquire: partner of the Release in `FramePin::drop`: who sees that a row is no longer
-        // pinned may overwrite it.
+        // Acquire: partner of the Release in `FramePin::drop`: a thread that sees that a row is no
+        // longer pinned may overwrite it.
         self.pins.load(Ordering::Acquire)
     }
 

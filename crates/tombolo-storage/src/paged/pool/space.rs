@@ -50,7 +50,7 @@ impl<L: Latching> Space<L> {
         Self { state: Latch::new(Cell::new(state)), pages }
     }
 
-    /// Pages of the file. Whoever was led to a page sees a number above it: the page's number
+    /// Pages of the file. A thread that was led to a page sees a number above it: the page's number
     /// reached it through a latch, or by a Release and an Acquire, and was counted before.
     #[inline(always)]
     pub(super) fn pages(&self) -> u32 {
@@ -122,7 +122,7 @@ impl<L: Latching> Space<L> {
     }
 }
 
-/// The next page to be handed out; nobody else allocates meanwhile.
+/// The next page to be handed out; no other thread allocates meanwhile.
 pub(super) struct Allocation<'a, L: Latching> {
     state: LatchGuard<'a, Cell<SpaceState>, L>,
     pages: &'a GuardedU32,

@@ -198,7 +198,7 @@ impl<P: PagedProfile> Database<P> {
     }
 }
 
-/// Tells the log of pages that a split or a merge touched.
+/// Logs the pages that a split or a merge touched.
 pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
 
 impl<P: PagedProfile> Structure for StructureLog<'_, P> {

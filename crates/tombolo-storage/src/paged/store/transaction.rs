@@ -158,7 +158,7 @@ impl<P: PagedProfile> Session<P> {
         self.locking(|held| database.locks.lock_row(held, store.0, row, mode))
     }
 
-    /// Locks a row if that is possible at once.
+    /// Locks a row if that is possible without waiting.
     #[inline(always)]
     pub(super) fn try_lock(
         &self,
@@ -205,7 +205,7 @@ impl<P: PagedProfile> Session<P> {
     /// A lock that was not granted, in a store's words.
     #[cold]
     pub(super) fn refused(&self, error: LockError) -> Error {
-        // Who gave way comes back with its old rank, so that its turn comes.
+        // A victim comes back with its old rank, so that its turn comes.
         self.keeps_rank.set(error.retry());
         error.into()
     }
