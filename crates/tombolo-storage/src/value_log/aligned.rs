@@ -51,8 +51,8 @@ impl AlignedBuffer {
         })
     }
 
-    /// The first `bytes` bytes, whose content is unspecified. Whoever may not fail reserves them
-    /// before.
+    /// The first `bytes` bytes, whose content is unspecified. A caller that must not fail reserves
+    /// them before.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
         self.zeros = 0..0;
         self.part(bytes)

@@ -94,7 +94,7 @@ fn leads_to(
 ) -> bool {
     for reader in &mut segments[first..] {
         let mut offset = FIRST_GROUP_OFFSET;
-        // What cannot be read now is not there; whoever needs it reads it again.
+        // What cannot be read now counts as missing; a caller that needs it reads it again.
         while let Ok(Some(placed)) = reader.group(offset) {
             let (placed, checksum) = (placed.group, placed.checksum);
             if !chain.continues(&placed) {

@@ -41,7 +41,7 @@ pub(super) struct Placed<'a> {
     pub(super) records: &'a [u8],
 }
 
-/// Whether a block holds nothing but zeros. Compared with zeros at once: byte by byte, a segment
+/// Whether a block holds nothing but zeros. Compared with zeros as a whole: byte by byte, a segment
 /// takes longer than replaying it.
 fn is_blank(block: &[u8]) -> bool {
     const ZEROS: [u8; BLOCK_BYTES_MAX as usize] = [0; BLOCK_BYTES_MAX as usize];
@@ -280,8 +280,8 @@ impl SegmentReader {
     }
 
     /// How many bytes at `offset`, where no group continues the chain, are what is left of one of
-    /// `epoch` or a later one. In a segment that was used before, what has no header cannot be told
-    /// from what that use left, and counts as nothing.
+    /// `epoch` or a later one. In a segment that was used before, bytes without a header cannot be
+    /// distinguished from what that use left, and count as nothing.
     ///
     /// # Errors
     /// When the disk fails.

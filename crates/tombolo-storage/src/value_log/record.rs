@@ -400,7 +400,7 @@ impl RecordWriter {
         self.drops
     }
 
-    /// Puts the ended transactions into `into`, which must be empty, and goes on with its memory.
+    /// Puts the ended transactions into `into`, which must be empty, and keeps using its memory.
     pub(crate) fn take(&mut self, into: &mut LogBuffer) {
         assert!(into.is_empty(), "a log buffer was not cleared before it was used again");
         assert!(self.open_bytes() == 0, "the log is taken between transactions");

@@ -1,26 +1,26 @@
-//! Recovery: finds the groups that are the log, gives them to whoever replays them, and cuts off
-//! what is not (TPK-20 … TPK-26).
+//! Recovery: finds the groups that are the log, gives them to the caller for replay, and cuts off
+//! the rest (TPK-20 … TPK-26).
 //!
 //! ```text
 //!   lock ─► read headers ─► walk the chain, replaying ─► why does it end here?
 //!                                                          │            │
 //!                              a later group knew it to be durable      no such group
 //!                                        │                              │
-//!                          refuse, or lose it if told to ─────► cut: write again what is in
+//!                          refuse, or lose it if allowed ─────► cut: write again what is in
 //!                                                               doubt, sync what was replayed,
 //!                                                               write the new epoch's first group
 //!                                                               over the place, sync
 //! ```
 //!
 //! The place where the chain ends is a *torn tail* if no group in place behind it, of the chain's
-//! epoch or a later one, has a watermark at or above the missing group's number: nobody was told
-//! then that the missing group is durable. Otherwise it is damage. The cut is durable when recovery
+//! epoch or a later one, has a watermark at or above the missing group's number: then the missing
+//! group was never reported as durable. Otherwise it is damage. The cut is durable when recovery
 //! returns: the first group of the new epoch lies where the tail began, and whatever of an older epoch
 //! lies behind it continues no chain. A segment that begins behind the cut is wiped at its beginning
 //! before that: a recovery from a later group on looks for its start among the segments' first
 //! groups, and one that was cut off must not be taken for it. A crash before the new epoch's group
 //! leaves the log as it was found, so a second recovery finds the same. What is left of the tail is
-//! wiped after that, so that nobody is told of it twice; nothing depends on it.
+//! wiped after that, so that it is not reported twice; nothing depends on it.
 //!
 //! A loss that is accepted takes nothing away: the segments from the damage on are copied to files of
 //! other names first (`aside.rs`).
@@ -108,7 +108,7 @@ pub struct Cut {
     pub kept: Vec<String>,
 }
 
-/// What lies behind damage to a log, as far as what is intact there tells.
+/// What lies behind damage to a log, as far as the intact groups there show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Groups, from the damaged one on.
@@ -140,7 +140,7 @@ impl fmt::Display for Lost {
 /// A log that was opened.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Goes on with it.
+    /// Continues the log.
     pub writer: LogWriter,
     /// Groups replayed.
     pub groups: u64,
@@ -168,7 +168,7 @@ pub fn recover(
     recover_locked(lock, disk, settings, options, replay, progress)
 }
 
-/// The same for whoever has the lock already, because an image was loaded before.
+/// The same for a caller that has the lock already, because it loaded an image before.
 ///
 /// # Errors
 /// As [`recover`], but `InUse`.

@@ -1,5 +1,5 @@
 //! A segment: a file of fixed length with groups in it, made and written over before it is used, and
-//! used again when nobody needs its groups any more.
+//! used again when its groups are no longer needed.
 //!
 //! ```text
 //!   0         4096      8192                                     segment bytes

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! What is available is the rest of the current segment and all of the ready ones, less what is
-//! promised. Who executes transactions asks for a [`Reservation`] first and hands it to the writer
-//! with the group; one that is dropped gives its bytes back. So a full disk is met before anything
-//! executes, and making segments, which takes long, can be left to another thread.
+//! promised. The thread that executes transactions asks for a [`Reservation`] first and hands it to
+//! the writer with the group; a reservation that is dropped gives its bytes back. So a full disk is
+//! met before anything executes, and making segments, which takes long, can be left to another
+//! thread.
 //!
 //! Segments grow with the log: a new one is half as long as all that is in use together, from
 //! `segment_bytes_first` up to `segment_bytes`. So a small log is a small file, which is made and looked
-//! through in a moment, and a large one changes files rarely. Whoever asks for more than such a
-//! segment holds gets one of full length: what the settings promise does not depend on how far the
+//! through in a moment, and a large one changes files rarely. A request for more than such a segment
+//! holds gets one of full length: what the settings promise does not depend on how far the
 //! log has grown. A spare segment that is shorter than a new one would be, or longer than the settings
 //! allow, is replaced by a new one.
 //!
@@ -30,7 +31,7 @@ use super::settings::{BLOCK_BYTES_MAX, LogFailure, LogSettings, NoRoom};
 use crate::disk::{Disk, DiskError};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// What the writer, whoever reserves and whoever prepares share.
+/// What the writer, [`Space`] and the preparer share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) disk: Arc<dyn Disk>,
@@ -52,7 +53,7 @@ pub(super) struct Shared {
     making: Mutex<()>,
 }
 
-/// The segments nobody writes to.
+/// The segments that are not being written to.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     pub(super) ready: VecDeque<Segment>,
@@ -341,7 +342,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Where room is asked for, by whoever executes transactions.
+/// Where the thread that executes transactions asks for room.
 #[derive(Clone, Debug)]
 pub struct Space(pub(super) Arc<Shared>);
 

@@ -2,8 +2,8 @@
 //! it ends there.
 //!
 //! A place is damage if a later group knew what is missing to be durable, else the end or a torn tail
-//! (`recover.rs` tells why). Nothing is written here, so a log that is only looked at is read the same
-//! way. Not here: what becomes of the end (`recover.rs`).
+//! (`recover.rs` explains why). Nothing is written here, so a log that is only looked at is read the
+//! same way. Not here: what becomes of the end (`recover.rs`).
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub(super) struct Walk<'a> {
     time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
-    /// Records that go on in the next group, and where their first group lies.
+    /// Records that continue in the next group, and where their first group lies.
     pending: Option<Pending>,
     /// The group that the chain ends before, and where it should be. A cut may be before that.
     broken: Broken,
@@ -70,7 +70,7 @@ pub(super) struct Passed {
     pub(super) segment: usize,
     /// The newest group in it.
     pub(super) last: GroupNumber,
-    /// Whether that one's records go on in the next segment.
+    /// Whether that one's records continue in the next segment.
     pub(super) runs_on: bool,
 }
 
@@ -125,7 +125,7 @@ fn row_changes(transactions: &[u8]) -> u64 {
 /// Where a walk ended.
 pub(super) struct End {
     pub(super) segments: Vec<SegmentReader>,
-    /// The segment writing goes on in, if any group or the first one belongs there.
+    /// The segment in which writing continues, if any group or the first one belongs there.
     pub(super) segment: usize,
     pub(super) at: u64,
     pub(super) chain: Chain,
@@ -137,8 +137,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Where the remains of groups behind the end stop, if there are any and they can be told from
-    /// those of an earlier use.
+    /// Where the remains of groups behind the end stop, if there are any that are known not to be
+    /// of an earlier use.
     pub(super) fn leftovers_end(&mut self) -> Result<Option<u64>, LogFailure> {
         match self.segments.get_mut(self.segment) {
             Some(reader) if reader.header.uses == 1 && !reader.ends_at(self.at) => {
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins with the newest segment whose first group is not newer than the first one asked for,
-    /// and does not go on with records that began before. That group is the log's: what an earlier
+    /// and does not continue records that began before. That group is the log's: what an earlier
     /// recovery cut off was wiped from the segments' beginnings.
     fn find_start(&mut self) -> Result<(), LogFailure> {
         let start = self.options.first;
@@ -239,8 +239,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes to the group an image was made behind, if no way leads there: nobody needs what lies before
-    /// it, and its checksum says that it is the right one. (Where its records began in another
+    /// Goes to the group an image was made behind, if no way leads there: what lies before it is not
+    /// needed, and its checksum says that it is the right one. (Where its records began in another
     /// segment, the way there is needed.)
     fn jump(&mut self) -> Result<bool, LogFailure> {
         let start = self.options.first;

@@ -10,8 +10,8 @@
 //!
 //! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a
 //! sync takes one `fdatasync`, and one more for each segment left behind since the last one. Every
-//! group says which one was known to be durable when it was written: that is how recovery tells a
-//! torn tail from damage, so the newest group is vouched for only by its successor.
+//! group says which one was known to be durable when it was written: that is how recovery
+//! distinguishes a torn tail from damage, so the newest group is vouched for only by its successor.
 //! [`LogWriter::seal`] makes that one when nothing else is there to be written.
 //!
 //! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
@@ -41,7 +41,7 @@ pub(super) struct Closed {
     pub(super) segment: Segment,
     /// The newest group that begins in it.
     pub(super) last: GroupNumber,
-    /// Whether records that begin in it go on in the next segment.
+    /// Whether records that begin in it continue in the next segment.
     pub(super) runs_on: bool,
     /// Whether all of it is on the device.
     pub(super) is_synced: bool,
@@ -70,7 +70,7 @@ pub struct LogWriter {
     _lock: DirectoryLock,
     current: Segment,
     closed: Vec<Closed>,
-    /// The group before which nobody replays, and the one from which on nothing is archived yet.
+    /// The group from which on replay may begin, and the one from which on nothing is archived yet.
     releasable: GroupNumber,
     kept_from: GroupNumber,
     tail: Tail,
@@ -100,8 +100,8 @@ impl LogWriter {
         Self::start(disk, settings, lock, pool, tail, None, Vec::new())
     }
 
-    /// A writer that goes on at `tail`, in `current` if there is one; its first group, which begins
-    /// the epoch, is durable when this returns.
+    /// A writer that continues at `tail`, in `current` if there is one; its first group, which
+    /// begins the epoch, is durable when this returns.
     pub(super) fn start(
         disk: Arc<dyn Disk>,
         settings: LogSettings,
@@ -234,7 +234,7 @@ impl LogWriter {
         }
     }
 
-    /// The time of the newest group; 0 where nobody said it.
+    /// The time of the newest group; 0 where it is not known.
     pub fn time_us(&self) -> u64 {
         self.tail.time_us
     }
@@ -318,15 +318,15 @@ impl LogWriter {
         }
     }
 
-    /// Gives segments back whose groups are all older than `group`, because nobody will replay from one of
-    /// them, and none of which is kept ([`Self::keep_from`]). They are used again. Says how many.
+    /// Gives segments back whose groups are all older than `group`, because no replay will begin with one
+    /// of them, and none of which is kept ([`Self::keep_from`]). They are used again. Says how many.
     pub fn release_before(&mut self, group: GroupNumber) -> usize {
         self.releasable = self.releasable.max(group);
         self.release()
     }
 
-    /// Groups from `group` on are kept whoever needs them no more: they are to be archived. Those before are
-    /// given back if nobody replays from one of them. Says how many segments were.
+    /// Groups from `group` on are kept even if replay does not need them: they are to be archived. Those
+    /// before are given back if no replay begins with one of them. Returns how many segments were.
     pub fn keep_from(&mut self, group: GroupNumber) -> usize {
         self.kept_from = group;
         self.release()
@@ -337,11 +337,11 @@ impl LogWriter {
         self.closed.last().map_or(0, |closed| closed.last.min(self.durable))
     }
 
-    /// Takes the files away of segments that are not used again, for a log that is closed and kept: whoever
-    /// opens it looks through all of them. Says how many.
+    /// Takes the files away of segments that are not used again, for a log that is closed and kept: opening
+    /// it means reading through all files. Returns how many.
     ///
     /// # Errors
-    /// `Disk`: some are still there, which harms nobody.
+    /// `Disk`: some are still there, which does no harm.
     pub fn trim(&mut self) -> Result<usize, LogFailure> {
         // Sequence numbers behind the current segment's stay taken: the next process counts from them.
         let is_old = {
@@ -476,7 +476,7 @@ impl LogWriter {
         bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)
     }
 
-    /// Goes on in the next segment that is ready. Room was reserved, so there is one.
+    /// Continues in the next segment that is ready. Room was reserved, so there is one.
     fn next_segment(&mut self, runs_on: bool) {
         let next = self.shared.pool(|pool| pool.ready.pop_front());
         let next = next.expect("room was reserved in a segment that is not ready");
@@ -514,7 +514,7 @@ struct Role {
 /// Several byte strings read as one.
 struct Parts<'a> {
     parts: &'a [&'a [u8]],
-    /// Where in the first one reading goes on.
+    /// Where in the first one reading continues.
     at: usize,
 }
 

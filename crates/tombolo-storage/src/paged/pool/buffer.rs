@@ -278,8 +278,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         loop {
             let (index, pin) = self.pin(id)?;
             let latch = pin.frame().latch.shared();
-            // If it could not be read, the thread that tried has taken it out again: try, and
-            // return the error.
+            // If it could not be read, the thread that tried has taken it out again: the next pass
+            // reads it and returns the error.
             if pin.frame().page.get() == id.0 {
                 return Ok(SharedFrame { latch, pin, base: self.base(index), size: PhantomData });
             }
