@@ -154,8 +154,8 @@ enum Part {
 pub struct Checker<'a> {
     view: SharedView<'a>,
     parts: Vec<Part>,
-    /// What is wrong with an index itself, found by who needs it first. Rows are looked up only in an
-    /// index that holds together.
+    /// What is wrong with an index itself, found by the first check that needs it. Rows are looked up
+    /// only in an index that holds together.
     found: Vec<OnceLock<Result<(), String>>>,
 }
 

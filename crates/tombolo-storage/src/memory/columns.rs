@@ -12,9 +12,9 @@
 //! into the slot of its number; a commit copies the rows it has changed once more. When all are there
 //! the slabs change places, between two transactions.
 //!
-//! Handles that were made before know a shorter row, and are good: what they read and write lies where
-//! it lay, and in a row they make the column is its default (`row.rs`). *Invariant*: behind what was not
-//! added, slots that are not live hold zeros, in a table with such columns.
+//! Handles that were made before know a shorter row, and stay valid: what they read and write lies where
+//! it lay, and in a row they make the column has its default (`row.rs`). *Invariant*: behind what was
+//! not added, slots that are not live hold zeros, in a table with such columns.
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
 //! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine
@@ -44,8 +44,8 @@ pub struct ColumnBuild {
     number: u64,
 }
 
-/// The memory that rows lay in before they got longer or went, and entries of indexes that went. To give
-/// it back takes a while, so that is for whoever has time.
+/// The memory that rows lay in before they got longer or went, and entries of indexes that went. Giving
+/// it back takes a while, so the caller does that where it has time.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is there to be dropped")]
 pub struct Vacated {

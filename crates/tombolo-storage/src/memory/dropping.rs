@@ -8,12 +8,12 @@
 //! ```
 //!
 //! A drop is one change of the schema between two transactions, and one record of the log: durable and
-//! whole, or not there. What it was stays as an empty position, of which nothing has the number again:
-//! a handle of before finds no row and no entry there, and whoever gave handles out tells by their
-//! position that they are of what was dropped. The name is free at once.
+//! whole, or not there. An empty position stays, whose number is not used again: an earlier handle
+//! finds no row and no entry there, and the issuer of a handle sees by its position that it names
+//! something dropped. The name is free immediately.
 //!
-//! To give memory back takes a while, so structures go to the caller, who may have another thread for it.
-//! Long values lie among those of other tables: they are freed row by row, a few between two
+//! Giving memory back takes a while, so structures go to the caller, which may have another thread for
+//! it. Long values lie among those of other tables: they are freed row by row, a few between two
 //! transactions. No crash hurts that: in a store that is opened again the values are not there.
 //!
 //! A long read knows rows and their table, so no table goes while one is under way. Not here: slices'
@@ -183,7 +183,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Some(position) = self.schema.table(name) else { return refuse("no such table") };
         self.refuse_rows(name, position)?;
         let no_space = |error: &dyn std::fmt::Display| SchemaError::new(name, &error.to_string());
-        // A handle of before finds rows as long as they were, and none.
+        // An earlier handle finds rows of the previous length, and none of them.
         let def = &self.schema.tables[position];
         let mut nothing = Rows::new(def, &self.no_allowance()).map_err(|error| no_space(&error))?;
         if self.names_rows {

@@ -10,11 +10,11 @@
 //! Procedures write index entries by hand, for the indexes they were compiled for, and know nothing
 //! of one that came later. So from its beginning on the store itself keeps it: at commit it looks
 //! at the undo notes, which name every row that was changed with what it was before, and moves the
-//! entries whose keys have changed. Whoever does know the index may write its entries too; what is
-//! there already stays.
+//! entries whose keys have changed. A procedure that does know the index may write its entries too;
+//! an entry that is there already stays.
 //!
-//! *building*: rows behind the cursor and rows written since are in it. A row is put in by whoever
-//! comes first, the walk or a commit, so no snapshot is needed and no image is kept. Two rows with
+//! *building*: rows behind the cursor and rows written since are in it. The walk or a commit enters
+//! a row, whichever comes first, so no snapshot is needed and no image is kept. Two rows with
 //! one key in a unique index, at any moment of that time, refuse the index and not the transaction.
 //! *followed*: a transaction that would give two rows one key is refused at its commit and undone.
 //!
@@ -62,7 +62,7 @@ pub enum Built {
     Done,
 }
 
-/// What is kept beside the indexes that transactions know.
+/// What is kept in addition to the indexes that transactions know.
 #[derive(Debug, Default)]
 pub(super) struct Online {
     /// Positions of indexes that the store keeps itself.
@@ -291,8 +291,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Keeps the index at `position` among all from now on, because some who write its table do not
-    /// know it.
+    /// Keeps the index at `position` among all from now on, because some procedures that write its
+    /// table do not know it.
     ///
     /// # Panics
     /// When there is no such index, or in a profile without undo.

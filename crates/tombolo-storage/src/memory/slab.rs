@@ -1,16 +1,17 @@
 //! `Slab`: slots of one size in a region, addressed by a 32-bit id.
 //!
 //! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a
-//! last-in-first-out list through their own first four bytes; a bitmap beside the memory says which
-//! slots are live, for iteration, for the checker and to refuse a double free. The content of a
-//! newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
+//! last-in-first-out list through their own first four bytes; a bitmap next to the memory says
+//! which slots are live, for iteration, for the checker and to refuse a double free. The content of
+//! a newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
 //! but for the four bytes of the link. The other bytes of a freed slot stay as they were until it
 //! is allocated again (the trees rely on that for their versions).
 //!
 //! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare,
 //! and panic beyond it, because a wrong id is a defect in the store. They do not ask whether the
 //! slot is live; that is asserted only in debug builds and under `cfg(tombolo_verify)`.
-//! [`Slab::pointer`] compares nothing and is safe as long as nobody dereferences what it returns.
+//! [`Slab::pointer`] compares nothing and is safe as long as the pointer it returns is not
+//! dereferenced.
 //!
 //! Not here: what the slots mean, latches, several threads.
 //!
@@ -335,7 +336,7 @@ impl Slab {
     unsafe fn used_head(&self, id: u32, bytes: usize) -> &[u8] {
         let pointer = self.pointer(id);
         // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot lies nowhere near
-        // null, and who asks whether there is a slice need not compare its pointer again.
+        // null, and a caller that asks whether there is a slice need not compare its pointer again.
         unsafe {
             std::hint::assert_unchecked(!pointer.is_null());
             std::slice::from_raw_parts(pointer, bytes)
@@ -426,7 +427,7 @@ impl Slab {
         self.live_from(0)
     }
 
-    /// The ids of the live slots from `first` on, ascending: where a scan in slices goes on.
+    /// The ids of the live slots from `first` on, ascending: where a scan in slices continues.
     pub fn live_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let first_word = (first as usize / 64).min(self.live.len());
         let mut mask = !0u64 << (first % 64);

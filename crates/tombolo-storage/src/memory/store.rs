@@ -6,7 +6,7 @@
 //! slots and entries in place and, where the profile keeps undo, note how to take that back;
 //! `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
 //!
-//! Not here: durability (the log is told of every change), threads. Invariants: outside a
+//! Not here: durability (the log is called with every change), threads. Invariants: outside a
 //! transaction every index entry names a live row with that key and every live row has one entry in
 //! each index of its table (`check.rs` verifies it); where undo is kept a deleted row's slot is not
 //! reused before its transaction ends; after a failure without undo no transaction begins.
@@ -41,7 +41,7 @@ use crate::value_log::LogBuffer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// It was begun and written to on behalf of the next one, which goes on with it.
+    /// It was begun and written to on behalf of the next one, which continues it.
     Prefaced,
     Reading,
     Writing,
@@ -206,7 +206,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Puts what the transactions ended since the last call have logged into `into`, which must be
-    /// empty; the store goes on with its memory, so that nothing is copied. Without a log nothing
+    /// empty; the store takes over its memory, so that nothing is copied. Without a log nothing
     /// happens.
     ///
     /// # Panics
@@ -251,7 +251,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.procedure_defined(number, version, name);
     }
 
-    /// The same rows and indexes with other components: what was loaded with one log goes on with
+    /// The same rows and indexes with other components: what was loaded with one log continues with
     /// another. From here on, the same commands put new rows into the same slots as in a store that
     /// was replayed up to here.
     ///
@@ -374,10 +374,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 
-    /// Leaves the open transaction to whoever begins the next: that one goes on with it. So what was
+    /// Leaves the open transaction to the next one that begins, which continues it. So what was
     /// written until now — the *preface* — commits or is undone together with what the next one does,
-    /// which need not know of it. Whoever prefaces sees to it that the transaction ends, also when
-    /// nobody began it. It costs transactions without a preface nothing.
+    /// which need not know of it. The caller of `preface` ensures that the transaction ends, even if
+    /// none begins. It costs transactions without a preface nothing.
     ///
     /// ```
     /// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory, store::{Phase, Store}};

@@ -8,7 +8,7 @@
 //! megabyte of notes made them grow is given back at its end. What is beyond that megabyte is taken
 //! from the store's budget — the megabyte itself is not, so that a transaction that deletes finds
 //! room when nothing is left —; a note beyond the budget is kept, but says that the transaction must
-//! not go on.
+//! not continue.
 //!
 //! Not here: applying the changes backwards, which needs the store (`store.rs`, `roll_back`).
 
@@ -107,7 +107,7 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
     /// Notes a change that has no image.
     ///
     /// # Errors
-    /// [`Full`]: the change is noted, and the transaction must not go on.
+    /// [`Full`]: the change is noted, and the transaction must not continue.
     fn note(&mut self, change: Change) -> Result<(), Full>;
     /// Notes that bytes from `offset` on of a row are overwritten, which are `image` until then.
     ///

@@ -1,5 +1,5 @@
-//! `LeafHints`: the leaves where ascending runs go on, so that the next key of a run finds its leaf
-//! without a descent.
+//! `LeafHints`: the leaves where ascending runs continue, so that the next key of a run finds its
+//! leaf without a descent.
 //!
 //! A table with one place per group of neighbouring keys (those that agree above their low 16
 //! bits): the fifty districts of a small TPC-C, each appending at its own position in the middle of

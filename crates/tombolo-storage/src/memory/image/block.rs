@@ -69,7 +69,7 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
 }
 
 /// Puts a block of a ring into `out`, which is as long as blocks are; answers how many bytes of it
-/// are to be written. The slots are copied as they lie, all at once if they are whole.
+/// are to be written. The slots are copied as they lie, in one piece if they are whole.
 pub(super) fn encode(
     ring: &Ring,
     (block, stamp, newest): (u32, Stamp, GroupNumber),

@@ -12,8 +12,8 @@ use super::super::bits::Bits;
 use super::changes::{Changes, TableChanges};
 use crate::value_log::Record;
 
-/// Kinds of records that are told apart in a table, as a table has few: bytes from here to there, the
-/// value of a column. Of further kinds all are kept.
+/// Kinds of records that are distinguished in a table, as a table has few: bytes from here to there,
+/// the value of a column. Of further kinds all are kept.
 const KINDS_MAX: usize = 32;
 
 /// See the module's head.

@@ -213,7 +213,7 @@ impl Image {
     /// newest [`LoadedPart::known`] of all.
     pub fn log_start(&self, known: GroupNumber) -> LogStart {
         let salt = self.catalogue().map(|catalogue| catalogue.salt);
-        // Beside an image without a catalogue the log is needed from its first group on.
+        // Next to an image without a catalogue the log is needed from its first group on.
         let known = if self.is_without_catalogue() { known.max(1) } else { known };
         LogStart { salt, ..LogStart::behind(self.position(), known) }
     }
@@ -263,8 +263,8 @@ impl Image {
         self.catalogue().map_or(0, |found| found.rings.iter().map(Ring::file_bytes).sum())
     }
 
-    /// Loads part `part` of `parts` (see [`ReplayPart::new`]); `progress` is told bytes read. Without
-    /// an image the part is empty.
+    /// Loads part `part` of `parts` (see [`ReplayPart::new`]); `progress` is called with the bytes
+    /// read. Without an image the part is empty.
     ///
     /// # Errors
     /// `Damaged`, `Rows`, `Disk`.

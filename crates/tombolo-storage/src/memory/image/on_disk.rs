@@ -1,4 +1,4 @@
-//! `DiskCopy`: DB′ where it lies on disk only, for those who cannot pay twice for memory.
+//! `DiskCopy`: DB′ where it lies on disk only, for databases too large to be in memory twice.
 //!
 //! ```text
 //!   install ──► gathered ──hand_in──► handed in ──begin──► [pass] ──fill──► blocks ──► finish

@@ -190,7 +190,7 @@ impl TablePass {
                         self.values.push((offset, change.place));
                     }
                     Record::Inserted { .. } | Record::Deleted { .. } => {
-                        // Who was deleted was inserted, perhaps by a record that was let go.
+                        // A deleted row was inserted before, perhaps by a record that was let go.
                         self.after.rows = self.after.rows.max(row + 1);
                         self.values.clear();
                     }

@@ -1,4 +1,4 @@
-//! What an image can be told, and why it fails.
+//! An image's settings, and why it fails.
 //!
 //! Not here: how the engine names these settings to a user.
 
@@ -125,7 +125,7 @@ pub enum ImageFailure {
         /// Its catalogue's file.
         file: String,
     },
-    /// No log lies beside the image.
+    /// No log lies next to the image.
     NoLog {
         /// Its catalogue's file.
         file: String,

@@ -1,8 +1,8 @@
-//! Columns that come and go in a replay: all rows at once.
+//! Columns that come and go in a replay: for all rows in one step.
 //!
 //! Blocks of an image may be of later or earlier moments than the record that is replayed, and definitions
-//! newer than both. So what a column that is added may have from later is cleared, and where a handle of a
-//! dropped one lay are zeros. Not here: the same beside transactions (`memory/columns.rs`,
+//! newer than both. So bytes of later moments are cleared in a column that is added, and the place of a
+//! dropped column's handle is set to zeros. Not here: the same next to transactions (`memory/columns.rs`,
 //! `memory/dropping.rs`).
 
 use super::super::budget::Allowance;
@@ -15,7 +15,7 @@ use super::ReplayTable;
 use crate::schema::TableDef;
 
 impl Rows {
-    /// Gives all rows the columns of `table` at once.
+    /// Gives all rows the columns of `table` in one step.
     pub(super) fn widen(
         &mut self,
         table: &TableDef,

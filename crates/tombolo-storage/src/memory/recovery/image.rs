@@ -238,8 +238,8 @@ impl ReplayPart {
         open
     }
 
-    /// Which slots of this part's tables are in use, by position. Values that [`Self::claim_values`]
-    /// found nobody for are in none.
+    /// Which slots of this part's tables are in use, by position. Values for which
+    /// [`Self::claim_values`] found no row are not in use.
     pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
         let of = |table: &ReplayTable| {
             let values = std::array::from_fn(|class| {
@@ -260,7 +260,7 @@ impl ReplayPart {
     /// As [`ReplayPart::settle`], or that there is no memory, in words.
     pub fn mirror(&mut self) -> Result<ReplayPart, String> {
         self.settle()?;
-        // Nothing is refused here, so nobody needs to count on the way.
+        // Nothing is refused here, so nothing is counted on the way.
         let allowance = Allowance { budget: None, ..self.allowance.clone() };
         let of = |table: &Option<ReplayTable>| {
             table.as_ref().map(|table| table.mirror(&allowance)).transpose()
@@ -379,7 +379,7 @@ impl Claims {
         Self((0..CLASSES).map(|class| Bits::below(used(class))).collect())
     }
 
-    /// Whether nobody claimed it before.
+    /// Whether no handle claimed it before.
     fn claim(&mut self, handle: Handle) -> bool {
         !self.0[handle.class()].put(handle.slot() as usize, true)
     }

@@ -78,7 +78,7 @@ struct Ahead<'a> {
     len: usize,
 }
 
-/// How many rows are asked for together: about as many as a core waits for at once, twice over.
+/// How many rows are asked for together: about twice as many as a core waits for at the same time.
 const AHEAD: usize = 32;
 
 impl Ahead<'_> {
@@ -167,8 +167,8 @@ impl ReplayPart {
         self.apply(transactions)
     }
 
-    /// Says that what is applied next is of this group. After loading an image that is what ends the
-    /// leniency its rows of different moments need; whoever replays without it has it until
+    /// Says that what is applied next is of this group. After loading an image this ends the
+    /// leniency that rows of different moments need; a replay without it is lenient until
     /// [`ReplayPart::settle`].
     ///
     /// # Errors
@@ -403,7 +403,7 @@ impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
         let Rows { row_bytes: bytes, base_bytes, .. } = self.rows;
-        // Who knows nothing of columns that were added makes shorter ones.
+        // Procedures that know nothing of columns that were added make shorter ones.
         if !(base_bytes..=bytes).contains(&fixed.len()) {
             return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
         }

@@ -180,8 +180,8 @@ pub(crate) fn change<P: MemoryProfile>(
     assert!(matches!(done, Ok(()) | Err(Error::Duplicate { .. })), "{done:?}");
 }
 
-/// A change of a row, or of one that is made, that panics when all of it is written. Who catches that
-/// finds what was there before.
+/// A change of a row, or of one that is made, that panics when all of it is written. A caller that
+/// catches the panic finds what was there before.
 fn change_unwinding(store: &mut Logged, table: &DynamicTable, random: &mut Random) {
     let rows = table.row_ids(store).unwrap();
     let row = match rows.len() as u64 {
