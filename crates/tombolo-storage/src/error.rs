@@ -127,7 +127,7 @@ impl Error {
         }
     }
 
-    /// Whether no further call will be answered.
+    /// Whether every further call fails.
     pub const fn poisons(self) -> bool {
         matches!(self, Self::Poisoned { .. })
     }

@@ -15,7 +15,7 @@
 //! for the latch to be handed over. Leading shared sleepers are always handed the latch, all
 //! together.
 //!
-//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, somebody
+//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, a thread
 //! is on the way to wake the queue's head, or the head was woken and is on its way to the latch: no
 //! wake-up is lost. `loom_tests.rs` explores both.
 //!
@@ -166,7 +166,7 @@ impl SharedExclusiveLatch {
         };
         // Relaxed: verified by the exchange below.
         let mut state = self.state.load(Ordering::Relaxed);
-        // Somebody was quicker and took the latch: giving it back wakes the head.
+        // Another thread was quicker and took the latch: giving it back wakes the head.
         while state & (EXCLUSIVE | HOLDERS) == 0 {
             // Acquire: partner of the Release in `release`, on behalf of the threads that are
             // woken; the parker hands on what it made visible.

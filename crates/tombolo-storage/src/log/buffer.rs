@@ -283,7 +283,7 @@ impl<L: Latching> Ring<L> {
     /// drain at a time; a ring that is recycled has nothing to drain.
     ///
     /// # Panics
-    /// When somebody drains already.
+    /// When another drain is under way.
     pub(super) fn drain(&self, end: u64) -> Drain<'_, L> {
         let _held = self.latch.hold();
         let control = &self.control;

@@ -230,7 +230,7 @@ pub trait Logging: Sized + Send + 'static {
 
     /// All bytes of the pages that one step of a structure modification (split, merge, new root)
     /// touched, after it. They are redone all or none, belong to no transaction and are never
-    /// undone. Answers the number to stamp on all of them.
+    /// undone. Returns the number to stamp on all of them.
     ///
     /// Where the disk is full, space that changes may not use is left for images; an error means
     /// that it is used up too.
@@ -266,7 +266,7 @@ pub trait Logging: Sized + Send + 'static {
     fn flush(&self) -> Result<(), Error>;
 
     /// Takes the newest change that is not undone yet off the transaction and shows it in `undo`;
-    /// `false` when all are undone. Changes that are only redone are passed over.
+    /// `false` when all are undone. Changes that are only redone are skipped.
     fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool;
 
     /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.

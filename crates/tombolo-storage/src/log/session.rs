@@ -370,7 +370,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             is_redo_only,
             transaction: transaction.id,
             previous: transaction.last,
-            // A step that is only redone is passed over by undo.
+            // Undo skips a step that is only redone.
             undo_next: if is_redo_only { transaction.last } else { 0 },
             content: Content::Change { change, before, after },
         };

@@ -154,7 +154,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(Vacated::of(None, vec![vacated]))
     }
 
-    /// Puts an empty index in the place of another one, which is the answer.
+    /// Puts an empty index in the place of another one and returns that one.
     fn empty_index(
         &mut self,
         position: usize,
@@ -183,7 +183,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Some(position) = self.schema.table(name) else { return refuse("no such table") };
         self.refuse_rows(name, position)?;
         let no_space = |error: &dyn std::fmt::Display| SchemaError::new(name, &error.to_string());
-        // An earlier handle finds rows of the previous length, and none of them.
+        // An earlier handle still sees rows of their length, but no row.
         let def = &self.schema.tables[position];
         let mut nothing = Rows::new(def, &self.no_allowance()).map_err(|error| no_space(&error))?;
         if self.names_rows {
@@ -210,7 +210,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(Vacated::of(None, vacated))
     }
 
-    /// Refuses to drop rows, or what is of rows, that somebody works on.
+    /// Refuses to drop rows, or parts of rows, that a long read or a slice works on.
     fn refuse_rows(&self, name: &str, table: usize) -> Result<(), SchemaError> {
         if self.snapshots.are_open() {
             return Err(SchemaError::new(name, OPEN_SNAPSHOT));

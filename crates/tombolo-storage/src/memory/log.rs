@@ -70,7 +70,7 @@ pub trait Log: Default + std::fmt::Debug + 'static {
         let _ = (number, version, name);
     }
     /// The next transaction is `procedure`, with the arguments that `encode` writes into at most
-    /// `bytes_max` bytes; it answers how many they are. Only a log of commands calls it.
+    /// `bytes_max` bytes; it returns how many they are. Only a log of commands calls it.
     ///
     /// # Errors
     /// `LogTooLong`.

@@ -304,7 +304,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Keeps the indexes at these positions no more.
+    /// Stops keeping the indexes at these positions.
     pub(super) fn unfollow(&mut self, positions: &[usize]) {
         self.online.followed.retain(|followed| !positions.contains(followed));
         self.watch();

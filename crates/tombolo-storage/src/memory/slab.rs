@@ -475,7 +475,7 @@ impl Slab {
     }
 
     /// Gives back memory of a slab whose slots are not used any more: about `bytes_max` bytes, and less
-    /// only if no more is left. How many they were. Nothing but this is to be called afterwards.
+    /// only if no more is left. Returns how many. Nothing but this is to be called afterwards.
     pub(super) fn take_apart(&mut self, bytes_max: usize) -> usize {
         (self.used, self.capacity, self.len, self.free_head) = (0, 0, 0, NO_SLOT);
         let bytes = self.region.cut(bytes_max);

@@ -224,7 +224,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Says that the next transaction is `procedure`, with the arguments that `encode` writes into
-    /// at most `bytes_max` bytes; it answers how many they are. Needed where the log holds commands
+    /// at most `bytes_max` bytes; it returns how many they are. Needed where the log holds commands
     /// ([`MemoryCommandLogged`](crate::profile::MemoryCommandLogged)); elsewhere nothing happens.
     ///
     /// # Errors

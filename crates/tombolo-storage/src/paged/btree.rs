@@ -56,7 +56,7 @@ use crate::latch::Latch;
 /// Receives the structure modifications of trees, to log them.
 pub trait Structure {
     /// Pages that one step changed, all still held alone; they are redone all or none. `freed` are
-    /// pages the step gave back. The answer is stamped on all of them.
+    /// pages the step gave back. The number returned is stamped on all of them.
     ///
     /// # Errors
     /// When they cannot be logged. The step stays done: the tree is whole with it as without.

@@ -16,7 +16,7 @@ use crate::backup::{BackupFailure, Copier};
 use crate::disk::Disk;
 
 /// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
-/// written together. Answers where the copy ends.
+/// written together. Returns where the copy ends.
 ///
 /// # Errors
 /// `Log` when the log does not lead from one to the other, `Full`, `Disk`.

@@ -84,7 +84,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 impl Group {
     /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
-    /// answers the checksum.
+    /// returns the checksum.
     pub(super) fn encode(&self, salt: u64, bytes: &mut [u8]) -> u32 {
         assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
         bytes[..CHECKSUM].copy_from_slice(&MAGIC);

@@ -325,7 +325,7 @@ impl RecordWriter {
         self.bytes.resize(end.next_power_of_two().max(64 << 10), 0);
     }
 
-    /// Lets `fill` write into the next `bytes_max` bytes; it answers how many it wrote.
+    /// Lets `fill` write into the next `bytes_max` bytes; it returns how many it wrote.
     #[inline(always)]
     pub(crate) fn fill(&mut self, bytes_max: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
         let (at, end) = (self.at, self.at + bytes_max);

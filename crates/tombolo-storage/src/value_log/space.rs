@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Somebody waits until `bytes` bytes are available.
+    /// A caller waits until `bytes` bytes are available.
     #[cold]
     fn want(&self, bytes: u64) {
         self.wanted.fetch_max(bytes, Ordering::Relaxed);
@@ -275,7 +275,7 @@ impl Shared {
                 pool.ready.push_back(segment);
                 pool.no_room = None;
                 self.add(&header, FIRST_GROUP_OFFSET);
-                self.missing(&pool); // before somebody takes what was wanted
+                self.missing(&pool); // before another thread takes what was wanted
                 Ok(true)
             }
             Err(error) if error.is_full() => {
@@ -376,7 +376,7 @@ impl Space {
         self.0.cost(bytes)
     }
 
-    /// Bytes on the disk that segments kept ready have for groups once somebody wants them: what can
+    /// Bytes on the disk that segments kept ready have for groups once a caller wants them: what can
     /// be had in any case, wherever in its segment the newest group ends.
     pub fn ahead_bytes(&self) -> u64 {
         self.0.ahead_bytes()
@@ -387,7 +387,7 @@ impl Space {
         self.0.pool(|pool| self.0.is_all_ready(pool))
     }
 
-    /// Somebody waits until so many bytes on the disk are available: segments are made until they
+    /// The caller waits until so many bytes on the disk are available: segments are made until they
     /// are, or [`Self::ahead_bytes`] are ready. A reservation that is refused says so itself.
     pub fn want(&self, bytes: u64) {
         self.0.want(bytes);
@@ -404,7 +404,7 @@ impl Space {
 pub struct Preparer(pub(super) Arc<Shared>);
 
 impl Preparer {
-    /// Whether fewer segments are ready than the settings ask for, or less room than somebody waits
+    /// Whether fewer segments are ready than the settings ask for, or less room than a caller waits
     /// for.
     pub fn is_wanted(&self) -> bool {
         let ahead = self.0.settings.segments_ahead;

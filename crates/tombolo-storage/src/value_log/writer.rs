@@ -218,10 +218,10 @@ impl LogWriter {
         self.usage
     }
 
-    /// Says what time it is, in microseconds since 1970: groups are given it until somebody says it
-    /// again. A clock that was put back is not followed, for a while: a machine that starts with a wrong
-    /// one puts it right soon. One that stays behind for more than an hour is believed, since
-    /// the time before was wrong then, and no later one would ever be reached.
+    /// Says what time it is, in microseconds since 1970: groups are given it until the next call. A
+    /// clock that was set back is not followed for a while: a machine that starts with a wrong one
+    /// corrects it soon. One that stays behind for more than an hour is believed: the earlier time
+    /// was wrong then, and might never be reached again.
     pub fn set_time(&mut self, now_us: u64) {
         if now_us >= self.tail.time_us {
             (self.tail.time_us, self.behind_since_us) = (now_us, None);
@@ -242,7 +242,7 @@ impl LogWriter {
     /// Writes `records`, one part behind the other, as one group: after a restart all of it is found,
     /// or nothing. `transactions` is how many they hold. Nothing is durable before [`Self::sync`].
     ///
-    /// Answers the group's number; when records had to be spread over several groups, the last one's.
+    /// Returns the group's number; when records had to be spread over several groups, the last one's.
     ///
     /// # Errors
     /// `Full`: nothing was written, and the same call may succeed later. Cannot happen when
@@ -271,7 +271,7 @@ impl LogWriter {
         Ok(self.tail.newest)
     }
 
-    /// Makes everything written so far durable; answers the newest group that is.
+    /// Makes everything written so far durable; returns the newest group that is.
     ///
     /// # Errors
     /// Final: what of the groups since the last sync survives is unknown.
@@ -423,7 +423,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes one group with the next `length` bytes of `source`; answers how many bytes it took.
+    /// Writes one group with the next `length` bytes of `source`; returns how many bytes it took.
     fn write_group(
         &mut self,
         source: &mut Parts<'_>,

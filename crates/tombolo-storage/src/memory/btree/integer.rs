@@ -2,7 +2,7 @@
 //!
 //! A descent records the path from the root in fixed arrays, so nothing here allocates but new
 //! nodes. A node that is full is split and the separator handed up the path; the nodes that may be
-//! needed are reserved before anything changes, so an insertion that fails for want of memory has
+//! needed are reserved before anything changes, so an insertion that fails for lack of memory has
 //! changed nothing. A deletion that leaves too little merges with a sibling or shares evenly with
 //! it.
 //!

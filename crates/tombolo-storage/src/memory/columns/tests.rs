@@ -1,4 +1,4 @@
-//! Columns added next to transactions that do not know them, and the same from the log.
+//! Columns added while transactions run that do not know them, and the same from the log.
 
 use super::*;
 use crate::dynamic::DynamicTable;

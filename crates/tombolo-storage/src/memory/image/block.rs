@@ -68,7 +68,7 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &bytes[RING..])
 }
 
-/// Puts a block of a ring into `out`, which is as long as blocks are; answers how many bytes of it
+/// Puts a block of a ring into `out`, which is as long as blocks are; returns how many bytes of it
 /// are to be written. The slots are copied as they lie, in one piece if they are whole.
 pub(super) fn encode(
     ring: &Ring,
@@ -196,7 +196,7 @@ impl<'a> OpenBlock<'a> {
     }
 
     /// It gets this stamp, and holds everything up to `newest`, or what it held if that is
-    /// more; answers how many bytes of it are to be written.
+    /// more; returns how many bytes of it are to be written.
     pub(super) fn close(self, stamp: Stamp, newest: GroupNumber, salt: u64) -> usize {
         let newest = self.header.newest.max(newest);
         put_header(self.ring, Header { stamp, newest, ..self.header }, salt, self.out)

@@ -107,8 +107,8 @@ impl Checkpoints {
         };
         catalogue.directories = disks.len() as u32;
         // The values of rows that changed since the complete checkpoint lie in other slots now than
-        // blocks say which were written before the restart: what is gone on with is complete as of
-        // the same position, no later one.
+        // blocks say which were written before the restart: the continued checkpoint is complete as
+        // of the same position, no later one.
         catalogue.writing.position = match catalogue.writing.number {
             0 => LogPosition::default(),
             _ => catalogue.complete.position,
@@ -294,8 +294,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// All parts have written all their blocks: the checkpoint is complete as of the position that is
-    /// answered, and the log may be released before its group
+    /// All parts have written all their blocks: the checkpoint is complete as of the position
+    /// returned, and the log may be released before its group
     /// ([`crate::value_log::LogWriter::release_before`]).
     ///
     /// # Errors

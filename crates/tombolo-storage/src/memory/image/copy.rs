@@ -13,7 +13,7 @@ use crate::backup::{BackupFailure, Copier};
 use crate::value_log::LogStart;
 
 impl Image {
-    /// Copies catalogue and rings; answers where the log takes over. Without an image that is its
+    /// Copies catalogue and rings; returns where the log takes over. Without an image that is its
     /// beginning.
     ///
     /// # Errors

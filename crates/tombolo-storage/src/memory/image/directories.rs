@@ -60,8 +60,8 @@ pub(super) fn check(disks: &[Arc<dyn Disk>], salt: u64) -> Result<(), ImageFailu
     Ok(())
 }
 
-/// Claims all directories but the first, durably, for as long as what is answered lives. The image lay
-/// in `known` of them before.
+/// Claims all directories but the first, durably, for as long as the returned claims live. The image
+/// lay in `known` of them before.
 ///
 /// # Errors
 /// `Misplaced`, `InUse`, `Full`, `Disk`.

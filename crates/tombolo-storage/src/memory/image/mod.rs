@@ -23,7 +23,7 @@
 //!
 //! *A record of a row that the image does not have any more*: the row was deleted later, by a group
 //! that its block holds, and its slot may have another row. The record's bytes are written over by
-//! that row's insertion, which is replayed later; a value for a row that is gone is passed over. Both
+//! that row's insertion, which is replayed later; a value for a row that is gone is skipped. Both
 //! only up to the newest group that any block holds; behind it a replay is as strict as ever.
 //!
 //! *Values.* A row's handle names a slot of another slab, whose block was written at another moment.

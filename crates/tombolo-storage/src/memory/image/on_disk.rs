@@ -279,7 +279,7 @@ impl DiskCopy {
     }
 
     /// Makes `block` of a checkpoint from its copy of the course before, `last`, in `out`, which is as
-    /// long as blocks are; answers how many bytes are to be written. `number` is the ring's position
+    /// long as blocks are; returns how many bytes are to be written. `number` is the ring's position
     /// among all.
     ///
     /// # Errors

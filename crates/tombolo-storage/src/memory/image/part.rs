@@ -166,7 +166,7 @@ impl CheckpointPart {
     }
 
     /// Installs the records of durable groups, the newest of which ends at `position`; records of
-    /// other parts' tables are passed over.
+    /// other parts' tables are skipped.
     ///
     /// # Errors
     /// `Rows`, which is final: DB′ is not what the log says any more.

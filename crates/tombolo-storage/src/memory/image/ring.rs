@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     /// All n up to 6 and s up to 4, checkpoints enough to come round, a crash at every write, with any
-    /// subset of what was not synced lost or torn, gone on with and crashed again.
+    /// subset of what was not synced lost or torn, continued and crashed again.
     #[test]
     fn every_block_has_a_copy_whatever_a_crash_takes() {
         for (n, s) in (1..=6).flat_map(|n| (1..=4).map(move |s| (n, s))) {

@@ -73,8 +73,8 @@ impl ImageSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageFailure {
-    /// The disk failed. What of the checkpoint under way is on it is unknown: it is gone on with
-    /// after a restart, and the last complete one is valid.
+    /// The disk failed. How much of the checkpoint under way is on it is unknown: that one is
+    /// continued after a restart, and the last complete one is valid.
     Disk(DiskError),
     /// The disk is full. Nothing is lost, and the same call may succeed later.
     Full(DiskError),

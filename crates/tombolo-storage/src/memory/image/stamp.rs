@@ -49,7 +49,7 @@ mod tests {
         let course = stamp(4, 7);
         for (block, is_of) in [
             (stamp(4, 7), true),
-            (stamp(4, 9), true), // gone on with after a restart
+            (stamp(4, 9), true), // continued after a restart
             (stamp(4, 6), false),
             (stamp(4, 0), false), // of version 1: abandoned
             (stamp(3, 7), false),
@@ -57,7 +57,7 @@ mod tests {
         ] {
             assert_eq!(block.is_of(course), is_of, "{block:?}");
         }
-        // A course of version 1 that is gone on with.
+        // A course of version 1 that is continued.
         assert!(stamp(4, 0).is_of(stamp(4, 0)) && stamp(4, 8).is_of(stamp(4, 0)));
     }
 }

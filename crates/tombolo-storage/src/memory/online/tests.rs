@@ -1,4 +1,4 @@
-//! Indexes added next to transactions that do not know them, against the checker and a model.
+//! Indexes added while transactions run that do not know them, against the checker and a model.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

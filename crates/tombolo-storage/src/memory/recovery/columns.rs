@@ -2,8 +2,8 @@
 //!
 //! Blocks of an image may be of later or earlier moments than the record that is replayed, and definitions
 //! newer than both. So bytes of later moments are cleared in a column that is added, and the place of a
-//! dropped column's handle is set to zeros. Not here: the same next to transactions (`memory/columns.rs`,
-//! `memory/dropping.rs`).
+//! dropped column's handle is set to zeros. Not here: the same while transactions run
+//! (`memory/columns.rs`, `memory/dropping.rs`).
 
 use super::super::budget::Allowance;
 use super::super::columns::slot_widths;
@@ -53,7 +53,7 @@ impl Rows {
 }
 
 impl ReplayTable {
-    /// Frees the values of columns that are there no more: the table is `def` from now on.
+    /// Frees the values of columns that were dropped: the table is `def` from now on.
     pub(super) fn forget_dropped(&mut self, def: &TableDef) {
         let before = std::mem::take(&mut self.rows.variable_offsets);
         self.rows.describe(def);

@@ -12,7 +12,7 @@
 //! A record names a slot, so replaying one is a copy: no key is looked for, no index touched. It is
 //! idempotent: replayed again from any group on, the same log leaves the same rows. Indexes are
 //! built when all rows are there, from sorted keys (`indexes.rs`). A handle of a variable-length
-//! value means nothing outside the process that made it: what a record says of one is passed over,
+//! value means nothing outside the process that made it: what a record says of one is ignored,
 //! and values are put down anew.
 //!
 //! An index that the rows do not fit — a procedure forgot an entry, or set a value outside its declared
@@ -146,7 +146,7 @@ impl ReplayPart {
         self.without_unfit_indexes = true;
     }
 
-    /// Replays whole transactions; records of other parts' tables are passed over.
+    /// Replays whole transactions; records of other parts' tables are skipped.
     ///
     /// # Errors
     /// What is wrong with a record, or that there is no memory, in words.
@@ -307,7 +307,7 @@ impl ReplayPart {
                     });
                 }
             }
-            // From here on its records are passed over like those of other parts' tables.
+            // From here on its records are skipped like those of other parts' tables.
             Effect::TableDropped(position) => self.tables[position] = None,
         }
         Ok(())

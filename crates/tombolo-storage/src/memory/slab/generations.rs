@@ -8,8 +8,9 @@
 //! As long as no row was lost, all entries are equal and the first one stands for all: look-ups of rows
 //! that lie apart do not wait for entries that lie apart, too.
 //!
-//! A slab whose rows are not named has none. It is asked for none, and what it answers is any number: the
-//! first bytes of its slots stand for entries then, so that a look-up need not ask whether there are any.
+//! A slab whose rows are not named has none. Its entries are never used, and a read of one returns any
+//! number: the first bytes of its slots stand for entries then, so that a look-up need not ask whether
+//! there are any.
 //!
 //! Not here: giving ids out, losing rows (`rows.rs`). Invariants: where entries are kept, every
 //! slot below `capacity` has one.

@@ -441,7 +441,7 @@ impl<'a> NodeMut<'a> {
         self.set_u16(NEWEST, at + 1);
     }
 
-    /// Makes a slot at `at` that leads to `bytes` bytes; answers where those begin.
+    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin.
     #[inline]
     fn take_slot(&mut self, at: usize, count: usize, bytes: usize) -> usize {
         let slots_end = NODE_BYTES + count * SLOT_BYTES;

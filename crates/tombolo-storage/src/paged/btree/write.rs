@@ -91,7 +91,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
     }
 
-    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; answers where the
+    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; returns where the
     /// entry of `row` belongs.
     #[inline(always)]
     fn meet_equal(

@@ -458,7 +458,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
                 (access.fix_exclusive(home.page)?, place)
             }
         };
-        // The home goes first: what a scan meets then leads nowhere, and is passed over.
+        // The home goes first: what a scan meets then leads nowhere, and is skipped.
         self.remove(page, home, &mut log)?;
         if let Some(place) = moved {
             self.remove(access.fix_exclusive(place.page)?, place, &mut log)?;

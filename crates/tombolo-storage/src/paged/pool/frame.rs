@@ -90,7 +90,7 @@ impl<L: Latching> Frame<L> {
             return None;
         }
         let pin = self.claim()?;
-        // Somebody may have claimed, filled and let go of it in between.
+        // Another thread may have claimed, filled and let go of it in between.
         (self.page.get() == NO_PAGE).then_some(pin)
     }
 
@@ -233,7 +233,7 @@ impl<L: Latching> Deref for PinnedRecord<'_, L> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the pin keeps the page in its frame; its records do not move while somebody else
+        // SAFETY: the pin keeps the page in its frame; its records do not move while another guard
         // has it pinned (`is_alone`), and this one does not change because its reader has locked
         // the row (the head of page.rs).
         unsafe { self.bytes.as_ref() }

@@ -66,7 +66,7 @@ impl<L: Latching> Space<L> {
         state.set(SpaceState { root: root.0, ..state.get() });
     }
 
-    /// Reserves the next page, until the answer is taken or dropped.
+    /// Reserves the next page, until the returned value is taken or dropped.
     pub(super) fn hold(&self) -> Allocation<'_, L> {
         let state = self.state.hold();
         let next = state.get();
@@ -168,7 +168,7 @@ impl<L: Latching> Allocation<'_, L> {
     }
 }
 
-/// What every pool does with a free page it hands out again; the answer is the free page behind it.
+/// What every pool does with a free page it hands out again; returns the free page behind it.
 pub(super) fn reuse<S: PageSize>(
     page: &mut impl ExclusivePage<Size = S>,
     store: StoreId,

@@ -1,7 +1,7 @@
 //! The calls a transaction makes, on the paged store: `Store` for [`PagedStore`].
 //!
 //! What a switch removes is not in the code of its profile: each component is asked through its
-//! trait, and its sibling that is off answers with nothing. Locks are waited for here, between two
+//! trait, and its sibling that is off does nothing. Locks are waited for here, between two
 //! visits of a page, never during one: an entry or row that is locked by another is left, waited
 //! for, and looked for again.
 
@@ -98,7 +98,8 @@ impl<P: PagedProfile> Session<P> {
                 database.log.change(&mut self.log, change, &[], record)
             });
             match (created, blocked) {
-                // Somebody waits for, or still holds, the row that had this place before.
+                // Another transaction waits for, or still holds, the row that had this place
+                // before.
                 (Err(_), Some(row)) => self.lock(database, table.store, row, Mode::Exclusive)?,
                 (created, _) => return created,
             }

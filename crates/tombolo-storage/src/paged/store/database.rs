@@ -172,7 +172,7 @@ impl<P: PagedProfile> Database<P> {
         self.lanes.fetch_add(1, Ordering::Relaxed) as usize
     }
 
-    /// Why no call is answered any more.
+    /// Why every further call fails.
     #[inline(always)]
     pub(super) fn refuse_poisoned(&self) -> Result<()> {
         match self.poisoned.get() {

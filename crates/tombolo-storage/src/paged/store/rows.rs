@@ -79,7 +79,7 @@ pub trait RowAccess<W>: RowStorage + Send {
     /// As [`HeapFile::open`]; `CannotSave` where rows do not lie in pages.
     fn open_rows(&self, root: PageId) -> Result<Self::Rows, OpenError>;
 
-    /// Writes down what the rows of one table need to be opened again, and answers where that is.
+    /// Writes down what the rows of one table need to be opened again, and returns where that is.
     ///
     /// # Errors
     /// As [`HeapFile::close`]; `CannotSave` where rows do not lie in pages.

@@ -46,7 +46,7 @@ pub trait Sessions<L: Latching>: Default + Send + 'static {
     /// Gives a place back.
     fn close(&self, place: &Self::Place);
 
-    /// Registers a transaction and answers its number.
+    /// Registers a transaction and returns its number.
     fn begin(&self, place: &mut Self::Place) -> u64;
 
     /// Notes a call, which changes something or not.

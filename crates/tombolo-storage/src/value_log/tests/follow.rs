@@ -54,7 +54,7 @@ fn what_was_written_is_read_once_and_in_order() {
                     reader = writer.reader();
                     at = follow(&mut reader, at, durable, 40_000, &mut written);
                 }
-                // Somebody else got it without reading.
+                // The groups were taken elsewhere, without reading.
                 3 => {
                     at = writer.position();
                     written.clear();

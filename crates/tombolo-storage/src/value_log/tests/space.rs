@@ -67,7 +67,7 @@ fn a_limit_refuses_until_segments_are_released() {
     writer.append_group(&[&[1; 3_000]], 1, None).unwrap();
 }
 
-/// A segment that could not be used again, for want of room, is there for the next try.
+/// A segment that could not be used again for lack of room is there for the next try.
 #[test]
 fn a_spare_segment_outlives_a_full_disk() {
     let disk = MemDisk::new();

@@ -1,7 +1,7 @@
 //! Random databases with checkpoints on a disk that forgets, crashed at every moment.
 //!
 //! The oracle: image and log together are the rows after the newest group that was found, and no group
-//! is missing that a sync was answered for.
+//! is missing that a sync confirmed.
 
 use super::*;
 use crate::plant::{self, Plant};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const THREADS: u64 = 4;
 
 /// Inserts and removes entries with rows of its own, whose keys are other threads' too where
-/// `stride` is 1; answers what it leaves.
+/// `stride` is 1; returns what it leaves.
 fn work<P: PageAccess, K: KeyFormat>(
     tree: &BTree<P, K>,
     access: &P,
