@@ -317,7 +317,7 @@ impl DynamicTable {
         })
     }
 
-    /// Refuses a key longer than an index takes, in the name of the column that makes it so.
+    /// Refuses a key longer than an index takes; the error names the column that makes it so.
     fn verify_key_lengths(&self, values: &[Value<'_>]) -> Result<()> {
         // No other value takes more bytes, and each byte of a text takes two at most.
         let bytes_most = |&column: &usize| match values[column] {

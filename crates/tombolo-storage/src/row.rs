@@ -58,8 +58,7 @@ const fn presence_bytes(columns: &[ColumnDef]) -> usize {
     nullable.div_ceil(8)
 }
 
-/// What the handles of added columns are aligned to: as long as they are, and a part of every length a
-/// slot has.
+/// The alignment of added columns' handles: their length, which divides every slot length.
 const HANDLE_ALIGNMENT: usize = 8;
 
 /// Offset of a column that was added if a row ends at `end` without it: behind the byte of its presence

@@ -62,7 +62,7 @@ impl ColumnDef {
         }
     }
 
-    /// What stays of it when it is dropped: what says where columns lie in the rows.
+    /// What stays of it when it is dropped: the fields that say where columns lie in the rows.
     fn dropped(&self) -> Self {
         Self { name: Cow::Borrowed(""), range: None, default: None, ..self.clone() }
     }
@@ -427,7 +427,7 @@ impl Schema {
         Ok(self.tables.len() - 1)
     }
 
-    /// Adds a column to the table at position `table`, its last; its position there.
+    /// Adds a column to the table at position `table`, as its last; returns its position there.
     ///
     /// # Errors
     /// When its name is taken or the definition is not valid.
@@ -442,7 +442,7 @@ impl Schema {
         Ok(self.tables[table].columns.len() - 1)
     }
 
-    /// Adds an index to the table at position `table`; its position among all indexes.
+    /// Adds an index to the table at position `table`; returns its position among all indexes.
     ///
     /// # Errors
     /// When its name is taken or the definition is not valid.
@@ -464,7 +464,8 @@ impl Schema {
         Ok(position)
     }
 
-    /// Forgets the table at position `table`; its indexes' positions among all. Nothing has them again.
+    /// Forgets the table at position `table`; returns its indexes' positions among all. They are not
+    /// used again.
     ///
     /// # Panics
     /// When there is no such table.
@@ -482,7 +483,8 @@ impl Schema {
         columns[column] = columns[column].dropped();
     }
 
-    /// Forgets a table's index number `index`; its position among all, which nothing has again.
+    /// Forgets a table's index number `index`; returns its position among all, which is not used
+    /// again.
     ///
     /// # Panics
     /// When there is none.

@@ -51,7 +51,7 @@ impl TableType for Dynamic {
     }
 }
 
-/// A table of one store, resolved once: what calls about rows name.
+/// A table of one store, resolved once: calls about rows name it.
 #[derive(Debug)]
 pub struct Table<R: TableType> {
     position: u32,
@@ -94,7 +94,7 @@ impl<R: TableType> Table<R> {
     }
 }
 
-/// An index of one store, resolved once: what calls about keys name.
+/// An index of one store, resolved once: calls about keys name it.
 #[derive(Debug)]
 pub struct Index<I: IndexType> {
     position: u32,
@@ -184,7 +184,7 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
     Ok(Index { position, database: schema.database(), shape: () })
 }
 
-/// That no row can have a key, in the name of the first column that makes it so.
+/// The error that no row can have a key; it names the first column that makes it so.
 #[cold]
 pub(crate) fn key_out_of_range<I: IndexType>(
     schema: &Schema,
@@ -240,7 +240,7 @@ pub enum Phase {
     Writing,
 }
 
-/// What a store took from the system and what its rows are worth.
+/// The memory a store took from the system, and the bytes of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes taken from the system.
@@ -255,7 +255,7 @@ pub struct Usage {
 /// A store, as one transaction at a time sees it.
 ///
 /// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it.
-/// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that stand around a
+/// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that wrap another
 /// store.
 pub trait Store: Sized {
     /// What holds a row in place while it is read.

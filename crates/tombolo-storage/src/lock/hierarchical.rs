@@ -209,7 +209,7 @@ impl<L: Latching> Hierarchical<L> {
     }
 
     /// Locks a page, with the intention on its store; `None` if what is held on the store covers
-    /// it, which may come of escalation.
+    /// it, which may result from escalation.
     #[inline(always)]
     fn page(
         &self,

@@ -45,7 +45,7 @@ struct RingLatch<L> {
     marker: PhantomData<L>,
 }
 
-/// Holds the ring's latch. Which one it is is known when the program is compiled.
+/// Holds the ring's latch. Which of the two is known at compile time.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what they are for is being dropped")]
 enum RingGuard<'a> {

@@ -14,8 +14,7 @@ pub enum Durability {
     /// When a flush has covered it: what commits during one flush shares the next.
     #[default]
     Group,
-    /// When a flush has covered it: each transaction that commits has one made, and shares it with
-    /// none that commits later.
+    /// When a flush has covered it: each commit causes one, and shares it with no later commit.
     Sync,
 }
 

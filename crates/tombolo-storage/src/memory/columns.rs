@@ -103,7 +103,7 @@ pub(super) fn slot_widths(table: &TableDef) -> Vec<usize> {
     widths
 }
 
-/// Where what of a row lies: a function of the definition alone, too.
+/// Where each column of a row lies: a function of the definition alone, too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowShape {
     pub(super) row_bytes: usize,
@@ -235,7 +235,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if self.columns.widening.is_some() {
             return refuse("another column is being added: try again when it is");
         }
-        // Refused in the end, too, and here before the table is copied.
+        // Refused at the end, too; here it is refused before the table is copied.
         if self.snapshots.are_open() {
             return refuse(OPEN_SNAPSHOT);
         }
@@ -293,8 +293,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Makes a column part of its table, in the schema and in the log. What rows lay in before is the
-    /// caller's.
+    /// Makes a column part of its table, in the schema and in the log. The memory that rows lay in
+    /// before is handed to the caller.
     ///
     /// # Errors
     /// Why it cannot be; it is dropped then.
@@ -346,8 +346,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Vacated::of(widening.and_then(|widening| widening.rows), Vec::new())
     }
 
-    /// What a commit does for a table that is widened: copies the rows it has changed, nothing of
-    /// which refuses the transaction.
+    /// What a commit does for a table that is widened: copies the rows it has changed, which never
+    /// refuses the transaction.
     pub(super) fn copy_changed(&mut self) {
         let Some(widening) = &mut self.columns.widening else { return };
         let copies = widening.rows.is_some() && !plant::is(Plant::ColumnNotKept);

@@ -102,7 +102,7 @@ impl Remains {
     }
 }
 
-/// What the structures of an empty position may take: what they are made with.
+/// The memory that the structures of an empty position may take: what they are made with.
 const EMPTY_BYTES: usize = 64 << 10;
 
 /// Why nothing that has rows is dropped while a snapshot is open.
@@ -126,7 +126,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Drops the index called `name`, from schema and log. What its entries lay in is the caller's.
+    /// Drops the index called `name`, from schema and log. The memory of its entries is handed to
+    /// the caller.
     ///
     /// # Errors
     /// No such index, a table's primary key, a profile without undo, an earlier failure.
@@ -168,8 +169,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(std::mem::replace(&mut self.indexes[position], nothing))
     }
 
-    /// Drops the table called `name` with its rows and indexes, from schema and log. What they lay in is
-    /// the caller's; their long values are freed by [`MemoryStore::values_slice`].
+    /// Drops the table called `name` with its rows and indexes, from schema and log. Their memory is
+    /// handed to the caller; their long values are freed by [`MemoryStore::values_slice`].
     ///
     /// # Errors
     /// No such table, an index or a column of it that is being added, an open snapshot, a profile
@@ -264,8 +265,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.remains.iter().any(|remains| remains.is_column_of(table))
     }
 
-    /// Frees the long values of at most `rows_max` rows of what was dropped. What the rows of a table lay
-    /// in is the caller's when all of its values are free.
+    /// Frees the long values of at most `rows_max` rows of what was dropped. The memory of a table's rows
+    /// is handed to the caller when all of its values are free.
     ///
     /// # Panics
     /// Within a transaction.

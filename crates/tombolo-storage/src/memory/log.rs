@@ -190,8 +190,8 @@ impl Default for ValueLog {
 }
 
 impl ValueLog {
-    /// From here on nothing is kept of a transaction that has ended: what it may log is bounded as with
-    /// files, so that a program in memory is refused what it would be refused on disk.
+    /// From here on nothing is kept of a transaction that has ended. What it may log is bounded as with
+    /// files, so that a program meets the same refusals in memory as on disk.
     pub(super) fn drop_ended(&mut self) {
         self.records.drop_records();
         self.bound();

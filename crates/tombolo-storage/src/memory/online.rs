@@ -310,7 +310,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Sees to it that commits look after whatever wants to know of them, and after nothing else.
+    /// Makes commits serve open snapshots, added indexes and added columns, and only if there are
+    /// any.
     pub(super) fn watch(&mut self) {
         self.is_watched =
             self.snapshots.are_open() || self.online.is_any() || self.columns.is_any();
@@ -392,7 +393,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Moves the entries of changed rows, in the indexes of the schema that are kept; with notes, so
-    /// that a refusal is undone with all the rest. First all go, so that rows may exchange keys.
+    /// that a refusal is undone with all the rest. All old entries go first, so that rows may
+    /// exchange keys.
     fn follow(&mut self, rows: &[ChangedRow], before: &[u8]) -> Result<()> {
         if self.online.followed.is_empty() || plant::is(Plant::IndexNotKept) {
             return Ok(());
@@ -484,7 +486,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// The same in indexes that are being built; what goes wrong is theirs.
+    /// The same in indexes that are being built; a failure refuses the index, not the transaction.
     fn build(&mut self, rows: &[ChangedRow], before: &[u8]) {
         let mut buffers =
             (std::mem::take(&mut self.online.old), std::mem::take(&mut self.online.new));

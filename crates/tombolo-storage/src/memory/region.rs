@@ -5,9 +5,10 @@
 //! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
 //! touched immediately, so that the first write of a transaction to a fresh page takes no page
 //! fault. Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`).
-//! Others: up to 2 MB a region grows by a quarter of its size (small tables stay small), from then
-//! on by exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds
-//! both the stall of the one insert that grows the region and the memory committed but unused.
+//! Any other region grows by a quarter of its size until it has 2 MB (small tables stay small),
+//! from then on by exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms,
+//! which bounds both the stall of the one insert that grows the region and the memory committed but
+//! unused.
 //!
 //! Not here: what lies inside. A region shrinks only while its owner takes it apart (`Region::cut`);
 //! it hands out no references and knows no ids.
@@ -226,8 +227,8 @@ impl Region {
         Ok(())
     }
 
-    /// Takes what growing to `bytes` costs from the budget; how far that reaches. Near the budget's
-    /// end it is no further than asked for.
+    /// Takes what growing to `bytes` costs from the budget; returns how far that reaches. Near the
+    /// budget's end it is no further than asked for.
     fn take_up_to(&self, bytes: usize) -> Result<usize, RegionError> {
         let to = self.next_committed(bytes);
         let Some(budget) = &self.budget else { return Ok(to) };
@@ -247,9 +248,9 @@ impl Region {
     }
 
     /// Gives back memory of a region that is not used any more, from its end: `bytes_max` bytes, in
-    /// whole pages, or what is left. How many they were. The region does not grow again.
+    /// whole pages, or what is left. Returns how many. The region does not grow again.
     ///
-    /// To unmap much memory takes long, so an owner that must not wait calls this several times.
+    /// Unmapping much memory takes long, so an owner that must not wait calls this several times.
     pub(super) fn cut(&mut self, bytes_max: usize) -> usize {
         let bytes = round_up(bytes_max, PAGE_BYTES).min(self.committed_bytes);
         let end = self.committed_bytes - bytes;

@@ -7,9 +7,9 @@
 //!
 //! A row that is deleted is lost immediately, and found again where its deletion is undone; no other
 //! row takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
-//! live row, and a reader that has one need not look at the live bits. A writer looks: an id of another
-//! table has the generation of a slot here once in four thousand million, and a slot that is free holds
-//! the list of those.
+//! live row, and a reader that has one need not look at the live bits. A writer does look: once in four
+//! thousand million an id of another table matches a slot's generation here, and a free slot holds a
+//! link of the free list.
 //!
 //! Not here: how rows get longer (`columns.rs`), transactions (`calls.rs`).
 

@@ -28,7 +28,7 @@ use super::budget::Allowance;
 use super::region::{Region, RegionError};
 use generations::Generations;
 
-/// Whether the checks that are too dear for every access are compiled in.
+/// Whether the checks that are too expensive for every access are compiled in.
 pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
 
 /// The end of the free list, and an id that no slot ever has.
@@ -36,8 +36,8 @@ pub const NO_SLOT: u32 = u32::MAX;
 
 const SLOT_BYTES_MIN: usize = 16;
 
-/// How far behind a slot that is filled the memory is asked for that the next ones will lie in. It was
-/// touched when it was committed, which is long ago: it is in no cache.
+/// How far behind the slot being filled memory is prefetched for the next ones. It was touched when it
+/// was committed, long ago, so it is in no cache.
 const AHEAD_BYTES: usize = 1024;
 
 /// Slots of one size. See the module's head.
@@ -561,7 +561,7 @@ impl Slab {
     }
 }
 
-/// Gives back about `bytes_max` bytes from the end of a vector; how many.
+/// Gives back about `bytes_max` bytes from the end of a vector; returns how many.
 pub(super) fn shorten<T>(vector: &mut Vec<T>, bytes_max: usize) -> usize {
     let before = vector.capacity();
     vector.truncate(before.saturating_sub(bytes_max.div_ceil(size_of::<T>())));

@@ -214,7 +214,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub fn take_log(&mut self, into: &mut LogBuffer) {
         match self.state {
             State::Idle => {}
-            // What its transaction logged, if it was within one, never happened.
+            // If a transaction was open, what it logged is discarded.
             State::Poisoned(_) => self.log.aborted(),
             State::Prefaced | State::Reading | State::Writing => {
                 panic!("the log is taken between transactions")
@@ -231,7 +231,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// `LogTooLong`.
     ///
     /// # Panics
-    /// When `encode` answers more than `bytes_max`.
+    /// When `encode` returns more than `bytes_max`.
     #[inline(always)]
     pub fn command(
         &mut self,
@@ -296,8 +296,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.set_rest_bytes_max(bytes);
     }
 
-    /// Indexes that are in the log and not in this store, with what rows do not fit them: it was opened
-    /// without unfit indexes. Opened again with rows that fit, it has them.
+    /// Indexes that are in the log and not in this store, with the reason why the rows do not fit: the
+    /// store was opened without unfit indexes. Opened again with rows that fit, it has them.
     pub fn left_out(&self) -> &[(String, String)] {
         &self.left_out
     }
@@ -326,8 +326,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    // Never inlined: the call itself says that the way to it is not the usual one, and what comes
-    // behind several such ways is not taken for a rare case.
+    // Never inlined: the call marks the path to it as unusual, so the compiler does not take the
+    // code behind several such paths for a rare case.
     #[cold]
     #[inline(never)]
     pub(super) fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
@@ -401,7 +401,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.state = State::Prefaced;
     }
 
-    /// Begins where the store is not idle: behind a preface, else not at all.
+    /// Begins a transaction where the store is not idle: only behind a preface.
     #[cold]
     pub(super) fn begin_otherwise(&mut self) -> Result<()> {
         match self.state {
@@ -418,7 +418,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// What a write is refused with that made its transaction's log too long.
+    /// The error of a write that made its transaction's log too long.
     #[cold]
     #[inline(never)]
     pub(super) fn logged_too_much(&self) -> Error {
@@ -428,7 +428,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
-        // Another try may find what closed snapshots have left.
+        // Another try may succeed with the memory of closed snapshots.
         self.snapshots.give_back();
         Error::NoSpace { held_bytes: self.memory_bytes() }
     }

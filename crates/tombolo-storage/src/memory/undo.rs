@@ -287,8 +287,8 @@ impl Undo for Copies {
         if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
             self.deferred = true;
         }
-        // The change itself goes to no function that may not be inlined: it is put together where it
-        // stays, and not on the stack first, from where wider loads would have to wait for its parts.
+        // The change itself is passed only to functions that are inlined: so it is built where it
+        // stays, and not on the stack first, where wider loads would have to wait for its parts.
         let is_full = self.changes.len() == self.changes.capacity();
         let grown = if is_full { self.grow(1, 0) } else { Ok(()) };
         self.changes.push(change);
@@ -330,7 +330,7 @@ impl Undo for Copies {
 
     #[inline(always)]
     fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
-        // The vector asks once whether there is room, of an iterator that knows its length.
+        // With an iterator that knows its length, the vector tests for room once.
         self.changes.extend(changes);
     }
 

@@ -172,7 +172,7 @@ impl LogReader {
     }
 
     fn segments(&self) -> Result<Vec<SegmentReader>, LogFailure> {
-        // What cannot be read is being made in this moment, or is missed later.
+        // A segment that cannot be read is being made in this moment, or its lack is noticed later.
         Ok(Directory::read(&*self.disk, true, &self.settings)?.segments)
     }
 }

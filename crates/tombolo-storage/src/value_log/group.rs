@@ -23,8 +23,8 @@
 //! of its segment, is no group there. Records that a segment has no room for are spread over several
 //! groups; those with bit 0 and the one that ends them are replayed all or none.
 //!
-//! Records hold what users store, and what users store could look like a group: behind a torn one it
-//! would be read, and believed. The salt is what they do not know.
+//! Records hold what users store, which could look like a group: behind a torn one it would be read,
+//! and believed. Users do not know the salt, so they cannot make such bytes.
 //!
 //! Not here: which intact groups belong to the log (`reader.rs`).
 

@@ -253,8 +253,8 @@ impl SegmentReader {
     }
 
     /// The first group of the run that ends here with the group of this number and checksum, and that
-    /// group itself; they are one unless its records began before it. What lies before the run is passed
-    /// over, intact or not.
+    /// group itself; they are one unless its records began before it. What lies before the run is
+    /// skipped, intact or not.
     ///
     /// # Errors
     /// When the disk fails.

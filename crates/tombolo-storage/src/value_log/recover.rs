@@ -50,7 +50,7 @@ use crate::sync::Arc;
 /// What does not fit, in words, and the group it is in.
 pub type Refused = (GroupNumber, String);
 
-/// What is given every transaction of the log, in order.
+/// Receives every transaction of the log, in order.
 pub trait Replay {
     /// Replays the transactions of one group (or of several that hold one run of records), whose last
     /// has the number `group`.
@@ -59,8 +59,8 @@ pub trait Replay {
     /// What is wrong with them or with those of an earlier group; recovery stops then.
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused>;
 
-    /// All was given and the log is what it seems to be; nothing was changed on the disk yet. What
-    /// is put off or done by other threads is over when this returns.
+    /// All transactions were given and the log is not refused; nothing was changed on the disk yet.
+    /// Work that was deferred or is done by other threads is over when this returns.
     ///
     /// # Errors
     /// What is wrong, and with which group; recovery stops then.
@@ -100,7 +100,7 @@ pub struct Cut {
     /// Bytes of what was found there: the remains of a group that was never known to be durable, and
     /// whole groups behind it.
     pub torn_bytes: u64,
-    /// The damage, if it was that and no torn tail; its loss was accepted.
+    /// The damage, if it was damage and no torn tail; its loss was accepted.
     pub damage: Option<LogFailure>,
     /// What the damage took away; nothing with a torn tail.
     pub lost: Lost,
@@ -115,7 +115,7 @@ pub struct Lost {
     pub groups: u64,
     /// Transactions in them.
     pub transactions: u64,
-    /// Rows that those of them that can be read make, change or delete, counted each time.
+    /// Rows that the readable ones of them make, change or delete, counted each time.
     pub row_changes: u64,
 }
 
@@ -245,7 +245,8 @@ fn open_segments(
         ..Pool::default()
     };
     let (mut closed, mut current) = (Vec::new(), None);
-    // The chain may have passed by what an earlier recovery cut off: a medium that lies brings it back.
+    // The chain may have passed groups that an earlier recovery cut off: a medium that lies brings them
+    // back.
     let start = end.passed.first().map_or(end.segment, |passed| passed.segment);
     let mut buffer = AlignedBuffer::default();
     for (position, reader) in end.segments.iter_mut().enumerate() {

@@ -166,8 +166,8 @@ impl fmt::Display for NoRoom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFailure {
-    /// The disk failed. A writer that has said so once says it for ever: what is on the disk is
-    /// unknown then.
+    /// The disk failed. A writer that failed with this once fails with it for ever: what is on the
+    /// disk is unknown then.
     Disk(DiskError),
     /// No room. Nothing was written, and the writer continues when there is room.
     Full(NoRoom),

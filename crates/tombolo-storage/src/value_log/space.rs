@@ -166,7 +166,7 @@ impl Shared {
         let wanted = self.wanted.load(Ordering::Relaxed);
         let missing = wanted.saturating_sub(self.available.load(Ordering::Relaxed));
         if wanted > 0 && missing == 0 {
-            // Only what was seen: more may be asked for in this moment.
+            // Only the number that was read: another thread may ask for more in this moment.
             let (is, then) = (Ordering::Relaxed, Ordering::Relaxed);
             _ = self.wanted.compare_exchange(wanted, 0, is, then);
         }
@@ -249,7 +249,7 @@ impl Shared {
             Some(mut spare) => match spare.renew(sequence) {
                 Ok(()) => Ok((spare, false)),
                 Err(error) => {
-                    // Its file and bytes are there: another try may find room.
+                    // Its file and its bytes remain: another try may find room.
                     self.pool(|pool| pool.spare.push(spare));
                     Err(error)
                 }
@@ -260,7 +260,7 @@ impl Shared {
                 made.map(|segment| (segment, true))
             }
         };
-        // Behind it: a file that comes back after a crash has an older place than the new one.
+        // Only now: a file that comes back after a crash then has an older place than the new one.
         self.remove(&others);
         self.made(made)
     }

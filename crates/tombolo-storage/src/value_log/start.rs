@@ -16,8 +16,8 @@ pub struct RecoverOptions {
     pub first: LogStart,
     /// Whether damage is cut off like a torn tail, with all groups behind it.
     pub accept_loss: bool,
-    /// The first group that is still to be archived: what is there from it on is not given away, though
-    /// no replay needs it.
+    /// The first group that is still to be archived: groups from it on are not released, though no
+    /// replay needs them.
     pub keep: Option<GroupNumber>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Walk<'a> {
     pub(super) chain: Chain,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
-    /// The last time that any of them has; those that are cut off again count, too.
+    /// The latest time of any of them; those that are cut off again count, too.
     time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
@@ -39,9 +39,9 @@ pub(super) struct Walk<'a> {
     broken: Broken,
     /// The newest epoch of any group in place.
     newest_epoch: u32,
-    /// The groups so far that no group so far says are durable, in their order.
+    /// Of the groups so far, those that none so far says are durable, in their order.
     doubtful: VecDeque<Doubtful>,
-    /// Whether the way to the first group that is needed was left out.
+    /// Whether the groups before the first one that is needed were skipped.
     has_jumped: bool,
 }
 
@@ -54,7 +54,8 @@ struct Broken {
 }
 
 /// A group that was replayed and may be in the system's memory only: after a failed sync a system
-/// calls what it could not write clean, so that another sync would be believed for nothing.
+/// may mark pages clean that it could not write, so that another sync would succeed without writing
+/// them.
 #[derive(Clone, Copy)]
 pub(super) struct Doubtful {
     number: GroupNumber,
@@ -471,8 +472,8 @@ mod tests {
     use super::*;
     use crate::disk::MemDisk;
 
-    /// A group is in doubt unless a later one says that it was durable: not the newest of those, and not
-    /// the one behind.
+    /// A group is in doubt unless a later one says that it was durable: the newest of those is not, and
+    /// the one behind it is.
     #[test]
     fn groups_behind_the_newest_watermark_are_in_doubt() {
         let disk = MemDisk::new();

@@ -29,7 +29,7 @@ use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
-/// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
+/// Memory for a group, taken at opening: the most the pipeline puts into a group, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
 
 /// How far a clock is behind, and for how long, before it is believed.
@@ -80,7 +80,7 @@ pub struct LogWriter {
     buffer: AlignedBuffer,
     failure: Option<LogFailure>,
     usage: LogUsage,
-    /// The first time that was said and not believed, because it was long before the last one.
+    /// The first time that was not believed because it was long before the last one.
     behind_since_us: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl LogWriter {
                 shared.pool(|pool| pool.ready.pop_front()).expect("room was just reserved")
             }
         };
-        // At opening, where want of memory is only a refusal.
+        // At opening, where lack of memory is only a refusal.
         let longest = current.header.segment_bytes.max(shared.settings.segment_bytes);
         let buffer_bytes = longest.min(BUFFER_BYTES) as usize;
         let mut buffer = AlignedBuffer::default();
@@ -274,7 +274,7 @@ impl LogWriter {
     /// Makes everything written so far durable; returns the newest group that is.
     ///
     /// # Errors
-    /// Final: what of the groups since the last sync survives is unknown.
+    /// Final: it is unknown which of the groups since the last sync survive.
     pub fn sync(&mut self) -> Result<GroupNumber, LogFailure> {
         self.refuse_if_failed()?;
         let newest = self.tail.newest;
@@ -319,7 +319,7 @@ impl LogWriter {
     }
 
     /// Gives segments back whose groups are all older than `group`, because no replay will begin with one
-    /// of them, and none of which is kept ([`Self::keep_from`]). They are used again. Says how many.
+    /// of them, and none of which is kept ([`Self::keep_from`]). They are used again. Returns how many.
     pub fn release_before(&mut self, group: GroupNumber) -> usize {
         self.releasable = self.releasable.max(group);
         self.release()
@@ -371,7 +371,7 @@ impl LogWriter {
         let group = group + u64::from(plant::is(Plant::SegmentReleasedEarly));
         let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
         let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
-        // What begins in a segment that is kept is kept from its beginning.
+        // Records that reach into a kept segment are kept from their beginning.
         let count = self.closed[..older].iter().rposition(|closed| !closed.runs_on);
         let count = count.map_or(0, |last| last + 1);
         let released = self.closed.drain(..count).map(|closed| closed.segment);
@@ -400,7 +400,7 @@ impl LogWriter {
         let mut rest: usize = records.iter().map(|part| part.len()).sum();
         let mut source = Parts { parts: records, at: 0 };
         let mut continues = false;
-        // What fits this segment or the next one lies in one: only what does not is spread.
+        // Records that fit this segment or the next one lie in one; only longer ones are spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
         if left < needed && self.fits_next(needed) {
@@ -470,7 +470,7 @@ impl LogWriter {
     }
 
     /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
-    /// current one was promised besides: the current one may be of any length.
+    /// current one was promised in addition: the current one may be of any length.
     fn fits_next(&self, bytes: u64) -> bool {
         let next = self.shared.pool(|pool| pool.ready.front().map(|next| next.header.capacity()));
         bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)

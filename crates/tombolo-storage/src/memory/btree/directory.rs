@@ -10,9 +10,9 @@
 //! not answer ends in it. So a tree that is only inserted into, or whose keys are far apart, has none,
 //! and an insertion pays nothing. What is not known here is looked for in the tree.
 //!
-//! Pages take at most about twice the memory of the values they could hold, were all of them
-//! neighbours; a group too far from the others gets none. Without memory for a page the tree works as
-//! well, only slower.
+//! Pages take at most about twice the memory of the values they could hold if all were neighbours; a
+//! group too far from the others gets none. Without memory for a page the tree still works, only
+//! slower.
 //!
 //! Invariants: what is known of a key is its value in the tree ([`Directory::forget`] is called when it
 //! is removed; a value never changes). Page 0 is empty and stands for no page, so that a look-up need

@@ -46,7 +46,7 @@ impl LeafHints {
             return; // Only the smallest key of all, whose leaf is bounded by nothing below it.
         }
         if self.places.is_empty() {
-            // Without memory for it the tree works as well, only slower.
+            // Without memory for it the tree still works, only slower.
             if self.places.try_reserve_exact(1 << PLACES_LOG2).is_err() {
                 return;
             }

@@ -101,7 +101,7 @@ fn bits_end(ring: &Ring) -> usize {
 }
 
 /// Puts the header in front of live bits and slots, zeros behind them, and the checksum over all;
-/// answers how many bytes are to be written.
+/// returns how many bytes are to be written.
 fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
     let end = slots_offset(ring.block_slots) + header.slots as usize * ring.slot_bytes as usize;
     let written = end.next_multiple_of(UNIT_BYTES as usize);

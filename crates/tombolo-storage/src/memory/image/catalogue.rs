@@ -305,7 +305,7 @@ fn is_read(version: u32) -> bool {
     (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version)
 }
 
-/// The version of a catalogue that is of another one. Its checksum may well lie elsewhere.
+/// The version of a catalogue of another version. Its checksum may well lie elsewhere.
 fn other_version(bytes: &[u8]) -> Option<u32> {
     version_of(bytes).filter(|&version| !is_read(version) && version != 0)
 }

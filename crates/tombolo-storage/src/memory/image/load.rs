@@ -230,8 +230,8 @@ impl Image {
         RecoverOptions { first: self.log_start(known), accept_loss, keep }
     }
 
-    /// What is really wrong where the log lacks what it has to hold: it was given back up to what a
-    /// catalogue said which is damaged or gone. `None` if the log itself is to blame.
+    /// The real cause where the log lacks groups that it has to hold: it was released up to the
+    /// position of a catalogue that is damaged or gone by now. `None` if the log itself is damaged.
     pub fn blamed_for(&self, failure: &LogFailure) -> Option<ImageFailure> {
         let (file, offset, what) = match failure {
             LogFailure::Irreparable { file, offset, what, .. } => (file, offset, what),
@@ -437,7 +437,7 @@ impl<'a> RingReader<'a> {
         Ok(())
     }
 
-    /// Puts down the block at a place, if it is one that counts and newer than what is there.
+    /// Stores the block at a place, if it is one that counts and newer than what is there.
     fn take(
         &mut self,
         place: u64,

@@ -49,7 +49,7 @@ use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::value_log::{GroupNumber, LogPosition, Record, Transactions};
 
-/// What was written over is let go first when so many parts of what may be gathered were.
+/// Overwritten records are first dropped when one part in so many of the bound is gathered.
 const SQUEEZES: u64 = 4;
 
 /// See the module's head.
@@ -227,7 +227,7 @@ impl DiskCopy {
     /// checkpoint is handed in. A record takes at most twice its bytes.
     pub(super) fn room(&self, installed: GroupNumber) -> u64 {
         if self.is_even(installed) {
-            // A checkpoint that cannot begin, for its disk is full, is handed in again and again.
+            // A checkpoint that cannot begin because its disk is full is handed in again and again.
             let waiting = self.handed_in.as_ref().map_or(0, Pass::bytes);
             self.gathered_max().saturating_sub(self.gathered.bytes() + waiting).div_ceil(2)
         } else {

@@ -117,8 +117,8 @@ struct RingWriter {
 }
 
 impl RingWriter {
-    /// When it is written: which slots of values are in use is known when the rows were seen that own
-    /// them, which rows live when their first piece was.
+    /// When it is written: the slots of values in use are known after the rows that own them were
+    /// seen, the live rows after their first piece was.
     fn turn(&self) -> (bool, SlabName, u32) {
         let slab = self.ring.slab;
         (slab.class().is_some(), slab, self.ring.first_slot)
@@ -394,7 +394,8 @@ impl CheckpointPart {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// What a failure means: when the device is full, all blocks are as they were, or have a successor.
+    /// The meaning of a failure: when the device is full, all blocks are as they were, or have a
+    /// successor.
     fn failed(&mut self, Unwritten { error, is_sync }: Unwritten) -> ImageFailure {
         let failure = match *error {
             ImageFailure::Full(error) if !is_sync => return ImageFailure::Full(error),

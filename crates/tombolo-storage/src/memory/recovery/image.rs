@@ -188,7 +188,7 @@ impl ReplayPart {
         }
     }
 
-    /// Puts down slots of this name that were written out before; of the `bits.len() * 64` slots from
+    /// Stores slots of this name that were written out before; of the `bits.len() * 64` slots from
     /// `first` on, at most `slots`, which are live.
     ///
     /// # Errors
@@ -224,9 +224,9 @@ impl ReplayPart {
         Ok(())
     }
 
-    /// All blocks are loaded, which hold changes of groups up to `known`. Finds out which value is
-    /// whose, and which values the log must bring: those whose handle leads nowhere, or where
-    /// another row's handle led before. Says how many.
+    /// All blocks are loaded, which hold changes of groups up to `known`. Finds the row that each
+    /// value belongs to, and which values the log must bring: those whose handle leads nowhere, or
+    /// where another row's handle led before. Says how many.
     pub(in crate::memory) fn claim_values(&mut self, known: GroupNumber) -> usize {
         let mut dangling = Vec::new();
         for (position, table) in self.tables.iter_mut().enumerate() {

@@ -13,7 +13,7 @@
 //! idempotent: replayed again from any group on, the same log leaves the same rows. Indexes are
 //! built when all rows are there, from sorted keys (`indexes.rs`). A handle of a variable-length
 //! value means nothing outside the process that made it: what a record says of one is ignored,
-//! and values are put down anew.
+//! and values are stored anew.
 //!
 //! An index that the rows do not fit — a procedure forgot an entry, or set a value outside its declared
 //! range — refuses the opening, with its name, unless it is asked to leave such indexes out.

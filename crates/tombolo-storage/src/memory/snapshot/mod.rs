@@ -88,8 +88,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Gives back about a megabyte of what was kept for snapshots that are closed; whether there is more.
-    /// Until it is given back it is held.
+    /// Gives back about a megabyte of what was kept for snapshots that are closed; returns whether there
+    /// is more. Until it is given back it is held.
     pub fn give_back_closed(&mut self) -> bool {
         self.snapshots.give_back()
     }

@@ -118,8 +118,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// What separates what is before entry `at` from the rest.
     fn separator(&self, node: Node<'_>, at: usize) -> Separator {
         let key = node.key(at);
-        // Of equal keys the row decides; elsewhere none, so that the first of a key is found at
-        // once.
+        // Of equal keys the row decides; elsewhere none, so that the first of a key is found
+        // directly.
         let row = if node.key(at - 1) == key { node.row(at) } else { 0 };
         Separator { key: key.to_vec(), row: if node.is_leaf() { row } else { node.row(at) } }
     }

@@ -188,7 +188,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(true)
     }
 
-    /// Deleted rows are not visited: the only session deleted them itself.
+    /// Deleted rows are not visited: only this one session can have deleted them.
     fn scan(
         &self,
         _: &Pointers<S>,

@@ -164,8 +164,8 @@ impl Drop for InPlace<'_> {
     }
 }
 
-/// A change of a row that is called once, in a form without its type: what surrounds it is compiled
-/// once for all tables and procedures.
+/// A change of a row that is called once, in a form without its type: so the code around it is
+/// compiled once for all tables and procedures.
 #[inline(always)]
 fn once<R>(change: impl FnOnce(&mut RowMut<'_, R>), fields: Fields<R>) -> impl FnMut(&mut [u8]) {
     let mut change = Some(change);

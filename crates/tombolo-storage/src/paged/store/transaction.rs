@@ -60,7 +60,7 @@ pub(super) struct Session<P: PagedProfile> {
     place: <P::Sessions as Sessions<P::Latching>>::Place,
     pub(super) log: <P::Log as Logging>::Transaction,
     pub(super) lane: usize,
-    /// The greater, the younger in the eyes of deadlock detection.
+    /// The greater it is, the younger the transaction counts in deadlock detection.
     rank: u64,
     /// Whether the next transaction keeps the rank: the last one gave way to others.
     keeps_rank: Cell<bool>,
@@ -100,8 +100,8 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Ends the session; an open transaction is aborted, or poisons a database that cannot undo it,
-    /// as does one whose thread panics: what it left half done is not walked through again. Nothing
-    /// happens the second time.
+    /// as does one whose thread panics: structures it left half changed are not walked again.
+    /// Nothing happens the second time.
     pub(super) fn end(&mut self, database: &Database<P>) {
         if std::thread::panicking() && self.phase != Phase::Idle {
             return database.poison("a thread panicked in the middle of a transaction");

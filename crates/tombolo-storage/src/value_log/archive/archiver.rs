@@ -156,7 +156,7 @@ impl Archiver {
         let head = match written {
             Ok(head) => head,
             Err(failure) => {
-                // What cannot be removed now is when the next part is begun.
+                // What cannot be removed now is removed when the next part is begun.
                 _ = self.disk.remove(UNFINISHED_FILE);
                 return Err(failure);
             }
@@ -171,8 +171,8 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Whether the log leads from the group the archive ends with to `end`. All of it is looked at: of what
-    /// was given back once, some may lie there as it was.
+    /// Whether the log leads from the group the archive ends with to `end`. The whole way is read: some
+    /// groups of released segments may still lie there.
     fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
         let mut way = match self.reader.find(self.position) {
             Err(LogFailure::Damaged { .. }) => return Ok(false),
