@@ -125,8 +125,8 @@ impl Layout {
             return Copy::Damaged(self.version);
         }
         if short(copy, CHECKSUM) != self.checksum(version, copy) {
-            // With its version right it would be intact: that is what is damaged. And 0 is no version:
-            // a torn write leaves it behind the magic.
+            // With the right version it would be intact, so the version is damaged. And 0 is no
+            // version: a torn write leaves it behind the magic.
             let is_own = short(copy, CHECKSUM) == self.checksum(self.version, copy);
             return Copy::Damaged(if is_own || version == 0 { self.version } else { version });
         }

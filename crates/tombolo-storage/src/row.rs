@@ -8,8 +8,8 @@
 //! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
 //! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
 //! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
-//! with zeros behind it. Where such a row is to have a default, stored values differ from what they
-//! stand for in the default's bits, and a presence bit that is set says null: so zeros are the default.
+//! with zeros behind it. Where such a column has a default, the bits of a stored value are exclusive-or
+//! the default's, and a presence bit that is set says null: so zeros are the default.
 
 use std::marker::PhantomData;
 

@@ -59,13 +59,13 @@ impl<T> Mutex<T> {
 pub struct Condvar(library::sync::Condvar);
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// A condition variable on which no thread waits.
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
         Condvar(std::sync::Condvar::new())
     }
 
-    /// A condition variable nobody waits on.
+    /// A condition variable on which no thread waits.
     #[cfg(loom)]
     pub fn new() -> Condvar {
         Condvar(loom::sync::Condvar::new())

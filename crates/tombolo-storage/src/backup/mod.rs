@@ -103,8 +103,9 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, Back
     copied.inspect_err(|_| copier.give_up(None))
 }
 
-/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored goes
-/// on as another course of the same log. Says up to where it goes, and the time of its last group.
+/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored
+/// continues as another course of the same log. Returns up to where it goes, and the time of its last
+/// group.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.

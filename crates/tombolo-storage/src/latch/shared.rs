@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bit 31 EXCLUSIVE   held alone
-//!   bit 30 PARKED      somebody sleeps in this latch's queue (parking.rs); set and cleared only
+//!   bit 30 PARKED      a thread sleeps in this latch's queue (parking.rs); set and cleared only
 //!                      while the queue is held still
 //!   bit 29 HAND_OVER   the first of them was overtaken once: the latch passes to it and to no
 //!                      other thread; implies PARKED

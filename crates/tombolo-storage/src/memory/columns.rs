@@ -13,12 +13,12 @@
 //! the slabs change places, between two transactions.
 //!
 //! Handles that were made before know a shorter row, and stay valid: what they read and write lies where
-//! it lay, and in a row they make the column has its default (`row.rs`). *Invariant*: behind what was
-//! not added, slots that are not live hold zeros, in a table with such columns.
+//! it lay, and in a row they make the column has its default (`row.rs`). *Invariant*: in a table with
+//! added columns, slots that are not live hold zeros behind the original ones.
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
-//! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine
-//! `pipeline/long.rs`), the same in a replay (`recovery/`).
+//! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: when slices run
+//! (engine `pipeline/long.rs`), the same in a replay (`recovery/`).
 
 use super::index::RowIndex;
 use super::log::Log;

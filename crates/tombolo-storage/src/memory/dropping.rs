@@ -16,9 +16,9 @@
 //! it. Long values lie among those of other tables: they are freed row by row, a few between two
 //! transactions. No crash hurts that: in a store that is opened again the values are not there.
 //!
-//! A long read knows rows and their table, so no table goes while one is under way. Not here: slices'
-//! turns (engine `pipeline/long.rs`), the same in a replay (`recovery/`). Profiles without undo, and
-//! those whose log holds commands, keep what they have.
+//! A long read knows rows and their table, so no table goes while one is under way. Not here: when
+//! slices run (engine `pipeline/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
+//! and those whose log holds commands, keep what they have.
 
 use super::budget::Allowance;
 use super::columns::Vacated;

@@ -87,7 +87,7 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) remains: VecDeque<Remains>,
     /// Indexes of the log that the rows do not fit, and why.
     pub(super) left_out: Vec<(String, String)>,
-    /// Whether commits have to look after snapshots or added indexes.
+    /// Whether commits have work to do for snapshots, added indexes or added columns.
     pub(super) is_watched: bool,
     /// Whether ids of rows carry generations (`slab/generations.rs`).
     pub(super) names_rows: bool,

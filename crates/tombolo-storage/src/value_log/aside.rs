@@ -1,5 +1,5 @@
-//! What a recovery that accepts a loss is about to write over or remove, copied to files of other names
-//! first (`lost-000001-log-000003`): what the log's files still hold remains readable there.
+//! Copies of what a recovery that accepts a loss is about to write over or remove, in files of other
+//! names (`lost-000001-log-000003`): what the log's files still hold remains readable there.
 //!
 //! Not here: what is lost (`walk.rs`). Invariants: the copies are durable before anything is changed; no
 //! file of an earlier loss is written over; a copy that cannot be finished is removed, and nothing is

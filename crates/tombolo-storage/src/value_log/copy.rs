@@ -31,7 +31,7 @@ pub(crate) fn copy(
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
         return Err(lost(".", FIRST_GROUP_OFFSET, to, what).into());
     }
-    // What cannot be read is being made in this moment, or is missed below.
+    // A segment that cannot be read is being made in this moment, or its lack is noticed below.
     let mut segments = Directory::read(disk, true, settings)?.segments;
     let (mut at, mut offset, mut chain) = find(&mut segments, &start)?;
     let mut position = LogPosition::default();

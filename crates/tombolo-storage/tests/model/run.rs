@@ -294,7 +294,7 @@ impl<S: Store> Run<S> {
         rows.keys().nth(self.random.below(rows.len().max(1) as u64) as usize).copied()
     }
 
-    /// The checker finds nothing, every row reads as the model's, and so does what they are worth.
+    /// The checker finds nothing, and every row and the counts of bytes agree with the model.
     pub(crate) fn verify(&mut self) {
         assert_eq!(self.store.check(), []);
         self.store.begin().unwrap();

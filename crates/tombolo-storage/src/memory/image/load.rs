@@ -2,7 +2,7 @@
 //!
 //! A copy counts if it is of the complete checkpoint or of the one after it that was being written, and
 //! of the course that the catalogue means (`stamp.rs`). A file is read once, from its beginning to its
-//! end, in large pieces; a block whose older copy lies in front of the newer one is put down twice.
+//! end, in large pieces; a block whose older copy lies in front of the newer one is stored twice.
 //! Several threads may each load a part.
 //!
 //! Not here: replaying what came later (`memory/recovery/`), why rows of different moments are no harm

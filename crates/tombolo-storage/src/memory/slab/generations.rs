@@ -1,9 +1,9 @@
 //! Generations of slots: how many rows each has lost, for ids that name one row and no other.
 //!
 //! An entry of four bytes for each slot, in a region next to the slots'. Entries are made where the
-//! slab grows, and counted by its budget there: to lose a row, and to take that back, needs no memory.
-//! They begin at a number that is each slab's own, so that no id of another table, or of an earlier
-//! opening, is taken for one of these but once in four thousand million.
+//! slab grows, and counted by its budget there: so losing a row, and taking that back, needs no
+//! memory. They begin at a number that is each slab's own, so that no id of another table, or of an
+//! earlier opening, is taken for one of these but once in four thousand million.
 //!
 //! As long as no row was lost, all entries are equal and the first one stands for all: look-ups of rows
 //! that lie apart do not wait for entries that lie apart, too.

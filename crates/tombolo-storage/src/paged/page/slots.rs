@@ -1,4 +1,4 @@
-//! Records by slot: making, changing, removing them, and taking the page's scattered space together.
+//! Records by slot: making, changing, removing them, and compacting the page's scattered space.
 //!
 //! Two disciplines share one layout. *Stable* slots (heap pages): a record keeps its slot number for
 //! life; the slot of a removed record keeps the hole, and a later record of its size takes both.

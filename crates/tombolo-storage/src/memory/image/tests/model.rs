@@ -137,7 +137,7 @@ fn run(plan: Plan) -> u64 {
     let again = open(&disks, plan, &mut known);
     let mut database = again.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     database.check_mirror();
-    // What is on disk only is looked at by opening it once more, when all of it is there.
+    // DB′ on disk only is examined by opening it once more, when all of it is there.
     let written = database.checkpoint();
     written.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     drop(database);
