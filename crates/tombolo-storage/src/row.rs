@@ -8,8 +8,8 @@
 //! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
 //! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
 //! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
-//! with zeros behind it. Where such a column has a default, the bits of a stored value are exclusive-or
-//! the default's, and a presence bit that is set says null: so zeros are the default.
+//! with zeros behind it. Where such a column has a default, what is stored is the value exclusive-or the
+//! default, and a presence bit that is set says null: so zeros are the default.
 
 use std::marker::PhantomData;
 
@@ -193,7 +193,7 @@ impl<R, T> Column<R, T> {
         }
     }
 
-    /// The bits in which a stored value differs from what it stands for; 0 but where there is a default.
+    /// The bits that a stored value is exclusive-ored with; 0 unless there is a default.
     #[inline(always)]
     pub(crate) const fn default_bits(self) -> i64 {
         self.default_bits

@@ -97,8 +97,8 @@ impl ColumnDef {
         self.added()
     }
 
-    /// The bits in which stored values differ from what they stand for. So zeros, which is what there is in
-    /// rows that were made without the column, are its default.
+    /// The bits that stored values are exclusive-ored with. So zeros, which rows made without the column
+    /// hold, are its default.
     pub(crate) const fn default_bits(&self) -> i64 {
         match self.default {
             Some(default) => default,

@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
         for (position, segment) in self.segments.iter_mut().enumerate().rev() {
             let first = segment.first_group()?.map(|placed| placed.group);
             let Some(group) = first else {
-                // What is left of the newest that would do, if that is not intact.
+                // The newest segment that might be the start, if its first group is not intact.
                 let left = segment.begins_with()?.filter(|&number| number <= start.group);
                 remains = remains.or(left.map(|number| (number, segment.name().to_owned())));
                 continue;
