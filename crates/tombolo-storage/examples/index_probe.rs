@@ -1,6 +1,6 @@
 //! What the indexes of the memory store cost: nanoseconds per operation, for tuning.
 //!
-//! `index_probe [keys] [integer|runs|hash|bytes]` (500,000 keys and everything unless told) prints
+//! `index_probe [keys] [integer|runs|hash|bytes]` (by default 500,000 keys and everything) prints
 //! one line per operation. Each operation runs in a function of its own whose name begins with
 //! `probe_`, so instructions are counted with `valgrind --tool=callgrind --collect-atstart=no
 //! --toggle-collect='*probe_get*' index_probe 100000`. Times on a shared machine move by a factor

@@ -1,4 +1,4 @@
-//! What locks cost when nobody is in the way, for callgrind:
+//! What locks cost without conflicts, for callgrind:
 //! `cargo build --release --example lock_probe`, then
 //! `valgrind --tool=callgrind --dump-instr=no target/release/examples/lock_probe`, then
 //! `callgrind_annotate --inclusive=yes` and divide each function by the number printed.

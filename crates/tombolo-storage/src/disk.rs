@@ -34,8 +34,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError>;
 
     /// Opens a file whose writes go to the device without a stop in the system's cache, where the
-    /// file system can do that; elsewhere the same as [`Disk::open`], which is what an
-    /// [`DiskFile::alignment`] of 1 then tells. Written is not durable either way: see
+    /// file system can do that; elsewhere the same as [`Disk::open`], which a
+    /// [`DiskFile::alignment`] of 1 then shows. Written is not durable either way: see
     /// [`DiskFile::sync`].
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// When the directory cannot be read.
     fn exists(&self, name: &str) -> Result<bool, DiskError>;
 
-    /// Removes a file; who has it open keeps it.
+    /// Removes a file; handles that are open keep it.
     ///
     /// # Errors
     /// When there is none or the system refuses.
@@ -137,7 +137,7 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// has it. Given back when the handle is dropped.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// When the system reports an error instead of an answer.
     fn try_lock(&self) -> Result<bool, DiskError>;
 }
 

@@ -1,7 +1,7 @@
 //! Whole rows of any schema: what SQL, dumps, restores and tests do with a store.
 //!
-//! Here a row is a list of values; its index entries are kept along with it, all of them, which
-//! procedures do call by call. Every value is verified against its column: type, null, length,
+//! Here a row is a list of values; all its index entries are kept in step with it, which procedures
+//! do call by call. Every value is verified against its column: type, null, length,
 //! digits and declared range. Nothing is changed when one is refused.
 //!
 //! Not here: speed. A procedure that runs a million times a second declares its tables
@@ -234,7 +234,7 @@ impl DynamicTable {
         self.guarded.may_hold(start, end) && self.touches_guarded(start..end)
     }
 
-    /// What [`Guarded::may_hold`] says, to the byte: columns that share a bit are told apart.
+    /// What [`Guarded::may_hold`] says, to the byte: columns that share a bit are distinguished.
     #[inline(never)]
     fn touches_guarded(&self, bytes: Range<usize>) -> bool {
         self.places.iter().any(|place| place.is_guarded() && place.lies_in(&bytes))
@@ -317,7 +317,7 @@ impl DynamicTable {
         })
     }
 
-    /// Refuses a key longer than an index takes, in the name of the column that makes it so.
+    /// Refuses a key longer than an index takes; the error names the column that makes it so.
     fn verify_key_lengths(&self, values: &[Value<'_>]) -> Result<()> {
         // No other value takes more bytes, and each byte of a text takes two at most.
         let bytes_most = |&column: &usize| match values[column] {

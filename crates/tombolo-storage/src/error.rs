@@ -57,11 +57,12 @@ pub enum Error {
     },
     /// The transaction waited in a circle with others and was chosen to give way.
     Deadlock,
-    /// A lock was not granted within the longest wait allowed, or, where nothing waits, at once.
+    /// A lock was not granted within the longest wait allowed, or, where nothing waits,
+    /// immediately.
     LockTimeout,
     /// The lock table has no room for what the transaction wants to lock.
     LockTableFull,
-    /// Every frame of the buffer pool is in use at once.
+    /// Every frame of the buffer pool is in use at the same time.
     PoolFull {
         /// How many frames there are.
         frames: u64,
@@ -126,7 +127,7 @@ impl Error {
         }
     }
 
-    /// Whether no further call will be answered.
+    /// Whether every further call fails.
     pub const fn poisons(self) -> bool {
         matches!(self, Self::Poisoned { .. })
     }

@@ -48,7 +48,7 @@ pub(crate) struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copy<H> {
     Intact(H),
-    /// Intact as far as this program can tell, but of this version.
+    /// Intact as far as this program can verify, but of this version.
     OtherVersion(u32),
     /// Never written.
     Blank,
@@ -66,8 +66,9 @@ pub(crate) fn short(copy: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| copy[at + i]))
 }
 
-/// What whoever opens a file of a version that is not `read` is told. An opened database is written in
-/// the newest version from then on, so any program that reads both is a way from an older one.
+/// The message when a file is opened whose version is not among `read`. An opened database is written
+/// in the newest version from then on, so any program that reads both versions can convert an older
+/// one.
 pub(crate) fn other_version(
     f: &mut fmt::Formatter<'_>,
     file: &str,
@@ -124,8 +125,8 @@ impl Layout {
             return Copy::Damaged(self.version);
         }
         if short(copy, CHECKSUM) != self.checksum(version, copy) {
-            // With its version right it would be intact: that is what is damaged. And 0 is no version:
-            // a torn write leaves it behind the magic.
+            // With the right version it would be intact, so the version is damaged. And 0 is no
+            // version: a torn write leaves it behind the magic.
             let is_own = short(copy, CHECKSUM) == self.checksum(self.version, copy);
             return Copy::Damaged(if is_own || version == 0 { self.version } else { version });
         }

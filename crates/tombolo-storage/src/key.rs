@@ -148,7 +148,7 @@ pub(crate) fn unfit_column<I: IndexType>(
     let is_packed = packed_bits(I::parts(shape)).is_some();
     let mut bytes = Vec::new();
     let mut is_unfit = |columns: usize| {
-        // Between the edges of what no key begins with lies none.
+        // If no key begins with these values, no key lies between their two edges.
         if is_packed
             && I::position(shape, key, columns, false) == I::position(shape, key, columns, true)
         {

@@ -1,8 +1,8 @@
 //! Bugs planted on purpose, to prove that the simulator's oracles see what they are there to see.
 //!
-//! Production code asks [`is`] where a real bug of that kind would sit and does the wrong thing if
-//! told so. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction is
-//! left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
+//! Production code asks [`is`] where a real bug of that kind would sit and does the wrong thing if the
+//! answer is yes. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction
+//! is left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
 //! runs. `cargo xtask sim --plant NAME` builds and runs that; a plant that no oracle notices within
 //! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg. In the crate's own tests, and
 //! under loom, a plant can be chosen for a thread (`with`).
@@ -167,7 +167,7 @@ plants! {
         "nothing remembers that a request with an id aborted";
     /// Request ids: replay takes no rows of ids.
     IdsNotReplayed: "ids-not-replayed", "recovery forgets which ids ran";
-    /// Request ids: the outcome of a request that did not run is told as an abort.
+    /// Request ids: the outcome of a request that did not run is reported as an abort.
     UnknownIsAborted: "unknown-is-aborted", "a request that did not run yet is said to have aborted";
     /// Archive: a part gets its name before it is synced.
     ArchiveNotSynced: "archive-not-synced",
@@ -196,8 +196,8 @@ impl Plant {
     /// before is durable) and a lying one in fewer than one of 10,000 seeds; an abandoned checkpoint whose
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
-    /// rare; and parts of two courses of a log, which nobody throws together there. What lets a thread sleep for
-    /// ever is noticed by loom: the simulator's callers do not sleep.
+    /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
+    /// noticed by loom: the simulator's callers do not sleep.
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -273,7 +273,7 @@ mod choice {
         panic!("{} needs a build with --cfg tombolo_plants", plant.name());
     }
 
-    /// Whether the chosen plant's code was reached: nobody asks, in this build.
+    /// Whether the chosen plant's code was reached; never called in this build.
     pub fn reached() -> bool {
         false
     }

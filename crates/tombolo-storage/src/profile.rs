@@ -30,7 +30,7 @@ pub trait MemoryProfile: 'static {
     const NAME: &'static str;
     /// How changes are taken back.
     type Undo: Undo;
-    /// What is told of every change, for durability.
+    /// The log, which is called with every change, for durability.
     type Log: Log;
 }
 
@@ -53,7 +53,7 @@ impl MemoryProfile for Memory {
 }
 
 /// [`Memory`] with the value log (TPK-8): what the library runs, with files and without. On the command
-/// line both are profile `memory`, told apart by `--durability`.
+/// line both are profile `memory`; `--durability` says which one.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLogged;
 impl MemoryProfile for MemoryLogged {
@@ -62,7 +62,7 @@ impl MemoryProfile for MemoryLogged {
     type Log = ValueLog;
 }
 
-/// [`Memory`] with the command log: the same on the command line, told apart by `--log`.
+/// [`Memory`] with the command log: the same on the command line; `--log` says which one.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryCommandLogged;
 impl MemoryProfile for MemoryCommandLogged {
@@ -75,7 +75,7 @@ impl MemoryProfile for MemoryCommandLogged {
 pub trait PagedProfile: 'static {
     /// S1: how keys are kept and compared.
     type Keys: KeyFormat;
-    /// S2, S3, S4: what is told of every change.
+    /// S2, S3, S4: the log, which is called with every change.
     type Log: Logging;
     /// S5: whether transactions lock rows.
     type Locks: Locking;
@@ -94,7 +94,7 @@ pub trait PagedProfile: 'static {
 /// Which of the eleven switches of LG-S1 … LG-S11 are on, in the paper's order.
 pub type Switches = [bool; 11];
 
-/// What `run --list-profiles` tells of a profile.
+/// What `run --list-profiles` prints about a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileInfo {
     /// Its name on the command line.

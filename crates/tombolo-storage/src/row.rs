@@ -8,8 +8,8 @@
 //! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
 //! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
 //! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
-//! with zeros behind it. Where such a row is to have a default, stored values differ from what they
-//! stand for in the default's bits, and a presence bit that is set says null: so zeros are the default.
+//! with zeros behind it. Where such a column has a default, what is stored is the value exclusive-or the
+//! default, and a presence bit that is set says null: so zeros are the default.
 
 use std::marker::PhantomData;
 
@@ -58,8 +58,7 @@ const fn presence_bytes(columns: &[ColumnDef]) -> usize {
     nullable.div_ceil(8)
 }
 
-/// What the handles of added columns are aligned to: as long as they are, and a part of every length a
-/// slot has.
+/// The alignment of added columns' handles: their length, which divides every slot length.
 const HANDLE_ALIGNMENT: usize = 8;
 
 /// Offset of a column that was added if a row ends at `end` without it: behind the byte of its presence
@@ -194,7 +193,7 @@ impl<R, T> Column<R, T> {
         }
     }
 
-    /// The bits in which a stored value differs from what it stands for; 0 but where there is a default.
+    /// The bits that a stored value is exclusive-ored with; 0 unless there is a default.
     #[inline(always)]
     pub(crate) const fn default_bits(self) -> i64 {
         self.default_bits

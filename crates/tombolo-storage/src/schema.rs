@@ -62,7 +62,7 @@ impl ColumnDef {
         }
     }
 
-    /// What stays of it when it is dropped: what says where columns lie in the rows.
+    /// What stays of it when it is dropped: the fields that say where columns lie in the rows.
     fn dropped(&self) -> Self {
         Self { name: Cow::Borrowed(""), range: None, default: None, ..self.clone() }
     }
@@ -97,8 +97,8 @@ impl ColumnDef {
         self.added()
     }
 
-    /// The bits in which stored values differ from what they stand for. So zeros, which is what there is in
-    /// rows that were made without the column, are its default.
+    /// The bits that stored values are exclusive-ored with. So zeros, which rows made without the column
+    /// hold, are its default.
     pub(crate) const fn default_bits(&self) -> i64 {
         match self.default {
             Some(default) => default,
@@ -309,9 +309,9 @@ pub struct Schema {
     positions: Vec<Vec<usize>>,
     /// The position of the next index.
     next_index: usize,
-    /// How many changes of it a log has told of.
+    /// How many changes of it a log has recorded.
     changes: u32,
-    /// Whose it is: handles are resolved for one database; 0 where nothing asks.
+    /// The database it belongs to: handles are resolved for one database; 0 where nothing asks.
     database: u32,
 }
 
@@ -362,7 +362,7 @@ impl Schema {
         self.positions.iter().map(Vec::len).sum()
     }
 
-    /// How many changes of it a log has told of, with the image that the log is behind.
+    /// How many changes of it were recorded by a log and by the image that the log follows.
     pub(crate) const fn changes(&self) -> u32 {
         self.changes
     }
@@ -427,7 +427,7 @@ impl Schema {
         Ok(self.tables.len() - 1)
     }
 
-    /// Adds a column to the table at position `table`, its last; its position there.
+    /// Adds a column to the table at position `table`, as its last; returns its position there.
     ///
     /// # Errors
     /// When its name is taken or the definition is not valid.
@@ -442,7 +442,7 @@ impl Schema {
         Ok(self.tables[table].columns.len() - 1)
     }
 
-    /// Adds an index to the table at position `table`; its position among all indexes.
+    /// Adds an index to the table at position `table`; returns its position among all indexes.
     ///
     /// # Errors
     /// When its name is taken or the definition is not valid.
@@ -464,7 +464,8 @@ impl Schema {
         Ok(position)
     }
 
-    /// Forgets the table at position `table`; its indexes' positions among all. Nothing has them again.
+    /// Forgets the table at position `table`; returns its indexes' positions among all. They are not
+    /// used again.
     ///
     /// # Panics
     /// When there is no such table.
@@ -482,7 +483,8 @@ impl Schema {
         columns[column] = columns[column].dropped();
     }
 
-    /// Forgets a table's index number `index`; its position among all, which nothing has again.
+    /// Forgets a table's index number `index`; returns its position among all, which is not used
+    /// again.
     ///
     /// # Panics
     /// When there is none.
@@ -491,7 +493,7 @@ impl Schema {
         self.positions[table].remove(index)
     }
 
-    /// Gives indexes the positions of those that were dropped: as long as nobody has their handles.
+    /// Gives indexes the positions of those that were dropped: while no handles of them exist.
     pub(crate) fn close_gaps(&mut self) {
         let mut places: Vec<&mut usize> = self.positions.iter_mut().flatten().collect();
         places.sort_unstable();

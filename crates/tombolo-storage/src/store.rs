@@ -51,7 +51,7 @@ impl TableType for Dynamic {
     }
 }
 
-/// A table of one store, resolved once: what calls about rows name.
+/// A table of one store, resolved once: calls about rows name it.
 #[derive(Debug)]
 pub struct Table<R: TableType> {
     position: u32,
@@ -94,7 +94,7 @@ impl<R: TableType> Table<R> {
     }
 }
 
-/// An index of one store, resolved once: what calls about keys name.
+/// An index of one store, resolved once: calls about keys name it.
 #[derive(Debug)]
 pub struct Index<I: IndexType> {
     position: u32,
@@ -138,7 +138,7 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     let position =
         schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
     let stored = &schema.tables[position];
-    // Who does not know columns that were added has rows that end before them.
+    // A declaration without the columns that were added has rows that end before them.
     let is_older = stored.columns[R::COLUMNS.len().min(stored.columns.len())..]
         .iter()
         .all(|column| column.added);
@@ -184,7 +184,7 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
     Ok(Index { position, database: schema.database(), shape: () })
 }
 
-/// That no row can have a key, in the name of the first column that makes it so.
+/// The error that no row can have a key; it names the first column that makes it so.
 #[cold]
 pub(crate) fn key_out_of_range<I: IndexType>(
     schema: &Schema,
@@ -240,7 +240,7 @@ pub enum Phase {
     Writing,
 }
 
-/// What a store took from the system and what its rows are worth.
+/// The memory a store took from the system, and the bytes of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes taken from the system.
@@ -255,7 +255,7 @@ pub struct Usage {
 /// A store, as one transaction at a time sees it.
 ///
 /// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it.
-/// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that stand around a
+/// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that wrap another
 /// store.
 pub trait Store: Sized {
     /// What holds a row in place while it is read.
@@ -319,7 +319,7 @@ pub trait Store: Sized {
     }
 
     /// The same as `lookup`, but says that the row will be changed: a store with locks locks it for
-    /// that at once, so that two transactions do not both read it and then wait for each other.
+    /// that immediately, so that two transactions do not both read it and then wait for each other.
     #[inline(always)]
     fn lookup_for_update<I: IndexType>(
         &mut self,
@@ -379,8 +379,8 @@ pub trait Store: Sized {
     }
 
     /// The row that a unique index holds for `key` now, for a transaction that will look it up later;
-    /// none where the store cannot tell. Locks nothing. To be asked some time after
-    /// `prefetch_lookup`: what that asked for is read.
+    /// none where the store does not know. Locks nothing. To be called some time after
+    /// `prefetch_lookup`: it reads the memory that `prefetch_lookup` asked for.
     #[inline(always)]
     fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
         let _ = (index, key);
@@ -438,7 +438,7 @@ pub trait Store: Sized {
     ) -> Result<RowId>;
 
     /// Deletes a row. Index entries are the caller's business. Its id is not to be used again: a
-    /// store without undo may give its place to the next row at once.
+    /// store without undo may give its place to the next row immediately.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -479,8 +479,8 @@ pub trait Store: Sized {
     /// damage found.
     fn check(&mut self) -> Vec<Damage>;
 
-    /// What several threads can read at once while nothing changes; nothing where rows have to be
-    /// fetched.
+    /// What several threads can read concurrently while nothing changes; nothing where rows have to
+    /// be fetched.
     fn shared(&self) -> Option<SharedView<'_>> {
         None
     }

@@ -3,7 +3,8 @@
 //!
 //! Latches, the lock table and the log buffer are written against these names, so what loom
 //! explores is the code that runs. Not here: threads (the engine starts them), clocks (a bounded
-//! wait counts intervals, it does not ask what time it is), any policy of who waits for whom.
+//! wait counts intervals, it does not ask what time it is), any policy of which thread waits for
+//! which.
 //!
 //! A mutex that a panicking thread held is simply taken over: what a panic left behind is judged by
 //! the engine, which poisons the database, not by the next thread that needs the mutex.
@@ -21,7 +22,7 @@ pub use library::sync::Arc;
 pub use library::sync::MutexGuard;
 pub use library::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The model checker itself, for the tests of whoever waits through this module.
+/// The model checker itself, for the tests of code that waits through this module.
 #[cfg(loom)]
 pub use loom;
 
@@ -58,13 +59,13 @@ impl<T> Mutex<T> {
 pub struct Condvar(library::sync::Condvar);
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// A condition variable on which no thread waits.
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
         Condvar(std::sync::Condvar::new())
     }
 
-    /// A condition variable nobody waits on.
+    /// A condition variable on which no thread waits.
     #[cfg(loom)]
     pub fn new() -> Condvar {
         Condvar(loom::sync::Condvar::new())

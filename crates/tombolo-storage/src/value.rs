@@ -131,7 +131,7 @@ impl Value<'_> {
         out.push_str(&String::from_utf8_lossy(&text));
     }
 
-    /// The same, for a row at a time: a string would look at each piece of it again.
+    /// The same as bytes, for whole rows: a string would examine each piece again.
     pub fn copy_bytes(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Null => out.extend_from_slice(b"\\N"),
@@ -183,8 +183,8 @@ const PAIRS: [u8; 200] = {
     pairs
 };
 
-/// Appends `number` in decimal, with zeros in front up to `width` digits (20 at most). Most of a dump are
-/// numbers, and what writes them through a format takes several times as long.
+/// Appends `number` in decimal, with zeros in front up to `width` digits (20 at most). Most of a dump is
+/// numbers, and writing them through a format takes several times as long.
 fn push_digits(mut number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut first = digits.len();
@@ -244,7 +244,7 @@ fn decimal_text(units: i128, scale: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// The second character of what stands for a byte that is escaped.
+/// The second character of an escaped byte's form.
 const fn escape(byte: u8) -> Option<u8> {
     match byte {
         b'\\' => Some(b'\\'),
@@ -259,8 +259,8 @@ const fn escape(byte: u8) -> Option<u8> {
 }
 
 fn escape_text(text: &[u8], out: &mut Vec<u8>) {
-    // Usually there is nothing to escape, which all bytes are asked for at once; all of those that
-    // are escaped are characters of one byte.
+    // Usually there is nothing to escape, so all bytes are tested in one pass first; all characters
+    // that are escaped have one byte.
     let is_escaped = |&byte: &u8| byte == b'\\' || byte.wrapping_sub(8) <= 13 - 8;
     if !text.iter().fold(false, |any, byte| any | is_escaped(byte)) {
         return out.extend_from_slice(text);
@@ -331,7 +331,7 @@ mod tests {
         out
     }
 
-    /// Numbers of every length, and those beside them, are written as the standard library does.
+    /// Numbers of every length, and their neighbours, are written as the standard library does.
     #[test]
     fn digits_are_those_of_the_number() {
         let powers = (0..20).map(|digits| 10u64.pow(digits));

@@ -1,4 +1,4 @@
-//! Columns and indexes in words, as SQL would say them: for messages to whoever defined them.
+//! Columns and indexes in words, as SQL would say them: for messages to the user who defined them.
 //!
 //! Not here: reading such words, values (`value.rs`).
 

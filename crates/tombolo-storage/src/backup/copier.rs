@@ -2,7 +2,7 @@
 //!
 //! Each file is written from its beginning to its end, with gaps of zeros, so that its checksum is known
 //! without reading it again. Not here: what is in them. Invariant: the marker is durable before the
-//! first file is made, and goes when all are durable, or were taken away.
+//! first file is made, and is removed only when all files are durable or removed.
 
 use super::failure::BackupFailure;
 use super::{UNFINISHED_FILE, is_copy};
@@ -43,7 +43,7 @@ impl<'a> Copier<'a> {
     /// # Errors
     /// `NotEmpty`, `Full`, `To`.
     pub(crate) fn begin(to: &'a dyn Disk) -> Result<Self, BackupFailure> {
-        // A lock's file stays behind wherever somebody has looked for a database.
+        // A lock's file stays behind wherever a process has looked for a database.
         if let Some(file) = to.list()?.into_iter().find(|name| name != LOCK_FILE) {
             let is_copy = is_copy(to)?.is_some();
             return Err(BackupFailure::NotEmpty { file, is_copy });
@@ -117,7 +117,7 @@ impl<'a> Copier<'a> {
         // Not before the first that stays: all are tried.
         let stay = made.filter(|name| !is_gone(name)).count();
         if stay == 0 {
-            // What cannot be removed goes on saying what it is.
+            // A directory whose marker cannot be removed still says that it is an unfinished copy.
             _ = self.to.sync_dir();
             _ = self.to.remove(UNFINISHED_FILE);
         }

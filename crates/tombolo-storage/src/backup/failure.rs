@@ -135,7 +135,7 @@ impl fmt::Display for BackupFailure {
 
 impl std::error::Error for BackupFailure {}
 
-/// What whoever opens a copy as a database is told.
+/// The message when a copy is opened as a database.
 pub(crate) fn is_no_database(file: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match file.ends_with(UNFINISHED_FILE) {
         true => write!(

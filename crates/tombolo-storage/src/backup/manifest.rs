@@ -17,7 +17,7 @@ use crate::value_log::LogPosition;
 
 const FIRST_LINE: &str = "tombolo backup 1";
 
-/// Longer files are none of these: so many files no database has.
+/// A longer file is no manifest: no database has so many files.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// What a backup holds.
@@ -64,7 +64,7 @@ impl Manifest {
         let (name, first) = (file.name().to_owned(), text.lines().next().unwrap_or_default());
         match Self::decode(&text) {
             Some(manifest) => Ok(manifest),
-            // Its writing may have been what did not come to its end.
+            // Writing it may have been interrupted.
             None if is_unfinished => Err(unfinished()),
             None if first.starts_with("tombolo backup ") && first != FIRST_LINE => {
                 Err(BackupFailure::OtherVersion { file: name, found: first.to_owned() })

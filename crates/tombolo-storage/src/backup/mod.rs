@@ -1,4 +1,4 @@
-//! Backup and restore: image and log of a memory store, copied beside its work.
+//! Backup and restore: image and log of a memory store, copied while it works.
 //!
 //! ```text
 //!   write:    backup-unfinished ─► rings, catalogue ─► which group is durable? ─► log up to it ─► backup
@@ -8,16 +8,16 @@
 //!
 //! A backup is a directory with the files of a database, all of them made anew: blocks and groups that
 //! are intact lie where they lay, and everything else is zero. The image is copied block by block while
-//! no checkpoint writes (whoever calls sees to that), the log group by group up to one that is durable:
-//! so there is no moment's bytes of a file that is being written in a copy, and a damaged database is
-//! noticed when it is backed up. The file `backup` says up to which group it goes, and length and
-//! checksum of every file; it is written last.
+//! no checkpoint writes (the caller ensures that), the log group by group up to one that is durable: so
+//! a copy never holds half-written bytes of a file, and a damaged database is noticed when it is backed
+//! up. The file `backup` says up to which group it goes, and length and checksum of every file; it is
+//! written last.
 //!
 //! Two names keep a copy from being taken for a database: a directory with `backup-unfinished` is one
 //! that a crash or a full disk ended, one with `backup` is kept as it is. Neither is opened
 //! (`value_log/lock.rs`); [`restore`] makes a database of the second.
 //!
-//! Not here: threads, who holds checkpoints and the log's release off (the engine's), archives of the
+//! Not here: threads, holding off checkpoints and the log's release (the engine's), archives of the
 //! log (`value_log/archive/`). Invariants: nothing is written in the directory that is copied; a file
 //! `backup` that is intact stands for files that are durable; a failure leaves no copy, or one that says it
 //! is none.
@@ -60,8 +60,8 @@ pub struct Backup {
 
 /// Backs up the database on `from`, its image's directories in their order, into the empty directory
 /// `to`. `durable` is asked once, when the image was copied, for the newest group that is durable: the
-/// backup goes up to it. Until this returns nobody writes the image's files, and no group of the log
-/// behind the last complete checkpoint is released.
+/// backup goes up to it. Until this returns no thread writes the image's files, and no group of the
+/// log behind the last complete checkpoint is released.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no copy is left then, or one that is marked as none.
@@ -87,8 +87,8 @@ pub fn write(
 }
 
 /// Makes a database of the backup in `from` in the empty directory `to`, verifying every file while
-/// it is copied. The backup is not changed. `mark` tells this database from the one that was backed up,
-/// and from others restored of the same backup: a random number.
+/// it is copied. The backup is not changed. `mark` distinguishes this database from the one that was
+/// backed up, and from others restored of the same backup: a random number.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.
@@ -103,8 +103,9 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, Back
     copied.inspect_err(|_| copier.give_up(None))
 }
 
-/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored goes
-/// on as another course of the same log. Says up to where it goes, and the time of its last group.
+/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored
+/// continues as another course of the same log. Returns up to where it goes, and the time of its last
+/// group.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.
@@ -116,7 +117,7 @@ pub fn restore_until(
     mark: u64,
 ) -> Result<(Backup, u64), BackupFailure> {
     let manifest = Manifest::read(from)?;
-    // Before anything is written: what cannot be reached is told at once.
+    // Before anything is written, so that an unreachable target is reported first.
     let tail = Tail::find(from, manifest.position)?;
     let plan = Plan::make(archive, &tail, target)?;
     let mut copier = Copier::begin(to)?;

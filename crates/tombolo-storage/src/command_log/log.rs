@@ -1,4 +1,4 @@
-//! `CommandLog`: what a store tells when its log holds commands.
+//! `CommandLog`: what a store logs when its log holds commands.
 //!
 //! ```text
 //!   command ──► named ──commit, it wrote──► in the buffer

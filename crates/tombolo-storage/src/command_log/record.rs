@@ -21,7 +21,7 @@ use crate::value_log::{Malformed, Records};
 /// The most bytes a command's arguments take.
 pub const ARGUMENTS_BYTES_MAX: usize = (1 << NUMBER_SHIFT) - 1;
 
-/// How many procedures, each of its versions counted, a log tells apart.
+/// How many procedures, each of its versions counted, a log can number.
 pub const PROCEDURES_MAX: usize = 1 << (KIND_SHIFT - NUMBER_SHIFT);
 
 /// The longest name of a procedure, in bytes.

@@ -124,7 +124,7 @@ macro_rules! value {
 }
 
 /// Compares the values of type `$number` at `$at` in two keys, and returns unless they are equal;
-/// answers where they end.
+/// its value is where they end.
 macro_rules! compare {
     ($number:ty, $key:expr, $other:expr, $at:expr) => {{
         let (value, wanted) = (value!($number, $key, $at), value!($number, $other, $at));

@@ -39,7 +39,7 @@ impl<T, L: Latching> Latch<T, L> {
         Some(LatchGuard { _held: self.latch.try_exclusive()?, data: &self.data })
     }
 
-    /// The data of a latch nobody else can reach.
+    /// The data of a latch that no other thread can reach.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.data
     }

@@ -3,10 +3,10 @@
 //!
 //! [`Latching`] is the switch: [`Latched`] is the real thing, [`Unlatched`] its zero-sized sibling,
 //! which makes what contains it `!Sync`: the compiler refuses to share an engine without latches.
-//! A component that is generic over `L: Latching` uses `L::Latch` beside data it holds elsewhere
+//! A component that is generic over `L: Latching` uses `L::Latch` for data it holds elsewhere
 //! (page frames), [`Latch`] around small control structures, and `L::Counter` for numbers.
 //!
-//! There is no deadlock detection: whoever takes several latches takes them in one order, or tries.
+//! There is no deadlock detection: a thread takes several latches in one fixed order, or tries.
 //! A thread that asks for a latch it already holds exclusively waits for ever. No latch is held
 //! while waiting for a lock.
 
@@ -76,8 +76,8 @@ pub unsafe trait RawLatch: Debug + Default + Send + 'static {
     /// `None` where [`RawLatch::exclusive`] would wait.
     fn try_exclusive(&self) -> Option<Self::Exclusive<'_>>;
 
-    /// Makes a shared guard of this latch exclusive, or gives it back if there are others: two who
-    /// wait for each other's upgrade would wait for ever.
+    /// Makes a shared guard of this latch exclusive, or gives it back if there are others: two
+    /// threads that wait for each other's upgrade would wait for ever.
     ///
     /// # Errors
     /// The guard, unchanged.

@@ -1,7 +1,7 @@
 //! S6 off: latches of no size that are always free.
 //!
 //! Soundness rests on [`NoLatch`] being `!Sync`: whatever contains one stays within one thread at a
-//! time, so there is nobody to exclude. It is `Send`: the engine may move.
+//! time, so there is no thread to exclude. It is `Send`: the engine may move.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ impl Latching for Unlatched {
     const WAITS: bool = false;
 }
 
-/// No latch: every guard is given at once, to the one thread there is.
+/// No latch: every guard is given immediately, to the one thread there is.
 ///
 /// ```compile_fail
 /// fn shared_between_threads<T: Sync>() {}

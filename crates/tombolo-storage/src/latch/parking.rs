@@ -2,7 +2,7 @@
 //!
 //! So a latch is one word and a thread that waits costs no memory in it. Knows queues, not latch
 //! words: what a waiter may be given is decided by the caller's closures, which run while the
-//! queue is held still. Not here: spinning, and who may overtake (`shared.rs`).
+//! queue is held still. Not here: spinning, overtaking (`shared.rs`).
 //!
 //! Invariants: the waiters of one latch are in arrival order, except that those that were woken
 //! once and overtaken stand before all others; every waiter in a queue is asleep or about to be.
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use crate::sync::{Arc, Mutex, Parker, thread_local};
 
-/// Queues: enough that latches in use at once rarely share one. Loom affords one.
+/// Queues: enough that latches in use simultaneously rarely share one. Loom affords one.
 const QUEUES: usize = if cfg!(loom) { 1 } else { 256 };
 
 type Queue = Mutex<Vec<Waiter>>;
@@ -38,7 +38,7 @@ pub(super) enum Want {
     Overdue,
 }
 
-/// Why a parked thread goes on.
+/// Why a parked thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
     /// It holds the latch.
@@ -82,7 +82,7 @@ pub(super) fn park(address: usize, want: Want, announce: impl FnOnce() -> bool) 
     Some(seat.park())
 }
 
-/// Those at the head of a latch's queue that can go on together.
+/// The waiters at the head of a latch's queue that can continue together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// What they want.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   bit 31 EXCLUSIVE   held alone
-//!   bit 30 PARKED      somebody sleeps in this latch's queue (parking.rs); set and cleared only
+//!   bit 30 PARKED      a thread sleeps in this latch's queue (parking.rs); set and cleared only
 //!                      while the queue is held still
-//!   bit 29 HAND_OVER   the first of them was overtaken once: the latch passes to it and to nobody
-//!                      else; implies PARKED
+//!   bit 29 HAND_OVER   the first of them was overtaken once: the latch passes to it and to no
+//!                      other thread; implies PARKED
 //!   bits 0–28          shared holders
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! for the latch to be handed over. Leading shared sleepers are always handed the latch, all
 //! together.
 //!
-//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, somebody
+//! Invariants: EXCLUSIVE excludes shared holders. If PARKED is set and the latch is free, a thread
 //! is on the way to wake the queue's head, or the head was woken and is on its way to the latch: no
 //! wake-up is lost. `loom_tests.rs` explores both.
 //!
@@ -53,7 +53,7 @@ const fn excludes_exclusive(state: u32) -> bool {
 }
 
 impl SharedExclusiveLatch {
-    /// Whether anybody holds it at this moment; for assertions.
+    /// Whether any thread holds it at this moment; for assertions.
     pub fn is_held(&self) -> bool {
         // Relaxed without a partner: an answer that is old when it arrives orders nothing.
         self.state.load(Ordering::Relaxed) & (EXCLUSIVE | HOLDERS) != 0
@@ -121,8 +121,8 @@ impl SharedExclusiveLatch {
     /// Sets `mark` while the latch is taken; `false` if it is not. Called with the queue held
     /// still.
     fn announce(&self, excludes: fn(u32) -> bool, mark: u32) -> bool {
-        // Relaxed, both: nothing is taken. The bits reach whoever gives the latch back because that
-        // is a read-modify-write of the same word; the queue is ordered by its mutex.
+        // Relaxed, both: nothing is taken. The thread that gives the latch back sees the bits
+        // because it does a read-modify-write of the same word; the queue is ordered by its mutex.
         let mut state = self.state.load(Ordering::Relaxed);
         while excludes(state) {
             match self.state.compare_exchange(
@@ -166,10 +166,10 @@ impl SharedExclusiveLatch {
         };
         // Relaxed: verified by the exchange below.
         let mut state = self.state.load(Ordering::Relaxed);
-        // Somebody was quicker and took the latch: giving it back wakes the head.
+        // Another thread was quicker and took the latch: giving it back wakes the head.
         while state & (EXCLUSIVE | HOLDERS) == 0 {
-            // Acquire: partner of the Release in `release`, on behalf of those who are woken; the
-            // parker hands on what it made visible.
+            // Acquire: partner of the Release in `release`, on behalf of the threads that are
+            // woken; the parker hands on what it made visible.
             match self.state.compare_exchange(
                 state,
                 holders | marks,

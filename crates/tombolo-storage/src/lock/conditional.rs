@@ -23,8 +23,8 @@ impl<L: Latching> IfLocks<L> {
     /// Switches locking on or off for the transactions that begin from now on. No transaction may
     /// be open.
     pub fn switch(&self, on: bool) {
-        // Relaxed, as in `on`, without a partner: no other memory goes with the switch, and that no
-        // transaction is open is ordered by whoever knows it.
+        // Relaxed, as in `on`, without a partner: no other memory goes with the switch, and the
+        // caller orders the call against the end of every transaction.
         self.on.store(on, Ordering::Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! Deadlocks: found by whoever would close the circle, when its wait begins.
+//! Deadlocks: found by the transaction that would close the circle, when its wait begins.
 //!
 //! The waits-for graph is not kept; its edges are read from the queues when they are asked for
 //! (`Table::blockers`). A circle consists of waiting transactions only, and edges between waiting
@@ -6,9 +6,9 @@
 //! them has queued its request, and that one looks for it. Searches run one at a time: of two that
 //! begin to wait at the same moment, the second sees the first.
 //!
-//! Who gives way: the youngest of the circle (the greatest `age_rank`; of equals the higher
+//! The victim is the youngest of the circle (the greatest `age_rank`; of equals the higher
 //! session): it has done least, and the oldest transaction of all always gets through. The victim's
-//! wait ends with an error; it must abort, and until then holds what it holds.
+//! wait ends with an error; it must abort, and keeps its locks until then.
 //!
 //! Bucket latches are taken one after another, so what is read may be old before the search ends.
 //! An edge to a transaction that has ended meanwhile is noticed by its session's count of
@@ -92,7 +92,7 @@ impl<L: Latching> Hierarchical<L> {
         false
     }
 
-    /// Goes on to `node` if it waits.
+    /// Continues to `node` if it waits.
     fn step(&self, search: &mut Search, node: Node) {
         let Some(name) = self.session(node.session).waits_for() else { return };
         // Edges of steps that were taken back lie behind the path's last; they are written over.

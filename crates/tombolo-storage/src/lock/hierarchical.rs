@@ -4,14 +4,15 @@
 //! on its store. What a lock above covers is not locked again. When a transaction has locked
 //! `rows_per_page_max` rows of a page it tries to lock the page instead, and with
 //! `pages_per_store_max` pages the store (LG-17): S if it only reads there, X otherwise. Escalation
-//! never waits; where others are in the way, rows go on to be locked one by one and it is tried
-//! again after as many more. If the lock table is full, it is tried at once.
+//! never waits; if other locks conflict, rows are still locked one by one and it is tried again
+//! after as many more. If the lock table is full, it is tried immediately.
 //!
 //! Invariant: a lock on a row or page is held together with the intentions above it. Where a page
 //! is held with the intention the store is not looked at: rows of pages that were locked before the
-//! transaction asked for the whole store go on to be locked, which is needless and does no harm.
+//! transaction asked for the whole store are still locked one by one, which is needless and does no
+//! harm.
 //!
-//! Cost in instructions, latched, nobody in the way, release included (`examples/lock_probe.rs`
+//! Cost in instructions, latched, without conflicts, release included (`examples/lock_probe.rs`
 //! under callgrind): a row held already 27; a row whose page is held 200 (140 to lock, 45 to
 //! release, the loop around it); a row and its page 420; the same read first and then changed, two
 //! conversions more, 740.
@@ -31,8 +32,8 @@ use crate::probe::{self, Counter};
 use crate::row::RowId;
 use crate::store::Damage;
 
-/// The real lock manager. With `Unlatched` it serves one thread, and what cannot be granted at once
-/// is an error.
+/// The real lock manager. With `Unlatched` it serves one thread, and a request that cannot be
+/// granted immediately is an error.
 pub struct Hierarchical<L: Latching> {
     pub(super) table: Table<L>,
     pub(super) search: Latch<Cell<Search>, L>,
@@ -116,7 +117,7 @@ impl<L: Latching> Hierarchical<L> {
         }
     }
 
-    /// Sees to it that the session has free requests for a lock on every level.
+    /// Gives the session free requests for a lock on every level.
     #[inline(always)]
     fn stock(&self, held: &mut HeldLocks) {
         if held.free_count() < LEVELS {
@@ -127,7 +128,7 @@ impl<L: Latching> Hierarchical<L> {
     #[cold]
     fn restock(&self, held: &mut HeldLocks) {
         while held.free_count() < LEVELS {
-            // What is missing then is missed by whoever needs it.
+            // If requests are missing, the lock that needs one reports it.
             let Ok(()) = self.table.take_free(self.batch, |id| held.stock(id)) else { return };
         }
     }
@@ -208,7 +209,7 @@ impl<L: Latching> Hierarchical<L> {
     }
 
     /// Locks a page, with the intention on its store; `None` if what is held on the store covers
-    /// it, which may come of escalation.
+    /// it, which may result from escalation.
     #[inline(always)]
     fn page(
         &self,
@@ -244,13 +245,13 @@ impl<L: Latching> Hierarchical<L> {
         }
     }
 
-    /// Locks `page` instead of its rows, if that is possible at once.
+    /// Locks `page` instead of its rows, if that is possible without waiting.
     #[cold]
     fn escalate_to_page(&self, held: &mut HeldLocks, page: LockName) -> bool {
         self.escalate(held, page, |_, name| name.row_page() == Some(page.word() as u32))
     }
 
-    /// Locks `store` instead of its pages and rows, if that is possible at once.
+    /// Locks `store` instead of its pages and rows, if that is possible without waiting.
     #[cold]
     fn escalate_to_store(&self, held: &mut HeldLocks, store: u16) -> bool {
         // A row is one of the store's if its page is held as one of the store's.
@@ -260,7 +261,7 @@ impl<L: Latching> Hierarchical<L> {
         })
     }
 
-    /// Locks `name` as a whole if that is possible at once, and releases what is `below`.
+    /// Locks `name` as a whole if that is possible without waiting, and releases what is `below`.
     fn escalate(
         &self,
         held: &mut HeldLocks,

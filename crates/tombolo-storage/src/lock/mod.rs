@@ -5,7 +5,7 @@
 //! sibling, [`IfLocks`] the same lock table behind one `if` at run time, to measure what the
 //! zero-sized form saves (LG-26).
 //!
-//! Read `mode.rs` (the tables), `table.rs` (queues: who is granted what, in which order),
+//! Read `mode.rs` (the tables), `table.rs` (queues: which request is granted, in which order),
 //! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
 //! `wait.rs` and `deadlock.rs`.
 //!
@@ -85,7 +85,7 @@ pub enum LockError {
     Deadlock,
     /// The longest wait allowed passed.
     TimedOut,
-    /// It could not be granted at once, and waiting was not allowed or not possible.
+    /// It could not be granted immediately, and waiting was not allowed or not possible.
     Unavailable,
     /// The lock table has no room, even after locking pages or stores instead of rows was tried.
     TableFull,

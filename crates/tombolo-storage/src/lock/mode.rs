@@ -1,8 +1,8 @@
 //! The five lock modes and the two tables that define them.
 //!
 //! Shared and exclusive locks are for reading and changing what is named. An intention lock on a
-//! page or a store says that something below it is locked in the mode intended; whoever wants the
-//! whole page then sees that it is in use without looking at its rows.
+//! page or a store says that something below it is locked in the mode intended; a transaction that
+//! wants the whole page sees that it is in use without looking at its rows.
 
 /// How a lock is held. The order of the variants is their position in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,13 @@ impl Mode {
         SUPREMUM[self as usize][other as usize]
     }
 
-    /// Whether whoever holds `self` needs not ask for `wanted` on the same thing.
+    /// Whether a holder of `self` need not ask for `wanted` on the same thing.
     #[inline(always)]
     pub const fn covers(self, wanted: Mode) -> bool {
         COVERED[self as usize] >> wanted as u8 & 1 != 0
     }
 
-    /// Whether whoever holds `self` needs not ask for `wanted` on anything below.
+    /// Whether a holder of `self` need not ask for `wanted` on anything below.
     #[inline(always)]
     pub const fn covers_below(self, wanted: Mode) -> bool {
         COVERED_BELOW[self as usize] >> wanted as u8 & 1 != 0

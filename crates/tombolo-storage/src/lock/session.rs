@@ -10,7 +10,7 @@ use crate::sync::Parker;
 /// No request, no session.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// How a wait ended; handed over by whoever ended it.
+/// How a wait ended; handed over by the session that ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Granted,
@@ -27,7 +27,7 @@ pub(super) struct Session {
     waits_for: GuardedU64,
     /// The greater, the younger its transaction.
     pub(super) age_rank: GuardedU64,
-    /// Counts its transactions: tells whether a session is still in the one that was seen.
+    /// Counts its transactions: shows whether a session is still in the one that was seen.
     pub(super) transaction: GuardedU64,
     next_free: GuardedU32,
 }

@@ -1,4 +1,5 @@
-//! The lock table: for each thing that is locked, the queue of those who hold or want a lock on it.
+//! The lock table: for each thing that is locked, the queue of requests that hold or want a lock on
+//! it.
 //!
 //! ```text
 //!   bucket: latch, first ─► request ──below──► request ──below──► …    one per lock of the bucket
@@ -8,22 +9,23 @@
 //! ```
 //!
 //! A lock exists only as its queue of requests, in the order in which they came; so there is no
-//! lock head to allocate, and a lock nobody holds leaves nothing behind. A request is granted a
+//! lock head to allocate, and a lock without requests leaves nothing behind. A request is granted a
 //! mode, or wants one, or is granted one and wants a stronger one (a *conversion*).
 //!
-//! Who is granted what:
+//! Grant rules:
 //! 1. A conversion is granted as soon as all others' granted modes allow it. Among waiting
 //!    conversions the one that came to the lock first is looked at first; none holds up another.
 //! 2. A new request is granted if no request wants anything and all granted modes allow it: first
 //!    come, first served, conversions before all.
 //!
 //! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request stands behind
-//! one that is not; nobody waits who could be granted; a session has one request per lock.
+//! one that is not; no request waits that could be granted; a session has one request per lock.
 //!
 //! All of a lock's requests are protected by the latch of its bucket. A request that is in no queue
 //! belongs to a session's own stock (`held.rs`) or to the common chain here, so that
 //! nothing is allocated. Not here: waiting (`wait.rs`): a request that cannot be granted is queued
-//! and the caller told. Whoever changes a queue wakes, under the latch, those whose wait that ends.
+//! and the caller is informed. A session that changes a queue wakes, under the latch, the sessions
+//! whose wait ends by that.
 
 use std::cell::Cell;
 
@@ -406,7 +408,7 @@ impl<L: Latching> Table<L> {
     }
 
     /// Grants what can be granted in the queue that starts with `first`, by the rules at the head
-    /// of this file, and wakes those who waited for it.
+    /// of this file, and wakes the sessions that waited for it.
     fn grant(&self, first: u32) {
         let (mut conversions_wait, mut held) = (false, 0_u8);
         for id in self.queue(first) {

@@ -1,7 +1,7 @@
 //! How a transaction waits for a lock, and for how long.
 //!
-//! A session sleeps in its own place and is handed a verdict by whoever ends its wait: the one
-//! whose release grants the lock, or the one who finds a deadlock. Storage reads no clock: patience
+//! A session sleeps in its own place until another session hands it a verdict: the one whose
+//! release grants the lock, or the one that finds a deadlock. Storage reads no clock: patience
 //! is a number of intervals.
 
 use std::time::Duration;

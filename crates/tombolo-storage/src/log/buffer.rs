@@ -18,11 +18,12 @@
 //!
 //! Without a file the ring is recycled: its limits are infinite and nothing is ever drained.
 //!
-//! Soundness. Bytes from the ring limit − capacity up to the tail are written by nobody: publishing
+//! Soundness. No thread writes the bytes from the ring limit − capacity up to the tail: publishing
 //! writes from the tail up to the ring limit only, and only a [`Drain`] moves the ring limit, of
 //! which there is one at a time. Everything else happens under the latch. Where engines have no
 //! latches there is one thread at a time, but the type alone could not say so: the pool holds a
-//! handle of the log too. So it is verified, for an exchange and a store ([`NobodyElse`]).
+//! handle of the log too. So this is verified, at the cost of an exchange and a store
+//! ([`NobodyElse`]).
 //!
 //! Not here: files, waiting, what is in a record but its checksum.
 
@@ -44,7 +45,7 @@ struct RingLatch<L> {
     marker: PhantomData<L>,
 }
 
-/// Holds the ring's latch. Which one it is is known when the program is compiled.
+/// Holds the ring's latch. Which of the two is known at compile time.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what they are for is being dropped")]
 enum RingGuard<'a> {
@@ -67,7 +68,7 @@ impl<L: Latching> RingLatch<L> {
     }
 }
 
-/// Verifies that nobody else is there, and never waits.
+/// Verifies that no other thread is in the ring, and never waits.
 #[derive(Debug, Default)]
 struct NobodyElse {
     is_entered: AtomicBool,
@@ -159,9 +160,9 @@ struct Control {
     published: Cell<Published>,
 }
 
-// SAFETY: (1) `control` is touched under `latch` only, which excludes and orders whatever `L` is;
+// SAFETY: (1) `control` is touched under `latch` only, which excludes and orders with any `L`;
 // its cells hold numbers. (2) The memory behind `base` belongs to the ring alone and is written
-// under the latch, where the head of this file says nobody reads.
+// under the latch, in places that, as the head of this file says, no thread reads.
 unsafe impl<L: Latching> Sync for Ring<L> {}
 // SAFETY: as above; nothing in it belongs to a thread.
 unsafe impl<L: Latching> Send for Ring<L> {}
@@ -260,8 +261,8 @@ impl<L: Latching> Ring<L> {
         let (here, there) = bytes.split_at(first);
         #[cfg(loom)]
         self.watch(position, bytes.len(), |cell| cell.with_mut(|_| ()));
-        // SAFETY: `at + first` is at most the capacity; by (1) and (2) nobody else reads or writes
-        // these bytes, and `bytes` is a caller's, never the ring's.
+        // SAFETY: `at + first` is at most the capacity; by (1) and (2) no other thread reads or
+        // writes these bytes, and `bytes` is a caller's, never the ring's.
         unsafe { self.base.add(at).copy_from_nonoverlapping(NonNull::from(here).cast(), first) };
         if !there.is_empty() {
             // SAFETY: as above; what is left is shorter than the capacity.
@@ -282,7 +283,7 @@ impl<L: Latching> Ring<L> {
     /// drain at a time; a ring that is recycled has nothing to drain.
     ///
     /// # Panics
-    /// When somebody drains already.
+    /// When another drain is under way.
     pub(super) fn drain(&self, end: u64) -> Drain<'_, L> {
         let _held = self.latch.hold();
         let control = &self.control;
@@ -337,7 +338,7 @@ impl<L> Drop for Ring<L> {
     }
 }
 
-/// What is being written: nobody overwrites it as long as this lives.
+/// The bytes being written: no thread overwrites them as long as this lives.
 #[derive(Debug)]
 pub(super) struct Drain<'a, L: Latching> {
     ring: &'a Ring<L>,
@@ -364,7 +365,7 @@ impl<L: Latching> Drain<'_, L> {
         #[cfg(loom)]
         self.ring.watch(self.from, bytes, |cell| cell.with(|_| ()));
         // SAFETY: both parts lie inside the ring's memory. They are published and not drained, so
-        // nobody writes them before `finish`, which takes the borrow's owner.
+        // no thread writes them before `finish`, which takes the borrow's owner.
         unsafe {
             [
                 std::slice::from_raw_parts(self.ring.base.add(at).as_ptr(), first),

@@ -19,9 +19,9 @@
 //!
 //! The header is written when a log is made and closed, each time over the older copy: a torn one
 //! leaves the other. Space is taken ahead in steps, so that a flush changes no length; the last
-//! block a flush writes is partial, and the next flush goes on in it.
+//! block a flush writes is partial, and the next flush continues in it.
 //!
-//! Not here: who flushes when, what the records mean, restart.
+//! Not here: which session flushes when, what the records mean, restart.
 
 use super::read::{Reader, Stop};
 use super::settings::{LogError, LogFailure, LogSettings};
@@ -75,7 +75,7 @@ pub(super) fn damaged(file: &dyn DiskFile, offset: u64, what: impl Into<String>)
     LogFailure::Damaged { file, offset, what }.into()
 }
 
-/// The header that counts, and where one lies that is damaged beside it.
+/// The header that counts, and the offset of the other one if that is damaged.
 pub(super) fn read_header(file: &dyn DiskFile) -> Result<(Header, Option<u64>), LogError> {
     let bytes = file.len()?;
     if bytes < RECORDS_OFFSET {
@@ -231,7 +231,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Empties the log, whose numbers go on from `tail`.
+    /// Empties the log, whose numbers continue from `tail`.
     pub(super) fn close(&self, tail: u64) -> Result<(), DiskError> {
         if tail != self.header.base {
             self.write_header(Header { sequence: self.header.sequence + 1, base: tail })?;

@@ -1,23 +1,23 @@
 //! Group commit: one session at a time flushes for all, the others wait for it.
 //!
 //! ```text
-//!                 nobody flushes                     write and sync succeed
+//!                 no flush runs                      write and sync succeed
 //!   harden ──────────────────────► leader: flushes ─────────────────────────► durable, wakes all
 //!     │                                    │ fail
-//!     │ somebody does                      ▼
+//!     │ a flush runs                       ▼
 //!     └──────────────► follower: waits   poisoned for good, wakes all
 //! ```
 //!
 //! A leader writes everything published so far and syncs once. What is published meanwhile is the
-//! next leader's: the device is never idle while somebody waits, and no group waits for company.
-//! Nobody needs a thread or a clock for that.
+//! next leader's: the device is never idle while a session waits, and no group waits for company.
+//! That needs no thread of its own and no clock.
 //!
 //! A flush takes the ring's latch for a moment, this file's mutex for a moment, and the disk. It
 //! takes no page latch and no lock, so a session may flush, or wait for one, while it holds pages
 //! latched: a full ring and a page that is to be evicted are no deadlock.
 //!
-//! After a failed write or sync nobody knows what the file holds: the log is poisoned, and nothing is
-//! acknowledged, written or promised any more.
+//! After a failed write or sync it is unknown what the file holds: the log is poisoned, and nothing
+//! is acknowledged, written or promised any more.
 //!
 //! Not here: which durability a transaction asked for.
 
@@ -125,7 +125,7 @@ impl Flusher {
         }
         assert_eq!(from, self.durable(), "what is durable and what was drained must agree");
         self.file.write(drain.parts(), from)?;
-        // In this order: whoever sees that it is durable finds the room that it took.
+        // In this order: a thread that sees these bytes durable also finds their room free.
         drain.finish();
         self.durable.raise(to);
         Ok(true)

@@ -186,7 +186,7 @@ fn a_leader_flushes_while_another_publishes() {
     );
 }
 
-/// Nobody is acknowledged and nobody waits for ever.
+/// No session is acknowledged and none waits for ever.
 #[test]
 fn a_leader_that_fails_tells_its_follower() {
     explore(

@@ -17,7 +17,7 @@
 //! reads the shared buffer.
 //!
 //! Latches: the log's are leaves. They are held for one copy into the buffer and never while asking
-//! for another; a flush takes no page latch, so whoever holds one may wait for a flush.
+//! for another; a flush takes no page latch, so a thread that holds one may wait for a flush.
 //!
 //! Not here: what redo and undo do with a record (the store's), threads and clocks (a group is what
 //! came while the device was busy), restart.
@@ -176,10 +176,10 @@ impl Default for UndoRecord {
     }
 }
 
-/// S2, S3, S4: what is told of every change.
+/// S2, S3, S4: the log, which is called with every change.
 ///
-/// After a failed write or sync of the log nothing is promised any more: whatever was not known to be
-/// durable by then fails with [`Error::Poisoned`] and the reason.
+/// After a failed write or sync of the log nothing is promised any more: everything that was not
+/// known to be durable by then fails with [`Error::Poisoned`] and the reason.
 pub trait Logging: Sized + Send + 'static {
     /// S3: whether records are assembled. Where they are not, nothing can be undone by the log.
     const RECORDS: bool;
@@ -210,9 +210,9 @@ pub trait Logging: Sized + Send + 'static {
     /// Starts transaction `id`.
     fn begin(&self, transaction: &mut Self::Transaction, id: u64);
 
-    /// One change, told while its page is held alone and before anybody else can see it. `before`
-    /// and `after` are what changes of the row or entry, from `change.within` on; either may be
-    /// empty. Answers the number to stamp on the page.
+    /// Logs one change, while its page is held alone and before another thread can see the change.
+    /// `before` and `after` are what changes of the row or entry, from `change.within` on; either
+    /// may be empty. Returns the number to stamp on the page.
     ///
     /// # Errors
     /// `Disk` when there is no space for it (the transaction can still abort, or commit what it
@@ -230,7 +230,7 @@ pub trait Logging: Sized + Send + 'static {
 
     /// All bytes of the pages that one step of a structure modification (split, merge, new root)
     /// touched, after it. They are redone all or none, belong to no transaction and are never
-    /// undone. Answers the number to stamp on all of them.
+    /// undone. Returns the number to stamp on all of them.
     ///
     /// Where the disk is full, space that changes may not use is left for images; an error means
     /// that it is used up too.
@@ -239,14 +239,15 @@ pub trait Logging: Sized + Send + 'static {
     /// As [`Logging::change`]. Pages were changed without being logged: the store must poison.
     fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error>;
 
-    /// Writes that the transaction committed, nothing for one that changed nothing. Answers the
-    /// number that must be durable before anybody is told; 0 for one that changed nothing.
+    /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
+    /// number that must be durable before the commit is reported; 0 for a transaction that changed
+    /// nothing.
     ///
     /// # Errors
     /// `Poisoned`. Space for the record was set aside with the first change.
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
 
-    /// Returns when everything up to `lsn` is as durable as the settings demand: at once with
+    /// Returns when everything up to `lsn` is as durable as the settings demand: immediately with
     /// [`Durability::None`] and [`Durability::Async`].
     ///
     /// # Errors
@@ -265,7 +266,7 @@ pub trait Logging: Sized + Send + 'static {
     fn flush(&self) -> Result<(), Error>;
 
     /// Takes the newest change that is not undone yet off the transaction and shows it in `undo`;
-    /// `false` when all are undone. Changes that are only redone are passed over.
+    /// `false` when all are undone. Changes that are only redone are skipped.
     fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool;
 
     /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.

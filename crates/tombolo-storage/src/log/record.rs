@@ -17,7 +17,7 @@
 //! | 32 | 8 | row: its location + 1, 0 for none; or durable (below) |
 //! | 40 | 8 | transaction, 0 for none |
 //! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
-//! | 56 | 8 | undo next: if redo only, the LSN where undo goes on, 0 for nowhere |
+//! | 56 | 8 | undo next: if redo only, the LSN where undo continues, 0 for nowhere |
 //! | 64 | | the image before, the image after, zeros up to the length |
 //!
 //! All numbers are little-endian. The checksum is the CRC-32C that starts from the length and runs
@@ -121,7 +121,7 @@ pub struct Record<'a> {
     pub transaction: u64,
     /// The LSN of the transaction's record before this one, 0 for none.
     pub previous: u64,
-    /// Of a record that is redone only, where undoing its transaction goes on; 0 for nowhere.
+    /// Of a record that is redone only, where undoing its transaction continues; 0 for nowhere.
     pub undo_next: u64,
     /// What it says.
     pub content: Content<'a>,

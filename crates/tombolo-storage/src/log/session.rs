@@ -10,7 +10,7 @@
 //! A change with two images of 60 bytes takes about 350 instructions, of which the checksum 60 and
 //! three copies 50; a commit about 190 (`examples/log_probe.rs`).
 //!
-//! Not here: what undo does, who is told when a transaction is durable.
+//! Not here: what undo does, how callers learn that a transaction is durable.
 
 use std::marker::PhantomData;
 
@@ -139,7 +139,7 @@ pub struct LogTransaction {
     id: u64,
     first: u64,
     last: u64,
-    /// Where undoing goes on once the change taken off last is compensated.
+    /// Where undoing continues once the change taken off last is compensated.
     undo_next: u64,
     is_undoing: bool,
     /// What it has reserved of the file, in bytes.
@@ -370,7 +370,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             is_redo_only,
             transaction: transaction.id,
             previous: transaction.last,
-            // A step that is only redone is passed over by undo.
+            // Undo skips a step that is only redone.
             undo_next: if is_redo_only { transaction.last } else { 0 },
             content: Content::Change { change, before, after },
         };

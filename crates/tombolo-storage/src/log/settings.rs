@@ -1,4 +1,4 @@
-//! What a user tunes of the log, what it tells of itself, and why it refuses to open.
+//! The log's settings, its statistics, and the errors with which it refuses to open.
 
 use std::fmt;
 
@@ -7,15 +7,14 @@ use crate::disk::DiskError;
 /// When a committed transaction's answer may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// At once: nothing of the log is ever written to disk, and nothing survives the process.
+    /// Immediately: nothing of the log is ever written to disk, and nothing survives the process.
     None,
-    /// At once: the log is written when the buffer is full, before a page is, or when asked.
+    /// Immediately: the log is written when the buffer is full, before a page is, or when asked.
     Async,
     /// When a flush has covered it: what commits during one flush shares the next.
     #[default]
     Group,
-    /// When a flush has covered it: each transaction that commits has one made, and shares it with
-    /// none that commits later.
+    /// When a flush has covered it: each commit causes one, and shares it with no later commit.
     Sync,
 }
 
@@ -29,8 +28,8 @@ pub struct LogSettings {
     pub durability: Durability,
     /// Bytes by which the log file grows ahead of use.
     pub extent_bytes: u64,
-    /// The least number a record may get: greater than all that pages of the database hold. A log
-    /// that is opened goes on from its own if that is greater.
+    /// The least number a record may get: greater than all that pages of the database hold. An
+    /// existing log continues from its own number if that is greater.
     pub first_lsn: u64,
 }
 

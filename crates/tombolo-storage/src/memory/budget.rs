@@ -1,17 +1,17 @@
 //! `Budget`: how much memory a store may take from the system, over all its structures together.
 //!
-//! Whatever grows — a region by its step, the undo notes by their doubling — takes the bytes here
-//! first and gives them back when its memory goes. A budget may have a parent: what is taken from
-//! the child is taken from the parent too. So the images kept for snapshots have a bound of their
-//! own within the store's, and the parts of a replay, filled by several threads, are put under the
-//! store's budget when they become a store.
+//! Each structure that grows — a region by its step, the undo notes by their doubling — takes the
+//! bytes here first and gives them back when its memory is freed. A budget may have a parent: what
+//! is taken from the child is taken from the parent too. So the images kept for snapshots have a
+//! bound of their own within the store's, and the parts of a replay, filled by several threads, are
+//! put under the store's budget when they become a store.
 //!
 //! Slots that are freed stay with their structure: deletions make room for rows of the same table,
 //! keys of the same index, values of the same size class.
 //!
-//! Not here: who is refused and what becomes of its transaction (`store.rs`). Nothing here is
-//! touched by a transaction that grows nothing. The bitmaps of the slabs (a bit per slot) are not
-//! counted.
+//! Not here: which call is refused and what becomes of its transaction (`store.rs`). Nothing here
+//! is touched by a transaction that grows nothing. The bitmaps of the slabs (a bit per slot) are
+//! not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -90,7 +90,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes bytes even where there are none left: what takes changes back must go on.
+    /// Takes bytes even where there are none left: taking changes back must not stop.
     pub fn take_anyway(&self, bytes: u64) {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Some(parent) = self.parent.get() {
@@ -134,7 +134,7 @@ impl Allowance {
 }
 
 impl From<usize> for Allowance {
-    /// So many bytes for each region, which nobody counts.
+    /// So many bytes for each region, in no budget.
     fn from(limit_bytes: usize) -> Self {
         Self { limit_bytes, budget: None, is_gradual: false }
     }

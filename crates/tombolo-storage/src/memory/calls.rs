@@ -94,7 +94,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Changes the row in slot `place`, if there is one, of a live row only if that is checked.
+    /// Changes the row in slot `place`, if there is such a slot; with `is_checked`, only if it is
+    /// live.
     #[inline(always)]
     pub(super) fn update_in<R: TableType>(
         &mut self,
@@ -307,7 +308,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             return self.lookup_unknown(index, keys, found);
         }
         if let Entries::Packed(tree) = &self.indexes[index.position()].entries {
-            // Of what the directory knows, none waits for another.
+            // Look-ups that the directory answers do not wait for each other.
             let mut are_known = true;
             for (found, key) in found.iter_mut().zip(keys) {
                 let key = I::pack(index.shape(), *key);
@@ -369,8 +370,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             slab.prefetch(Self::slot(row), offset);
             offset += 64;
         }
-        // Slots need not begin with a line: the last byte may lie in one further on. Of short fields
-        // it seldom does.
+        // Slots need not begin at a cache line: the last byte may lie in the next one. With short
+        // fields it seldom does.
         if fields.end() > fields.start() + 16 {
             slab.prefetch(Self::slot(row), fields.end() - 1);
         }

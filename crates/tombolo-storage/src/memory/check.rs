@@ -52,7 +52,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// That no row can have a key that is not at hand, in the name of its first column.
+    /// The error that no row can have a key. The key is not at hand here, so its first column is
+    /// named.
     #[cold]
     pub(super) fn unfit(&self, index: usize) -> Error {
         Error::OutOfRange {
@@ -154,8 +155,8 @@ enum Part {
 pub struct Checker<'a> {
     view: SharedView<'a>,
     parts: Vec<Part>,
-    /// What is wrong with an index itself, found by who needs it first. Rows are looked up only in an
-    /// index that holds together.
+    /// What is wrong with an index itself, found by the first check that needs it. Rows are looked up
+    /// only in an index that holds together.
     found: Vec<OnceLock<Result<(), String>>>,
 }
 
@@ -288,7 +289,7 @@ impl Checker<'_> {
         0..self.parts.len()
     }
 
-    /// What one of them finds wrong.
+    /// The damage that one of them finds.
     ///
     /// # Panics
     /// When there is no such part.

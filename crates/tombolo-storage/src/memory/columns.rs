@@ -12,13 +12,13 @@
 //! into the slot of its number; a commit copies the rows it has changed once more. When all are there
 //! the slabs change places, between two transactions.
 //!
-//! Handles that were made before know a shorter row, and are good: what they read and write lies where
-//! it lay, and in a row they make the column is its default (`row.rs`). *Invariant*: behind what was not
-//! added, slots that are not live hold zeros, in a table with such columns.
+//! Handles that were made before know a shorter row, and stay valid: what they read and write lies where
+//! it lay, and in a row they make the column has its default (`row.rs`). *Invariant*: in a table with
+//! added columns, slots that are not live hold zeros behind the original ones.
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
-//! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: slices' turns (engine
-//! `pipeline/long.rs`), the same in a replay (`recovery/`).
+//! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: when slices run
+//! (engine `pipeline/long.rs`), the same in a replay (`recovery/`).
 
 use super::index::RowIndex;
 use super::log::Log;
@@ -44,8 +44,8 @@ pub struct ColumnBuild {
     number: u64,
 }
 
-/// The memory that rows lay in before they got longer or went, and entries of indexes that went. To give
-/// it back takes a while, so that is for whoever has time.
+/// The memory that rows lay in before they got longer or went, and entries of indexes that went. Giving
+/// it back takes a while, so the caller does that where it has time.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is there to be dropped")]
 pub struct Vacated {
@@ -103,7 +103,7 @@ pub(super) fn slot_widths(table: &TableDef) -> Vec<usize> {
     widths
 }
 
-/// Where what of a row lies: a function of the definition alone, too.
+/// Where each column of a row lies: a function of the definition alone, too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowShape {
     pub(super) row_bytes: usize,
@@ -235,7 +235,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if self.columns.widening.is_some() {
             return refuse("another column is being added: try again when it is");
         }
-        // Refused in the end, too, and here before the table is copied.
+        // Refused at the end, too; here it is refused before the table is copied.
         if self.snapshots.are_open() {
             return refuse(OPEN_SNAPSHOT);
         }
@@ -293,8 +293,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Makes a column part of its table, in the schema and in the log. What rows lay in before is the
-    /// caller's.
+    /// Makes a column part of its table, in the schema and in the log. The memory that rows lay in
+    /// before is handed to the caller.
     ///
     /// # Errors
     /// Why it cannot be; it is dropped then.
@@ -346,8 +346,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Vacated::of(widening.and_then(|widening| widening.rows), Vec::new())
     }
 
-    /// What a commit does for a table that is widened: copies the rows it has changed, nothing of
-    /// which refuses the transaction.
+    /// What a commit does for a table that is widened: copies the rows it has changed, which never
+    /// refuses the transaction.
     pub(super) fn copy_changed(&mut self) {
         let Some(widening) = &mut self.columns.widening else { return };
         let copies = widening.rows.is_some() && !plant::is(Plant::ColumnNotKept);

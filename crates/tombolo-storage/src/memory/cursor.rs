@@ -1,4 +1,5 @@
-//! Cursors: scans of an index in pieces, each of which goes on behind the last row of the one before.
+//! Cursors: scans of an index in pieces, each of which continues behind the last row of the previous
+//! one.
 //!
 //! A cursor holds the keys that are left, not a place in a tree: it borrows nothing, and what changes
 //! between two pieces is seen or not by its key. So a reader that pages through a range, in one

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! A drop is one change of the schema between two transactions, and one record of the log: durable and
-//! whole, or not there. What it was stays as an empty position, of which nothing has the number again:
-//! a handle of before finds no row and no entry there, and whoever gave handles out tells by their
-//! position that they are of what was dropped. The name is free at once.
+//! whole, or not there. An empty position stays, whose number is not used again: an earlier handle
+//! finds no row and no entry there, and the issuer of a handle sees by its position that it names
+//! something dropped. The name is free immediately.
 //!
-//! To give memory back takes a while, so structures go to the caller, who may have another thread for it.
-//! Long values lie among those of other tables: they are freed row by row, a few between two
+//! Giving memory back takes a while, so structures go to the caller, which may have another thread for
+//! it. Long values lie among those of other tables: they are freed row by row, a few between two
 //! transactions. No crash hurts that: in a store that is opened again the values are not there.
 //!
-//! A long read knows rows and their table, so no table goes while one is under way. Not here: slices'
-//! turns (engine `pipeline/long.rs`), the same in a replay (`recovery/`). Profiles without undo, and
-//! those whose log holds commands, keep what they have.
+//! A long read knows rows and their table, so no table goes while one is under way. Not here: when
+//! slices run (engine `pipeline/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
+//! and those whose log holds commands, keep what they have.
 
 use super::budget::Allowance;
 use super::columns::Vacated;
@@ -102,7 +102,7 @@ impl Remains {
     }
 }
 
-/// What the structures of an empty position may take: what they are made with.
+/// The memory that the structures of an empty position may take: what they are made with.
 const EMPTY_BYTES: usize = 64 << 10;
 
 /// Why nothing that has rows is dropped while a snapshot is open.
@@ -126,7 +126,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Drops the index called `name`, from schema and log. What its entries lay in is the caller's.
+    /// Drops the index called `name`, from schema and log. The memory of its entries is handed to
+    /// the caller.
     ///
     /// # Errors
     /// No such index, a table's primary key, a profile without undo, an earlier failure.
@@ -154,7 +155,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(Vacated::of(None, vec![vacated]))
     }
 
-    /// Puts an empty index in the place of another one, which is the answer.
+    /// Puts an empty index in the place of another one and returns that one.
     fn empty_index(
         &mut self,
         position: usize,
@@ -168,8 +169,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(std::mem::replace(&mut self.indexes[position], nothing))
     }
 
-    /// Drops the table called `name` with its rows and indexes, from schema and log. What they lay in is
-    /// the caller's; their long values are freed by [`MemoryStore::values_slice`].
+    /// Drops the table called `name` with its rows and indexes, from schema and log. Their memory is
+    /// handed to the caller; their long values are freed by [`MemoryStore::values_slice`].
     ///
     /// # Errors
     /// No such table, an index or a column of it that is being added, an open snapshot, a profile
@@ -183,7 +184,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Some(position) = self.schema.table(name) else { return refuse("no such table") };
         self.refuse_rows(name, position)?;
         let no_space = |error: &dyn std::fmt::Display| SchemaError::new(name, &error.to_string());
-        // A handle of before finds rows as long as they were, and none.
+        // An earlier handle still sees rows of their length, but no row.
         let def = &self.schema.tables[position];
         let mut nothing = Rows::new(def, &self.no_allowance()).map_err(|error| no_space(&error))?;
         if self.names_rows {
@@ -210,7 +211,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(Vacated::of(None, vacated))
     }
 
-    /// Refuses to drop rows, or what is of rows, that somebody works on.
+    /// Refuses to drop rows, or parts of rows, that a long read or a slice works on.
     fn refuse_rows(&self, name: &str, table: usize) -> Result<(), SchemaError> {
         if self.snapshots.are_open() {
             return Err(SchemaError::new(name, OPEN_SNAPSHOT));
@@ -264,8 +265,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.remains.iter().any(|remains| remains.is_column_of(table))
     }
 
-    /// Frees the long values of at most `rows_max` rows of what was dropped. What the rows of a table lay
-    /// in is the caller's when all of its values are free.
+    /// Frees the long values of at most `rows_max` rows of what was dropped. The memory of a table's rows
+    /// is handed to the caller when all of its values are free.
     ///
     /// # Panics
     /// Within a transaction.

@@ -38,7 +38,7 @@ const ENTRIES_PER_THREE_BUCKETS: usize = 10;
 struct Bucket {
     keys: [u64; ENTRIES],
     values: [u32; ENTRIES],
-    /// The overflow bucket that goes on with the chain, or [`NO_SLOT`].
+    /// The overflow bucket that continues the chain, or [`NO_SLOT`].
     next: u32,
 }
 
@@ -231,7 +231,7 @@ impl HashTable {
     }
 
     /// The values of several keys, [`ABSENT`] for those that are not there; the buckets of
-    /// [`LOCK_STEP`] keys are asked for at once.
+    /// [`LOCK_STEP`] keys are asked for together.
     ///
     /// # Panics
     /// When the slices differ in length.

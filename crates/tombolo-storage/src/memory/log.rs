@@ -1,12 +1,12 @@
-//! The place where durability attaches: what a memory store tells of every change.
+//! The place where durability attaches: the calls that a memory store makes for every change.
 //!
 //! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
 //! (TPK-8) in a buffer that the owner takes once per batch, or drops them as each transaction ends;
 //! [`CommandLog`](crate::command_log::CommandLog) gathers commands. Calls come in execution order, after the
 //! change, and are inlined.
 //!
-//! A transaction that logs more than it may is told so by the call that does, which is logged all the
-//! same: so log and rows stay in step, and its commit is refused, too.
+//! The call with which a transaction logs more than it may returns an error and is logged all the
+//! same: so log and rows stay in step. The commit is refused, too.
 //!
 //! Not here: what a record looks like (`value_log/record.rs`), groups and files
 //! (`value_log/writer.rs`).
@@ -20,21 +20,21 @@ use crate::profile::MemoryProfile;
 use crate::value_log::record::{LogBuffer, RecordWriter};
 use crate::value_log::{SchemaKind, SchemaRecord};
 
-/// The longest log of one transaction, in bytes, unless a store is told otherwise.
+/// The longest log of one transaction, in bytes, unless a store sets another one.
 pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 
 /// The transaction has logged more than it may: it only aborts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Told of every change of a row, in execution order. A change that makes the transaction too long is
-/// logged, too.
+/// Called with every change of a row, in execution order. A change that makes the transaction too
+/// long is logged, too.
 ///
 /// Index entries are not logged: they follow from the rows.
 pub trait Log: Default + std::fmt::Debug + 'static {
     /// Whether anything is kept.
     const KEEPS: bool;
-    /// Whether it can tell of other changes of the schema than new tables.
+    /// Whether it can log other changes of the schema than new tables.
     const CHANGES_TABLES: bool = true;
     /// The schema became another, outside transactions.
     fn schema_changed(&mut self, change: &SchemaRecord<'_>);
@@ -70,7 +70,7 @@ pub trait Log: Default + std::fmt::Debug + 'static {
         let _ = (number, version, name);
     }
     /// The next transaction is `procedure`, with the arguments that `encode` writes into at most
-    /// `bytes_max` bytes; it answers how many they are. Only a log of commands calls it.
+    /// `bytes_max` bytes; it returns how many they are. Only a log of commands calls it.
     ///
     /// # Errors
     /// `LogTooLong`.
@@ -94,7 +94,7 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn end(&self) -> usize {
         0
     }
-    /// The changes behind that place were taken back, and the transaction goes on.
+    /// The changes behind that place were taken back, and the transaction continues.
     fn cut(&mut self, end: usize) {
         let _ = end;
     }
@@ -105,15 +105,15 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn take(&mut self, into: &mut LogBuffer);
     /// Sets the longest log of one transaction.
     fn set_transaction_bytes_max(&mut self, bytes: usize);
-    /// Sets what the open transaction may log beside what it has logged; `None` when it has ended: what
-    /// was set before holds again. Only a log of values keeps that.
+    /// Sets what the open transaction may log in addition to what it has logged; `None` when it has
+    /// ended: the previous bound holds again. Only a log of values keeps that.
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// The schema became another: counts that and tells the log.
+    /// The schema became another: counts that and logs it.
     pub(super) fn log_change(
         &mut self,
         kind: SchemaKind,
@@ -172,8 +172,9 @@ pub struct ValueLog {
     transaction_bytes_max: usize,
     /// Where the open transaction's records end at the latest.
     end_max: usize,
-    /// How much of that is what the open transaction had logged when its rest was bounded. Whoever
-    /// bounds it says when it has ended, so that no other transaction has anything to do with it.
+    /// How much of that is what the open transaction had logged when its rest was bounded. The
+    /// caller that sets the bound also removes it at the transaction's end, so it affects no other
+    /// transaction.
     preface_bytes: usize,
     /// What a transaction might log before its rest was bounded.
     bytes_max_before: Option<usize>,
@@ -189,8 +190,8 @@ impl Default for ValueLog {
 }
 
 impl ValueLog {
-    /// From here on nothing is kept of a transaction that has ended: what it may log is bounded as with
-    /// files, so that a program in memory is refused what it would be refused on disk.
+    /// From here on nothing is kept of a transaction that has ended. What it may log is bounded as with
+    /// files, so that a program meets the same refusals in memory as on disk.
     pub(super) fn drop_ended(&mut self) {
         self.records.drop_records();
         self.bound();

@@ -10,11 +10,11 @@
 //! Procedures write index entries by hand, for the indexes they were compiled for, and know nothing
 //! of one that came later. So from its beginning on the store itself keeps it: at commit it looks
 //! at the undo notes, which name every row that was changed with what it was before, and moves the
-//! entries whose keys have changed. Whoever does know the index may write its entries too; what is
-//! there already stays.
+//! entries whose keys have changed. A procedure that does know the index may write its entries too;
+//! an entry that is there already stays.
 //!
-//! *building*: rows behind the cursor and rows written since are in it. A row is put in by whoever
-//! comes first, the walk or a commit, so no snapshot is needed and no image is kept. Two rows with
+//! *building*: rows behind the cursor and rows written since are in it. The walk or a commit enters
+//! a row, whichever comes first, so no snapshot is needed and no image is kept. Two rows with
 //! one key in a unique index, at any moment of that time, refuse the index and not the transaction.
 //! *followed*: a transaction that would give two rows one key is refused at its commit and undone.
 //!
@@ -22,7 +22,7 @@
 //! else each commit looks through its notes, and for each changed row of the table makes the key
 //! before and after. A transaction sees its own entries only if it wrote them itself.
 //!
-//! Not here: slices' turns (engine `pipeline/long.rs`), indexes as part of a table's definition.
+//! Not here: when slices run (engine `pipeline/long.rs`), indexes as part of a table's definition.
 //! Profiles without undo have no notes, and take no index later.
 
 mod entries;
@@ -62,7 +62,7 @@ pub enum Built {
     Done,
 }
 
-/// What is kept beside the indexes that transactions know.
+/// What is kept in addition to the indexes that transactions know.
 #[derive(Debug, Default)]
 pub(super) struct Online {
     /// Positions of indexes that the store keeps itself.
@@ -291,8 +291,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Keeps the index at `position` among all from now on, because some who write its table do not
-    /// know it.
+    /// Keeps the index at `position` among all from now on, because some procedures that write its
+    /// table do not know it.
     ///
     /// # Panics
     /// When there is no such index, or in a profile without undo.
@@ -304,13 +304,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Keeps the indexes at these positions no more.
+    /// Stops keeping the indexes at these positions.
     pub(super) fn unfollow(&mut self, positions: &[usize]) {
         self.online.followed.retain(|followed| !positions.contains(followed));
         self.watch();
     }
 
-    /// Sees to it that commits look after whatever wants to know of them, and after nothing else.
+    /// Makes commits serve open snapshots, added indexes and added columns, and only if there are
+    /// any.
     pub(super) fn watch(&mut self) {
         self.is_watched =
             self.snapshots.are_open() || self.online.is_any() || self.columns.is_any();
@@ -392,7 +393,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Moves the entries of changed rows, in the indexes of the schema that are kept; with notes, so
-    /// that a refusal is undone with all the rest. First all go, so that rows may exchange keys.
+    /// that a refusal is undone with all the rest. All old entries go first, so that rows may
+    /// exchange keys.
     fn follow(&mut self, rows: &[ChangedRow], before: &[u8]) -> Result<()> {
         if self.online.followed.is_empty() || plant::is(Plant::IndexNotKept) {
             return Ok(());
@@ -484,7 +486,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// The same in indexes that are being built; what goes wrong is theirs.
+    /// The same in indexes that are being built; a failure refuses the index, not the transaction.
     fn build(&mut self, rows: &[ChangedRow], before: &[u8]) {
         let mut buffers =
             (std::mem::take(&mut self.online.old), std::mem::take(&mut self.online.new));

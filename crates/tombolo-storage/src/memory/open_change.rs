@@ -1,13 +1,13 @@
 //! A change of a row between its note for undo and its log record, while a caller writes the row.
 //!
 //! What a caller writes may panic: a value is too long for its column. Where that unwinds out of the
-//! change, the change is taken back with its note, and nothing is logged. So memory and log tell the
-//! same, also to a transaction that catches the panic and commits. Where nothing is kept to take a
+//! change, the change is taken back with its note, and nothing is logged. So memory and log agree,
+//! even for a transaction that catches the panic and commits. Where nothing is kept to take a
 //! change back, the store refuses everything from then on, as after any other failure behind the
 //! first write.
 //!
 //! Not here: what taking back does to rows and indexes (`store.rs`), the rest of the transaction. The
-//! way that does not unwind has no instruction of it.
+//! path that does not unwind has no instruction of this.
 
 use super::store::MemoryStore;
 use super::undo::Undo;

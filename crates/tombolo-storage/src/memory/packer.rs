@@ -62,7 +62,7 @@ impl PackedColumn {
     }
 
     /// Joins this column to the keys of the rows in `slots`, which hold the columns before it; in
-    /// the slot that is answered it is outside its range.
+    /// the slot that is returned it is outside its range.
     fn join(&self, rows: &Slab, slots: &[u32], keys: &mut [u64]) -> Result<(), u32> {
         match self.width {
             1 => self.join_as(rows, slots, keys, |[a]| i64::from(a as i8)),

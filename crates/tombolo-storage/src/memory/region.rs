@@ -3,11 +3,12 @@
 //!
 //! The base address never moves, so whatever lives in a region is found by `base + id * size`, and
 //! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
-//! touched at once, so that the first write of a transaction to a fresh page takes no page fault.
-//! Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`). Others:
-//! up to 2 MB a region grows by a quarter of its size (small tables stay small), from then on by
-//! exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms, which bounds both
-//! the stall of the one insert that grows the region and the memory committed but unused.
+//! touched immediately, so that the first write of a transaction to a fresh page takes no page
+//! fault. Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`).
+//! Any other region grows by a quarter of its size until it has 2 MB (small tables stay small),
+//! from then on by exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms,
+//! which bounds both the stall of the one insert that grows the region and the memory committed but
+//! unused.
 //!
 //! Not here: what lies inside. A region shrinks only while its owner takes it apart (`Region::cut`);
 //! it hands out no references and knows no ids.
@@ -124,8 +125,8 @@ pub struct Region {
 // the thread that made it.
 unsafe impl Send for Region {}
 
-// SAFETY: a shared region only tells where it lies and how long it is; what changes it or its pages
-// takes `&mut self`. Who reads or writes through its address argues for that itself.
+// SAFETY: a shared region only returns its address and its length; what changes it or its pages
+// takes `&mut self`. Code that reads or writes through the address argues for that itself.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -133,7 +134,7 @@ impl Region {
     /// tighter is known); commits nothing. What is committed later is taken from the allowance's
     /// budget, if it has one, and given back when the region goes.
     ///
-    /// When the system refuses so much, a 64th is tried, and so on: [`Region::limit_bytes`] tells what was
+    /// When the system refuses so much, a 64th is tried, and so on: [`Region::limit_bytes`] says what was
     /// granted. Not so above [`RESERVATION_BYTES`]: a limit that large was set because it is needed.
     ///
     /// # Errors
@@ -226,8 +227,8 @@ impl Region {
         Ok(())
     }
 
-    /// Takes what growing to `bytes` costs from the budget; how far that reaches. Near the budget's
-    /// end it is no further than asked for.
+    /// Takes what growing to `bytes` costs from the budget; returns how far that reaches. Near the
+    /// budget's end it is no further than asked for.
     fn take_up_to(&self, bytes: usize) -> Result<usize, RegionError> {
         let to = self.next_committed(bytes);
         let Some(budget) = &self.budget else { return Ok(to) };
@@ -247,9 +248,9 @@ impl Region {
     }
 
     /// Gives back memory of a region that is not used any more, from its end: `bytes_max` bytes, in
-    /// whole pages, or what is left. How many they were. The region does not grow again.
+    /// whole pages, or what is left. Returns how many. The region does not grow again.
     ///
-    /// To unmap much memory takes long, so an owner that must not wait calls this several times.
+    /// Unmapping much memory takes long, so an owner that must not wait calls this several times.
     pub(super) fn cut(&mut self, bytes_max: usize) -> usize {
         let bytes = round_up(bytes_max, PAGE_BYTES).min(self.committed_bytes);
         let end = self.committed_bytes - bytes;
@@ -263,7 +264,7 @@ impl Region {
         let bytes = self.reserved_bytes - end;
         if bytes > 0 {
             // SAFETY: the range is the end of this region's own mapping, and no reference into it
-            // outlives the owner of the region, who uses what lies there no more.
+            // outlives the owner of the region, which no longer uses what lies there.
             let result = unsafe { libc::munmap(self.base().wrapping_add(end).cast(), bytes) };
             debug_assert_eq!(result, 0);
         }

@@ -5,11 +5,11 @@
 //! (`slab/generations.rs`), too, so that an id of a row that was deleted, of another table or of another
 //! database is refused.
 //!
-//! A row that is deleted is lost at once, and found again where its deletion is undone; no other row
-//! takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
-//! live row, and a reader that has one need not look at the live bits. A writer looks: an id of another
-//! table has the generation of a slot here once in four thousand million, and a slot that is free holds
-//! the list of those.
+//! A row that is deleted is lost immediately, and found again where its deletion is undone; no other
+//! row takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
+//! live row, and a reader that has one need not look at the live bits. A writer does look: once in four
+//! thousand million an id of another table matches a slot's generation here, and a free slot holds a
+//! link of the free list.
 //!
 //! Not here: how rows get longer (`columns.rs`), transactions (`calls.rs`).
 
@@ -92,7 +92,7 @@ pub type FoundRow<'s, R> = (RowId, Row<R, MemoryRow<'s>>);
 
 impl<P: MemoryProfile> MemoryStore<P> {
     /// Ids are named from here on: rows that are lost are counted, in four bytes a slot. Without it named ids
-    /// are of no use: one may be refused, or not told from that of another row.
+    /// are of no use: one may be refused, or taken for that of another row.
     ///
     /// # Errors
     /// `NoSpace`: the system has no memory.

@@ -1,7 +1,7 @@
-//! Savepoints: what a transaction wrote behind a place in it is taken back alone.
+//! Savepoints: what a transaction wrote after a place in it is taken back, and nothing else.
 //!
-//! Undo notes and log records behind the place go; rows, entries and values are as they were there. Not
-//! here: taking back a whole transaction (`store.rs`).
+//! Undo notes and log records behind the place are removed; rows, entries and values are as they were
+//! there. Not here: taking back a whole transaction (`store.rs`).
 
 use super::log::Log;
 use super::store::{MemoryStore, State};

@@ -1,4 +1,4 @@
-//! A memory store while nobody changes it: what several threads can read of it at once.
+//! A memory store while no thread changes it: what several threads can read of it concurrently.
 //!
 //! The store itself belongs to one thread. A view borrows its rows and indexes, so that nothing
 //! changes as long as there is one, and leaves out what belongs to a thread. For reading whole

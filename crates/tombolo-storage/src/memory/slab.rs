@@ -1,16 +1,17 @@
 //! `Slab`: slots of one size in a region, addressed by a 32-bit id.
 //!
 //! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a
-//! last-in-first-out list through their own first four bytes; a bitmap beside the memory says which
-//! slots are live, for iteration, for the checker and to refuse a double free. The content of a
-//! newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
+//! last-in-first-out list through their own first four bytes; a bitmap next to the memory says
+//! which slots are live, for iteration, for the checker and to refuse a double free. The content of
+//! a newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
 //! but for the four bytes of the link. The other bytes of a freed slot stay as they were until it
 //! is allocated again (the trees rely on that for their versions).
 //!
 //! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare,
 //! and panic beyond it, because a wrong id is a defect in the store. They do not ask whether the
 //! slot is live; that is asserted only in debug builds and under `cfg(tombolo_verify)`.
-//! [`Slab::pointer`] compares nothing and is safe as long as nobody dereferences what it returns.
+//! [`Slab::pointer`] compares nothing and is safe as long as the pointer it returns is not
+//! dereferenced.
 //!
 //! Not here: what the slots mean, latches, several threads.
 //!
@@ -27,7 +28,7 @@ use super::budget::Allowance;
 use super::region::{Region, RegionError};
 use generations::Generations;
 
-/// Whether the checks that are too dear for every access are compiled in.
+/// Whether the checks that are too expensive for every access are compiled in.
 pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
 
 /// The end of the free list, and an id that no slot ever has.
@@ -35,8 +36,8 @@ pub const NO_SLOT: u32 = u32::MAX;
 
 const SLOT_BYTES_MIN: usize = 16;
 
-/// How far behind a slot that is filled the memory is asked for that the next ones will lie in. It was
-/// touched when it was committed, which is long ago: it is in no cache.
+/// How far behind the slot being filled memory is prefetched for the next ones. It was touched when it
+/// was committed, long ago, so it is in no cache.
 const AHEAD_BYTES: usize = 1024;
 
 /// Slots of one size. See the module's head.
@@ -335,7 +336,7 @@ impl Slab {
     unsafe fn used_head(&self, id: u32, bytes: usize) -> &[u8] {
         let pointer = self.pointer(id);
         // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot lies nowhere near
-        // null, and who asks whether there is a slice need not compare its pointer again.
+        // null, and a caller that asks whether there is a slice need not compare its pointer again.
         unsafe {
             std::hint::assert_unchecked(!pointer.is_null());
             std::slice::from_raw_parts(pointer, bytes)
@@ -426,7 +427,7 @@ impl Slab {
         self.live_from(0)
     }
 
-    /// The ids of the live slots from `first` on, ascending: where a scan in slices goes on.
+    /// The ids of the live slots from `first` on, ascending: where a scan in slices continues.
     pub fn live_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let first_word = (first as usize / 64).min(self.live.len());
         let mut mask = !0u64 << (first % 64);
@@ -474,7 +475,7 @@ impl Slab {
     }
 
     /// Gives back memory of a slab whose slots are not used any more: about `bytes_max` bytes, and less
-    /// only if no more is left. How many they were. Nothing but this is to be called afterwards.
+    /// only if no more is left. Returns how many. Nothing but this is to be called afterwards.
     pub(super) fn take_apart(&mut self, bytes_max: usize) -> usize {
         (self.used, self.capacity, self.len, self.free_head) = (0, 0, 0, NO_SLOT);
         let bytes = self.region.cut(bytes_max);
@@ -560,7 +561,7 @@ impl Slab {
     }
 }
 
-/// Gives back about `bytes_max` bytes from the end of a vector; how many.
+/// Gives back about `bytes_max` bytes from the end of a vector; returns how many.
 pub(super) fn shorten<T>(vector: &mut Vec<T>, bytes_max: usize) -> usize {
     let before = vector.capacity();
     vector.truncate(before.saturating_sub(bytes_max.div_ceil(size_of::<T>())));

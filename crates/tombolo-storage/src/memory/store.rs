@@ -6,7 +6,7 @@
 //! slots and entries in place and, where the profile keeps undo, note how to take that back;
 //! `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
 //!
-//! Not here: durability (the log is told of every change), threads. Invariants: outside a
+//! Not here: durability (the log is called with every change), threads. Invariants: outside a
 //! transaction every index entry names a live row with that key and every live row has one entry in
 //! each index of its table (`check.rs` verifies it); where undo is kept a deleted row's slot is not
 //! reused before its transaction ends; after a failure without undo no transaction begins.
@@ -41,7 +41,7 @@ use crate::value_log::LogBuffer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// It was begun and written to on behalf of the next one, which goes on with it.
+    /// It was begun and written to on behalf of the next one, which continues it.
     Prefaced,
     Reading,
     Writing,
@@ -87,7 +87,7 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) remains: VecDeque<Remains>,
     /// Indexes of the log that the rows do not fit, and why.
     pub(super) left_out: Vec<(String, String)>,
-    /// Whether commits have to look after snapshots or added indexes.
+    /// Whether commits have work to do for snapshots, added indexes or added columns.
     pub(super) is_watched: bool,
     /// Whether ids of rows carry generations (`slab/generations.rs`).
     pub(super) names_rows: bool,
@@ -206,7 +206,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Puts what the transactions ended since the last call have logged into `into`, which must be
-    /// empty; the store goes on with its memory, so that nothing is copied. Without a log nothing
+    /// empty; the store takes over its memory, so that nothing is copied. Without a log nothing
     /// happens.
     ///
     /// # Panics
@@ -214,7 +214,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     pub fn take_log(&mut self, into: &mut LogBuffer) {
         match self.state {
             State::Idle => {}
-            // What its transaction logged, if it was within one, never happened.
+            // If a transaction was open, what it logged is discarded.
             State::Poisoned(_) => self.log.aborted(),
             State::Prefaced | State::Reading | State::Writing => {
                 panic!("the log is taken between transactions")
@@ -224,14 +224,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Says that the next transaction is `procedure`, with the arguments that `encode` writes into
-    /// at most `bytes_max` bytes; it answers how many they are. Needed where the log holds commands
+    /// at most `bytes_max` bytes; it returns how many they are. Needed where the log holds commands
     /// ([`MemoryCommandLogged`](crate::profile::MemoryCommandLogged)); elsewhere nothing happens.
     ///
     /// # Errors
     /// `LogTooLong`.
     ///
     /// # Panics
-    /// When `encode` answers more than `bytes_max`.
+    /// When `encode` returns more than `bytes_max`.
     #[inline(always)]
     pub fn command(
         &mut self,
@@ -251,7 +251,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.procedure_defined(number, version, name);
     }
 
-    /// The same rows and indexes with other components: what was loaded with one log goes on with
+    /// The same rows and indexes with other components: what was loaded with one log continues with
     /// another. From here on, the same commands put new rows into the same slots as in a store that
     /// was replayed up to here.
     ///
@@ -296,8 +296,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.set_rest_bytes_max(bytes);
     }
 
-    /// Indexes that are in the log and not in this store, with what rows do not fit them: it was opened
-    /// without unfit indexes. Opened again with rows that fit, it has them.
+    /// Indexes that are in the log and not in this store, with the reason why the rows do not fit: the
+    /// store was opened without unfit indexes. Opened again with rows that fit, it has them.
     pub fn left_out(&self) -> &[(String, String)] {
         &self.left_out
     }
@@ -326,8 +326,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    // Never inlined: the call itself says that the way to it is not the usual one, and what comes
-    // behind several such ways is not taken for a rare case.
+    // Never inlined: the call marks the path to it as unusual, so the compiler does not take the
+    // code behind several such paths for a rare case.
     #[cold]
     #[inline(never)]
     pub(super) fn no_such_row<R: TableType>(table: &Table<R>) -> Error {
@@ -374,10 +374,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 
-    /// Leaves the open transaction to whoever begins the next: that one goes on with it. So what was
+    /// Leaves the open transaction to the next one that begins, which continues it. So what was
     /// written until now — the *preface* — commits or is undone together with what the next one does,
-    /// which need not know of it. Whoever prefaces sees to it that the transaction ends, also when
-    /// nobody began it. It costs transactions without a preface nothing.
+    /// which need not know of it. The caller of `preface` ensures that the transaction ends, even if
+    /// none begins. It costs transactions without a preface nothing.
     ///
     /// ```
     /// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory, store::{Phase, Store}};
@@ -401,7 +401,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.state = State::Prefaced;
     }
 
-    /// Begins where the store is not idle: behind a preface, else not at all.
+    /// Begins a transaction where the store is not idle: only behind a preface.
     #[cold]
     pub(super) fn begin_otherwise(&mut self) -> Result<()> {
         match self.state {
@@ -418,7 +418,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// What a write is refused with that made its transaction's log too long.
+    /// The error of a write that made its transaction's log too long.
     #[cold]
     #[inline(never)]
     pub(super) fn logged_too_much(&self) -> Error {
@@ -428,7 +428,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
-        // Another try may find what closed snapshots have left.
+        // Another try may succeed with the memory of closed snapshots.
         self.snapshots.give_back();
         Error::NoSpace { held_bytes: self.memory_bytes() }
     }

@@ -8,7 +8,7 @@
 //! megabyte of notes made them grow is given back at its end. What is beyond that megabyte is taken
 //! from the store's budget — the megabyte itself is not, so that a transaction that deletes finds
 //! room when nothing is left —; a note beyond the budget is kept, but says that the transaction must
-//! not go on.
+//! not continue.
 //!
 //! Not here: applying the changes backwards, which needs the store (`store.rs`, `roll_back`).
 
@@ -107,7 +107,7 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
     /// Notes a change that has no image.
     ///
     /// # Errors
-    /// [`Full`]: the change is noted, and the transaction must not go on.
+    /// [`Full`]: the change is noted, and the transaction must not continue.
     fn note(&mut self, change: Change) -> Result<(), Full>;
     /// Notes that bytes from `offset` on of a row are overwritten, which are `image` until then.
     ///
@@ -287,8 +287,8 @@ impl Undo for Copies {
         if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
             self.deferred = true;
         }
-        // The change itself goes to no function that may not be inlined: it is put together where it
-        // stays, and not on the stack first, from where wider loads would have to wait for its parts.
+        // The change itself is passed only to functions that are inlined: so it is built where it
+        // stays, and not on the stack first, where wider loads would have to wait for its parts.
         let is_full = self.changes.len() == self.changes.capacity();
         let grown = if is_full { self.grow(1, 0) } else { Ok(()) };
         self.changes.push(change);
@@ -330,7 +330,7 @@ impl Undo for Copies {
 
     #[inline(always)]
     fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
-        // The vector asks once whether there is room, of an iterator that knows its length.
+        // With an iterator that knows its length, the vector tests for room once.
         self.changes.extend(changes);
     }
 

@@ -6,7 +6,7 @@
 //! nothing but the string. The empty string takes no slot. A class's slab is made when its first
 //! string comes.
 //!
-//! Not here: who owns a handle. A string never changes: an update puts the new one, swaps the
+//! Not here: which row owns a handle. A string never changes: an update puts the new one, swaps the
 //! handle and frees the old one. A handle that was not made by this structure, or was freed, reads
 //! the wrong bytes or panics, but touches nothing outside.
 //!

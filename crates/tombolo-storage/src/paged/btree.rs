@@ -8,8 +8,9 @@
 //! Latches (LG-21) are taken from parents to children and from left to right. A reader holds a
 //! node until it has the next; a writer does the same and takes the leaf alone (`read.rs`,
 //! `write.rs`). Nodes are divided and united (`split.rs`, `shrink.rs`) one step at a time, by one
-//! thread at a time, which takes the pages of a step alone: each step leaves a whole tree, is told
-//! to [`Structure`], and changes nothing if it fails. Whoever goes from right to left tries.
+//! thread at a time, which takes the pages of a step alone: each step leaves a whole tree, is
+//! reported to [`Structure`], and changes nothing if it fails. A latch taken from right to left is
+//! only tried.
 //!
 //! Instructions of one call on a tree of 300,000 entries, three levels of 8 KB pages, making the
 //! key not counted (`examples/btree_probe.rs`):
@@ -22,8 +23,8 @@
 //! | typed keys of three columns, latched buffer pool | 1,550 | 1,935 |
 //!
 //! A look-up waits for memory, not for instructions: a leaf's search asks for the entries that its
-//! first steps choose from (some 40 instructions), and who looks several keys up finds the leaves of
-//! all and asks for them (`leaf_of`) before any is searched (`find_in`).
+//! first steps choose from (some 40 instructions), and a caller that looks several keys up finds the
+//! leaves of all and asks for them (`leaf_of`) before any is searched (`find_in`).
 //!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 
@@ -52,10 +53,10 @@ use super::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, R
 use crate::error::Error;
 use crate::latch::Latch;
 
-/// Is told of the structure modifications of trees, to log them.
+/// Receives the structure modifications of trees, to log them.
 pub trait Structure {
     /// Pages that one step changed, all still held alone; they are redone all or none. `freed` are
-    /// pages the step gave back. The answer is stamped on all of them.
+    /// pages the step gave back. The number returned is stamped on all of them.
     ///
     /// # Errors
     /// When they cannot be logged. The step stays done: the tree is whole with it as without.
@@ -77,8 +78,8 @@ pub struct BTree<P: PageAccess, K: KeyFormat> {
     shape: KeyShape,
     order: K::Order,
     packed: bool,
-    /// Held by whoever divides or unites nodes: inner nodes and the leaves' links stay as they are
-    /// meanwhile. Taken before any page.
+    /// Held by the thread that divides or unites nodes: inner nodes and the leaves' links stay as
+    /// they are meanwhile. Taken before any page.
     steps: Latch<(), P::Latching>,
     marker: PhantomData<fn() -> P>,
 }
@@ -161,7 +162,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 }
 
-/// Tells `structure` of a step that changed `pages` and will give `gone` back; stamps them all.
+/// Reports to `structure` a step that changed `pages` and will give `gone` back; stamps them all.
 fn publish<X: ExclusivePage>(
     structure: &impl Structure,
     pages: &mut [&mut X],

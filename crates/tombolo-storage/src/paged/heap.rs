@@ -8,7 +8,7 @@
 //! address in its home slot (`moving.rs`). Where a new row goes is decided by `space.rs`.
 //!
 //! Every change hands the caller the row's bytes and its place while the page is held alone: the
-//! caller logs it, and what it answers is stamped on the page as its LSN (S4).
+//! caller logs it, and the number it returns is stamped on the page as its LSN (S4).
 //!
 //! Soundness and isolation rest on the row lock where there are several threads: a row is changed,
 //! deleted, moved or purged by a transaction that holds its lock exclusively, and pinned by one that

@@ -8,8 +8,8 @@
 //! Soundness. A row that is *pinned* is read without the latch, so no reference ever covers a whole
 //! page: views go through a raw pointer and make slices of single records only, or of the body of
 //! pages that hold no rows. What keeps a pinned record's bytes still is (1) the row lock, for
-//! changes of the row itself, (2) [`PageMut::compact`] being called only while nobody else has the
-//! page fixed. Both are the callers' part: heap and session.
+//! changes of the row itself, (2) [`PageMut::compact`] being called only while no other thread has
+//! the page fixed. Both are the callers' part: heap and session.
 //!
 //! Invariants: what `check` and `verify` verify; a frame only ever holds a page that was formatted
 //! here or verified when it was read.
@@ -79,7 +79,7 @@ impl<'a, S: PageSize> Page<'a, S> {
     ///
     /// # Safety
     /// (1) `S::BYTES` bytes from `base`, which is aligned to four, are valid for `'a` and hold a
-    /// page that was formatted or verified. (2) For `'a` nobody writes them.
+    /// page that was formatted or verified. (2) For `'a` no thread writes them.
     #[inline(always)]
     pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
         Self { base, marker: PhantomData }
@@ -119,7 +119,7 @@ impl<'a, S: PageSize> Page<'a, S> {
 
     #[inline(always)]
     fn slice(self, offset: usize, bytes: usize) -> &'a [u8] {
-        // SAFETY: as in `u8_at`; nobody writes the bytes for `'a`, condition (2) of `new`.
+        // SAFETY: as in `u8_at`; no thread writes the bytes for `'a`, condition (2) of `new`.
         unsafe { std::slice::from_raw_parts(self.at(offset, bytes), bytes) }
     }
 
@@ -199,7 +199,7 @@ impl<'a, S: PageSize> PageMut<'a, S> {
     ///
     /// # Safety
     /// (1) As of [`Page::new`], or the page is formatted before anything else is asked of it. (2)
-    /// For `'a` nobody else reads or writes the page through a view; pinned records are the
+    /// For `'a` no other thread reads or writes the page through a view; pinned records are the
     /// callers' part as the module's head has it.
     #[inline(always)]
     pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
@@ -258,7 +258,7 @@ impl<'a, S: PageSize> PageMut<'a, S> {
 
     /// Makes an empty page of it: no record, no neighbours, no LSN, a body of zeros.
     pub fn format(&mut self, id: PageId, store: StoreId, kind: PageKind) {
-        // SAFETY: the page is ours to write; nobody can have a pin in a page without rows.
+        // SAFETY: the page is ours to write; no thread can have a pin in a page without rows.
         unsafe { self.page.at(0, S::BYTES).write_bytes(0, S::BYTES) };
         self.set_u32(format::ID, id.0);
         self.set_u16(format::STORE, store.0);

@@ -13,10 +13,10 @@
 //!
 //! Every access goes through a guard: a page is *fixed* (it stays in its frame) and latched for as
 //! long as the guard lives; [`SharedPage::pin`] gives the latch back and keeps one row of the page
-//! in place. Whoever holds several guards took them in one order, or tried: latches know no
-//! deadlock detection (LG-21). Free space (`space.rs`) is latched after pages that are in use and
-//! before pages that are free. Without latches (S6 off) there is one thread; where it would wait
-//! for itself with latches, it must not go either: no page is fixed twice unless to read it.
+//! in place. A thread takes several guards in one fixed order, or tries: latches know no deadlock
+//! detection (LG-21). Free space (`space.rs`) is latched after pages that are in use and
+//! before pages that are free. Without latches (S6 off) there is one thread, and it must not do
+//! what would make it wait for itself with latches: no page is fixed twice unless to read it.
 //!
 //! A page's number may reach another thread only in an order of memory: under a latch, or by a
 //! Release and an Acquire. The page and its frame were made before it.
@@ -74,21 +74,21 @@ pub trait PageAccess: 'static {
     where
         Self: 'a;
 
-    /// Waits until nobody holds the page alone, and holds it for reading.
+    /// Waits until no thread holds the page alone, and holds it for reading.
     ///
     /// # Errors
     /// When there is no such page, it is damaged, the disk fails, or every frame is fixed.
     fn fix_shared(&self, id: PageId) -> Result<Self::Shared<'_>>;
 
-    /// The page held for reading if it is in memory, which it is not read into. The number may be
-    /// one that was right once: whoever asks looks at what the page is now.
+    /// The page held for reading if it is in memory; it is not read from the file. The number may
+    /// be out of date: the caller looks at what the page is now.
     fn fix_resident(&self, id: PageId) -> Option<Self::Shared<'_>>;
 
     /// Says that the page will be reached soon, and in it its header and these parts: where each
     /// begins, and how many bytes it has. Nothing happens if it is not in memory.
     fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]);
 
-    /// Waits until nobody holds the page, and holds it alone.
+    /// Waits until no thread holds the page, and holds it alone.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -134,7 +134,7 @@ pub trait PageAccess: 'static {
     /// Says where the directory of stores begins.
     fn set_root(&self, root: PageId);
 
-    /// Verifies every page and the list of free pages. Nobody may hold a page.
+    /// Verifies every page and the list of free pages. No thread may hold a page.
     fn check(&self) -> Vec<Damage>;
 }
 
@@ -181,8 +181,8 @@ pub trait ExclusivePage: ReadPage {
     /// The page, to be changed.
     fn page_mut(&mut self) -> PageMut<'_, Self::Size>;
 
-    /// Whether nobody has a row of the page pinned: only then may rows move
-    /// ([`PageMut::compact`]). May say no although nobody has.
+    /// Whether no row of the page is pinned: only then may rows move ([`PageMut::compact`]). May
+    /// say no although none is.
     fn is_alone(&self) -> bool;
 }
 

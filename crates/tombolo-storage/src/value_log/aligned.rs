@@ -38,7 +38,7 @@ impl AlignedBuffer {
         if self.bytes.capacity() >= needed {
             return Ok(());
         }
-        // The old content is not worth a copy, and its memory goes back first.
+        // The old content is not copied, and its memory is freed first.
         self.bytes = Vec::new();
         let taken = self.bytes.try_reserve_exact(needed);
         self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
@@ -51,8 +51,8 @@ impl AlignedBuffer {
         })
     }
 
-    /// The first `bytes` bytes, whose content is unspecified. Whoever may not fail reserves them
-    /// before.
+    /// The first `bytes` bytes, whose content is unspecified. A caller that must not fail reserves
+    /// them before.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
         self.zeros = 0..0;
         self.part(bytes)

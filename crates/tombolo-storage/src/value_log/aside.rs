@@ -1,5 +1,5 @@
-//! What a recovery that accepts a loss is about to write over or remove, copied to files of other names
-//! first (`lost-000001-log-000003`): what the log's files still hold is there for whoever can read it.
+//! Copies of what a recovery that accepts a loss is about to write over or remove, in files of other
+//! names (`lost-000001-log-000003`): what the log's files still hold remains readable there.
 //!
 //! Not here: what is lost (`walk.rs`). Invariants: the copies are durable before anything is changed; no
 //! file of an earlier loss is written over; a copy that cannot be finished is removed, and nothing is
@@ -26,7 +26,7 @@ pub(super) fn keep(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<String>, LogF
         kept.push(format!("{PREFIX}{loss:0NUMBER_DIGITS$}-{from}"));
         if let Err(error) = copy(disk, &from, &kept[kept.len() - 1]) {
             for copied in &kept {
-                let _ = disk.remove(copied); // what cannot be removed is in nobody's way
+                let _ = disk.remove(copied); // a copy that stays does no harm
             }
             return Err(error.into());
         }

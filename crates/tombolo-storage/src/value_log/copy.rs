@@ -16,7 +16,7 @@ use crate::backup::{BackupFailure, Copier};
 use crate::disk::Disk;
 
 /// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
-/// written together. Answers where the copy ends.
+/// written together. Returns where the copy ends.
 ///
 /// # Errors
 /// `Log` when the log does not lead from one to the other, `Full`, `Disk`.
@@ -31,7 +31,7 @@ pub(crate) fn copy(
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
         return Err(lost(".", FIRST_GROUP_OFFSET, to, what).into());
     }
-    // What cannot be read is being made in this moment, or is missed below.
+    // A segment that cannot be read is being made in this moment, or its lack is noticed below.
     let mut segments = Directory::read(disk, true, settings)?.segments;
     let (mut at, mut offset, mut chain) = find(&mut segments, &start)?;
     let mut position = LogPosition::default();
@@ -94,7 +94,7 @@ fn leads_to(
 ) -> bool {
     for reader in &mut segments[first..] {
         let mut offset = FIRST_GROUP_OFFSET;
-        // What cannot be read now is not there; whoever needs it reads it again.
+        // What cannot be read now counts as missing; a caller that needs it reads it again.
         while let Ok(Some(placed)) = reader.group(offset) {
             let (placed, checksum) = (placed.group, placed.checksum);
             if !chain.continues(&placed) {

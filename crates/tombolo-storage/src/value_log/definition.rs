@@ -30,9 +30,10 @@ const HOT: u8 = 2;
 const RANGE: u8 = 4;
 const ADDED: u8 = 8;
 /// Of every added column whose values lie outside the row, since these are aligned (`row.rs`): rows of
-/// before are laid out otherwise, and refused.
+/// earlier builds are laid out otherwise, and refused.
 const ALIGNED: u8 = 16;
-/// Rows that were made without the column have it, and values are stored as they differ from it.
+/// Rows that were made without the column have the default, and values are stored as they differ
+/// from it.
 const DEFAULT: u8 = 32;
 /// It has no name, and a place in the rows.
 const DROPPED: u8 = 64;

@@ -124,9 +124,9 @@ impl Directory {
     }
 }
 
-/// A file that may have gone since it was listed: a log that is read beside its work makes segments, and
-/// takes away again those that a full disk has no room for. Groups that are missing are noticed by who
-/// follows their chain.
+/// A file that may have gone since it was listed: a log that is read while it works makes segments, and
+/// removes those that a full disk has no room for. Missing groups are noticed when their chain is
+/// followed.
 fn there<F>(opened: Result<F, DiskError>) -> Result<Option<F>, DiskError> {
     match opened {
         Err(error) if error.is_not_found() => Ok(None),

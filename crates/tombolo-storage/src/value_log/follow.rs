@@ -1,12 +1,12 @@
-//! `LogReader`: reads groups back while the log is written, for whoever could not take them when they
-//! were.
+//! `LogReader`: reads groups back while the log is written, for callers that could not take them when
+//! they were written.
 //!
 //! A checkpoint that falls behind does not keep what it has not installed: it knows up to which group
 //! the log is durable, and reads it here (TPK-17). Recovery's walk (`recover.rs`) asks why a log ends;
 //! here the end is known beforehand, and what does not lead to it is damage.
 //!
-//! Not here: what records mean, who waits. Invariants: no group is given that the caller did not
-//! say is durable; groups are given once, in order, runs of them whole; nothing is written.
+//! Not here: what records mean, waiting. Invariants: a group is given only if the caller said that
+//! it is durable; groups are given once, in order, runs of them whole; nothing is written.
 
 use super::directory::Directory;
 use super::group::Group;
@@ -20,7 +20,7 @@ use crate::sync::Arc;
 /// What is done with the records of a run of groups that ends at a position.
 pub type Visit<'a, E> = dyn FnMut(LogPosition, &[u8]) -> Result<(), E> + 'a;
 
-/// Reads a log beside its writer. See the module's head.
+/// Reads a log while it is written. See the module's head.
 #[derive(Debug)]
 pub struct LogReader {
     disk: Arc<dyn Disk>,
@@ -57,7 +57,7 @@ impl LogReader {
     }
 
     /// The next read from `position` gives that group once more, as a recovery from there does: for
-    /// whoever goes on with an image that is complete as of it.
+    /// a caller that continues an image that is complete as of it.
     pub fn again(&mut self, position: LogPosition) {
         (self.way, self.again) = (None, (position.group > 0).then_some(position));
     }
@@ -88,7 +88,7 @@ impl LogReader {
                 if looked_again {
                     return Err(way.is_missing().into());
                 }
-                // It goes on in a segment that was not there yet, or not in use.
+                // It continues in a segment that was not there yet, or not in use.
                 (way, looked_again) = (self.find_from(way.position, way.is_again)?, true);
                 run.clear();
                 continue;
@@ -132,8 +132,8 @@ impl LogReader {
     }
 
     /// The beginning of the newest segment whose first group is not newer than the one behind
-    /// `position`, or than the one there, which is to be given again, and does not go on with the
-    /// records of an older one then.
+    /// `position`; or, if the group at `position` is to be given again, not newer than that one and
+    /// without records that began in an older group.
     pub(super) fn begin(
         &self,
         position: LogPosition,
@@ -172,7 +172,7 @@ impl LogReader {
     }
 
     fn segments(&self) -> Result<Vec<SegmentReader>, LogFailure> {
-        // What cannot be read is being made in this moment, or is missed later.
+        // A segment that cannot be read is being made in this moment, or its lack is noticed later.
         Ok(Directory::read(&*self.disk, true, &self.settings)?.segments)
     }
 }

@@ -14,7 +14,7 @@
 //! | 48 | 4 | epoch: how many times the log was opened before and now |
 //! | 52 | 4 | the predecessor's checksum, 0 for none |
 //! | 56 | 4 | bytes of records |
-//! | 60 | 4 | flags: bit 0 its records go on in the next group, 1 it begins an epoch, 2 its records began before it |
+//! | 60 | 4 | flags: bit 0 its records continue in the next group, 1 it begins an epoch, 2 its records began earlier |
 //!
 //! Version 2 of the format had the magic `tgrp`, eight bytes of offset, the watermark's number in the eight
 //! bytes behind it, and no time. Such groups are read, and may lie in one segment with later ones.
@@ -23,8 +23,8 @@
 //! of its segment, is no group there. Records that a segment has no room for are spread over several
 //! groups; those with bit 0 and the one that ends them are replayed all or none.
 //!
-//! Records hold what users store, and what users store could look like a group: behind a torn one it
-//! would be read, and believed. The salt is what they do not know.
+//! Records hold what users store, which could look like a group: behind a torn one it would be read,
+//! and believed. Users do not know the salt, so they cannot make such bytes.
 //!
 //! Not here: which intact groups belong to the log (`reader.rs`).
 
@@ -35,7 +35,7 @@ use crate::value_log::settings::GroupNumber;
 pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"tgr3";
-/// Of version 2, whose groups have no time. More than one bit tells the two apart: no checksum covers them.
+/// Of version 2, whose groups have no time. The two differ in more than one bit: no checksum covers them.
 const MAGIC_WITHOUT_TIME: [u8; 4] = *b"tgrp";
 const CHECKSUM: usize = MAGIC.len();
 const NUMBER: usize = CHECKSUM + 4;
@@ -63,13 +63,13 @@ pub(super) struct Group {
     pub(super) sequence: u64,
     pub(super) offset: u64,
     pub(super) watermark: GroupNumber,
-    /// When it was flushed, in microseconds since 1970; 0 where nobody said.
+    /// When it was flushed, in microseconds since 1970; 0 where it is not known.
     pub(super) time_us: u64,
     pub(super) transactions: u64,
     pub(super) epoch: u32,
     pub(super) previous: u32,
     pub(super) length: u32,
-    /// Whether the records go on in the next group.
+    /// Whether the records continue in the next group.
     pub(super) more: bool,
     pub(super) starts_epoch: bool,
     /// Whether the records began in the group before.
@@ -84,7 +84,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 impl Group {
     /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
-    /// answers the checksum.
+    /// returns the checksum.
     pub(super) fn encode(&self, salt: u64, bytes: &mut [u8]) -> u32 {
         assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
         bytes[..CHECKSUM].copy_from_slice(&MAGIC);
@@ -118,7 +118,7 @@ impl Group {
     }
 
     /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; whether
-    /// it is intact only [`is_intact`] can tell.
+    /// it is intact, only [`is_intact`] knows.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let magic: [u8; CHECKSUM] = array(bytes, 0);
         let long = |at| u64::from_le_bytes(array(bytes, at));

@@ -1,25 +1,27 @@
 //! The locks on a database's directory: one process at a time opens it, or looks at it; and where
-//! another one writes its image (TPK-33), one of those.
+//! another process writes its image (TPK-33), one of those.
 //!
-//! Who opens a database must know that nobody writes its image any more: the process that did may
-//! outlive the one it wrote it for by a batch. It takes its lock *before* it asks that one anything
-//! and writes nothing before it was answered. So it was answered by a process that had the
-//! directory, and whoever takes the directory later finds the image's lock taken.
+//! A process that opens a database must know that no other one still writes its image: the image's
+//! writer may outlive the process it wrote for by a batch. The writer takes the image's lock
+//! *before* it asks that process anything and writes nothing before it was answered. So the process
+//! that answered had the directory, and one that takes the directory later finds the image's lock
+//! taken.
 //!
-//! Not here: how a file is locked (the disk's). Invariant: whoever reads an image or a log has the
-//! directory, since what is written meanwhile looks torn, or was told by who has it how far to read.
+//! Not here: how a file is locked (the disk's). Invariant: a process that reads an image or a log
+//! has the directory, since what is written meanwhile looks torn, or has learned from the process
+//! that has it how far to read.
 
 use super::settings::LogFailure;
 use crate::backup;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
-/// The file that whoever has a database open holds.
+/// The file that the process with the database open holds.
 pub const LOCK_FILE: &str = "lock";
 
 /// The file that a process holds that writes the image for another one.
 pub const CHECKPOINT_LOCK_FILE: &str = "checkpoint-lock";
 
-/// A directory that nobody else has open, as long as this lives.
+/// A directory that no other process has open, as long as this lives.
 #[derive(Debug)]
 pub struct DirectoryLock {
     /// None where there is no such file to be looked at.
@@ -54,7 +56,7 @@ impl DirectoryLock {
     }
 }
 
-/// The image of a database that another process has open, to be written by nobody else as long as
+/// The image of a database that another process has open; no other process writes it as long as
 /// this lives.
 #[derive(Debug)]
 pub struct CheckpointLock {
@@ -91,8 +93,8 @@ fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>, LogFailure> {
     }
 }
 
-/// Refuses an image that is still being written. Nobody begins to after this: who does has been
-/// answered by a process that had the directory.
+/// Refuses an image that is still being written. None begins after this: a writer begins only when
+/// a process that has the directory has answered it.
 fn nobody_writes_the_image(disk: &dyn Disk) -> Result<(), LogFailure> {
     if disk.exists(CHECKPOINT_LOCK_FILE)? {
         drop(locked(disk.open(CHECKPOINT_LOCK_FILE, Open::Read)?)?);

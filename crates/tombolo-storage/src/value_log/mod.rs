@@ -1,9 +1,9 @@
 //! The value log: what transactions of the memory store changed, in groups that are durable or not
 //! at all (TPK-8, TPK-20 … TPK-26).
 //!
-//! The store puts *records* into a buffer (`record.rs`); whoever runs transactions takes the buffer
-//! once per batch and gives it to a [`LogWriter`], which writes it as one *group* (`group.rs`) at the
-//! end of a *segment* (`segment.rs`), a file made and written over beforehand. After a restart
+//! The store puts *records* into a buffer (`record.rs`); the thread that runs transactions takes the
+//! buffer once per batch and gives it to a [`LogWriter`], which writes it as one *group* (`group.rs`)
+//! at the end of a *segment* (`segment.rs`), a file made and written over beforehand. After a restart
 //! [`recover`] reads the groups in order, cuts off a torn tail, refuses damage, and gives every
 //! transaction that is whole to a [`Replay`]; `memory/recovery/` makes a store of them.
 //!

@@ -41,7 +41,7 @@ pub(super) struct Placed<'a> {
     pub(super) records: &'a [u8],
 }
 
-/// Whether a block holds nothing but zeros. Compared with zeros at once: byte by byte, a segment
+/// Whether a block holds nothing but zeros. Compared with zeros as a whole: byte by byte, a segment
 /// takes longer than replaying it.
 fn is_blank(block: &[u8]) -> bool {
     const ZEROS: [u8; BLOCK_BYTES_MAX as usize] = [0; BLOCK_BYTES_MAX as usize];
@@ -253,8 +253,8 @@ impl SegmentReader {
     }
 
     /// The first group of the run that ends here with the group of this number and checksum, and that
-    /// group itself; they are one unless its records began before it. What lies before the run is passed
-    /// over, intact or not.
+    /// group itself; they are one unless its records began before it. What lies before the run is
+    /// skipped, intact or not.
     ///
     /// # Errors
     /// When the disk fails.
@@ -280,8 +280,8 @@ impl SegmentReader {
     }
 
     /// How many bytes at `offset`, where no group continues the chain, are what is left of one of
-    /// `epoch` or a later one. In a segment that was used before, what has no header cannot be told
-    /// from what that use left, and counts as nothing.
+    /// `epoch` or a later one. In a segment that was used before, bytes without a header cannot be
+    /// distinguished from what that use left, and count as nothing.
     ///
     /// # Errors
     /// When the disk fails.

@@ -325,7 +325,7 @@ impl RecordWriter {
         self.bytes.resize(end.next_power_of_two().max(64 << 10), 0);
     }
 
-    /// Lets `fill` write into the next `bytes_max` bytes; it answers how many it wrote.
+    /// Lets `fill` write into the next `bytes_max` bytes; it returns how many it wrote.
     #[inline(always)]
     pub(crate) fn fill(&mut self, bytes_max: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
         let (at, end) = (self.at, self.at + bytes_max);
@@ -400,7 +400,7 @@ impl RecordWriter {
         self.drops
     }
 
-    /// Puts the ended transactions into `into`, which must be empty, and goes on with its memory.
+    /// Puts the ended transactions into `into`, which must be empty, and keeps using its memory.
     pub(crate) fn take(&mut self, into: &mut LogBuffer) {
         assert!(into.is_empty(), "a log buffer was not cleared before it was used again");
         assert!(self.open_bytes() == 0, "the log is taken between transactions");

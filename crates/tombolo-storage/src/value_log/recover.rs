@@ -1,26 +1,26 @@
-//! Recovery: finds the groups that are the log, gives them to whoever replays them, and cuts off
-//! what is not (TPK-20 … TPK-26).
+//! Recovery: finds the groups that are the log, gives them to the caller for replay, and cuts off
+//! the rest (TPK-20 … TPK-26).
 //!
 //! ```text
 //!   lock ─► read headers ─► walk the chain, replaying ─► why does it end here?
 //!                                                          │            │
 //!                              a later group knew it to be durable      no such group
 //!                                        │                              │
-//!                          refuse, or lose it if told to ─────► cut: write again what is in
+//!                          refuse, or lose it if allowed ─────► cut: write again what is in
 //!                                                               doubt, sync what was replayed,
 //!                                                               write the new epoch's first group
 //!                                                               over the place, sync
 //! ```
 //!
 //! The place where the chain ends is a *torn tail* if no group in place behind it, of the chain's
-//! epoch or a later one, has a watermark at or above the missing group's number: nobody was told
-//! then that the missing group is durable. Otherwise it is damage. The cut is durable when recovery
+//! epoch or a later one, has a watermark at or above the missing group's number: then the missing
+//! group was never reported as durable. Otherwise it is damage. The cut is durable when recovery
 //! returns: the first group of the new epoch lies where the tail began, and whatever of an older epoch
 //! lies behind it continues no chain. A segment that begins behind the cut is wiped at its beginning
 //! before that: a recovery from a later group on looks for its start among the segments' first
 //! groups, and one that was cut off must not be taken for it. A crash before the new epoch's group
 //! leaves the log as it was found, so a second recovery finds the same. What is left of the tail is
-//! wiped after that, so that nobody is told of it twice; nothing depends on it.
+//! wiped after that, so that it is not reported twice; nothing depends on it.
 //!
 //! A loss that is accepted takes nothing away: the segments from the damage on are copied to files of
 //! other names first (`aside.rs`).
@@ -50,7 +50,7 @@ use crate::sync::Arc;
 /// What does not fit, in words, and the group it is in.
 pub type Refused = (GroupNumber, String);
 
-/// What is given every transaction of the log, in order.
+/// Receives every transaction of the log, in order.
 pub trait Replay {
     /// Replays the transactions of one group (or of several that hold one run of records), whose last
     /// has the number `group`.
@@ -59,8 +59,8 @@ pub trait Replay {
     /// What is wrong with them or with those of an earlier group; recovery stops then.
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused>;
 
-    /// All was given and the log is what it seems to be; nothing was changed on the disk yet. What
-    /// is put off or done by other threads is over when this returns.
+    /// All transactions were given and the log is not refused; nothing was changed on the disk yet.
+    /// Work that was deferred or is done by other threads is over when this returns.
     ///
     /// # Errors
     /// What is wrong, and with which group; recovery stops then.
@@ -100,7 +100,7 @@ pub struct Cut {
     /// Bytes of what was found there: the remains of a group that was never known to be durable, and
     /// whole groups behind it.
     pub torn_bytes: u64,
-    /// The damage, if it was that and no torn tail; its loss was accepted.
+    /// The damage, if it was damage and no torn tail; its loss was accepted.
     pub damage: Option<LogFailure>,
     /// What the damage took away; nothing with a torn tail.
     pub lost: Lost,
@@ -108,14 +108,14 @@ pub struct Cut {
     pub kept: Vec<String>,
 }
 
-/// What lies behind damage to a log, as far as what is intact there tells.
+/// What lies behind damage to a log, as far as the intact groups there show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Groups, from the damaged one on.
     pub groups: u64,
     /// Transactions in them.
     pub transactions: u64,
-    /// Rows that those of them that can be read make, change or delete, counted each time.
+    /// Rows that the readable ones of them make, change or delete, counted each time.
     pub row_changes: u64,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for Lost {
 /// A log that was opened.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Goes on with it.
+    /// Continues the log.
     pub writer: LogWriter,
     /// Groups replayed.
     pub groups: u64,
@@ -168,7 +168,7 @@ pub fn recover(
     recover_locked(lock, disk, settings, options, replay, progress)
 }
 
-/// The same for whoever has the lock already, because an image was loaded before.
+/// The same for a caller that has the lock already, because it loaded an image before.
 ///
 /// # Errors
 /// As [`recover`], but `InUse`.
@@ -245,7 +245,8 @@ fn open_segments(
         ..Pool::default()
     };
     let (mut closed, mut current) = (Vec::new(), None);
-    // The chain may have passed by what an earlier recovery cut off: a medium that lies brings it back.
+    // The chain may have passed groups that an earlier recovery cut off: a medium that lies brings them
+    // back.
     let start = end.passed.first().map_or(end.segment, |passed| passed.segment);
     let mut buffer = AlignedBuffer::default();
     for (position, reader) in end.segments.iter_mut().enumerate() {

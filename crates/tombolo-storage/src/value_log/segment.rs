@@ -1,5 +1,5 @@
 //! A segment: a file of fixed length with groups in it, made and written over before it is used, and
-//! used again when nobody needs its groups any more.
+//! used again when its groups are no longer needed.
 //!
 //! ```text
 //!   0         4096      8192                                     segment bytes
@@ -53,7 +53,7 @@ const fn layout(kind: LogKind) -> Layout {
 }
 
 /// How much is written at a time when a new segment is written over. A flush that comes meanwhile
-/// waits for one such write: it is short, though longer ones would be over sooner.
+/// waits for one such write: so it is short, though longer ones would take less time in all.
 const FILL_BYTES: u64 = 128 << 10;
 
 const PREFIX: &str = "log-";
@@ -139,7 +139,7 @@ impl Header {
             && (FIRST_GROUP_OFFSET + block..=1 << 30).contains(&self.segment_bytes)
     }
 
-    /// What two copies agree on that are of another version: both are not damaged in the same way.
+    /// The other version, if two copies agree on it: both are not damaged in the same way.
     fn other_version(first: &[u8], second: &[u8]) -> Option<u32> {
         let is_log = |kind| first.starts_with(&layout(kind).magic);
         let agree = first[..OWN_FIELDS] == second[..OWN_FIELDS];
@@ -191,8 +191,8 @@ pub(super) struct Segment {
     pub(super) header: Header,
     /// The copy of the header that is written over last.
     copy: usize,
-    /// Whether that copy is on the device for certain: what a process left that ended may be in
-    /// the system's memory only, and a sync that failed is not made up for by another one.
+    /// Whether that copy is on the device for certain: what an earlier process wrote may be in the
+    /// system's memory only, and a later sync does not make up for a failed one.
     is_certain: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a log can be told, what it says of itself, and why it fails.
+//! A log's settings, its statistics, and why it fails.
 //!
 //! Not here: how the engine names these settings to a user.
 
@@ -14,8 +14,8 @@ use crate::header_copies::{COPY_BYTES, other_version};
 /// The version of the format of segments, groups and records.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// The oldest version that is read, and goes on as the newest: its groups have no time. Those of version 3
-/// number no changes of the schema, and none of them drops anything.
+/// The oldest version that is read; such a log continues as the newest: its groups have no time. Those of
+/// version 3 number no changes of the schema, and none of them drops anything.
 pub const FORMAT_VERSION_OLDEST: u32 = 2;
 
 /// Whether this program reads logs of a version.
@@ -101,7 +101,7 @@ impl LogSettings {
     }
 
     /// Bytes of the shortest segment. Where the log may not be longer than a few segments, short ones could
-    /// leave no room for a long one beside them.
+    /// leave no room for a long one.
     pub(super) fn first_bytes(&self) -> u64 {
         match self.log_bytes_max < 4 * self.segment_bytes {
             true => self.segment_bytes,
@@ -166,10 +166,10 @@ impl fmt::Display for NoRoom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFailure {
-    /// The disk failed. A writer that has said so once says it for ever: what is on the disk is
-    /// unknown then.
+    /// The disk failed. A writer that failed with this once fails with it for ever: what is on the
+    /// disk is unknown then.
     Disk(DiskError),
-    /// No room. Nothing was written, and the writer goes on when there is room.
+    /// No room. Nothing was written, and the writer continues when there is room.
     Full(NoRoom),
     /// The directory holds a log already.
     Exists {
@@ -214,7 +214,7 @@ pub enum LogFailure {
         what: String,
     },
     /// Its files are not of one log, or it lacks what an image needs of it, or nothing of it can be
-    /// read: no loss that could be accepted mends that.
+    /// read: accepting a loss does not repair that.
     Irreparable {
         /// The file.
         file: String,
@@ -241,7 +241,7 @@ pub enum LogFailure {
 }
 
 impl LogFailure {
-    /// This damage where accepting its loss does not mend it.
+    /// This damage where accepting its loss does not repair it.
     pub(super) fn irreparable(self) -> Self {
         match self {
             Self::Damaged { file, offset, group, what } => {
@@ -251,12 +251,12 @@ impl LogFailure {
         }
     }
 
-    /// Whether the writer goes on once the cause is gone.
+    /// Whether the writer continues once the cause is gone.
     pub const fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// What transactions are told from then on.
+    /// The error that transactions get from then on.
     pub const fn poison(&self) -> Error {
         let reason = match self {
             Self::Full(_) => "the log was full after transactions had executed",

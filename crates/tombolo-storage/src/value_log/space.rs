@@ -7,14 +7,15 @@
 //! ```
 //!
 //! What is available is the rest of the current segment and all of the ready ones, less what is
-//! promised. Who executes transactions asks for a [`Reservation`] first and hands it to the writer
-//! with the group; one that is dropped gives its bytes back. So a full disk is met before anything
-//! executes, and making segments, which takes long, can be left to another thread.
+//! promised. The thread that executes transactions asks for a [`Reservation`] first and hands it to
+//! the writer with the group; a reservation that is dropped gives its bytes back. So a full disk is
+//! met before anything executes, and making segments, which takes long, can be left to another
+//! thread.
 //!
 //! Segments grow with the log: a new one is half as long as all that is in use together, from
 //! `segment_bytes_first` up to `segment_bytes`. So a small log is a small file, which is made and looked
-//! through in a moment, and a large one changes files rarely. Whoever asks for more than such a
-//! segment holds gets one of full length: what the settings promise does not depend on how far the
+//! through in a moment, and a large one changes files rarely. A request for more than such a segment
+//! holds gets one of full length: what the settings promise does not depend on how far the
 //! log has grown. A spare segment that is shorter than a new one would be, or longer than the settings
 //! allow, is replaced by a new one.
 //!
@@ -30,7 +31,7 @@ use super::settings::{BLOCK_BYTES_MAX, LogFailure, LogSettings, NoRoom};
 use crate::disk::{Disk, DiskError};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// What the writer, whoever reserves and whoever prepares share.
+/// What the writer, [`Space`] and the preparer share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) disk: Arc<dyn Disk>,
@@ -52,7 +53,7 @@ pub(super) struct Shared {
     making: Mutex<()>,
 }
 
-/// The segments nobody writes to.
+/// The segments that are not being written to.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     pub(super) ready: VecDeque<Segment>,
@@ -154,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Somebody waits until `bytes` bytes are available.
+    /// A caller waits until `bytes` bytes are available.
     #[cold]
     fn want(&self, bytes: u64) {
         self.wanted.fetch_max(bytes, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Shared {
         let wanted = self.wanted.load(Ordering::Relaxed);
         let missing = wanted.saturating_sub(self.available.load(Ordering::Relaxed));
         if wanted > 0 && missing == 0 {
-            // Only what was seen: more may be asked for in this moment.
+            // Only the number that was read: another thread may ask for more in this moment.
             let (is, then) = (Ordering::Relaxed, Ordering::Relaxed);
             _ = self.wanted.compare_exchange(wanted, 0, is, then);
         }
@@ -248,7 +249,7 @@ impl Shared {
             Some(mut spare) => match spare.renew(sequence) {
                 Ok(()) => Ok((spare, false)),
                 Err(error) => {
-                    // Its file and bytes are there: another try may find room.
+                    // Its file and its bytes remain: another try may find room.
                     self.pool(|pool| pool.spare.push(spare));
                     Err(error)
                 }
@@ -259,7 +260,7 @@ impl Shared {
                 made.map(|segment| (segment, true))
             }
         };
-        // Behind it: a file that comes back after a crash has an older place than the new one.
+        // Only now: a file that comes back after a crash then has an older place than the new one.
         self.remove(&others);
         self.made(made)
     }
@@ -274,7 +275,7 @@ impl Shared {
                 pool.ready.push_back(segment);
                 pool.no_room = None;
                 self.add(&header, FIRST_GROUP_OFFSET);
-                self.missing(&pool); // before somebody takes what was wanted
+                self.missing(&pool); // before another thread takes what was wanted
                 Ok(true)
             }
             Err(error) if error.is_full() => {
@@ -341,7 +342,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Where room is asked for, by whoever executes transactions.
+/// Where the thread that executes transactions asks for room.
 #[derive(Clone, Debug)]
 pub struct Space(pub(super) Arc<Shared>);
 
@@ -375,7 +376,7 @@ impl Space {
         self.0.cost(bytes)
     }
 
-    /// Bytes on the disk that segments kept ready have for groups once somebody wants them: what can
+    /// Bytes on the disk that segments kept ready have for groups once a caller wants them: what can
     /// be had in any case, wherever in its segment the newest group ends.
     pub fn ahead_bytes(&self) -> u64 {
         self.0.ahead_bytes()
@@ -386,7 +387,7 @@ impl Space {
         self.0.pool(|pool| self.0.is_all_ready(pool))
     }
 
-    /// Somebody waits until so many bytes on the disk are available: segments are made until they
+    /// The caller waits until so many bytes on the disk are available: segments are made until they
     /// are, or [`Self::ahead_bytes`] are ready. A reservation that is refused says so itself.
     pub fn want(&self, bytes: u64) {
         self.0.want(bytes);
@@ -403,7 +404,7 @@ impl Space {
 pub struct Preparer(pub(super) Arc<Shared>);
 
 impl Preparer {
-    /// Whether fewer segments are ready than the settings ask for, or less room than somebody waits
+    /// Whether fewer segments are ready than the settings ask for, or less room than a caller waits
     /// for.
     pub fn is_wanted(&self) -> bool {
         let ahead = self.0.settings.segments_ahead;

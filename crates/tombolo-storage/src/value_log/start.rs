@@ -2,22 +2,22 @@
 //!
 //! An image is complete as of a group; what came later is in the log. Image and log are tied by that
 //! group's checksum, which covers all groups before it and the salt: a log of another database, or
-//! one that was cut before the group and went on differently, has another group there.
+//! one that was cut before the group and then continued differently, has another group there.
 //!
 //! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
 
 use super::segment::{FIRST_GROUP_OFFSET, SALT};
 use super::settings::{GroupNumber, LogFailure};
 
-/// What recovery is told.
+/// How recovery is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverOptions {
     /// Where replaying begins, and what an image needs of the log.
     pub first: LogStart,
     /// Whether damage is cut off like a torn tail, with all groups behind it.
     pub accept_loss: bool,
-    /// The first group that is still to be archived: what is there from it on is not given away, though
-    /// no replay needs it.
+    /// The first group that is still to be archived: groups from it on are not released, though no
+    /// replay needs them.
     pub keep: Option<GroupNumber>,
 }
 
@@ -75,7 +75,7 @@ impl LogStart {
         self.known.max(first)
     }
 
-    /// Who needs it, for messages.
+    /// What needs it, for messages.
     pub(super) fn need(&self) -> String {
         match self.known >= self.group {
             true => format!("the image holds changes of group {}", self.known),

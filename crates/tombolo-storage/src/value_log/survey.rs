@@ -1,7 +1,8 @@
-//! A log read as recovery would read it, and nothing changed: for whoever looks at a directory.
+//! A log read as recovery would read it, and nothing changed: for commands that inspect a
+//! directory.
 //!
-//! Damage is part of what is found, like a torn tail: it is told and nothing is cut. The directory
-//! must not be in use, because a log that is written meanwhile looks torn.
+//! Damage is part of what is found, like a torn tail: it is reported and nothing is cut. The
+//! directory must not be in use, because a log that is written meanwhile looks torn.
 //!
 //! Not here: opening a log for writing (`recover.rs`), what records mean.
 
@@ -83,7 +84,7 @@ impl Survey {
 ///
 /// # Errors
 /// `NoLog`, `InUse`, `OtherVersion`, `OtherKind`, `Replay`, `Disk`; `Damaged` only where not even the order of the
-/// segments can be told.
+/// segments is known.
 pub fn survey(
     disk: &dyn Disk,
     replay: &mut dyn Replay,
@@ -93,10 +94,11 @@ pub fn survey(
     survey_locked(&lock, disk, LogStart::default(), replay, progress)
 }
 
-/// The same from a group on, where an image leaves off, for whoever has the lock already.
+/// The same from a group on, where an image leaves off, for a caller that has the lock already.
 ///
 /// # Errors
-/// As [`survey`], but `InUse`; `Irreparable` when the log does not go on where the image leaves off.
+/// As [`survey`], but `InUse`; `Irreparable` when the log does not continue where the image leaves
+/// off.
 pub fn survey_locked(
     _: &DirectoryLock,
     disk: &dyn Disk,

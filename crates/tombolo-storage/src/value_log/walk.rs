@@ -2,8 +2,8 @@
 //! it ends there.
 //!
 //! A place is damage if a later group knew what is missing to be durable, else the end or a torn tail
-//! (`recover.rs` tells why). Nothing is written here, so a log that is only looked at is read the same
-//! way. Not here: what becomes of the end (`recover.rs`).
+//! (`recover.rs` explains why). Nothing is written here, so a log that is only looked at is read the
+//! same way. Not here: what becomes of the end (`recover.rs`).
 
 use std::collections::VecDeque;
 
@@ -29,19 +29,19 @@ pub(super) struct Walk<'a> {
     pub(super) chain: Chain,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
-    /// The last time that any of them has; those that are cut off again count, too.
+    /// The latest time of any of them; those that are cut off again count, too.
     time_us: u64,
     /// The segments the chain passed through, in that order.
     pub(super) passed: Vec<Passed>,
-    /// Records that go on in the next group, and where their first group lies.
+    /// Records that continue in the next group, and where their first group lies.
     pending: Option<Pending>,
     /// The group that the chain ends before, and where it should be. A cut may be before that.
     broken: Broken,
     /// The newest epoch of any group in place.
     newest_epoch: u32,
-    /// The groups so far that no group so far says are durable, in their order.
+    /// Of the groups so far, those that none so far says are durable, in their order.
     doubtful: VecDeque<Doubtful>,
-    /// Whether the way to the first group that is needed was left out.
+    /// Whether the groups before the first one that is needed were skipped.
     has_jumped: bool,
 }
 
@@ -54,7 +54,8 @@ struct Broken {
 }
 
 /// A group that was replayed and may be in the system's memory only: after a failed sync a system
-/// calls what it could not write clean, so that another sync would be believed for nothing.
+/// may mark pages clean that it could not write, so that another sync would succeed without writing
+/// them.
 #[derive(Clone, Copy)]
 pub(super) struct Doubtful {
     number: GroupNumber,
@@ -70,7 +71,7 @@ pub(super) struct Passed {
     pub(super) segment: usize,
     /// The newest group in it.
     pub(super) last: GroupNumber,
-    /// Whether that one's records go on in the next segment.
+    /// Whether that one's records continue in the next segment.
     pub(super) runs_on: bool,
 }
 
@@ -125,7 +126,7 @@ fn row_changes(transactions: &[u8]) -> u64 {
 /// Where a walk ended.
 pub(super) struct End {
     pub(super) segments: Vec<SegmentReader>,
-    /// The segment writing goes on in, if any group or the first one belongs there.
+    /// The segment in which writing continues, if any group or the first one belongs there.
     pub(super) segment: usize,
     pub(super) at: u64,
     pub(super) chain: Chain,
@@ -137,8 +138,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Where the remains of groups behind the end stop, if there are any and they can be told from
-    /// those of an earlier use.
+    /// Where the remains of groups behind the end stop, if there are any that are known not to be
+    /// of an earlier use.
     pub(super) fn leftovers_end(&mut self) -> Result<Option<u64>, LogFailure> {
         match self.segments.get_mut(self.segment) {
             Some(reader) if reader.header.uses == 1 && !reader.ends_at(self.at) => {
@@ -202,7 +203,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins with the newest segment whose first group is not newer than the first one asked for,
-    /// and does not go on with records that began before. That group is the log's: what an earlier
+    /// and does not continue records that began before. That group is the log's: what an earlier
     /// recovery cut off was wiped from the segments' beginnings.
     fn find_start(&mut self) -> Result<(), LogFailure> {
         let start = self.options.first;
@@ -218,7 +219,7 @@ impl<'a> Walk<'a> {
         for (position, segment) in self.segments.iter_mut().enumerate().rev() {
             let first = segment.first_group()?.map(|placed| placed.group);
             let Some(group) = first else {
-                // What is left of the newest that would do, if that is not intact.
+                // The newest segment that might be the start, if its first group is not intact.
                 let left = segment.begins_with()?.filter(|&number| number <= start.group);
                 remains = remains.or(left.map(|number| (number, segment.name().to_owned())));
                 continue;
@@ -239,8 +240,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes to the group an image was made behind, if no way leads there: nobody needs what lies before
-    /// it, and its checksum says that it is the right one. (Where its records began in another
+    /// Goes to the group an image was made behind, if no way leads there: what lies before it is not
+    /// needed, and its checksum says that it is the right one. (Where its records began in another
     /// segment, the way there is needed.)
     fn jump(&mut self) -> Result<bool, LogFailure> {
         let start = self.options.first;
@@ -471,8 +472,8 @@ mod tests {
     use super::*;
     use crate::disk::MemDisk;
 
-    /// A group is in doubt unless a later one says that it was durable: not the newest of those, and not
-    /// the one behind.
+    /// A group is in doubt unless a later one says that it was durable: the newest of those is not, and
+    /// the one behind it is.
     #[test]
     fn groups_behind_the_newest_watermark_are_in_doubt() {
         let disk = MemDisk::new();

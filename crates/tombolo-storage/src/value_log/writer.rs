@@ -10,8 +10,8 @@
 //!
 //! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a
 //! sync takes one `fdatasync`, and one more for each segment left behind since the last one. Every
-//! group says which one was known to be durable when it was written: that is how recovery tells a
-//! torn tail from damage, so the newest group is vouched for only by its successor.
+//! group says which one was known to be durable when it was written: that is how recovery
+//! distinguishes a torn tail from damage, so the newest group is vouched for only by its successor.
 //! [`LogWriter::seal`] makes that one when nothing else is there to be written.
 //!
 //! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
@@ -29,7 +29,7 @@ use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
-/// Memory for a group, taken at opening: what the pipeline makes a group of at most, and its header.
+/// Memory for a group, taken at opening: the most the pipeline puts into a group, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
 
 /// How far a clock is behind, and for how long, before it is believed.
@@ -41,7 +41,7 @@ pub(super) struct Closed {
     pub(super) segment: Segment,
     /// The newest group that begins in it.
     pub(super) last: GroupNumber,
-    /// Whether records that begin in it go on in the next segment.
+    /// Whether records that begin in it continue in the next segment.
     pub(super) runs_on: bool,
     /// Whether all of it is on the device.
     pub(super) is_synced: bool,
@@ -70,7 +70,7 @@ pub struct LogWriter {
     _lock: DirectoryLock,
     current: Segment,
     closed: Vec<Closed>,
-    /// The group before which nobody replays, and the one from which on nothing is archived yet.
+    /// The group from which on replay may begin, and the one from which on nothing is archived yet.
     releasable: GroupNumber,
     kept_from: GroupNumber,
     tail: Tail,
@@ -80,7 +80,7 @@ pub struct LogWriter {
     buffer: AlignedBuffer,
     failure: Option<LogFailure>,
     usage: LogUsage,
-    /// The first time that was said and not believed, because it was long before the last one.
+    /// The first time that was not believed because it was long before the last one.
     behind_since_us: Option<u64>,
 }
 
@@ -100,8 +100,8 @@ impl LogWriter {
         Self::start(disk, settings, lock, pool, tail, None, Vec::new())
     }
 
-    /// A writer that goes on at `tail`, in `current` if there is one; its first group, which begins
-    /// the epoch, is durable when this returns.
+    /// A writer that continues at `tail`, in `current` if there is one; its first group, which
+    /// begins the epoch, is durable when this returns.
     pub(super) fn start(
         disk: Arc<dyn Disk>,
         settings: LogSettings,
@@ -123,7 +123,7 @@ impl LogWriter {
                 shared.pool(|pool| pool.ready.pop_front()).expect("room was just reserved")
             }
         };
-        // At opening, where want of memory is only a refusal.
+        // At opening, where lack of memory is only a refusal.
         let longest = current.header.segment_bytes.max(shared.settings.segment_bytes);
         let buffer_bytes = longest.min(BUFFER_BYTES) as usize;
         let mut buffer = AlignedBuffer::default();
@@ -218,10 +218,10 @@ impl LogWriter {
         self.usage
     }
 
-    /// Says what time it is, in microseconds since 1970: groups are given it until somebody says it
-    /// again. A clock that was put back is not followed, for a while: a machine that starts with a wrong
-    /// one puts it right soon. One that stays behind for more than an hour is believed, since
-    /// the time before was wrong then, and no later one would ever be reached.
+    /// Says what time it is, in microseconds since 1970: groups are given it until the next call. A
+    /// clock that was set back is not followed for a while: a machine that starts with a wrong one
+    /// corrects it soon. One that stays behind for more than an hour is believed: the earlier time
+    /// was wrong then, and might never be reached again.
     pub fn set_time(&mut self, now_us: u64) {
         if now_us >= self.tail.time_us {
             (self.tail.time_us, self.behind_since_us) = (now_us, None);
@@ -234,7 +234,7 @@ impl LogWriter {
         }
     }
 
-    /// The time of the newest group; 0 where nobody said it.
+    /// The time of the newest group; 0 where it is not known.
     pub fn time_us(&self) -> u64 {
         self.tail.time_us
     }
@@ -242,7 +242,7 @@ impl LogWriter {
     /// Writes `records`, one part behind the other, as one group: after a restart all of it is found,
     /// or nothing. `transactions` is how many they hold. Nothing is durable before [`Self::sync`].
     ///
-    /// Answers the group's number; when records had to be spread over several groups, the last one's.
+    /// Returns the group's number; when records had to be spread over several groups, the last one's.
     ///
     /// # Errors
     /// `Full`: nothing was written, and the same call may succeed later. Cannot happen when
@@ -271,10 +271,10 @@ impl LogWriter {
         Ok(self.tail.newest)
     }
 
-    /// Makes everything written so far durable; answers the newest group that is.
+    /// Makes everything written so far durable; returns the newest group that is.
     ///
     /// # Errors
-    /// Final: what of the groups since the last sync survives is unknown.
+    /// Final: it is unknown which of the groups since the last sync survive.
     pub fn sync(&mut self) -> Result<GroupNumber, LogFailure> {
         self.refuse_if_failed()?;
         let newest = self.tail.newest;
@@ -318,15 +318,15 @@ impl LogWriter {
         }
     }
 
-    /// Gives segments back whose groups are all older than `group`, because nobody will replay from one of
-    /// them, and none of which is kept ([`Self::keep_from`]). They are used again. Says how many.
+    /// Gives segments back whose groups are all older than `group`, because no replay will begin with one
+    /// of them, and none of which is kept ([`Self::keep_from`]). They are used again. Returns how many.
     pub fn release_before(&mut self, group: GroupNumber) -> usize {
         self.releasable = self.releasable.max(group);
         self.release()
     }
 
-    /// Groups from `group` on are kept whoever needs them no more: they are to be archived. Those before are
-    /// given back if nobody replays from one of them. Says how many segments were.
+    /// Groups from `group` on are kept even if replay does not need them: they are to be archived. Those
+    /// before are given back if no replay begins with one of them. Returns how many segments were.
     pub fn keep_from(&mut self, group: GroupNumber) -> usize {
         self.kept_from = group;
         self.release()
@@ -337,11 +337,11 @@ impl LogWriter {
         self.closed.last().map_or(0, |closed| closed.last.min(self.durable))
     }
 
-    /// Takes the files away of segments that are not used again, for a log that is closed and kept: whoever
-    /// opens it looks through all of them. Says how many.
+    /// Takes the files away of segments that are not used again, for a log that is closed and kept: opening
+    /// it means reading through all files. Returns how many.
     ///
     /// # Errors
-    /// `Disk`: some are still there, which harms nobody.
+    /// `Disk`: some are still there, which does no harm.
     pub fn trim(&mut self) -> Result<usize, LogFailure> {
         // Sequence numbers behind the current segment's stay taken: the next process counts from them.
         let is_old = {
@@ -371,7 +371,7 @@ impl LogWriter {
         let group = group + u64::from(plant::is(Plant::SegmentReleasedEarly));
         let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
         let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
-        // What begins in a segment that is kept is kept from its beginning.
+        // Records that reach into a kept segment are kept from their beginning.
         let count = self.closed[..older].iter().rposition(|closed| !closed.runs_on);
         let count = count.map_or(0, |last| last + 1);
         let released = self.closed.drain(..count).map(|closed| closed.segment);
@@ -400,7 +400,7 @@ impl LogWriter {
         let mut rest: usize = records.iter().map(|part| part.len()).sum();
         let mut source = Parts { parts: records, at: 0 };
         let mut continues = false;
-        // What fits this segment or the next one lies in one: only what does not is spread.
+        // Records that fit this segment or the next one lie in one; only longer ones are spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
         if left < needed && self.fits_next(needed) {
@@ -423,7 +423,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes one group with the next `length` bytes of `source`; answers how many bytes it took.
+    /// Writes one group with the next `length` bytes of `source`; returns how many bytes it took.
     fn write_group(
         &mut self,
         source: &mut Parts<'_>,
@@ -470,13 +470,13 @@ impl LogWriter {
     }
 
     /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
-    /// current one was promised besides: the current one may be of any length.
+    /// current one was promised in addition: the current one may be of any length.
     fn fits_next(&self, bytes: u64) -> bool {
         let next = self.shared.pool(|pool| pool.ready.front().map(|next| next.header.capacity()));
         bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)
     }
 
-    /// Goes on in the next segment that is ready. Room was reserved, so there is one.
+    /// Continues in the next segment that is ready. Room was reserved, so there is one.
     fn next_segment(&mut self, runs_on: bool) {
         let next = self.shared.pool(|pool| pool.ready.pop_front());
         let next = next.expect("room was reserved in a segment that is not ready");
@@ -514,7 +514,7 @@ struct Role {
 /// Several byte strings read as one.
 struct Parts<'a> {
     parts: &'a [&'a [u8]],
-    /// Where in the first one reading goes on.
+    /// Where in the first one reading continues.
     at: usize,
 }
 

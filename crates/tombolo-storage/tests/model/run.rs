@@ -16,7 +16,7 @@ use super::random::Random;
 /// Bytes of text in a key up to which no store may refuse it.
 const KEY_TEXT_BYTES: usize = 300;
 
-/// What happened, so that a test can tell that it tested something.
+/// What happened, so that a test can verify that it tested something.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) inserted: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Hint {
     pub(crate) removals: u64,
 }
 
-/// A store beside its model.
+/// A store and its model.
 pub(crate) struct Run<S: Store> {
     pub(crate) store: S,
     pub(crate) maps: Vec<Map>,
@@ -294,7 +294,7 @@ impl<S: Store> Run<S> {
         rows.keys().nth(self.random.below(rows.len().max(1) as u64) as usize).copied()
     }
 
-    /// The checker finds nothing, every row reads as the model's, and so does what they are worth.
+    /// The checker finds nothing, and every row and the counts of bytes agree with the model.
     pub(crate) fn verify(&mut self) {
         assert_eq!(self.store.check(), []);
         self.store.begin().unwrap();

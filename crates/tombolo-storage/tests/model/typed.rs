@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-/// A store of lines beside its model.
+/// A store of lines and its model.
 pub(crate) struct Lines<S: Store> {
     store: S,
     table: Table<Line>,

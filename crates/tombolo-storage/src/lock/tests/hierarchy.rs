@@ -260,7 +260,7 @@ fn the_checker_finds_what_does_not_agree() {
     locks.table.release((name, id));
     finds("row 10.1: session 0 lists it as Exclusive, the table does not");
     finds("are queued");
-    // A lock in the table that nobody holds.
+    // A lock in the table that no session holds.
     locks.table.acquire(1, name, X, id, false);
     finds("row 10.1: granted to session 1, which does not list it");
     locks.table.release((name, id));

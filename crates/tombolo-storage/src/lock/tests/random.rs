@@ -1,7 +1,7 @@
 //! Random work against independent definitions of what may be granted.
 //!
 //! One thread and a naive lock manager that agree on every answer; several threads and a ledger of
-//! who may be reading and changing which row, which must never show a conflict.
+//! which thread may be reading or changing which row, which must never show a conflict.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ impl Ask {
     }
 }
 
-/// A lock manager as simple as can be: who holds what, in a list.
+/// A lock manager as simple as can be: a list of which session holds what.
 #[derive(Default)]
 struct Naive {
     held: Vec<(usize, LockName, Mode)>,
@@ -133,7 +133,7 @@ fn one_thread_gets_the_answers_of_a_naive_lock_manager() {
     end(&locks, sessions);
 }
 
-/// Who may be reading (`false`) or changing (`true`) which row at this moment.
+/// Which thread may be reading (`false`) or changing (`true`) which row at this moment.
 #[derive(Default)]
 struct Ledger {
     rows: BTreeMap<(u32, u16), BTreeMap<u32, bool>>,

@@ -1,5 +1,5 @@
-//! Transactions that wait: order, conversions, deadlocks, time-outs. A test goes on when the lock
-//! table says that somebody waits, never after some time.
+//! Transactions that wait: order, conversions, deadlocks, time-outs. A test continues when the lock
+//! table shows a waiting request, never after some time.
 
 use super::super::session::Verdict;
 use super::*;
@@ -117,7 +117,7 @@ fn a_conversion_goes_before_new_requests() {
     end(&locks, [first, second]);
 }
 
-/// A conversion that goes on waiting goes on holding up new requests, even those that what is held
+/// A conversion that still waits still holds up new requests, even those that the granted locks
 /// would allow.
 #[test]
 fn new_requests_wait_as_long_as_a_conversion_does() {
@@ -152,8 +152,8 @@ fn new_requests_wait_as_long_as_a_conversion_does() {
 }
 
 /// Each transaction of the given age rank locks its own row and then its neighbour's; all hold the
-/// first before any asks for the second, and they ask in the order of the ranks given. Says who had
-/// to give way.
+/// first before any asks for the second, and they ask in the order of the ranks given. Returns the
+/// ranks of the victims.
 fn circle(ranks: &[u64]) -> Vec<u64> {
     let locks = Locks::new(SMALL);
     let pages = [A, B, C];
@@ -237,7 +237,7 @@ fn a_deadlock_through_a_queue_is_found() {
     std::thread::scope(|scope| {
         let sessions = (second.session, third.session);
         let (locks, second, third) = (&locks, &mut second, &mut third);
-        // The second waits for the first; the third, who could share with the first, waits behind
+        // The second waits for the first; the third, which could share with the first, waits behind
         // the second; the first then waits for the third.
         let second = scope.spawn(move || {
             let result = lock(locks, second, A, X);

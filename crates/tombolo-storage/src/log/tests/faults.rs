@@ -42,7 +42,8 @@ fn unclosed(count: u64) -> (MemDisk, Vec<u64>) {
     (disk, offsets)
 }
 
-/// A full disk refuses changes; everybody can still abort, commit what they did, and be found.
+/// A full disk refuses changes; every transaction can still abort, or commit what it did and be
+/// found.
 #[test]
 fn a_full_disk_stops_changes_only() {
     let disk = MemDisk::new();

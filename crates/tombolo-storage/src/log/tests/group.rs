@@ -1,4 +1,4 @@
-//! Several threads: groups are shared, the ring fills up, nobody is told too early.
+//! Several threads: groups are shared, the ring fills up, no commit is reported too early.
 
 use super::*;
 use crate::disk::{DiskError, DiskFile, Open};

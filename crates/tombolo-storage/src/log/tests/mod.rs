@@ -150,7 +150,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(DiskLog::create(huge, Some(&MemDisk::new())).is_err());
 }
 
-/// A log is emptied when it is closed and its numbers go on.
+/// A log is emptied when it is closed and its numbers continue.
 #[test]
 fn numbers_go_on_after_a_close() {
     let disk = MemDisk::new();

@@ -30,7 +30,7 @@ pub const KEY_BYTES_MAX: usize = 1024;
 pub(super) type KeyBuffer = [u8; KEY_BYTES_MAX];
 
 const HEADER_BYTES: usize = size_of::<Header>();
-/// What an entry takes beside the bytes beyond its head.
+/// What an entry takes in addition to the bytes beyond its head.
 const ENTRY_BYTES: usize = HEAD_BYTES + size_of::<Entry>();
 const HEAD_BYTES: usize = size_of::<Head>();
 /// The first bytes of a suffix, big-endian and zero-padded, so that they order as numbers. Four,
@@ -315,7 +315,7 @@ impl ByteNode {
         entry.value
     }
 
-    /// Takes out child `at` and the separator beside it. There must be a separator.
+    /// Takes out child `at` and the separator next to it. There must be a separator.
     pub(super) fn remove_child(&mut self, at: usize) {
         if at == 0 {
             self.header.first_child = self.remove(0);

@@ -326,8 +326,8 @@ impl ByteTree {
         let left = split_at(&all, at, trend, up, old.node_bytes());
         let right_from = left + up;
         let right = self.slab.allocate()?;
-        // No insertion to go on from (`last` beyond all positions) but in the node that has the new
-        // entry.
+        // No insertion to continue from (`last` beyond all positions) but in the node that has the
+        // new entry.
         let last = |from: usize, to: usize| {
             if (from..to).contains(&at) { at - from + 1 } else { usize::from(u16::MAX) }
         };

@@ -5,14 +5,14 @@
 //! for each of its keys; `top` names the page of each group from the first on that has one. Numbers
 //! given in order fill whole pages: in TPC-C, all items, stocks, customers and districts.
 //!
-//! The directory is beside the tree and knows a part of it. A leaf without large gaps is entered when
-//! an ascending insertion splits the next one off it, and when a look-up that the directory could not
-//! answer ends in it. So a tree that is only inserted into, or whose keys are far apart, has none, and
-//! an insertion pays nothing. What is not known here is looked for in the tree.
+//! The directory lies next to the tree and knows a part of it. A leaf without large gaps is entered
+//! when an ascending insertion splits the next one off it, and when a look-up that the directory could
+//! not answer ends in it. So a tree that is only inserted into, or whose keys are far apart, has none,
+//! and an insertion pays nothing. What is not known here is looked for in the tree.
 //!
-//! Pages take at most about twice the memory of the values they could hold, were all of them
-//! neighbours; a group too far from the others gets none. Without memory for a page the tree works as
-//! well, only slower.
+//! Pages take at most about twice the memory of the values they could hold if all were neighbours; a
+//! group too far from the others gets none. Without memory for a page the tree still works, only
+//! slower.
 //!
 //! Invariants: what is known of a key is its value in the tree ([`Directory::forget`] is called when it
 //! is removed; a value never changes). Page 0 is empty and stands for no page, so that a look-up need
@@ -31,7 +31,7 @@ const PLACES: usize = 1 << GROUP_BITS;
 /// Pages that a tree may have however few keys it holds, and groups that they may be apart.
 const PAGES_MIN: usize = 4;
 const GROUPS_MIN: usize = 64;
-/// Groups for which there is room at once: a million neighbouring keys.
+/// Groups for which there is room from the start: a million neighbouring keys.
 const ROOM: usize = 1024;
 /// Stands for no page.
 const EMPTY: u32 = 0;

@@ -1,5 +1,5 @@
-//! `LeafHints`: the leaves where ascending runs go on, so that the next key of a run finds its leaf
-//! without a descent.
+//! `LeafHints`: the leaves where ascending runs continue, so that the next key of a run finds its
+//! leaf without a descent.
 //!
 //! A table with one place per group of neighbouring keys (those that agree above their low 16
 //! bits): the fifty districts of a small TPC-C, each appending at its own position in the middle of
@@ -46,7 +46,7 @@ impl LeafHints {
             return; // Only the smallest key of all, whose leaf is bounded by nothing below it.
         }
         if self.places.is_empty() {
-            // Without memory for it the tree works as well, only slower.
+            // Without memory for it the tree still works, only slower.
             if self.places.try_reserve_exact(1 << PLACES_LOG2).is_err() {
                 return;
             }

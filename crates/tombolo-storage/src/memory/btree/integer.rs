@@ -2,13 +2,13 @@
 //!
 //! A descent records the path from the root in fixed arrays, so nothing here allocates but new
 //! nodes. A node that is full is split and the separator handed up the path; the nodes that may be
-//! needed are reserved before anything changes, so an insertion that fails for want of memory has
+//! needed are reserved before anything changes, so an insertion that fails for lack of memory has
 //! changed nothing. A deletion that leaves too little merges with a sibling or shares evenly with
 //! it.
 //!
 //! Where a node splits follows the direction of insertion (`Trend`): ascending and descending runs,
 //! however many are interleaved, leave full nodes behind; random insertion splits in the middle.
-//! Leaves where ascending runs go on are remembered ([`super::hints`]).
+//! Leaves where ascending runs continue are remembered ([`super::hints`]).
 //!
 //! Scans are in `integer_scan.rs`, the checker in `integer_check.rs`, the nodes in
 //! `integer_node.rs`.
@@ -433,8 +433,8 @@ impl IntegerTree {
         Ok(stretch)
     }
 
-    /// Splits the full leaf of `key` where the run goes on; the rest of the run follows by the hint
-    /// that leaves.
+    /// Splits the full leaf of `key` where the run continues; the rest of the run follows by the
+    /// hint that leaves.
     #[inline(never)]
     fn insert_split_ascending(&mut self, key: i64, value: u32) -> Result<usize, InsertError> {
         let mut path = Path::new();

@@ -30,9 +30,9 @@
 //!
 //! `version` changes whenever the leaf's key range does and when the leaf is freed; it survives in
 //! the freed slot. A leaf id with its version is therefore a hint that can be checked. `last` is
-//! one more than the position of the last insertion, which tells ascending and descending runs from
-//! random insertion when the leaf splits. `sparse` marks a node that a run's split may have left
-//! below the minimum; the next redistribution clears it.
+//! one more than the position of the last insertion, which distinguishes ascending and descending
+//! runs from random insertion when the leaf splits. `sparse` marks a node that a run's split may
+//! have left below the minimum; the next redistribution clears it.
 
 use super::nodes::Plain;
 use super::search::{PAD, bias, rank};
@@ -205,7 +205,7 @@ impl Leaf {
         right.fill(&self.keys[kept..], &self.values[kept..]);
         self.keys[kept..].fill(PAD);
         self.count = kept as u8;
-        // No insertion to go on from: no trend matches.
+        // No insertion to continue from: no trend matches.
         self.last = u8::MAX;
         if is_left {
             self.insert(at, key, value);
@@ -223,7 +223,7 @@ impl Leaf {
         self.keys[..keys.len()].copy_from_slice(keys);
         self.values[..values.len()].copy_from_slice(values);
         self.count = keys.len() as u8;
-        // No insertion to go on from: neither trend matches.
+        // No insertion to continue from: neither trend matches.
         self.last = u8::MAX;
         self.sparse = u8::from(keys.len() < LEAF_MIN);
     }
@@ -288,8 +288,8 @@ impl Inner {
         unsafe { *self.children.get_unchecked(at) }
     }
 
-    /// Child `at` was split: puts the separator and the new right sibling beside it, where there is
-    /// room.
+    /// Child `at` was split: puts the separator and the new right sibling next to it, where there
+    /// is room.
     pub(super) fn insert(&mut self, at: usize, separator: i64, right: u32) {
         let len = self.len();
         assert!(at <= len && len < INNER_KEYS);
@@ -327,7 +327,7 @@ impl Inner {
         keys[at + 1..].copy_from_slice(&self.keys[at..]);
         children[..at + 1].copy_from_slice(&self.children[..at + 1]);
         children[at + 2..].copy_from_slice(&self.children[at + 1..]);
-        // A descending run goes on in the left half of the child that was split.
+        // A descending run continues in the left half of the child that was split.
         let new = if trend == Trend::Descending { at } else { at + 1 };
         let left = trend.left_count(new, CHILDREN, 2, INNER_KEYS + 1);
         self.fill(&keys[..left - 1], &children[..left]);

@@ -60,7 +60,7 @@ impl<T: Plain> Nodes<T> {
     pub(in crate::memory) fn peek(&self, id: u32) -> &T {
         debug_assert!(id < self.slab.used());
         // SAFETY: as in `get`, where liveness serves only the meaning: a freed slot is still
-        // committed and nobody's.
+        // committed and has no other owner.
         unsafe { &*self.pointer(id) }
     }
 
@@ -71,7 +71,7 @@ impl<T: Plain> Nodes<T> {
         unsafe { &mut *self.pointer(id) }
     }
 
-    /// Two different nodes at once.
+    /// Two different nodes together.
     pub(in crate::memory) fn pair_mut(&mut self, a: u32, b: u32) -> (&mut T, &mut T) {
         assert_ne!(a, b);
         self.verify(a);

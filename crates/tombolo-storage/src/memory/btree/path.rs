@@ -3,7 +3,7 @@
 
 /// More levels than a tree of 2^32 nodes can have where inner nodes have at least two children.
 /// Byte trees may have a few inner nodes of one child, which come from a split and so have a
-/// sibling beside them; they assert the limit when they grow.
+/// sibling next to them; they assert the limit when they grow.
 pub(super) const HEIGHT_MAX: usize = 33;
 
 /// The inner nodes from the root to a leaf, with the position of the child taken in each.

@@ -241,7 +241,7 @@ fn what_was_replayed_counts() {
     assert_eq!(again.check(), []);
 }
 
-/// A store that goes on with other components has the rows it had, and no more memory for others.
+/// A store that continues with other components has the rows it had, and no more memory for others.
 #[test]
 fn another_profile_takes_from_the_same_budget() {
     let (mut store, table) = store();

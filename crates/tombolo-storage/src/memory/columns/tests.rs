@@ -1,4 +1,4 @@
-//! Columns added beside transactions that do not know them, and the same from the log.
+//! Columns added while transactions run that do not know them, and the same from the log.
 
 use super::*;
 use crate::dynamic::DynamicTable;
@@ -187,7 +187,7 @@ fn an_index_over_defaults_is_the_same_from_the_log() {
     }
 }
 
-/// A table that has one column more, with handles of before and of now.
+/// A table with one more column, with the earlier handle and the present one.
 fn with_one_more() -> (Logged, DynamicTable, DynamicTable) {
     let mut store = Logged::new(Limits::default());
     let [_, plain, _] = tables();
@@ -224,7 +224,8 @@ fn a_row_that_dies_while_rows_get_longer_leaves_nothing_in_its_slot() {
     assert_eq!(found, [(row.location(), "Null".to_owned())]);
 }
 
-/// Rows made by who does not know the column have nothing in it, wherever a slot was before.
+/// Rows made by a caller that does not know the column have nothing in it, wherever a slot was
+/// before.
 #[test]
 fn a_slot_that_is_used_again_has_nothing_of_its_last_row() {
     let (mut store, old, new) = with_one_more();

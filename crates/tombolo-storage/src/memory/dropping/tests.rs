@@ -1,4 +1,4 @@
-//! Tables and indexes that go: from the store at once, from the log in its place.
+//! Tables and indexes that go: from the store immediately, from the log in its place.
 
 use super::*;
 use crate::dynamic::DynamicTable;
@@ -166,7 +166,7 @@ fn an_index_that_was_dropped_refuses_nothing_any_more() {
     assert!(told(store.drop_index("by_state")).contains("no such index"));
 }
 
-/// Columns go and come again while rows are written by who knows the table as it is.
+/// Columns go and come again while rows are written by callers that know the table as it is.
 #[test]
 fn columns_go_and_their_values_with_them() {
     for seed in 0..16 {

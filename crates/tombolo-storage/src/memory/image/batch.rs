@@ -1,7 +1,7 @@
 //! A batch: blocks of one ring on their way to the disk, apart from DB′ they were copied from.
 //!
-//! Whoever has a thread for it calls [`Batch::write`], while DB′ goes on and the next batch is prepared.
-//! Blocks whose places lie behind each other are one write.
+//! The caller runs [`Batch::write`] on a thread of its choice, while DB′ changes and the next
+//! batch is prepared. Blocks whose places lie behind each other are one write.
 //!
 //! Not here: which blocks, and what is in them (`part.rs`). Invariant: what [`Written`] calls done is
 //! synced.

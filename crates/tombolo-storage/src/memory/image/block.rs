@@ -68,8 +68,8 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &bytes[RING..])
 }
 
-/// Puts a block of a ring into `out`, which is as long as blocks are; answers how many bytes of it
-/// are to be written. The slots are copied as they lie, all at once if they are whole.
+/// Puts a block of a ring into `out`, which is as long as blocks are; returns how many bytes of it
+/// are to be written. The slots are copied as they lie, in one piece if they are whole.
 pub(super) fn encode(
     ring: &Ring,
     (block, stamp, newest): (u32, Stamp, GroupNumber),
@@ -101,7 +101,7 @@ fn bits_end(ring: &Ring) -> usize {
 }
 
 /// Puts the header in front of live bits and slots, zeros behind them, and the checksum over all;
-/// answers how many bytes are to be written.
+/// returns how many bytes are to be written.
 fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
     let end = slots_offset(ring.block_slots) + header.slots as usize * ring.slot_bytes as usize;
     let written = end.next_multiple_of(UNIT_BYTES as usize);
@@ -196,7 +196,7 @@ impl<'a> OpenBlock<'a> {
     }
 
     /// It gets this stamp, and holds everything up to `newest`, or what it held if that is
-    /// more; answers how many bytes of it are to be written.
+    /// more; returns how many bytes of it are to be written.
     pub(super) fn close(self, stamp: Stamp, newest: GroupNumber, salt: u64) -> usize {
         let newest = self.header.newest.max(newest);
         put_header(self.ring, Header { stamp, newest, ..self.header }, salt, self.out)

@@ -25,7 +25,7 @@
 //! | 100 | 4 | the next ring's number |
 //! | 104 | 4 | tables |
 //! | 108 | 4 | rings |
-//! | 112 | 4 | epoch in which the complete checkpoint began (`stamp.rs`), 0 where nobody said |
+//! | 112 | 4 | epoch in which the complete checkpoint began (`stamp.rs`), 0 where unknown |
 //! | 116 | 4 | the same of the checkpoint that is being written |
 //! | 120 | 4 | changes of the schema up to these definitions |
 //! | 124 | | tables: 4 length, then the definition (`value_log/definition.rs`) |
@@ -38,7 +38,7 @@
 //!
 //! A file without an intact copy may be one that a crash left half written, or the newest one, damaged
 //! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
-//! what the newest catalogue needs, after it was durable. So an older one, or none beside files of an
+//! what the newest catalogue needs, after it was durable. So an older one, or none next to files of an
 //! image, is believed only where the log is whole without it; otherwise opening is refused, whatever
 //! loss is accepted (`load.rs`).
 //!
@@ -83,7 +83,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// What its blocks are told by.
+    /// The stamp that identifies its blocks.
     pub(super) fn course(&self) -> Stamp {
         Stamp { checkpoint: self.number, epoch: self.epoch }
     }
@@ -305,7 +305,7 @@ fn is_read(version: u32) -> bool {
     (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version)
 }
 
-/// The version of a catalogue that is of another one. Its checksum may well lie elsewhere.
+/// The version of a catalogue of another version. Its checksum may well lie elsewhere.
 fn other_version(bytes: &[u8]) -> Option<u32> {
     version_of(bytes).filter(|&version| !is_read(version) && version != 0)
 }
@@ -420,7 +420,7 @@ mod tests {
         let mut newer = stated(4);
         newer[VERSION] = 5;
         assert_eq!((Catalogue::decode(&newer), other_version(&newer)), (None, Some(5)));
-        // Whoever looks is told what is there, not what would be written.
+        // A reader sees the version that is there, not the one that would be written.
         let disk = MemDisk::new();
         assert_eq!(Catalogue::find(&disk).unwrap().version, 0);
         disk.open(&file_name(6), Open::New).unwrap().write_at(&stated(1), 0).unwrap();

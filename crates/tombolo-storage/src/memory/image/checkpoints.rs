@@ -5,7 +5,7 @@
 //!            then the catalogue that names them            then the catalogue that says so
 //!   idle ───────────────────────────────────────► writing ─────────────────────────────────► idle
 //!    ▲                                               ▲                                          │
-//!    │ start: no checkpoint was under way            │ start: one was; it is gone on with       │
+//!    │ start: no checkpoint was under way            │ start: one was; it is continued          │
 //!    └───────────────────────────────────────────────┴──────────────────────────────────────────┘
 //! ```
 //!
@@ -48,7 +48,7 @@ pub struct Checkpoints {
     failure: Option<ImageFailure>,
 }
 
-/// What parts are told of a checkpoint that has begun.
+/// What parts have to know of a checkpoint that has begun.
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub(super) stamp: Stamp,
@@ -73,7 +73,7 @@ impl Begun {
 }
 
 impl Checkpoints {
-    /// Goes on with the image that was found and loaded into these parts, all there are, for the log
+    /// Continues the image that was found and loaded into these parts, all there are, for the log
     /// with this salt that is in this epoch ([`crate::value_log::LogWriter::salt`],
     /// [`crate::value_log::LogWriter::epoch`]). What was found may be in the system's memory only: it is
     /// made durable.
@@ -107,8 +107,8 @@ impl Checkpoints {
         };
         catalogue.directories = disks.len() as u32;
         // The values of rows that changed since the complete checkpoint lie in other slots now than
-        // blocks say which were written before the restart: what is gone on with is complete as of
-        // the same position, no later one.
+        // blocks say which were written before the restart: the continued checkpoint is complete as
+        // of the same position, no later one.
         catalogue.writing.position = match catalogue.writing.number {
             0 => LogPosition::default(),
             _ => catalogue.complete.position,
@@ -294,8 +294,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// All parts have written all their blocks: the checkpoint is complete as of the position that is
-    /// answered, and the log may be released before its group
+    /// All parts have written all their blocks: the checkpoint is complete as of the position
+    /// returned, and the log may be released before its group
     /// ([`crate::value_log::LogWriter::release_before`]).
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! An image copied, for a backup (`backup/`): every block that counts, where it lies, and nothing else.
 //!
 //! All rings lie in one directory afterwards. What is copied is what a load would read, and what a load
-//! would refuse is refused. Not here: the log behind it. Invariant: nobody writes the image meanwhile.
+//! would refuse is refused. Not here: the log behind it. Invariant: no thread writes the image
+//! meanwhile.
 
 use super::block::Block;
 use super::catalogue::Catalogue;
@@ -12,7 +13,7 @@ use crate::backup::{BackupFailure, Copier};
 use crate::value_log::LogStart;
 
 impl Image {
-    /// Copies catalogue and rings; answers where the log takes over. Without an image that is its
+    /// Copies catalogue and rings; returns where the log takes over. Without an image that is its
     /// beginning.
     ///
     /// # Errors

@@ -4,12 +4,13 @@
 //! The catalogue knows how many directories there are, not where; a user gives them, and may mix them
 //! up. Rings of another image would be taken for strays and removed. So a directory is claimed before
 //! anything is written to it, and one that was claimed by another image, or for another place, or
-//! that holds rings nobody claimed, is refused.
+//! that holds rings without a claim, is refused.
 //!
-//! A database that was restored has the salt of the one that was backed up: its log goes on. Its image is
-//! another one all the same, and says so by a file in its first directory, `restored-MARK`, that restoring
-//! makes; its claims end in the mark. A copy of the first directory alone has nothing that tells it from
-//! the database it is of: claims are locked while an image is open, so it cannot write beside it.
+//! A database that was restored has the salt of the one that was backed up: its log continues. Its image
+//! is another one all the same, and says so by a file in its first directory, `restored-MARK`, that
+//! restoring makes; its claims end in the mark. A copy of the first directory alone has nothing that
+//! distinguishes it from its original: claims are locked while an image is open, so the two cannot write
+//! at the same time.
 //!
 //! Not here: which ring lies where (`checkpoints.rs`). Invariant: a claim is durable before the first
 //! catalogue that counts on its directory.
@@ -23,8 +24,8 @@ const PREFIX: &str = "image-of-";
 
 const RESTORED: &str = "restored-";
 
-/// The file by which a database that was restored is told from the one that was backed up, and from
-/// others restored of the same backup: `mark` is drawn for each.
+/// The file that distinguishes a database that was restored from the one that was backed up, and
+/// from others restored of the same backup: `mark` is drawn for each.
 pub(crate) fn restored_file(mark: u64) -> String {
     format!("{RESTORED}{mark:016x}")
 }
@@ -59,8 +60,8 @@ pub(super) fn check(disks: &[Arc<dyn Disk>], salt: u64) -> Result<(), ImageFailu
     Ok(())
 }
 
-/// Claims all directories but the first, durably, for as long as what is answered lives. The image lay
-/// in `known` of them before.
+/// Claims all directories but the first, durably, for as long as the returned claims live. The image
+/// lay in `known` of them before.
 ///
 /// # Errors
 /// `Misplaced`, `InUse`, `Full`, `Disk`.

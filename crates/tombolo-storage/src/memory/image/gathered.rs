@@ -12,8 +12,8 @@ use super::super::bits::Bits;
 use super::changes::{Changes, TableChanges};
 use crate::value_log::Record;
 
-/// Kinds of records that are told apart in a table, as a table has few: bytes from here to there, the
-/// value of a column. Of further kinds all are kept.
+/// Kinds of records that are distinguished in a table, as a table has few: bytes from here to there,
+/// the value of a column. Of further kinds all are kept.
 const KINDS_MAX: usize = 32;
 
 /// See the module's head.
@@ -42,8 +42,8 @@ impl Gathered {
         }
     }
 
-    /// Lets go of records that later ones of their rows make good for: bytes and values that are written
-    /// over, and all that a row was before it was inserted or deleted.
+    /// Drops records that later ones of their rows replace: bytes and values that are written over, and
+    /// all that a row was before it was inserted or deleted.
     pub(super) fn squeeze(&mut self) {
         self.tables.iter_mut().for_each(squeeze);
     }
@@ -97,7 +97,7 @@ enum Kind {
 }
 
 impl Later {
-    /// Whether what a record did to a row is not to be seen behind these; it is one of them then.
+    /// Whether later records hide what a record did to a row; it counts among them afterwards.
     fn makes_good_for(&mut self, row: u32, record: Record<'_>) -> bool {
         let row = row as usize;
         let kind = match record {
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Rows end the same whether or not, and whenever, what was written over was let go.
+    /// Rows end the same whether or not overwritten records were dropped, and at any time.
     #[test]
     fn what_is_let_go_changes_nothing() {
         let mut random = Random::new(7);

@@ -2,7 +2,7 @@
 //!
 //! A copy counts if it is of the complete checkpoint or of the one after it that was being written, and
 //! of the course that the catalogue means (`stamp.rs`). A file is read once, from its beginning to its
-//! end, in large pieces; a block whose older copy lies in front of the newer one is put down twice.
+//! end, in large pieces; a block whose older copy lies in front of the newer one is stored twice.
 //! Several threads may each load a part.
 //!
 //! Not here: replaying what came later (`memory/recovery/`), why rows of different moments are no harm
@@ -213,7 +213,7 @@ impl Image {
     /// newest [`LoadedPart::known`] of all.
     pub fn log_start(&self, known: GroupNumber) -> LogStart {
         let salt = self.catalogue().map(|catalogue| catalogue.salt);
-        // Beside an image without a catalogue the log is needed from its first group on.
+        // Next to an image without a catalogue the log is needed from its first group on.
         let known = if self.is_without_catalogue() { known.max(1) } else { known };
         LogStart { salt, ..LogStart::behind(self.position(), known) }
     }
@@ -230,8 +230,8 @@ impl Image {
         RecoverOptions { first: self.log_start(known), accept_loss, keep }
     }
 
-    /// What is really wrong where the log lacks what it has to hold: it was given back up to what a
-    /// catalogue said which is damaged or gone. `None` if the log itself is to blame.
+    /// The real cause where the log lacks groups that it has to hold: it was released up to the
+    /// position of a catalogue that is damaged or gone by now. `None` if the log itself is damaged.
     pub fn blamed_for(&self, failure: &LogFailure) -> Option<ImageFailure> {
         let (file, offset, what) = match failure {
             LogFailure::Irreparable { file, offset, what, .. } => (file, offset, what),
@@ -263,8 +263,8 @@ impl Image {
         self.catalogue().map_or(0, |found| found.rings.iter().map(Ring::file_bytes).sum())
     }
 
-    /// Loads part `part` of `parts` (see [`ReplayPart::new`]); `progress` is told bytes read. Without
-    /// an image the part is empty.
+    /// Loads part `part` of `parts` (see [`ReplayPart::new`]); `progress` is called with the bytes
+    /// read. Without an image the part is empty.
     ///
     /// # Errors
     /// `Damaged`, `Rows`, `Disk`.
@@ -437,7 +437,7 @@ impl<'a> RingReader<'a> {
         Ok(())
     }
 
-    /// Puts down the block at a place, if it is one that counts and newer than what is there.
+    /// Stores the block at a place, if it is one that counts and newer than what is there.
     fn take(
         &mut self,
         place: u64,

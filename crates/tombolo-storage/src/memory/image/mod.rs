@@ -23,7 +23,7 @@
 //!
 //! *A record of a row that the image does not have any more*: the row was deleted later, by a group
 //! that its block holds, and its slot may have another row. The record's bytes are written over by
-//! that row's insertion, which is replayed later; a value for a row that is gone is passed over. Both
+//! that row's insertion, which is replayed later; a value for a row that is gone is skipped. Both
 //! only up to the newest group that any block holds; behind it a replay is as strict as ever.
 //!
 //! *Values.* A row's handle names a slot of another slab, whose block was written at another moment.
@@ -32,8 +32,8 @@
 //! and no other row's handle names v; blocks are written from g on, so v's block has the value, live,
 //! R's block has the handle, and no other row of the image can name v. Loading keeps every slot that a
 //! live row's handle names, so that R's value stays in v in the DB′ of the next process too, and blocks
-//! that it writes of the same checkpoint say the same: the argument goes on across restarts, as long
-//! as the image is loaded as of g. (What changed between g and the position of a checkpoint that was
+//! that it writes of the same checkpoint say the same: the argument holds across restarts, as long as
+//! the image is loaded as of g. (What changed between g and the position of a checkpoint that was
 //! being written may lie elsewhere after the restart. That checkpoint is therefore completed as of g.)
 //! A handle that leads nowhere, or to a slot another row named before, is of a row that changed
 //! behind g: it *dangles*, and must have been overwritten, or its row deleted or inserted anew, when
@@ -52,8 +52,8 @@
 //! *Which blocks are a checkpoint's* is said by its number and by the epochs it was written in
 //! (`stamp.rs`).
 //!
-//! Not here: threads, time, when a checkpoint begins, who holds the database's lock (the engine's and
-//! the log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
+//! Not here: threads, time, when a checkpoint begins, the database's lock (the engine's and the
+//! log's). The state machine is in `checkpoints.rs`, the order of writes and why a crash may come
 //! between any two in `ring.rs`.
 
 mod batch;

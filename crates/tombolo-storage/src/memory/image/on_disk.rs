@@ -1,4 +1,4 @@
-//! `DiskCopy`: DB′ where it lies on disk only, for those who cannot pay twice for memory.
+//! `DiskCopy`: DB′ where it lies on disk only, for databases too large to be in memory twice.
 //!
 //! ```text
 //!   install ──► gathered ──hand_in──► handed in ──begin──► [pass] ──fill──► blocks ──► finish
@@ -49,7 +49,7 @@ use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::value_log::{GroupNumber, LogPosition, Record, Transactions};
 
-/// What was written over is let go first when so many parts of what may be gathered were.
+/// Overwritten records are first dropped when one part in so many of the bound is gathered.
 const SQUEEZES: u64 = 4;
 
 /// See the module's head.
@@ -227,7 +227,7 @@ impl DiskCopy {
     /// checkpoint is handed in. A record takes at most twice its bytes.
     pub(super) fn room(&self, installed: GroupNumber) -> u64 {
         if self.is_even(installed) {
-            // A checkpoint that cannot begin, for its disk is full, is handed in again and again.
+            // A checkpoint that cannot begin because its disk is full is handed in again and again.
             let waiting = self.handed_in.as_ref().map_or(0, Pass::bytes);
             self.gathered_max().saturating_sub(self.gathered.bytes() + waiting).div_ceil(2)
         } else {
@@ -279,7 +279,7 @@ impl DiskCopy {
     }
 
     /// Makes `block` of a checkpoint from its copy of the course before, `last`, in `out`, which is as
-    /// long as blocks are; answers how many bytes are to be written. `number` is the ring's position
+    /// long as blocks are; returns how many bytes are to be written. `number` is the ring's position
     /// among all.
     ///
     /// # Errors

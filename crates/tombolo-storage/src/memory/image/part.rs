@@ -3,10 +3,10 @@
 //! A part installs durable groups and prepares blocks, in turns: a block holds what was installed when
 //! it was prepared, or, where DB′ lies on disk only, when the checkpoint was handed in (`on_disk.rs`), and
 //! says so. [`CheckpointPart::prepare`] makes a batch of one ring, at most s
-//! blocks; who has a thread for it writes and syncs it ([`Batch::write`]), and tells
-//! [`CheckpointPart::wrote`]. Meanwhile groups are installed and the next batch is prepared.
-//! [`CheckpointPart::step`] does all of it at once. Nothing is locked, parts share nothing and may each
-//! have a thread.
+//! blocks; the caller writes and syncs it on a thread of its choice ([`Batch::write`]), and reports that
+//! to [`CheckpointPart::wrote`]. Meanwhile groups are installed and the next batch is prepared.
+//! [`CheckpointPart::step`] does all of it in one call. Nothing is locked, parts share nothing and may
+//! each have a thread.
 //!
 //! Not here: the order of places and why it is safe (`ring.rs`), writing (`batch.rs`), the catalogue
 //! (`checkpoints.rs`). Invariants: what is installed is durable in the log; a ring is in the durable
@@ -117,8 +117,8 @@ struct RingWriter {
 }
 
 impl RingWriter {
-    /// When it is written: which slots of values are in use is known when the rows were seen that own
-    /// them, which rows live when their first piece was.
+    /// When it is written: the slots of values in use are known after the rows that own them were
+    /// seen, the live rows after their first piece was.
     fn turn(&self) -> (bool, SlabName, u32) {
         let slab = self.ring.slab;
         (slab.class().is_some(), slab, self.ring.first_slot)
@@ -129,7 +129,7 @@ impl CheckpointPart {
     /// A part with the rows of `mirrored`, replayed up to `position`
     /// ([`crate::value_log::LogWriter::position`] of the log that was opened); on disk only, they are
     /// those of the image, and what is behind it has to be installed ([`CheckpointPart::wants_again`]).
-    /// If a checkpoint was under way when the last process ended, the part goes on with it.
+    /// If a checkpoint was under way when the last process ended, the part continues it.
     pub fn new(mirrored: MirroredPart, checkpoints: &Checkpoints, position: LogPosition) -> Self {
         let MirroredPart { copy, rings, .. } = mirrored;
         let (writing, last) = checkpoints.stamps();
@@ -166,7 +166,7 @@ impl CheckpointPart {
     }
 
     /// Installs the records of durable groups, the newest of which ends at `position`; records of
-    /// other parts' tables are passed over.
+    /// other parts' tables are skipped.
     ///
     /// # Errors
     /// `Rows`, which is final: DB′ is not what the log says any more.
@@ -319,7 +319,7 @@ impl CheckpointPart {
         Ok(self.ready.is_some())
     }
 
-    /// The batch that is ready, unless another is being written. Whoever takes it tells
+    /// The batch that is ready, unless another is being written. The caller reports the result to
     /// [`CheckpointPart::wrote`].
     pub fn next_batch(&mut self) -> Option<Batch> {
         if self.is_under_way {
@@ -394,7 +394,8 @@ impl CheckpointPart {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// What a failure means: when the device is full, all blocks are as they were, or have a successor.
+    /// The meaning of a failure: when the device is full, all blocks are as they were, or have a
+    /// successor.
     fn failed(&mut self, Unwritten { error, is_sync }: Unwritten) -> ImageFailure {
         let failure = match *error {
             ImageFailure::Full(error) if !is_sync => return ImageFailure::Full(error),

@@ -6,8 +6,8 @@
 //!                 live row's handles claim their slots ─► a block of values: new ones; the claimed live
 //! ```
 //!
-//! A pass begins with blocks of which each holds everything up to the group g that the last checkpoint is
-//! complete as of, and of later ones nothing behind the pass's own position p. It has all records from g
+//! A pass begins with blocks that hold everything up to the group g as of which the last checkpoint is
+//! complete, and of later groups nothing behind the pass's own position p. It has all records from g
 //! to p, so a row's last state is known: gone, inserted, or as its block has it but for these bytes. An
 //! *unchanged* handle is one of a column that none of these records set, of a row that none of them made
 //! or deleted. It names a slot with its value in whichever copy of that slot's block (`mod.rs`), and no
@@ -190,7 +190,7 @@ impl TablePass {
                         self.values.push((offset, change.place));
                     }
                     Record::Inserted { .. } | Record::Deleted { .. } => {
-                        // Who was deleted was inserted, perhaps by a record that was let go.
+                        // A deleted row was inserted before, perhaps by a record that was let go.
                         self.after.rows = self.after.rows.max(row + 1);
                         self.values.clear();
                     }

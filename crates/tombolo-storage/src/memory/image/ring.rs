@@ -19,7 +19,7 @@
 //! every moment every block has an intact copy of checkpoint i or i − 1. Descending, or without the
 //! sync, it would not.
 //!
-//! A checkpoint that a crash ended is gone on with, at the first batch that is not whole; to begin
+//! A checkpoint that a crash ended is continued at the first batch that is not whole; to begin
 //! again at its first block would write over copies of its own, and to begin the next one over the
 //! only copies of blocks it did not reach. The whole batch in front of that place may be in the
 //! system's memory only: it is written again as it is before anything else.
@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     /// All n up to 6 and s up to 4, checkpoints enough to come round, a crash at every write, with any
-    /// subset of what was not synced lost or torn, gone on with and crashed again.
+    /// subset of what was not synced lost or torn, continued and crashed again.
     #[test]
     fn every_block_has_a_copy_whatever_a_crash_takes() {
         for (n, s) in (1..=6).flat_map(|n| (1..=4).map(move |s| (n, s))) {

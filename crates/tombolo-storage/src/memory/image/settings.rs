@@ -1,4 +1,4 @@
-//! What an image can be told, and why it fails.
+//! An image's settings, and why it fails.
 //!
 //! Not here: how the engine names these settings to a user.
 
@@ -73,8 +73,8 @@ impl ImageSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageFailure {
-    /// The disk failed. What of the checkpoint under way is on it is unknown: it is gone on with
-    /// after a restart, and the last complete one is valid.
+    /// The disk failed. How much of the checkpoint under way is on it is unknown: that one is
+    /// continued after a restart, and the last complete one is valid.
     Disk(DiskError),
     /// The disk is full. Nothing is lost, and the same call may succeed later.
     Full(DiskError),
@@ -125,7 +125,7 @@ pub enum ImageFailure {
         /// Its catalogue's file.
         file: String,
     },
-    /// No log lies beside the image.
+    /// No log lies next to the image.
     NoLog {
         /// Its catalogue's file.
         file: String,

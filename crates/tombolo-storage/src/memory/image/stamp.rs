@@ -1,4 +1,5 @@
-//! Stamps: what tells a block of a checkpoint from one of a former try with the same number (TPK-19).
+//! Stamps: what distinguishes a block of a checkpoint from one of an earlier try with the same number
+//! (TPK-19).
 //!
 //! A checkpoint's *course* is what happens from its beginning to its end, in one process or, across
 //! crashes, in several. A medium that loses what it called durable may lose the catalogue that names a
@@ -8,7 +9,7 @@
 //!
 //! So a block says in which *epoch* it was written, and the catalogue in which one a course began. A
 //! block is of a course if it has its number and was not written in an earlier epoch; a course that is
-//! gone on with after a restart keeps the epoch it began in, so its older blocks count as well.
+//! continued after a restart keeps the epoch it began in, so its older blocks count as well.
 //! *Invariant*: a course begins in a later epoch than that of every intact block on the disks of its
 //! number or a greater one. For that an epoch is the log's (how many times it was opened), or
 //! one more than the latest that the image knows if that is later: the medium may have lost the group
@@ -16,7 +17,7 @@
 //!
 //! Epoch 0 is unknown: of blocks and catalogues of format version 1, and of no course that begins now.
 //!
-//! Not here: where a block and a catalogue say so (`block.rs`, `catalogue.rs`), who reads all blocks
+//! Not here: where a block and a catalogue say so (`block.rs`, `catalogue.rs`), reading all blocks
 //! (`load.rs`).
 
 use crate::plant::{self, Plant};
@@ -48,7 +49,7 @@ mod tests {
         let course = stamp(4, 7);
         for (block, is_of) in [
             (stamp(4, 7), true),
-            (stamp(4, 9), true), // gone on with after a restart
+            (stamp(4, 9), true), // continued after a restart
             (stamp(4, 6), false),
             (stamp(4, 0), false), // of version 1: abandoned
             (stamp(3, 7), false),
@@ -56,7 +57,7 @@ mod tests {
         ] {
             assert_eq!(block.is_of(course), is_of, "{block:?}");
         }
-        // A course of version 1 that is gone on with.
+        // A course of version 1 that is continued.
         assert!(stamp(4, 0).is_of(stamp(4, 0)) && stamp(4, 8).is_of(stamp(4, 0)));
     }
 }

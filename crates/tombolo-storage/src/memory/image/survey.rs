@@ -73,7 +73,7 @@ fn name_of(table: TableDef) -> String {
 }
 
 impl Image {
-    /// Reads all blocks; `progress` is told bytes read. `None` where there is no image.
+    /// Reads all blocks; `progress` is called with the bytes read. `None` where there is no image.
     ///
     /// # Errors
     /// `Disk`, `Rows`. Damage is part of what is found.

@@ -1,8 +1,8 @@
 //! Entries of single rows, made from the rows themselves: what an index is built of and kept by.
 //!
 //! An entry is made unless it is there, and taken out if it is the row's own, so that it does not
-//! matter who came first. Nothing is noted for undo here. Not here: which rows, and when
-//! (`online.rs`).
+//! matter whether the walk or a commit came first. Nothing is noted for undo here. Not here: which
+//! rows, and when (`online.rs`).
 
 use super::super::check::key_values;
 use super::super::index::{Entries, RowIndex};

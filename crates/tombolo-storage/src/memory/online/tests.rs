@@ -1,4 +1,4 @@
-//! Indexes added beside transactions that do not know them, against the checker and a model.
+//! Indexes added while transactions run that do not know them, against the checker and a model.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -68,8 +68,8 @@ fn store<P: MemoryProfile>() -> (MemoryStore<P>, DynamicTable) {
     (store, entries)
 }
 
-/// A transaction by somebody who knows the first index only: rows are made, changed, deleted, and
-/// exchange what is unique; some transactions are undone.
+/// A transaction of a procedure that knows the first index only: rows are made, changed, deleted,
+/// and exchange what is unique; some transactions are undone.
 fn transaction<P: MemoryProfile>(
     store: &mut MemoryStore<P>,
     entries: &DynamicTable,
@@ -89,7 +89,8 @@ fn transaction<P: MemoryProfile>(
             Some(row) => match random.below(3) {
                 0 => entries.delete(store, row).unwrap(),
                 1 => entries.update(store, row, &new).unwrap(),
-                // Who keeps a unique index himself cannot make two rows alike for a moment.
+                // A procedure that keeps a unique index itself cannot make two rows alike for a
+                // moment.
                 _ if entries.indexes().count() > 1 => {}
                 _ => exchange(store, entries, random, row),
             },
@@ -148,7 +149,7 @@ fn an_index_is_built_beside_those_who_do_not_know_it_and_kept_afterwards() {
             assert_eq!(store.check(), [], "{}", def.name);
             transaction(&mut store, &entries, &mut random, &mut next);
         }
-        // Somebody who knows it writes its entries too.
+        // A procedure that knows it writes its entries too.
         let entries = DynamicTable::new(store.schema(), 0);
         for _ in 0..200 {
             transaction(&mut store, &entries, &mut random, &mut next);

@@ -1,9 +1,9 @@
-//! Columns that come and go in a replay: all rows at once.
+//! Columns that come and go in a replay: for all rows in one step.
 //!
 //! Blocks of an image may be of later or earlier moments than the record that is replayed, and definitions
-//! newer than both. So what a column that is added may have from later is cleared, and where a handle of a
-//! dropped one lay are zeros. Not here: the same beside transactions (`memory/columns.rs`,
-//! `memory/dropping.rs`).
+//! newer than both. So bytes of later moments are cleared in a column that is added, and the place of a
+//! dropped column's handle is set to zeros. Not here: the same while transactions run
+//! (`memory/columns.rs`, `memory/dropping.rs`).
 
 use super::super::budget::Allowance;
 use super::super::columns::slot_widths;
@@ -15,7 +15,7 @@ use super::ReplayTable;
 use crate::schema::TableDef;
 
 impl Rows {
-    /// Gives all rows the columns of `table` at once.
+    /// Gives all rows the columns of `table` in one step.
     pub(super) fn widen(
         &mut self,
         table: &TableDef,
@@ -53,7 +53,7 @@ impl Rows {
 }
 
 impl ReplayTable {
-    /// Frees the values of columns that are there no more: the table is `def` from now on.
+    /// Frees the values of columns that were dropped: the table is `def` from now on.
     pub(super) fn forget_dropped(&mut self, def: &TableDef) {
         let before = std::mem::take(&mut self.rows.variable_offsets);
         self.rows.describe(def);

@@ -1,8 +1,8 @@
 //! What a log says of tables, indexes and columns, replayed into a schema.
 //!
 //! A record may have been replayed before, or be in an image, whose definitions may be newer: it does
-//! nothing then. Changes are numbered, so a schema that has so many changes behind it knows which
-//! those are, whatever was dropped and made again since. Earlier builds did not number them, and
+//! nothing then. Changes are numbered, so a schema knows by their count which changes it holds,
+//! whatever was dropped and made again since. Earlier builds did not number them, and
 //! dropped nothing: their changes are known by what they made.
 //!
 //! Rows name tables by their positions and columns by their places, so a record that finds

@@ -188,7 +188,7 @@ impl ReplayPart {
         }
     }
 
-    /// Puts down slots of this name that were written out before; of the `bits.len() * 64` slots from
+    /// Stores slots of this name that were written out before; of the `bits.len() * 64` slots from
     /// `first` on, at most `slots`, which are live.
     ///
     /// # Errors
@@ -224,9 +224,9 @@ impl ReplayPart {
         Ok(())
     }
 
-    /// All blocks are loaded, which hold changes of groups up to `known`. Finds out which value is
-    /// whose, and which values the log must bring: those whose handle leads nowhere, or where
-    /// another row's handle led before. Says how many.
+    /// All blocks are loaded, which hold changes of groups up to `known`. Finds the row that each
+    /// value belongs to, and which values the log must bring: those whose handle leads nowhere, or
+    /// where another row's handle led before. Says how many.
     pub(in crate::memory) fn claim_values(&mut self, known: GroupNumber) -> usize {
         let mut dangling = Vec::new();
         for (position, table) in self.tables.iter_mut().enumerate() {
@@ -238,8 +238,8 @@ impl ReplayPart {
         open
     }
 
-    /// Which slots of this part's tables are in use, by position. Values that [`Self::claim_values`]
-    /// found nobody for are in none.
+    /// Which slots of this part's tables are in use, by position. Values for which
+    /// [`Self::claim_values`] found no row are not in use.
     pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
         let of = |table: &ReplayTable| {
             let values = std::array::from_fn(|class| {
@@ -260,7 +260,7 @@ impl ReplayPart {
     /// As [`ReplayPart::settle`], or that there is no memory, in words.
     pub fn mirror(&mut self) -> Result<ReplayPart, String> {
         self.settle()?;
-        // Nothing is refused here, so nobody needs to count on the way.
+        // Nothing is refused here, so nothing is counted on the way.
         let allowance = Allowance { budget: None, ..self.allowance.clone() };
         let of = |table: &Option<ReplayTable>| {
             table.as_ref().map(|table| table.mirror(&allowance)).transpose()
@@ -379,7 +379,7 @@ impl Claims {
         Self((0..CLASSES).map(|class| Bits::below(used(class))).collect())
     }
 
-    /// Whether nobody claimed it before.
+    /// Whether no handle claimed it before.
     fn claim(&mut self, handle: Handle) -> bool {
         !self.0[handle.class()].put(handle.slot() as usize, true)
     }

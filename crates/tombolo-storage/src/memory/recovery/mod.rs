@@ -12,8 +12,8 @@
 //! A record names a slot, so replaying one is a copy: no key is looked for, no index touched. It is
 //! idempotent: replayed again from any group on, the same log leaves the same rows. Indexes are
 //! built when all rows are there, from sorted keys (`indexes.rs`). A handle of a variable-length
-//! value means nothing outside the process that made it: what a record says of one is passed over,
-//! and values are put down anew.
+//! value means nothing outside the process that made it: what a record says of one is ignored,
+//! and values are stored anew.
 //!
 //! An index that the rows do not fit — a procedure forgot an entry, or set a value outside its declared
 //! range — refuses the opening, with its name, unless it is asked to leave such indexes out.
@@ -78,7 +78,7 @@ struct Ahead<'a> {
     len: usize,
 }
 
-/// How many rows are asked for together: about as many as a core waits for at once, twice over.
+/// How many rows are asked for together: about twice as many as a core waits for at the same time.
 const AHEAD: usize = 32;
 
 impl Ahead<'_> {
@@ -146,7 +146,7 @@ impl ReplayPart {
         self.without_unfit_indexes = true;
     }
 
-    /// Replays whole transactions; records of other parts' tables are passed over.
+    /// Replays whole transactions; records of other parts' tables are skipped.
     ///
     /// # Errors
     /// What is wrong with a record, or that there is no memory, in words.
@@ -167,8 +167,8 @@ impl ReplayPart {
         self.apply(transactions)
     }
 
-    /// Says that what is applied next is of this group. After loading an image that is what ends the
-    /// leniency its rows of different moments need; whoever replays without it has it until
+    /// Says that what is applied next is of this group. After loading an image this ends the
+    /// leniency that rows of different moments need; a replay without it is lenient until
     /// [`ReplayPart::settle`].
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl ReplayPart {
                     });
                 }
             }
-            // From here on its records are passed over like those of other parts' tables.
+            // From here on its records are skipped like those of other parts' tables.
             Effect::TableDropped(position) => self.tables[position] = None,
         }
         Ok(())
@@ -403,7 +403,7 @@ impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
         let Rows { row_bytes: bytes, base_bytes, .. } = self.rows;
-        // Who knows nothing of columns that were added makes shorter ones.
+        // Procedures that know nothing of columns that were added make shorter ones.
         if !(base_bytes..=bytes).contains(&fixed.len()) {
             return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
         }

@@ -180,8 +180,8 @@ pub(crate) fn change<P: MemoryProfile>(
     assert!(matches!(done, Ok(()) | Err(Error::Duplicate { .. })), "{done:?}");
 }
 
-/// A change of a row, or of one that is made, that panics when all of it is written. Who catches that
-/// finds what was there before.
+/// A change of a row, or of one that is made, that panics when all of it is written. A caller that
+/// catches the panic finds what was there before.
 fn change_unwinding(store: &mut Logged, table: &DynamicTable, random: &mut Random) {
     let rows = table.row_ids(store).unwrap();
     let row = match rows.len() as u64 {
@@ -383,7 +383,7 @@ fn small_updates_log_little() {
     assert_eq!(store.log_bytes() - before, 4 + 3 * 16);
 }
 
-/// Rows of two histories, for instance: no form of index takes them for one's.
+/// Rows of two histories, for instance: no form of index accepts them as those of one.
 #[test]
 fn two_rows_with_one_key_are_refused_by_every_unique_index() {
     for sql in [SqlType::Integer, SqlType::Varchar(9), SqlType::Uuid] {
@@ -515,7 +515,7 @@ fn a_definition_that_takes_the_place_of_a_lost_one_is_refused() {
     assert!(refused.contains("`second` was made as number 2 and would be number 1"), "{refused}");
 }
 
-/// A bound on what one transaction may still log is none for the next one.
+/// A bound on what one transaction may still log does not hold for the next one.
 fn the_rest_is_bounded<P: MemoryProfile>(mut store: MemoryStore<P>) {
     let table = DynamicTable::new(store.schema(), 1);
     store.set_transaction_log_bytes_max(1_000);

@@ -1,17 +1,18 @@
 //! Generations of slots: how many rows each has lost, for ids that name one row and no other.
 //!
-//! An entry of four bytes for each slot, in a region beside the slots. Entries are made where the slab
-//! grows, and counted by its budget there: to lose a row, and to take that back, needs no memory. They
-//! begin at a number that is each slab's own, so that no id of another table, or of an earlier opening,
-//! is taken for one of these but once in four thousand million.
+//! An entry of four bytes for each slot, in a region next to the slots'. Entries are made where the
+//! slab grows, and counted by its budget there: so losing a row, and taking that back, needs no
+//! memory. They begin at a number that is each slab's own, so that no id of another table, or of an
+//! earlier opening, is taken for one of these but once in four thousand million.
 //!
 //! As long as no row was lost, all entries are equal and the first one stands for all: look-ups of rows
 //! that lie apart do not wait for entries that lie apart, too.
 //!
-//! A slab whose rows are not named has none. It is asked for none, and what it answers is any number: the
-//! first bytes of its slots stand for entries then, so that a look-up need not ask whether there are any.
+//! A slab whose rows are not named has none. Its entries are never used, and a read of one returns any
+//! number: the first bytes of its slots stand for entries then, so that a look-up need not ask whether
+//! there are any.
 //!
-//! Not here: who gives ids out and who may lose rows (`rows.rs`). Invariants: where entries are kept, every
+//! Not here: giving ids out, losing rows (`rows.rs`). Invariants: where entries are kept, every
 //! slot below `capacity` has one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -42,7 +43,7 @@ struct Kept {
     slots: u32,
 }
 
-// SAFETY: the entries lie in the region of this slab, or in the one beside it, which may be sent.
+// SAFETY: the entries lie in the region of this slab, or in the one next to it, which may be sent.
 unsafe impl Send for Generations {}
 
 // SAFETY: as for `Send`; what writes entries takes `&mut Slab`.

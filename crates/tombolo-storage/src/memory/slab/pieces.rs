@@ -1,7 +1,7 @@
-//! Slots read and written in pieces: of an image, whose rings are of one length of slots for ever, and
-//! of slabs whose slots get longer (`columns.rs`).
+//! Slots read and written in pieces: for an image, whose rings keep their slot length for ever, and
+//! for slabs whose slots get longer (`columns.rs`).
 //!
-//! Not here: which pieces there are. Invariant: nothing is allocated from slots that were put down here
+//! Not here: which pieces there are. Invariant: nothing is allocated from slots that were written here
 //! before their slab's free list is rebuilt.
 
 use super::super::region::RegionError;
@@ -21,7 +21,7 @@ impl Slab {
         (0..self.used).filter(|&id| !self.is_live(id)).collect()
     }
 
-    /// Puts down `count` slots of a slab of shorter ones, from `first` on, in the slots of their
+    /// Stores `count` slots of a slab of shorter ones, from `first` on, in the slots of their
     /// numbers: bytes, and whether they are live. Nothing may be allocated before
     /// [`Slab::rebuild_free_list`].
     ///
@@ -71,7 +71,7 @@ impl Slab {
         }
     }
 
-    /// Puts down pieces of slots that were written out before, from `first` on: bytes
+    /// Stores pieces of slots that were written out before, from `first` on: bytes
     /// `at..at + width` of each. Nothing may be allocated before [`Slab::rebuild_free_list`].
     ///
     /// # Errors

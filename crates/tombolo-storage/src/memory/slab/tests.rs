@@ -231,7 +231,7 @@ fn checker_finds_a_broken_free_list() {
     }
 }
 
-/// The link to the next free slot lies in the slot: who still knows its id can write over it.
+/// The link to the next free slot lies in the slot: code that still has its id can write over it.
 #[test]
 #[should_panic = "live and on the free list"]
 fn a_live_slot_is_never_given_again() {

@@ -237,7 +237,7 @@ impl Snapshots {
         &self.budget
     }
 
-    /// Opens a snapshot of tables of which so many slots are used; its number.
+    /// Opens a snapshot of tables of which so many slots are used; returns its number.
     pub(super) fn open(&mut self, used: impl Iterator<Item = u32>) -> u64 {
         let number = self.first_number + self.layers.len() as u64;
         let tables = used.map(|used| TableThen { used, images: None }).collect();
@@ -267,7 +267,7 @@ impl Snapshots {
         }
     }
 
-    /// Gives a piece of the closed layers' memory back; whether any is left.
+    /// Gives a piece of the closed layers' memory back; returns whether any is left.
     pub(in crate::memory) fn give_back(&mut self) -> bool {
         let mut bytes = 0;
         while bytes < PIECE_BYTES

@@ -1,4 +1,4 @@
-//! Snapshots: rows as they were at one moment, read in pieces while transactions go on.
+//! Snapshots: rows as they were at one moment, read in pieces while transactions continue.
 //!
 //! A long reader (scan, aggregate, dump, index build) opens a snapshot between two transactions and
 //! reads a few rows at a time. Transactions change rows in place as ever; while a snapshot is open
@@ -8,11 +8,11 @@
 //! What it costs: without snapshots one predictable branch per commit; with them a look-up per
 //! changed row, and a copy of the row, with its variable-length values, at its first change. Memory
 //! for images is bounded, within the store's budget: when it is used up the *oldest* snapshot ends,
-//! its reader is told ([`Error::SnapshotEnded`]), and transactions go on.
+//! its reader gets an error ([`Error::SnapshotEnded`]), and transactions continue.
 //!
-//! Not here: who reads when (`pipeline/long.rs` of the engine), indexes as they were: a snapshot is
-//! read in slot order or by row id. Profiles without undo have no before-images, hence no
-//! snapshots ([`Error::NoSnapshots`]).
+//! Not here: when a reader reads (`pipeline/long.rs` of the engine), indexes as they were: a
+//! snapshot is read in slot order or by row id. Profiles without undo have no before-images, hence
+//! no snapshots ([`Error::NoSnapshots`]).
 //!
 //! Implements "long reads run in slices on a snapshot" of the design.
 
@@ -29,8 +29,8 @@ use crate::profile::MemoryProfile;
 use crate::row::{Row, RowId};
 use crate::store::{Store, Table, TableType};
 
-/// The most memory the images of all snapshots take together, in bytes, unless a store is told
-/// otherwise.
+/// The most memory the images of all snapshots take together, in bytes, unless a store sets another
+/// bound.
 pub const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
 /// An open snapshot of one store. Give it back with [`MemoryStore::close_snapshot`]: until then
@@ -88,8 +88,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Gives back about a megabyte of what was kept for snapshots that are closed; whether there is more.
-    /// Until it is given back it is held.
+    /// Gives back about a megabyte of what was kept for snapshots that are closed; returns whether there
+    /// is more. Until it is given back it is held.
     pub fn give_back_closed(&mut self) -> bool {
         self.snapshots.give_back()
     }

@@ -38,7 +38,7 @@ struct Expected {
 }
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
-    /// Verifies the tree. Nobody may change it meanwhile.
+    /// Verifies the tree. No thread may change it meanwhile.
     pub fn check(&self, access: &P) -> Vec<Damage> {
         let mut walk = Walk::default();
         let root = Expected { id: self.root, level: None, lower: None, upper: None };

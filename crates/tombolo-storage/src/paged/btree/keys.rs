@@ -241,7 +241,7 @@ pub enum Position<'a> {
     /// After all such keys.
     After(&'a [u8]),
     /// At the entry of this key and row, whether or not it is there; within the range, at either
-    /// end. Where a scan that broke off goes on.
+    /// end. Where a scan that broke off continues.
     At(&'a [u8], RowId),
 }
 

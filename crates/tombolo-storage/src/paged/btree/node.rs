@@ -49,7 +49,7 @@ const INNER_PACKED: usize = INNER_HEAD + PACKED_BYTES;
 
 /// A leaf with fewer entries lies in so few cache lines that its search asks for none ahead. In a
 /// larger one each step of a binary search would wait for a line; the seven entries that the first
-/// three steps choose from are asked for at once.
+/// three steps choose from are asked for together.
 const ASKED_AHEAD_MIN: usize = 16;
 
 /// The deleted mark.
@@ -441,7 +441,7 @@ impl<'a> NodeMut<'a> {
         self.set_u16(NEWEST, at + 1);
     }
 
-    /// Makes a slot at `at` that leads to `bytes` bytes; answers where those begin.
+    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin.
     #[inline]
     fn take_slot(&mut self, at: usize, count: usize, bytes: usize) -> usize {
         let slots_end = NODE_BYTES + count * SLOT_BYTES;

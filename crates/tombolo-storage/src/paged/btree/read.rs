@@ -57,7 +57,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// The leaf that holds what is at the probe, held alone; with `run`, whether the entries of the
-    /// probe's key may go on in the next one.
+    /// probe's key may continue in the next one.
     #[inline(always)]
     pub(super) fn leaf_alone<'a>(
         &self,
@@ -204,7 +204,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 }
                 at += 1;
             }
-            // The next leaf may go on with it.
+            // The key's entries may continue in the next leaf.
             let Some(next) = page.page().next() else { return Ok(()) };
             page = self.next_leaf(access, page, next)?;
             at = 0;
@@ -227,7 +227,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     /// Visits the entries between two positions: key, row, and whether it is marked deleted. The
     /// leaf is latched meanwhile: the visitor may try locks, it must not wait for one, nor reach
-    /// pages; it breaks off, and the scan goes on [`Position::At`] that entry later.
+    /// pages; it breaks off, and the scan continues [`Position::At`] that entry later.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -320,7 +320,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 row = Some(node.row(0));
             }
             drop(page);
-            // Whoever holds it may take long; what it holds then is looked at from the root.
+            // The thread that holds it may take long; afterwards the place is looked up again from
+            // the root.
             drop(access.fix_shared(previous)?);
             let again = row.map(|row| Probe::behind(&key, row));
             let upper = again.as_ref().unwrap_or(upper);

@@ -2,8 +2,8 @@
 //!
 //! A node that is nearly empty joins its neighbour under the same parent if both fit one page: the
 //! left one takes the right one's entries, and the right one's page is given back. An empty leaf
-//! always fits. An only child that is empty goes together with its ancestors of which it is all. A
-//! root with one child takes that child's entries, and a root without any is an empty leaf.
+//! always fits. An empty only child is removed together with the ancestors that hold nothing else.
+//! A root with one child takes that child's entries, and a root without any is an empty leaf.
 //!
 //! A step takes alone, from top to bottom and from left to right, what it changes. It needs no new
 //! page.
@@ -110,7 +110,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         published.map(|()| true)
     }
 
-    /// Gives back an empty leaf that is an only child, with the ancestors of which it is all;
+    /// Gives back an empty leaf that is an only child, with the ancestors that hold nothing else;
     /// `false` if it is no longer empty, or all there is below the root.
     fn unlink(&self, access: &P, path: &Path, structure: &impl Structure) -> Result<bool> {
         let leaf = path.nodes.len() - 1;

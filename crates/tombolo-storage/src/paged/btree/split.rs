@@ -14,7 +14,7 @@ use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
 pub(super) struct Path {
     /// The nodes, the root first.
     pub(super) nodes: Vec<PageId>,
-    /// At which entry of a node the way goes on; in the leaf, where the probe is.
+    /// At which entry of a node the way continues; in the leaf, where the probe is.
     pub(super) at: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.split_while_held(access, probe, structure)
     }
 
-    /// As [`BTree::split`], for whoever holds the steps.
+    /// As [`BTree::split`], for a caller that holds `steps`.
     pub(super) fn split_while_held(
         &self,
         access: &P,
@@ -118,8 +118,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// What separates what is before entry `at` from the rest.
     fn separator(&self, node: Node<'_>, at: usize) -> Separator {
         let key = node.key(at);
-        // Of equal keys the row decides; elsewhere none, so that the first of a key is found at
-        // once.
+        // Of equal keys the row decides; elsewhere none, so that the first of a key is found
+        // directly.
         let row = if node.key(at - 1) == key { node.row(at) } else { 0 };
         Separator { key: key.to_vec(), row: if node.is_leaf() { row } else { node.row(at) } }
     }

@@ -12,7 +12,7 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
 use crate::row::RowId;
 
-/// What an entry with an equal key in a unique index means to whoever inserts.
+/// What an entry with an equal key in a unique index means to the inserting transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meet {
     /// It is as good as gone.
@@ -43,9 +43,10 @@ enum Answer {
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// Inserts an entry. In a unique index `meet` is first shown every entry with an equal key: the
-    /// row, and whether it is marked deleted; it may be shown one more than once. `log` is told
-    /// where the entry will be, once, while the leaf is held alone; what it answers is stamped on
-    /// the leaf. Both run under the leaf's latch: they may try locks, not wait, nor reach pages.
+    /// row, and whether it is marked deleted; it may be shown one more than once. `log` is called
+    /// once with the place where the entry will be, while the leaf is held alone; the number it
+    /// returns is stamped on the leaf. Both run under the leaf's latch: they may try locks, not
+    /// wait, nor reach pages.
     ///
     /// # Errors
     /// What `log` fails with, as [`PageAccess::fix_exclusive`] and [`PageAccess::new_page`], or
@@ -90,7 +91,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
     }
 
-    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; answers where the
+    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; returns where the
     /// entry of `row` belongs.
     #[inline(always)]
     fn meet_equal(
@@ -160,7 +161,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let (first, own) = (Probe::first_of(key), Probe::entry(key, row));
         let target = self.leaf(access, &own)?.page().id();
         let mut id = self.leaf(access, &first)?.page().id();
-        // All of them, so that nobody else inserts the key: they begin in the first.
+        // All of them, so that no other thread inserts the key: they begin in the first.
         let mut leaves: Vec<P::Exclusive<'_>> = Vec::new();
         let mut place = None;
         loop {
@@ -249,7 +250,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let is_root = leaf.page().id() == self.root;
         drop(leaf);
         if sinks && !is_root {
-            // The entry is gone and logged: the caller must not be told that it is not.
+            // The entry is gone and logged: an error here must not be reported as a failure to
+            // remove it.
             let _kept_as_it_is = self.shrink(access, &Probe::entry(key, row), structure);
         }
         Ok(true)

@@ -103,8 +103,8 @@ impl<P: PageAccess> HeapFile<P> {
         Ok(Self { space: HeapSpace::open(access, root)?, marker: PhantomData })
     }
 
-    /// Writes down which pages have room. To be called before the pool is closed, when nobody uses
-    /// the file any more.
+    /// Writes down which pages have room. To be called before the pool is closed, when no thread
+    /// uses the file any more.
     ///
     /// # Errors
     /// As [`PageAccess::fix_exclusive`].
@@ -164,8 +164,8 @@ impl<P: PageAccess> HeapFile<P> {
         }
     }
 
-    /// Follows the address in a home. The home is not held meanwhile, so that no two pages ever
-    /// are; whoever has locked the row finds it at the first attempt.
+    /// Follows the address in a home. The home is not held meanwhile, so that two pages are never
+    /// held together; a transaction that has locked the row finds it at the first attempt.
     #[cold]
     pub(super) fn find_moved<G: ReadPage>(
         &self,
@@ -280,7 +280,8 @@ fn insert_compacted(page: &mut impl ExclusivePage, bytes: usize, kind: SlotKind)
     page.page_mut().insert(bytes, kind)
 }
 
-/// A record that is being filled: it goes again, when the log fails or who fills it panics.
+/// A record that is being filled: it is removed again when the log fails or the filling code
+/// panics.
 struct Made<'a, S: PageSize> {
     page: PageMut<'a, S>,
     slot: u16,
@@ -457,7 +458,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
                 (access.fix_exclusive(home.page)?, place)
             }
         };
-        // The home goes first: what a scan meets then leads nowhere, and is passed over.
+        // The home goes first: what a scan meets then leads nowhere, and is skipped.
         self.remove(page, home, &mut log)?;
         if let Some(place) = moved {
             self.remove(access.fix_exclusive(place.page)?, place, &mut log)?;

@@ -8,10 +8,10 @@
 //!    kind Forward         kind Moved
 //! ```
 //!
-//! A row is at most one step from home: if it moves again the home is told. One page is held at a
-//! time. The steps of a move are separate changes, each told to the caller, who logs it and undoes
-//! what came before if a later one fails; between them the row's lock keeps others from looking, and
-//! whoever looks without one (a scan, `find_moved`) looks again.
+//! A row is at most one step from home: if it moves again the home is updated. One page is held at a
+//! time. The steps of a move are separate changes, each passed to the caller, which logs it and
+//! undoes the earlier ones if a later one fails; between them the row's lock keeps others from
+//! looking, and a reader without the lock (a scan, `find_moved`) looks again.
 
 use super::file::{ADDRESS_BYTES, HeapFile, address_of};
 use super::{Place, Stamp};
@@ -59,11 +59,11 @@ pub enum HeapChange<'a> {
 }
 
 impl<P: PageAccess> HeapFile<P> {
-    /// Gives a row other bytes, as many as there are; `false` if there is no such row. `log` is told
-    /// of each change before it is made, in the order they are made.
+    /// Gives a row other bytes, as many as there are; `false` if there is no such row. `log` is
+    /// called with each change before it is made, in the order they are made.
     ///
     /// # Errors
-    /// What `log` fails with, or as [`PageAccess::new_page`]: changes that `log` was told of before
+    /// What `log` fails with, or as [`PageAccess::new_page`]: changes that `log` accepted before
     /// that are made and stay.
     pub fn replace<E: From<PageError>>(
         &self,
@@ -106,7 +106,7 @@ impl<P: PageAccess> HeapFile<P> {
         Ok(true)
     }
 
-    /// Puts a row down elsewhere, tells its home, and takes it out where it was.
+    /// Puts a row down elsewhere, updates its home, and takes it out where it was.
     #[cold]
     #[expect(
         clippy::too_many_arguments,

@@ -36,7 +36,7 @@ impl SlabRows {
     }
 }
 
-/// A slot that is being filled: it is free again, when the log fails or who fills it panics.
+/// A slot that is being filled: it is freed again when the log fails or the filling code panics.
 struct Made<'a> {
     slab: &'a mut Slab,
     slot: u32,
@@ -188,7 +188,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(true)
     }
 
-    /// Deleted rows are not visited: whoever deleted them is the only one there is.
+    /// Deleted rows are not visited: only this one session can have deleted them.
     fn scan(
         &self,
         _: &Pointers<S>,

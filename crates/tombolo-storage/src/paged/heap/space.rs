@@ -26,7 +26,7 @@ pub(super) const LANES: usize = 16;
 /// Flag of a heap page: a lane fills it, or it is among the open ones.
 const OPEN: u8 = 1;
 
-/// Free space is told apart in eighths of a page.
+/// Free space is classified in eighths of a page.
 const ROOM_CLASSES: usize = 8;
 
 /// An entry of a map page: the room class above, the page number below.
@@ -123,7 +123,7 @@ impl<L: Latching> HeapSpace<L> {
         Ok(space)
     }
 
-    /// Writes into the map which pages have room. Nobody uses the file any more.
+    /// Writes into the map which pages have room. No thread uses the file any more.
     pub(super) fn close<P: PageAccess>(&self, access: &P) -> Result<()> {
         for lane in 0..LANES {
             self.leave(access, lane)?;
@@ -248,14 +248,15 @@ impl<L: Latching> HeapSpace<L> {
     #[cold]
     pub(super) fn give_up<E: ExclusivePage>(&self, lane: usize, page: E, bytes: usize) {
         let id = page.page().id().0;
-        // Relaxed: under the page's latch, so of two who give it up one does; no page number is read.
+        // Relaxed: under the page's latch, so of two threads that give it up one does; no page number
+        // is read.
         let held = &self.lanes[lane % LANES].0;
         if held.compare_exchange(id, NONE, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
         if page.page().has_room_for(bytes) {
-            // Its room is scattered, and rows are pinned. Open, it would be chosen again at once;
-            // the next row that leaves it opens it.
+            // Its room is scattered, and rows are pinned. Open, it would be chosen again
+            // immediately; the next row that leaves it opens it.
             self.shut(page);
         } else {
             self.release(page);

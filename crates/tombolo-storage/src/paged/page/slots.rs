@@ -1,4 +1,4 @@
-//! Records by slot: making, changing, removing them, and taking the page's scattered space together.
+//! Records by slot: making, changing, removing them, and compacting the page's scattered space.
 //!
 //! Two disciplines share one layout. *Stable* slots (heap pages): a record keeps its slot number for
 //! life; the slot of a removed record keeps the hole, and a later record of its size takes both.
@@ -398,7 +398,7 @@ impl<S: PageSize> PageMut<'_, S> {
     }
 
     /// Moves all records together, so that all free space is contiguous, and forgets free slots at
-    /// the end. Slot numbers stay. Nobody else may have the page fixed: records move.
+    /// the end. Slot numbers stay. No other thread may have the page fixed: records move.
     pub fn compact(&mut self) {
         let mut before = [0; PAGE_BYTES_MAX];
         let before = &mut before[..S::BYTES];

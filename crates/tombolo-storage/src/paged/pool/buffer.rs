@@ -112,8 +112,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
     }
 
-    /// Writes every dirty page and makes the file durable; it still counts as not closed. Nobody
-    /// may wait for this thread meanwhile.
+    /// Writes every dirty page and makes the file durable; it still counts as not closed. No thread
+    /// may wait for this one meanwhile.
     ///
     /// # Errors
     /// When log or disk fail.
@@ -198,8 +198,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             return Ok(other);
         }
         self.table.place(id).count_miss();
-        // SAFETY: the frame is this thread's: nobody else has the latch, and until it is given back
-        // nobody looks at the bytes. A page that cannot be read is taken out below.
+        // SAFETY: the frame is this thread's: no other thread has the latch, and until it is given
+        // back none looks at the bytes. A page that cannot be read is taken out below.
         let mut page = unsafe { PageMut::new(self.base(owned.index)) };
         if let Err(error) = self.file.read_page(id, &mut page) {
             self.withdraw(id, &owned);
@@ -252,7 +252,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let frame = owned.pin.frame();
         frame.set_dirty(true);
         let base = self.base(owned.index);
-        // SAFETY: the latch is held alone, and the page is formatted at once.
+        // SAFETY: the latch is held alone, and the page is formatted immediately.
         unsafe { PageMut::<S>::new(base) }.format(id, store, kind);
         Ok(ExclusiveFrame { _latch: latch, pin: owned.pin, base, size: PhantomData })
     }
@@ -278,7 +278,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         loop {
             let (index, pin) = self.pin(id)?;
             let latch = pin.frame().latch.shared();
-            // If it could not be read, whoever tried has taken it out again: try, and learn why.
+            // If it could not be read, the thread that tried has taken it out again: the next pass
+            // reads it and returns the error.
             if pin.frame().page.get() == id.0 {
                 return Ok(SharedFrame { latch, pin, base: self.base(index), size: PhantomData });
             }

@@ -3,9 +3,9 @@
 //! A clock with usage counts: the hand takes one use of each frame it passes and evicts the first
 //! that has none left and is not pinned. Clean pages go first; a dirty one is written, by the
 //! thread that needs the frame, when a turn found no clean one. A page is written only after the
-//! log is durable up to its LSN (LG-18), under a shared latch, so readers go on meanwhile.
+//! log is durable up to its LSN (LG-18), under a shared latch, so readers continue meanwhile.
 //!
-//! No latch is waited for here: whoever needs a frame may hold latches of other pages.
+//! No latch is waited for here: the thread that needs a frame may hold latches of other pages.
 
 use std::ptr::NonNull;
 
@@ -67,7 +67,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         Ok(None)
     }
 
-    /// Takes a clean page nobody has pinned out of its frame.
+    /// Takes a clean page that is not pinned out of its frame.
     fn evict(&self, index: u32) -> Option<FramePin<'_, L>> {
         let frame = &self.frames[index as usize];
         let id = frame.page.get();
@@ -76,8 +76,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
         let place = self.table.place(PageId(id));
         let _held = place.exclusive();
-        // What was read without the latch was a guess. Pinned before it counts as empty: of those
-        // who find it empty, and of them and this thread, one gets it.
+        // What was read without the latch was a guess. Pinned before it counts as empty: of the
+        // threads that find it empty, this one included, one gets it.
         let pin = frame.claim()?;
         if frame.page.get() != id || frame.is_dirty() {
             return None;
@@ -98,14 +98,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         (frame.page.get() == id).then(|| frame.pin())
     }
 
-    /// Writes the page in a frame if it is dirty and nobody holds it alone.
+    /// Writes the page in a frame if it is dirty and no thread holds it alone.
     fn clean(&self, index: u32) -> Result<()> {
         let Some(pin) = self.pin_resident(index) else { return Ok(()) };
         let Some(_latch) = pin.frame().latch.try_shared() else { return Ok(()) };
         self.write_back(index, pin.frame())
     }
 
-    /// Writes every dirty page. Nobody may wait for this thread meanwhile: it waits for latches.
+    /// Writes every dirty page. No thread may wait for this one meanwhile: it waits for latches.
     pub(super) fn clean_all(&self) -> Result<()> {
         for index in 0..self.frames.len() as u32 {
             let Some(pin) = self.pin_resident(index) else { continue };

@@ -5,7 +5,7 @@
 //! when it is opened and written when it is closed. What stays: pages and their format, guards, a
 //! latch per frame if `L` latches (without, a guard is an address).
 //!
-//! Because nobody counts pins, rows of a page are never known to be unpinned where other threads
+//! Because pins are not counted, rows of a page are never known to be unpinned where other threads
 //! exist, and are not moved together then; holes are reused by rows of their size (`slots.rs`).
 //!
 //! A fix and unfix takes about 8 instructions, with latches about 20 to 25
@@ -132,8 +132,8 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
             latches.commit(pages as usize * LATCH_STRIDE_BYTES)?;
             ready = ready.min((latches.committed_bytes() / LATCH_STRIDE_BYTES) as u32);
             for id in memory.committed_pages..ready {
-                // SAFETY: committed memory, aligned for a latch, that nobody uses before the number
-                // of pages says so.
+                // SAFETY: committed memory, aligned for a latch, that no thread uses before the
+                // number of pages says so.
                 unsafe { self.latch_address(PageId(id)).write(L::Latch::default()) };
             }
         }
@@ -335,8 +335,8 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
         let id = allocation.page_at_end()?;
         allocation.reserve(&self.file)?;
         self.commit(id.0 + 1)?;
-        // Nobody can be led to the page before it is counted, and so it is before it is formatted:
-        // whoever holds its number got it from this call.
+        // It is counted before it is formatted, because no thread may be led to a page that is not
+        // counted. Its number is known only through this call.
         allocation.take_page_at_end();
         let mut page = self.fix_exclusive(id)?;
         page.page_mut().format(id, store, kind);

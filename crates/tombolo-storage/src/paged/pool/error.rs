@@ -1,7 +1,7 @@
 //! Why a page could not be reached.
 //!
-//! One pointer wide, because it travels beside every guard; what it points to is built only when
-//! something failed.
+//! One pointer wide, because each call that returns a guard may return it instead; what it points
+//! to is built only when something failed.
 
 use std::fmt;
 

@@ -46,7 +46,7 @@ impl<S: PageSize> Scratch<S> {
         Self { words: vec![0; S::BYTES / size_of::<u64>()], size: std::marker::PhantomData }
     }
 
-    /// The page. Whoever uses it formats, copies or reads a page into it first.
+    /// The page. The caller formats, copies or reads a page into it first.
     fn page(&mut self) -> PageMut<'_, S> {
         let base = NonNull::from(&mut *self.words).cast();
         // SAFETY: the words are a page's bytes, aligned and borrowed exclusively. All zeros have no

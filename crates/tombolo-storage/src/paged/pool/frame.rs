@@ -64,7 +64,7 @@ impl<L: Latching> Frame<L> {
         }
     }
 
-    /// Pins the frame. Called under the latch of its chain, or by whoever has it pinned.
+    /// Pins the frame. Called under the latch of its chain, or by a thread that has it pinned.
     #[inline(always)]
     pub(super) fn pin(&self) -> FramePin<'_, L> {
         // Relaxed: ordered before an eviction by the chain's latch, under which both happen.
@@ -76,7 +76,7 @@ impl<L: Latching> Frame<L> {
         FramePin { frame: self }
     }
 
-    /// Pins a frame nobody has pinned.
+    /// Pins a frame that is not pinned.
     pub(super) fn claim(&self) -> Option<FramePin<'_, L>> {
         // Acquire: partner of the Release in `FramePin::drop`: the frame's last user is through.
         // Relaxed on failure: nothing was taken.
@@ -84,21 +84,21 @@ impl<L: Latching> Frame<L> {
         Some(FramePin { frame: self })
     }
 
-    /// Pins a frame nobody has pinned and that holds no page.
+    /// Pins a frame that is not pinned and holds no page.
     pub(super) fn claim_empty(&self) -> Option<FramePin<'_, L>> {
         if self.page.get() != NO_PAGE {
             return None;
         }
         let pin = self.claim()?;
-        // Somebody may have claimed, filled and let go of it in between.
+        // Another thread may have claimed, filled and let go of it in between.
         (self.page.get() == NO_PAGE).then_some(pin)
     }
 
     /// How many guards and pinned rows there are.
     #[inline(always)]
     pub(super) fn pins(&self) -> u32 {
-        // Acquire: partner of the Release in `FramePin::drop`: who sees that a row is no longer
-        // pinned may overwrite it.
+        // Acquire: partner of the Release in `FramePin::drop`: a thread that sees that a row is no
+        // longer pinned may overwrite it.
         self.pins.load(Ordering::Acquire)
     }
 
@@ -233,7 +233,7 @@ impl<L: Latching> Deref for PinnedRecord<'_, L> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the pin keeps the page in its frame; its records do not move while somebody else
+        // SAFETY: the pin keeps the page in its frame; its records do not move while another guard
         // has it pinned (`is_alone`), and this one does not change because its reader has locked
         // the row (the head of page.rs).
         unsafe { self.bytes.as_ref() }

@@ -50,7 +50,7 @@ impl<L: Latching> Space<L> {
         Self { state: Latch::new(Cell::new(state)), pages }
     }
 
-    /// Pages of the file. Whoever was led to a page sees a number above it: the page's number
+    /// Pages of the file. A thread that was led to a page sees a number above it: the page's number
     /// reached it through a latch, or by a Release and an Acquire, and was counted before.
     #[inline(always)]
     pub(super) fn pages(&self) -> u32 {
@@ -66,7 +66,7 @@ impl<L: Latching> Space<L> {
         state.set(SpaceState { root: root.0, ..state.get() });
     }
 
-    /// Reserves the next page, until the answer is taken or dropped.
+    /// Reserves the next page, until the returned value is taken or dropped.
     pub(super) fn hold(&self) -> Allocation<'_, L> {
         let state = self.state.hold();
         let next = state.get();
@@ -122,7 +122,7 @@ impl<L: Latching> Space<L> {
     }
 }
 
-/// The next page to be handed out; nobody else allocates meanwhile.
+/// The next page to be handed out; no other thread allocates meanwhile.
 pub(super) struct Allocation<'a, L: Latching> {
     state: LatchGuard<'a, Cell<SpaceState>, L>,
     pages: &'a GuardedU32,
@@ -168,7 +168,7 @@ impl<L: Latching> Allocation<'_, L> {
     }
 }
 
-/// What every pool does with a free page it hands out again; the answer is the free page behind it.
+/// What every pool does with a free page it hands out again; returns the free page behind it.
 pub(super) fn reuse<S: PageSize>(
     page: &mut impl ExclusivePage<Size = S>,
     store: StoreId,

@@ -2,8 +2,8 @@
 //!
 //! A partition is one cache line: a latch, the heads of eight chains and how they were used. The
 //! links of a chain lie in the frames, which a look-up touches anyway. A partition's latch protects
-//! its chains and the page numbers of the frames in them: whoever holds it shared may pin a frame it
-//! finds, whoever holds it exclusively and sees no pin knows that none can come.
+//! its chains and the page numbers of the frames in them: a thread that holds it shared may pin a
+//! frame it finds; one that holds it exclusively and sees no pin knows that none can come.
 
 use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
 use crate::paged::page::PageId;

@@ -1,7 +1,7 @@
 //! The calls a transaction makes, on the paged store: `Store` for [`PagedStore`].
 //!
 //! What a switch removes is not in the code of its profile: each component is asked through its
-//! trait, and its sibling that is off answers with nothing. Locks are waited for here, between two
+//! trait, and its sibling that is off does nothing. Locks are waited for here, between two
 //! visits of a page, never during one: an entry or row that is locked by another is left, waited
 //! for, and looked for again.
 
@@ -24,13 +24,13 @@ use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
 
-/// A change of a whole row or entry, as the log is told of it.
+/// A change of a whole row or entry, in the form the log takes.
 #[inline(always)]
 pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
     Change { kind, store, place, row, within: 0 }
 }
 
-/// One page's part of a row's change of length, as the log is told of it: kind, place, images.
+/// One page's part of a row's change of length, in the form the log takes: kind, place, images.
 pub(super) fn step<'a>(
     step: &HeapChange<'a>,
     address: &'a mut [u8; 8],
@@ -98,7 +98,8 @@ impl<P: PagedProfile> Session<P> {
                 database.log.change(&mut self.log, change, &[], record)
             });
             match (created, blocked) {
-                // Somebody waits for, or still holds, the row that had this place before.
+                // Another transaction waits for, or still holds, the row that had this place
+                // before.
                 (Err(_), Some(row)) => self.lock(database, table.store, row, Mode::Exclusive)?,
                 (created, _) => return created,
             }
@@ -146,7 +147,7 @@ impl<P: PagedProfile> Session<P> {
 }
 
 /// A change of a row in place that the log does not know yet: what was there comes back, when the log
-/// fails or who writes the row panics.
+/// fails or the code that writes the row panics.
 struct InPlace<'a> {
     record: &'a mut [u8],
     start: usize,
@@ -163,8 +164,8 @@ impl Drop for InPlace<'_> {
     }
 }
 
-/// A change of a row that is called once, in a form without its type: what surrounds it is compiled
-/// once for all tables and procedures.
+/// A change of a row that is called once, in a form without its type: so the code around it is
+/// compiled once for all tables and procedures.
 #[inline(always)]
 fn once<R>(change: impl FnOnce(&mut RowMut<'_, R>), fields: Fields<R>) -> impl FnMut(&mut [u8]) {
     let mut change = Some(change);
@@ -328,7 +329,8 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, false);
         let store = database.table(table);
-        // All of it is read, so all of it is locked: nobody else can have a ghost here then.
+        // All of it is read, so all of it is locked: no other transaction can have a ghost here
+        // then.
         session.lock_table(database, store.store, Mode::Shared)?;
         store.rows.scan(&database.pages, |row, deleted| {
             if deleted { ControlFlow::Continue(()) } else { visit(row) }

@@ -2,7 +2,7 @@
 //!
 //! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
 //! they agree: every live row is in each index of its table under its own key, every entry names a
-//! live row, and nothing is a ghost. Nobody may run a transaction meanwhile.
+//! live row, and nothing is a ghost. No transaction may run meanwhile.
 
 use std::ops::ControlFlow;
 

@@ -172,7 +172,7 @@ impl<P: PagedProfile> Database<P> {
         self.lanes.fetch_add(1, Ordering::Relaxed) as usize
     }
 
-    /// Why no call is answered any more.
+    /// Why every further call fails.
     #[inline(always)]
     pub(super) fn refuse_poisoned(&self) -> Result<()> {
         match self.poisoned.get() {
@@ -198,7 +198,7 @@ impl<P: PagedProfile> Database<P> {
     }
 }
 
-/// Tells the log of pages that a split or a merge touched.
+/// Logs the pages that a split or a merge touched.
 pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
 
 impl<P: PagedProfile> Structure for StructureLog<'_, P> {

@@ -1,8 +1,8 @@
 //! Index entries, as a session looks them up and inserts them (LG-15).
 //!
-//! Invariant: an entry is only taken as it is by who holds its row's lock. A locked row is left,
-//! waited for without a latch, and its entry looked for again. Not here: the tree, keys, scans
-//! (`calls.rs`).
+//! Invariant: only a session that holds the row's lock takes an entry as it is. A locked row is
+//! left, waited for without a latch, and its entry looked for again. Not here: the tree, keys,
+//! scans (`calls.rs`).
 
 use std::ops::ControlFlow;
 
@@ -207,7 +207,7 @@ impl<P: PagedProfile> Session<P> {
         order: Order,
         visit: &mut dyn FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        // Where the scan goes on after it waited: at the entry it waited for.
+        // Where the scan continues after it waited: at the entry it waited for.
         let mut at: Option<(Vec<u8>, RowId)> = None;
         loop {
             let resume = at.as_ref().map(|(key, row)| Position::At(key, *row));
@@ -238,8 +238,8 @@ impl<P: PagedProfile> Session<P> {
         }
     }
 
-    /// Whether another transaction has to be waited for before `row` may be taken as it is; told
-    /// of entries that a new one meets in a unique index.
+    /// Whether another transaction has to be waited for before `row` may be taken as it is; called
+    /// for each entry that a new one meets in a unique index.
     fn meet(&self, database: &Database<P>, store: StoreId, row: RowId, deleted: bool) -> Meet {
         match self.try_lock(database, store, row, Mode::Shared) {
             Ok(()) if deleted => Meet::Pass,

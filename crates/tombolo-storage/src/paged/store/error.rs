@@ -1,7 +1,7 @@
 //! What the paged store's parts refuse, in the words of a store.
 //!
-//! Calls answer [`Error`], which is copied through the hot path and names no file; opening and
-//! closing answer [`OpenError`], which names file, place and reason.
+//! Calls return [`Error`], which is copied through the hot path and names no file; opening and
+//! closing return [`OpenError`], which names file, place and reason.
 
 use std::fmt;
 

@@ -16,12 +16,12 @@
 //! | commit | logs it, waits for its group, takes ghosts away, releases all locks |
 //!
 //! Isolation: strict locking of rows, with intention locks above; a deleted row or entry stays as a
-//! ghost under its transaction's lock until the end, so nobody takes its absence for granted.
-//! Phantoms are not kept out (a range is not locked); that comes with a later issue, as does
-//! restart: a directory that was not closed is refused.
+//! ghost under its transaction's lock until the end, so no transaction takes its absence for
+//! granted. Phantoms are not kept out (a range is not locked); that comes with a later issue, as
+//! does restart: a directory that was not closed is refused.
 //!
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
-//! held between calls; whoever reads or changes a row's bytes holds its lock.
+//! held between calls; a session that reads or changes a row's bytes holds the row's lock.
 
 mod calls;
 mod catalogue;

@@ -6,7 +6,7 @@
 //! stay (direct frames) and where rows have left the pages (pointers), rows are read and changed
 //! where they are.
 //!
-//! Not here: locks (whoever comes here holds the row's), log records, which table is meant.
+//! Not here: locks (the caller holds the row's), log records, which table is meant.
 
 use std::cell::{Ref, RefCell};
 use std::ops::Deref;
@@ -27,7 +27,7 @@ use crate::row::{RowBytes, RowId};
 
 /// A change of a row that may change its length.
 pub enum RowChange<'a> {
-    /// What happens as a whole: the record before and after. Told first; how it is undone.
+    /// The change as a whole: the record before and after. Reported first; undo uses it.
     Whole {
         /// The record as it was.
         before: &'a [u8],
@@ -79,7 +79,7 @@ pub trait RowAccess<W>: RowStorage + Send {
     /// As [`HeapFile::open`]; `CannotSave` where rows do not lie in pages.
     fn open_rows(&self, root: PageId) -> Result<Self::Rows, OpenError>;
 
-    /// Writes down what the rows of one table need to be opened again, and answers where that is.
+    /// Writes down what the rows of one table need to be opened again, and returns where that is.
     ///
     /// # Errors
     /// As [`HeapFile::close`]; `CannotSave` where rows do not lie in pages.
@@ -139,7 +139,7 @@ pub trait RowAccess<W>: RowStorage + Send {
     }
 }
 
-/// Buffers for rows that are copied out: as many as were ever in use at once.
+/// Buffers for rows that are copied out: as many as were ever in use at the same time.
 #[derive(Debug, Default)]
 pub struct RowCopies(RefCell<Vec<Vec<u8>>>);
 
@@ -304,7 +304,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
     rows_in_pages!();
 }
 
-/// Frames of a pool; a transaction needs a few at once.
+/// Frames of a pool; a transaction needs a few at a time.
 fn frames<S: PageSize>(settings: &PagedSettings) -> usize {
     (settings.pool_bytes / S::BYTES).clamp(16, 1 << 31)
 }

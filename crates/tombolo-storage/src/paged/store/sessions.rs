@@ -3,7 +3,7 @@
 //!
 //! Registered transactions can be listed with what they did so far; the oldest of them bounds how
 //! far a log may be cut. With the switch off there is one session and what is left is a counter of
-//! transactions. Not here: who connects, the places of the lock table.
+//! transactions. Not here: connections, the places of the lock table.
 
 use std::cell::{Cell, RefCell};
 
@@ -46,7 +46,7 @@ pub trait Sessions<L: Latching>: Default + Send + 'static {
     /// Gives a place back.
     fn close(&self, place: &Self::Place);
 
-    /// Registers a transaction and answers its number.
+    /// Registers a transaction and returns its number.
     fn begin(&self, place: &mut Self::Place) -> u64;
 
     /// Notes a call, which changes something or not.
@@ -102,7 +102,7 @@ struct Registry {
     totals: SessionTotals,
 }
 
-/// A session's place, and what its transaction did since the registry was last told.
+/// A session's place, and what its transaction did since the registry was last updated.
 #[derive(Debug, Default)]
 pub struct RegisteredPlace {
     session: u32,
@@ -110,7 +110,7 @@ pub struct RegisteredPlace {
     changes: Cell<u32>,
 }
 
-/// Calls after which the registry is told of them.
+/// The number of calls after which they are entered in the registry.
 const CALLS_UNTOLD_MAX: u32 = 64;
 
 impl<L: Latching> Default for Registered<L> {

@@ -190,8 +190,7 @@ fn what_cannot_be_opened_says_why() {
     assert!(empty.to_string().contains(LOG_FILE) || empty.to_string().contains(PAGES_FILE));
 }
 
-/// Every bit of every page counts: whoever opens the file, or checks it, finds which page is
-/// damaged.
+/// Every bit of every page counts: opening or checking the file finds which page is damaged.
 #[test]
 fn a_flipped_bit_is_refused_with_file_and_offset() {
     let disk = MemDisk::new();
@@ -242,7 +241,7 @@ fn a_full_disk_aborts_and_the_rest_goes_on() {
     bank.store.close().unwrap();
 }
 
-/// A row that is being made or changed when who writes it panics, and that is caught.
+/// The code that makes or changes a row panics, and the panic is caught.
 fn panics_leave_no_row<P: PagedProfile>() {
     let mut bank = Bank::<P>::create(&MemDisk::new(), 10);
     bank.store.begin().unwrap();

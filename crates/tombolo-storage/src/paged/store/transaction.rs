@@ -60,7 +60,7 @@ pub(super) struct Session<P: PagedProfile> {
     place: <P::Sessions as Sessions<P::Latching>>::Place,
     pub(super) log: <P::Log as Logging>::Transaction,
     pub(super) lane: usize,
-    /// The greater, the younger in the eyes of deadlock detection.
+    /// The greater it is, the younger the transaction counts in deadlock detection.
     rank: u64,
     /// Whether the next transaction keeps the rank: the last one gave way to others.
     keeps_rank: Cell<bool>,
@@ -100,8 +100,8 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Ends the session; an open transaction is aborted, or poisons a database that cannot undo it,
-    /// as does one whose thread panics: what it left half done is not walked through again. Nothing
-    /// happens the second time.
+    /// as does one whose thread panics: structures it left half changed are not walked again.
+    /// Nothing happens the second time.
     pub(super) fn end(&mut self, database: &Database<P>) {
         if std::thread::panicking() && self.phase != Phase::Idle {
             return database.poison("a thread panicked in the middle of a transaction");
@@ -158,7 +158,7 @@ impl<P: PagedProfile> Session<P> {
         self.locking(|held| database.locks.lock_row(held, store.0, row, mode))
     }
 
-    /// Locks a row if that is possible at once.
+    /// Locks a row if that is possible without waiting.
     #[inline(always)]
     pub(super) fn try_lock(
         &self,
@@ -205,7 +205,7 @@ impl<P: PagedProfile> Session<P> {
     /// A lock that was not granted, in a store's words.
     #[cold]
     pub(super) fn refused(&self, error: LockError) -> Error {
-        // Who gave way comes back with its old rank, so that its turn comes.
+        // A victim comes back with its old rank, so that its turn comes.
         self.keeps_rank.set(error.retry());
         error.into()
     }

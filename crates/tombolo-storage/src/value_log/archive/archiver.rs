@@ -3,13 +3,12 @@
 //! ```text
 //!   LogArchive::open ──► lock, what an earlier process left is cleared away, where does it end?
 //!        │ keep(): the log holds what is behind that, however old
-//!   LogArchive::attach ──► the log goes on there ──► Archiver::archive, again and again
+//!   LogArchive::attach ──► the log continues there ──► Archiver::archive, again and again
 //! ```
 //!
-//! The way along the log is the one of who reads it back beside its writer (`follow.rs`). Not here: which
-//! groups are durable (whoever calls says so), threads. Invariants: a part has its name only when all its
-//! bytes are durable; after a failure nothing is taken for archived that may not be, and the same call
-//! may be tried again.
+//! The log is read like any log that is being written (`follow.rs`). Not here: which groups are durable
+//! (the caller says so), threads. Invariants: a part has its name only when all its bytes are durable;
+//! after a failure nothing is taken for archived that may not be, and the same call may be tried again.
 
 use super::super::follow::{LogReader, Way};
 use super::super::group::Group;
@@ -22,7 +21,7 @@ use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
-/// A directory for a log's archive, which nobody else writes to.
+/// A directory for a log's archive, to which no other process writes.
 #[derive(Debug)]
 pub struct LogArchive {
     disk: Arc<dyn Disk>,
@@ -60,11 +59,11 @@ impl LogArchive {
         self.held.as_ref().map(|held| held.last.group + 1)
     }
 
-    /// Goes on with the archive of the log that `reader` reads, whose end, durable, is `end`. An archive
+    /// Continues the archive of the log that `reader` reads, whose end, durable, is `end`. An archive
     /// that holds nothing begins with the group `end`, which is in it when this returns.
     ///
     /// # Errors
-    /// `OtherCourse` when the log does not go on where the archive ends; `Log`, `Disk`.
+    /// `OtherCourse` when the log does not continue where the archive ends; `Log`, `Disk`.
     pub fn attach(self, reader: LogReader, end: LogPosition) -> Result<Archiver, ArchiveFailure> {
         let Self { disk, lock, held } = self;
         let position = match &held {
@@ -116,7 +115,7 @@ fn take_away_unfinished(disk: &dyn Disk) -> Result<(), DiskError> {
 #[derive(Debug)]
 pub struct Archiver {
     disk: Arc<dyn Disk>,
-    /// Nobody else writes to the archive.
+    /// No other process writes to the archive.
     _lock: DirectoryLock,
     reader: LogReader,
     way: Option<Way>,
@@ -157,7 +156,7 @@ impl Archiver {
         let head = match written {
             Ok(head) => head,
             Err(failure) => {
-                // What cannot be removed now is when the next part is begun.
+                // What cannot be removed now is removed when the next part is begun.
                 _ = self.disk.remove(UNFINISHED_FILE);
                 return Err(failure);
             }
@@ -172,8 +171,8 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Whether the log leads from the group the archive ends with to `end`. All of it is looked at: of what
-    /// was given back once, some may lie there as it was.
+    /// Whether the log leads from the group the archive ends with to `end`. The whole way is read: some
+    /// groups of released segments may still lie there.
     fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
         let mut way = match self.reader.find(self.position) {
             Err(LogFailure::Damaged { .. }) => return Ok(false),
@@ -201,7 +200,7 @@ impl Archiver {
                 if looked_again || head.is_some() {
                     break;
                 }
-                // It goes on in a segment that was not there yet, or not in use.
+                // It continues in a segment that was not there yet, or not in use.
                 (*way, looked_again) = (self.reader.find(self.position)?, true);
                 continue;
             };

@@ -54,11 +54,11 @@ pub enum ArchiveFailure {
         /// What the archive holds, if anything.
         held: Option<Held>,
     },
-    /// Two courses of the same database lie in the archive, and both go on behind this group.
+    /// Two courses of the same database lie in the archive, and both continue behind this group.
     Fork {
         /// The group.
         group: GroupNumber,
-        /// The parts that go on behind it.
+        /// The parts that continue behind it.
         files: [String; 2],
     },
     /// The group or the time asked for lies before the backup, whose last group this is, or behind all

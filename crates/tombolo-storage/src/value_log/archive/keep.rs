@@ -1,7 +1,8 @@
-//! What of a log that its image no longer needs is kept when it is opened, because it is not archived.
+//! Which segments are kept when a log is opened although its image no longer needs them: those not
+//! archived yet.
 //!
-//! Recovery begins where the image leaves off, and segments before that are free to be used again. Here
-//! those are found that lead, without a gap, from a group that is still to be archived to the first one
+//! Recovery begins where the image leaves off, and segments before that are free to be used again. This
+//! module finds those that lead, without a gap, from a group that is still to be archived to the first one
 //! that was walked. Not here: the walk itself. Invariant: what is kept belongs to the chain; whatever else
 //! lies before it (segments used in an earlier life of the log, or never) is not.
 

@@ -9,10 +9,10 @@
 //! A *part* is a file with groups that lie one behind the other in one segment, as they lie there
 //! (`part.rs`). Parts are named by epoch and first group and follow each other without a gap: each says the
 //! checksum of the group before its first. So an archive belongs to one course of a log: a log that was cut
-//! before the archive's end, or restored to an earlier group, and went on differently does not hold the
-//! group the archive ends with, and is refused.
+//! before the archive's end, or restored to an earlier group, and then continued differently does not hold
+//! the group the archive ends with, and is refused.
 //!
-//! Not here: when something is archived and what waits for it (the engine's stage), who restores
+//! Not here: when something is archived and what waits for it (the engine's stage), restoring
 //! (`backup/`). Invariants: only durable groups are archived, once and in order; under its name a part is
 //! whole and durable, whatever ends the process; nothing is written to a part again.
 
@@ -42,7 +42,7 @@ const UNFINISHED_FILE: &str = "archive-unfinished";
 pub struct Held {
     /// Its first group.
     pub first: GroupNumber,
-    /// The time of that one, in microseconds since 1970; 0 where nobody said.
+    /// The time of that one, in microseconds since 1970; 0 where it is not known.
     pub first_us: u64,
     /// Its last group.
     pub last: LogPosition,

@@ -1,9 +1,9 @@
 //! Which groups of an archive follow a backup up to a group or a time, and their way into the restored log.
 //!
-//! Parts are told by their headers; only those are read through in which the backup ends or the target
-//! lies. Then all of them are, group by group, on their way into the segments they lay in. Not here: the
-//! backup's own files (`backup/`). Invariants: what is placed follows the backup's last group without a
-//! gap, each group verified; the last one ends what was written together.
+//! Parts are identified by their headers; at first only those in which the backup ends or the target
+//! lies are read through. Then all are, group by group, on their way into the segments they lay in. Not
+//! here: the backup's own files (`backup/`). Invariants: what is placed follows the backup's last group
+//! without a gap, each group verified; the last one ends what was written together.
 
 use super::super::directory::Directory;
 use super::super::group::Group;

@@ -91,8 +91,8 @@ fn a_log_that_begins_with_damage_is_refused_with_its_place() {
     }
 }
 
-/// What lies before the group an image was made behind is needed by nobody: damage to it is none of a
-/// recovery's business, but of one that is to begin earlier.
+/// What lies before the group an image was made behind is not needed: damage to it matters only to a
+/// recovery that is to begin earlier.
 #[test]
 fn damage_before_what_is_needed_does_no_harm() {
     for runs in [false, true] {
@@ -108,7 +108,7 @@ fn damage_before_what_is_needed_does_no_harm() {
             at += (64 + length as u64).next_multiple_of(512);
         }
         if runs {
-            // A group that goes on in later segments, so that this one is full.
+            // A group that continues in later segments, so that this one is full.
             writer.append_group(&[&vec![9; 20_000]], 1, None).unwrap();
         }
         writer.seal().unwrap();
@@ -131,7 +131,7 @@ fn damage_before_what_is_needed_does_no_harm() {
                     assert!(groups == whole && recovered.cut.is_none(), "offset {offset}");
                     assert_eq!(recovered.writer.newest(), newest + 1);
                     assert!(!is_vital, "offset {offset}");
-                    // As a checkpoint does, beside the writer.
+                    // As a checkpoint does, while the log is written.
                     let mut reader = recovered.writer.reader();
                     for is_again in [false, true] {
                         let mut read = Vec::new();
@@ -170,7 +170,7 @@ fn every_spoilt_byte_is_cut_or_refused() {
             let disk = copy(&disk);
             overwrite(&disk, "log-000001", offset, &[whole[offset as usize] ^ 0x40]);
             if number == 4 {
-                // Nobody vouches for the newest group.
+                // No later group vouches for the newest one.
                 let (recovered, groups) = recovered(&disk);
                 assert_eq!(groups.len(), 2, "offset {offset}");
                 let cut = recovered.cut.unwrap();
@@ -417,7 +417,7 @@ fn no_loss_is_accepted_without_room_to_keep_it() {
     assert_eq!(recovered.cut.unwrap().kept, ["lost-000001-log-000001"]);
 }
 
-/// A log that has lost all its segments is no new one to whoever needs a later group.
+/// A log that has lost all its segments does not count as new where a later group is needed.
 #[test]
 fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
     let disk = MemDisk::new();

@@ -1,4 +1,5 @@
-//! Groups are read back beside the writer: each once, in order, whatever is written and released.
+//! Groups are read back while the log is written: each once, in order, whatever is written and
+//! released.
 
 use super::*;
 use crate::disk::{DiskError, DiskFile, MemDisk, Open};
@@ -15,7 +16,7 @@ fn follow(
     written: &mut Written,
 ) -> LogPosition {
     let mut check = |position: LogPosition, records: &[u8]| {
-        // Empty groups are given, too, and nobody asks for them.
+        // Empty groups are given, too, and not compared.
         if !records.is_empty() {
             let (expected, bytes) = written.remove(0);
             assert_eq!(position, expected);
@@ -53,7 +54,7 @@ fn what_was_written_is_read_once_and_in_order() {
                     reader = writer.reader();
                     at = follow(&mut reader, at, durable, 40_000, &mut written);
                 }
-                // Somebody else got it without reading.
+                // The groups were taken elsewhere, without reading.
                 3 => {
                     at = writer.position();
                     written.clear();
@@ -113,8 +114,8 @@ fn a_group_that_is_not_there_is_told() {
     assert!(matches!(gone, Err(LogFailure::Damaged { .. })), "{gone:?}");
 }
 
-/// Whoever goes on with an image gets the group it is complete as of once more, whole, however many
-/// groups and segments its records are spread over, and then what follows, each once.
+/// A caller that continues an image gets the group it is complete as of once more, whole, however
+/// many groups and segments its records are spread over, and then what follows, each once.
 #[test]
 fn a_group_is_given_again_and_whole() {
     let disk = MemDisk::new();

@@ -1,7 +1,7 @@
 //! Random logs on a disk that forgets, crashed at every moment, recovered, recovered again.
 //!
-//! The oracle: what is found is a prefix of what was written, it holds everything a sync was
-//! answered for, and a second recovery finds the same.
+//! The oracle: what is found is a prefix of what was written, it holds everything that a sync
+//! confirmed, and a second recovery finds the same.
 
 use super::*;
 
@@ -10,7 +10,7 @@ use super::*;
 struct Known {
     /// Groups written, in order.
     written: Groups,
-    /// How many of them a sync was answered for.
+    /// How many of them a sync confirmed.
     durable: usize,
     /// Groups before this one may be gone.
     first: GroupNumber,

@@ -1,4 +1,4 @@
-//! Room is promised before it is needed; a full disk refuses and, with room, goes on.
+//! Room is promised before it is needed; a full disk refuses and, with room, accepts again.
 
 use super::*;
 use crate::disk::{Fault, MemDisk, Open, Operation};
@@ -67,7 +67,7 @@ fn a_limit_refuses_until_segments_are_released() {
     writer.append_group(&[&[1; 3_000]], 1, None).unwrap();
 }
 
-/// A segment that could not be used again, for want of room, is there for the next try.
+/// A segment that could not be used again for lack of room is there for the next try.
 #[test]
 fn a_spare_segment_outlives_a_full_disk() {
     let disk = MemDisk::new();
@@ -326,7 +326,7 @@ fn what_the_settings_promise_is_there_in_a_small_log() {
     }
 }
 
-/// Nobody's wish makes more ready than the settings say.
+/// No request makes more ready than the settings say.
 #[test]
 fn more_than_is_promised_is_not_made() {
     let disk = MemDisk::new();

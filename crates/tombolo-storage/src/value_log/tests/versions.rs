@@ -1,5 +1,5 @@
-//! Logs of version 2, whose groups have no time: they are read and go on as logs of today; times go back only
-//! where a clock stays behind.
+//! Logs of version 2, whose groups have no time: they are read and continue as logs of today's version; times
+//! go back only where a clock stays behind.
 
 use super::*;
 use crate::disk::{MemDisk, Open};

@@ -54,7 +54,7 @@ fn a_group_longer_than_a_segment_is_one_group() {
     assert_eq!(again.transactions, 7);
 }
 
-/// A log keeps its salt in the segments that are made by whoever opens it with another one.
+/// A log that is opened with another salt makes its segments with the one it has.
 #[test]
 fn a_log_goes_on_with_its_own_salt() {
     let disk = MemDisk::new();

@@ -240,7 +240,7 @@ fn an_archive_belongs_to_one_course_of_one_log() {
     };
     let (disk, archive, copy, archived) = with_backup();
     let held = archived.archiver.position().group;
-    // While it is open, nobody else writes to it.
+    // While it is open, no other process writes to it.
     let (other, _) = restored(&copy, &archive, RestoreTarget::Latest).unwrap();
     let refused = LogArchive::open(door(&archive)).unwrap_err();
     assert!(matches!(refused, ArchiveFailure::InUse { .. }), "{refused}");
@@ -249,7 +249,7 @@ fn an_archive_belongs_to_one_course_of_one_log() {
     let what = told(open(&earlier, &archive));
     assert!(what.contains("restored") && what.contains(&format!("to {held} ")), "{what}");
     told(open(&MemDisk::new(), &archive));
-    // What was restored to its end goes on, and the original, should it come back, does not.
+    // What was restored to its end continues, and the original, should it come back, does not.
     let mut archived = open(&other, &archive).unwrap();
     archived.database.groups(&mut Random::new(5), 3);
     archived.archive_all();
@@ -307,7 +307,7 @@ fn what_lies_out_of_reach_is_told_with_what_there_is() {
     assert!(what.contains(&format!("the last {last} (")), "{what}");
     let what = told(&archive, RestoreTarget::Group(1));
     assert!(what.contains("cannot be restored to group 1: "), "{what}");
-    // Nobody said what time it was.
+    // The groups have no time.
     assert!(told(&archive, RestoreTarget::Time(7)).contains("the last"));
     let parts = part_files(&archive);
     assert!(parts.len() > 2, "{parts:?}");
@@ -370,7 +370,7 @@ fn archive_to(archived: &mut Archived, random: u64, group: GroupNumber) {
     assert_eq!(archived.archiver.position().group, group);
 }
 
-/// Two courses of a log: parts of the one do not go on behind parts of the other.
+/// Two courses of a log: parts of the one do not continue parts of the other.
 fn two_courses() {
     let (_, archive, copy, mut archived) = with_backup();
     let fork = archived.archiver.position().group;

@@ -1,6 +1,6 @@
 //! Courses of checkpoints: a medium loses what it called durable (the catalogue that names a course, the
-//! end of the log, a block), and what is left of the abandoned course is nobody's. Images of version 1,
-//! which know no epochs, go on.
+//! end of the log, a block), and what is left of the abandoned course belongs to no other. Images of
+//! version 1, which know no epochs, continue.
 
 use std::panic::AssertUnwindSafe;
 
@@ -103,7 +103,7 @@ fn blocks_of(disk: &MemDisk, checkpoint: u64) -> Vec<Lying> {
     found
 }
 
-/// A database that goes on behind a checkpoint whose catalogue was lost, and all groups of the log that
+/// A database that continues behind a checkpoint whose catalogue was lost, and all groups of the log that
 /// its blocks hold: the course it has begun by now has the abandoned one's number, and no block yet. With
 /// the abandoned blocks, and the rows.
 fn abandoned(settings: ImageSettings, is_epoch_lost: bool) -> (MemDisk, Vec<Lying>, Vec<String>) {
@@ -159,7 +159,7 @@ fn blocks_of_an_abandoned_course_are_not_those_of_the_next_with_its_number() {
         }
         let mut database = open(&disk, settings).unwrap();
         assert!(rows(&mut database.store) == expected);
-        // The course goes on across restarts, and its own older blocks count.
+        // The course continues across restarts, and its own older blocks count.
         batches(&mut database);
         let (writing, _) = database.checkpoints.stamps();
         drop(database);

@@ -148,7 +148,7 @@ fn an_older_copy_serves_where_the_newer_one_is_torn() {
     write(&disk, name, *newest as u64 + 100, &[0xff; 300]);
     let mut database = open(&disk).unwrap();
     assert!(rows(&mut database.store) == expected);
-    // It is gone on with, as of the same position, and the next one gets on.
+    // It is continued, as of the same position, and the next one makes progress.
     assert_eq!(database.checkpoints.writing(), Some(number));
     let position = database.checkpoints.position();
     database.checkpoint().unwrap();

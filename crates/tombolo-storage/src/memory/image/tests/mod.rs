@@ -30,7 +30,7 @@ use crate::{dynamic::DynamicTable, store::Store};
 
 type Logged = MemoryStore<MemoryLogged>;
 
-/// What tells a restored database from the one that was backed up.
+/// What distinguishes a restored database from the one that was backed up.
 const MARK: u64 = 0xd;
 
 const LOG: LogSettings = LogSettings {
@@ -54,7 +54,7 @@ fn on_disk(spare_blocks: u32, changes_bytes_max: u64) -> ImageSettings {
     ImageSettings { copy, ..image_settings(spare_blocks) }
 }
 
-/// Why a database was not opened or does not go on.
+/// Why a database was not opened or does not continue.
 #[derive(Clone, Debug)]
 enum Failure {
     Log(LogFailure),

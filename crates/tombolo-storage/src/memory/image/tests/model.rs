@@ -1,7 +1,7 @@
 //! Random databases with checkpoints on a disk that forgets, crashed at every moment.
 //!
 //! The oracle: image and log together are the rows after the newest group that was found, and no group
-//! is missing that a sync was answered for.
+//! is missing that a sync confirmed.
 
 use super::*;
 use crate::plant::{self, Plant};
@@ -137,7 +137,7 @@ fn run(plan: Plan) -> u64 {
     let again = open(&disks, plan, &mut known);
     let mut database = again.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     database.check_mirror();
-    // What is on disk only is looked at by opening it once more, when all of it is there.
+    // DB′ on disk only is examined by opening it once more, when all of it is there.
     let written = database.checkpoint();
     written.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     drop(database);

@@ -1,9 +1,9 @@
 //! Tables whose rows got longer several times, by handles among others: the pieces of a row lie in blocks
 //! of different moments, and every handle is whole in one of them.
 //!
-//! Were one divided, it might be half of what it was and half of what it became: a handle that nobody
-//! ever made, which leads to some other row's value. The database would not open, since that row seems to
-//! have lost its value.
+//! A divided handle might be half of what it was and half of what it became: a handle that was never
+//! made, which leads to some other row's value. The database would not open, since that row seems to have
+//! lost its value.
 
 use super::*;
 use crate::dynamic::DynamicTable;

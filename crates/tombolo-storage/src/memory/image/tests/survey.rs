@@ -1,4 +1,4 @@
-//! What is told of an image that is only looked at.
+//! What is reported about an image that is only looked at.
 
 use super::*;
 use crate::disk::{Disk, MemDisk, Open};
@@ -41,7 +41,7 @@ fn an_image_is_told_by_ring_and_damage_is_found_without_loading() {
     assert_eq!(survey.writing, Some(4));
     assert_eq!(survey.rings.iter().map(|ring| ring.written).sum::<u32>(), 1);
     drop(database);
-    // All places of one ring, and a ring that is gone: both are told, and the others as before.
+    // All places of one ring, and a ring that is gone: both are reported, and the others as before.
     let [first, second] = [0, 1].map(|at| survey.rings[at].file.clone());
     let file = disk.open(&first, Open::Write).unwrap();
     file.write_at(&vec![0; file.len().unwrap() as usize], 0).unwrap();

@@ -291,7 +291,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         }
     }
 
-    /// A scan that goes on at one of its entries.
+    /// A scan that continues at one of its entries.
     fn resume(
         &mut self,
         from: Position<'_>,

@@ -161,7 +161,7 @@ fn one_unique_key_deleted_and_inserted_a_thousand_times() {
     }
 }
 
-/// Keeps numbers, and notes how many pages it was told of.
+/// Gives numbers, and counts the pages reported to it.
 #[derive(Default)]
 struct Numbers {
     lsn: AtomicU64,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const THREADS: u64 = 4;
 
 /// Inserts and removes entries with rows of its own, whose keys are other threads' too where
-/// `stride` is 1; answers what it leaves.
+/// `stride` is 1; returns what it leaves.
 fn work<P: PageAccess, K: KeyFormat>(
     tree: &BTree<P, K>,
     access: &P,
@@ -96,7 +96,7 @@ fn in_direct_frames() {
     together::<_, IntegerKeys>(&frames, 3_000, 1);
 }
 
-/// Everybody inserts the same keys, with rows of their own: each key goes to one of them.
+/// All threads insert the same keys, with rows of their own: each key goes to one of them.
 #[test]
 fn a_unique_key_is_inserted_once() {
     let pool = &small_pool(60);
@@ -109,7 +109,7 @@ fn a_unique_key_is_inserted_once() {
                 let meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Duplicate };
                 for n in 0..KEYS {
                     let n = n * 7 % KEYS;
-                    // A ghost beside it, whose row may lie before or behind.
+                    // A ghost next to it, whose row may lie before or behind.
                     let ghost = RowId::new((thread + 1) * 1_000_000 + n);
                     let row = RowId::new((thread + 1) * 100_000 + n);
                     for row in [ghost, row] {

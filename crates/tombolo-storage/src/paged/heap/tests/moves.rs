@@ -1,4 +1,4 @@
-//! Rows that move keep their ids; what is told to the log suffices to follow.
+//! Rows that move keep their ids; what is logged suffices to follow them.
 
 use super::*;
 

@@ -64,7 +64,7 @@ where
         let workers: Vec<_> = (0..THREADS)
             .map(|thread| scope.spawn(move || work(file, access, thread, thread as usize % lanes)))
             .collect();
-        // Meanwhile somebody looks at everything without locks: no error, no row twice.
+        // Meanwhile this thread looks at everything without locks: no error, no row twice.
         for _ in 0..20 {
             let rows = scan(file, access);
             assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0));

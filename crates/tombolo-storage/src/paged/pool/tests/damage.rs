@@ -85,7 +85,7 @@ fn one_flipped_bit_is_refused_with_its_page() {
             panic!("direct frames read what the pool refused");
         }
         flip(&*file, offset, bit);
-        // Whoever failed to read it left it marked as not closed.
+        // The pool that failed to read it left it marked as not closed.
         reclose(&*file);
         assert_eq!(first_failure(&disk), None);
     }
