@@ -1,6 +1,6 @@
 //! Backups as an application makes and restores them.
 //!
-//! Not here: what is copied and how a copy is told from a database (storage `backup/`). Invariant: no
+//! Not here: what is copied and how a copy is distinguished from a database (storage `backup/`). Invariant: no
 //! transaction waits for a backup; checkpoints do, and so the log grows meanwhile.
 
 use std::path::Path;
@@ -49,10 +49,10 @@ impl Database {
     /// durable. All that was answered before this call is in it, and of what is answered meanwhile a
     /// part: all transactions up to one of them.
     ///
-    /// Transactions go on as ever. Checkpoints wait, so the log grows meanwhile by what is written; where
+    /// Transactions continue. Checkpoints wait, so the log grows meanwhile by what is written; where
     /// it has a bound (`log_bytes_max`) that leaves it no room, writes are refused with
     /// [`Error::LogFull`] until the copy is made. Every block and every group is verified as it is
-    /// copied, so a backup tells of damage, too.
+    /// copied, so a backup also detects damage.
     ///
     /// A backup is kept as it is and not opened: [`Database::restore`] makes a database of it.
     ///

@@ -1,6 +1,6 @@
 //! What a database is made of: tables, settings by name, limits.
 //!
-//! A mistake in a setting is told by whoever makes the database, so that calls chain. Not here:
+//! A mistake in a setting is reported when the database is made, so that the builder's calls chain. Not here:
 //! directories (`open.rs`), what settings mean (the engine's registry).
 
 use std::path::{Path, PathBuf};
@@ -112,14 +112,14 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
-    /// The most that one table or index may take; `None` for what is usual.
+    /// The most that one table or index may take; `None` for the default.
     structure_bytes_max: Option<usize>,
-    /// Where rings of the image lie, beside the database's own directory.
+    /// Where rings of the image lie, in addition to the database's own directory.
     checkpoint_directories: Vec<PathBuf>,
-    /// Where the log is archived, and the longest time that takes to begin.
+    /// Where the log is archived, and the longest time until archiving begins.
     log_archive: Option<PathBuf>,
     log_archive_time_max: Duration,
-    /// Who hears how far opening is.
+    /// Called with the progress of opening.
     on_opening: Option<OnOpening>,
     /// The first mistake in what was set.
     mistake: Option<Error>,
@@ -205,8 +205,8 @@ impl Builder {
         self
     }
 
-    /// When answers leave of calls that do not say. (Answers that do not wait are asked for call by
-    /// call: they have another type.)
+    /// When calls that do not choose a durability are answered. (Answers that do not wait are requested call by
+    /// call, because they have another type.)
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -228,10 +228,10 @@ impl Builder {
         self
     }
 
-    /// Spreads the checkpoint image over these directories too, usually on other disks, which are then
-    /// written and read at once: the setting `checkpoint_threads` says by how many threads. They are
-    /// made where they do not exist; a new one is empty. A database that was opened with some is
-    /// opened with the same ones from then on, in the same order; more may be added behind them.
+    /// Spreads the checkpoint image over these directories too, usually on other disks, which are then written
+    /// and read in parallel, by as many threads as the setting `checkpoint_threads` says. They are made where
+    /// they do not exist; a new one is empty. A database that was opened with some is opened with the same ones
+    /// from then on, in the same order; more may be added behind them.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -257,27 +257,27 @@ impl Builder {
     /// backup that was made since, the database can be restored to any of them ([`Restore`](crate::Restore)).
     ///
     /// No transaction waits for it. An archive that cannot be written to, because its disk is full or gone, is
-    /// told by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused only
-    /// when its own disk, or `log_bytes_max`, leaves it no room.
+    /// reported by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused
+    /// only when its own disk, or `log_bytes_max`, leaves it no room.
     ///
-    /// Once begun, an archive is given at every opening: a database that was written to without it no longer
-    /// has what is missing there, and is refused. Nobody deletes old files in it but you: all those before the
-    /// oldest backup that is kept can go.
+    /// Once begun, an archive must be given at every opening: a database that was written to without its
+    /// archive has groups that are missing there, and is refused. Tombolo never deletes old files in an
+    /// archive. All files older than the oldest backup that is kept may be deleted.
     pub fn log_archive(mut self, directory: impl AsRef<Path>) -> Self {
         self.log_archive = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a minute
-    /// unless told otherwise. A file is written each time, if there is anything new. What fills a log segment is
-    /// archived at once.
+    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a
+    /// minute by default. A file is written each time, if there is anything new. A full log segment is archived
+    /// immediately.
     pub const fn log_archive_time_max(mut self, time: Duration) -> Self {
         self.log_archive_time_max = time;
         self
     }
 
-    /// Calls `told` while a directory is opened, now and then and on the thread that opens it, with how far
-    /// that is and how long the rest will take: for whoever waits for a large database.
+    /// Calls `told` repeatedly while a directory is opened, on the thread that opens it, with the progress and
+    /// the estimated time left: for users who wait for a large database.
     ///
     /// ```
     /// # use tombolo::Database;

@@ -15,7 +15,7 @@ use crate::error::Error;
 impl Core {
     /// What kept a checkpoint from being written.
     pub(crate) fn checkpoint_refused(&self, refusal: CheckpointRefusal) -> Error {
-        // A log that failed ends checkpoints too, and is what there is to be told.
+        // A log that failed ends checkpoints too, and is then the reason to report.
         let poison = self.with_pipeline(|pipeline| pipeline.poison()).ok().flatten();
         match (refusal, poison) {
             (CheckpointRefusal::Closed, _) => Error::Closed,
@@ -30,7 +30,7 @@ impl Core {
 
 impl Database {
     /// Writes a checkpoint now and sleeps until it is complete: what was durable before this call is
-    /// in the image then, and the log before it is used again. Transactions go on meanwhile.
+    /// in the image then, and the log before it is used again. Transactions continue meanwhile.
     ///
     /// They are written by themselves too (settings `checkpoint…`), so a program asks for one where
     /// it wants the next opening to be short, or a small log: behind a bulk load, before an upgrade.

@@ -27,8 +27,8 @@ use crate::tx::{DynamicTable, Tx};
 /// A main-memory database: tables in memory, transactions one after the other, and a log on disk that
 /// brings all of it back.
 ///
-/// Any number of threads may call it at once; what they ask for runs in one order, each transaction
-/// alone, so there is nothing to lock and nothing to retry. Answers leave when they are durable.
+/// Any number of threads may call it simultaneously. Transactions run in one order, each alone, so there is
+/// nothing to lock and nothing to retry. Answers leave when they are durable.
 ///
 /// Dropping it closes it, as [`Database::close`] does, without telling of errors.
 pub struct Database {
@@ -122,11 +122,11 @@ impl Database {
         Transactions::new(&self.core, options)
     }
 
-    /// One transaction of a closure that is known by this id from now on, also after a crash. It runs once at
-    /// most: a later call with that id is answered [`Error::Repeated`], with what became of the first, and
-    /// [`Database::outcome`] tells that, too. Any number will do that no other request has: a UUID, a random
-    /// one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of the newest
-    /// `request_ids_min` (100,000); after that it would run again. [`Registered::once`] and
+    /// One transaction of a closure, with an id that is remembered from now on, also after a crash. It runs at
+    /// most once: a later call with that id is answered [`Error::Repeated`], with the outcome of the first,
+    /// which [`Database::outcome`] also returns. Any number that no other request has can be the id: a UUID, a
+    /// random one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of
+    /// the newest `request_ids_min` (100,000); after that the call would run again. [`Registered::once`] and
     /// [`Transactions::once`] are the same for procedures and with other options.
     ///
     /// The id becomes durable with the transaction, in the same group of the log. A transaction that
@@ -268,9 +268,9 @@ impl Database {
     /// [`Error::Poisoned`] when a failure had ended all work before. [`Error::CheckpointsFailed`] when the
     /// last checkpoint, or one before, could not be written, [`Error::DiskFull`] when the disk had no room
     /// for the last: the database is closed all the same and nothing is lost, but the next opening replays
-    /// what the checkpoint would have held. [`Error::Nested`] within a
-    /// transaction, of this database or another: nothing more is taken in, but the rest goes on
-    /// without anybody who waits for it, and the directory may be opened again a little later.
+    /// what the checkpoint would have held. [`Error::Nested`] within a transaction, of this database or
+    /// another: no more calls are accepted, but closing continues without a thread that waits for it, and the
+    /// directory may be opened again a little later.
     pub fn close(self) -> Result<(), Error> {
         self.core.close()
     }
@@ -279,7 +279,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_owner {
-            // A caller that wants to know calls `close`; calls that failed were told.
+            // A caller that wants to know calls `close`; calls that failed were answered.
             let _ = self.core.close();
         }
     }

@@ -1,14 +1,14 @@
 //! Tables, indexes and columns that are dropped while the database runs.
 //!
 //! ```text
-//!   drop_index  ──► one call: gone, logged, handles of before refused ──► given back here
+//!   drop_index  ──► one call: gone, logged, old handles refused ──► given back here
 //!   drop_table  ──► the same ──► long work frees long values: slice, slice, … ──► given back here
 //!   drop_column ──► the same ──► the same
 //! ```
 //!
 //! A drop runs like any call, in its place in the order, and its answer waits for the log. What it leaves
-//! is given back by the thread that asked for the drop, while transactions go on. A crash before it is durable
-//! leaves everything, one behind it nothing.
+//! is given back by the thread that asked for the drop, while transactions continue. A crash before the drop is
+//! durable leaves everything, a crash after it nothing.
 //!
 //! Not here: how the store drops (storage `memory/dropping.rs`), which handles are refused
 //! (`tx/handles.rs`), what is added (`evolve.rs`). Invariant: drops and additions come one after the other.
@@ -125,10 +125,9 @@ impl Database {
     }
 
     /// Drops a table with its rows and indexes while the database runs, and sleeps until that is durable
-    /// and what it took in memory is given back. Its name is free, and a new table of the name is
-    /// another one: handles of this one are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Transactions go on meanwhile; the files
-    /// shrink with the next checkpoint.
+    /// and its memory is given back. Its name is free afterwards. A new table of that name is another table:
+    /// handles of the dropped one are refused ([`StoreError::Dropped`](crate::StoreError::Dropped)).
+    /// Transactions continue meanwhile; the files shrink with the next checkpoint.
     ///
     /// A program that defines the table makes it again, empty, when it opens the database.
     ///

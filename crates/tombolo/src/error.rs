@@ -1,9 +1,9 @@
 //! What can go wrong, in words that say what to do, and whether trying again helps.
 //!
-//! One enum for opening and for calling: an application usually hands both to the same place. What
-//! a caller decides by is in three questions ([`Error::is_retryable`], [`Error::is_final`],
-//! [`Error::may_have_committed`]), so that nobody has to list variants. Not here: how stages and
-//! store name the same things among themselves.
+//! One enum for opening and for calling: an application usually hands both to the same place. Three questions
+//! ([`Error::is_retryable`], [`Error::is_final`], [`Error::may_have_committed`]) answer what a caller has to
+//! decide, so that it need not list variants. Not here: how stages and store name the same things among
+//! themselves.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -75,9 +75,9 @@ pub enum Error {
     /// it may have committed, or may yet.
     TimedOut,
     /// Not run: the log has no room for what it may write. Reads that say so
-    /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) go on.
+    /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) still run.
     LogFull,
-    /// Not run: a call may not write as much as it asks for to this log at once.
+    /// Not run: a single call may not write as much as it asks for to this log.
     TooLarge {
         /// What it asks for, in bytes.
         log_bytes: u64,
@@ -90,15 +90,15 @@ pub enum Error {
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
     /// Not done: a failure, this one, has ended checkpoints until the database is opened again.
-    /// Transactions go on.
+    /// Transactions continue.
     CheckpointsFailed(Arc<str>),
     /// Not done: the database has no archive.
     NoArchive,
-    /// Not done yet: the log cannot be archived, for this reason. Transactions go on, the log is kept, and it is
-    /// tried again.
+    /// Not done yet: the log cannot be archived, for this reason. Transactions continue, the log is kept, and
+    /// archiving is tried again.
     ArchiveFailed(Arc<str>),
     /// Not done: a failure, this one, has ended archiving until the database is opened again. Transactions
-    /// go on, and the log is kept.
+    /// continue, and the log is kept.
     ArchiveEnded(Arc<str>),
     /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
     /// database, nor another; one that closes a database has it closed soon, but not yet.
@@ -107,8 +107,8 @@ pub enum Error {
     Closed,
     /// Not run: an earlier failure, this one, ended all work on the database.
     Poisoned(Arc<str>),
-    /// It ran, but a failure, this one, kept its answer from becoming durable or from being told:
-    /// after opening the database again it may be there or not.
+    /// It ran, but this failure kept its answer from becoming durable or from being delivered: after the
+    /// database is opened again its changes may be there or not.
     Unknown(Arc<str>),
     /// Another process, or another `Database` of this one, has the directory open.
     InUse {

@@ -99,7 +99,7 @@ impl Restore {
         self
     }
 
-    /// Up to the last group that is archived, which is what it does unless told otherwise.
+    /// Up to the last group that is archived, which is the default.
     pub const fn to_latest(mut self) -> Self {
         self.target = RestoreTarget::Latest;
         self
@@ -108,8 +108,8 @@ impl Restore {
     /// Restores it in a new or an empty directory, which can be opened then; backup and archive stay as they
     /// are. Every file and every group is verified, and that they follow each other without a gap.
     ///
-    /// What is restored goes on as another course of the same database. One that was restored to its archive's
-    /// end may go on with that archive; any other is refused there and needs a new one.
+    /// The restored database continues as another course of the same database. If it was restored to its
+    /// archive's end it may continue with that archive; any other is refused there and needs a new archive.
     ///
     /// # Errors
     /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive do

@@ -1,7 +1,7 @@
 //! What a database has done and what waits in it, at one moment.
 //!
-//! Not here: times of single calls; who wants those measures them. The numbers are read one after
-//! the other while the database works: each is right, their sums nearly.
+//! Not here: times of single calls, which callers measure themselves. The numbers are read one after the other
+//! while the database works: each is right, their sums nearly.
 
 use std::sync::Arc;
 

@@ -119,7 +119,7 @@ impl<A> Task<A> {
         }
     }
 
-    /// Whether [`Task::wait`] would return at once.
+    /// Whether [`Task::wait`] would return immediately.
     pub fn is_done(&self) -> bool {
         !matches!(*self.0.state(), State::UnderWay(_))
     }

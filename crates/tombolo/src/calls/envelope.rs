@@ -1,9 +1,9 @@
 //! What travels through the pipeline: an envelope with a call's input, later with its outcome.
 //!
 //! [`Body`] is what is run: a procedure, or a closure that was registered. An envelope is used again
-//! for the next call of the same body; one of a lone closure is made for it. Not here: who runs them
-//! (`runner.rs`), who waits (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome,
-//! nor its registration, which would keep itself alive.
+//! for the next call of the same body; one of a lone closure is made for it. Not here: how they are run
+//! (`runner.rs`) and waited for (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome, nor
+//! its registration, which would keep itself alive.
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ pub(crate) enum Otherwise {
     Panicked(Box<str>),
 }
 
-/// How a call's turn ended, for whoever counts.
+/// How a call's turn ended, for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Committed,
@@ -76,7 +76,7 @@ impl How {
 pub(crate) struct Request {
     /// There until it is answered.
     pub(crate) envelope: Option<Box<dyn Envelope>>,
-    /// The latest time it may begin, and a closure may go on, on the database's clock.
+    /// The latest time it may begin, and a closure may continue, on the database's clock.
     pub(crate) deadline_ns: u64,
     /// The most it may write to the log, in bytes.
     pub(crate) log_bytes_max: u64,
@@ -227,7 +227,7 @@ where
     }
 }
 
-/// Idle envelopes that are kept, at most: more calls at once than that are rare.
+/// Idle envelopes that are kept, at most: more simultaneous calls than that are rare.
 const IDLE_MAX: usize = 1 << 16;
 
 /// A body and the envelopes for calling it.

@@ -71,7 +71,7 @@ macro_rules! first_of {
     };
 }
 
-/// The bytes an input of a string type holds, alone or beside a number.
+/// The bytes an input of a string type holds, alone or with a number.
 macro_rules! first_with {
     ($input:expr; $($text:ty),*) => {
         first_of!($input; $(
@@ -83,7 +83,7 @@ macro_rules! first_with {
     };
 }
 
-/// What an input holds outside itself, as far as its type tells.
+/// What an input holds outside itself, as far as its type shows.
 pub(super) fn held_bytes<I: 'static>(input: &I) -> usize {
     let input: &dyn Any = input;
     first_with!(input; String, Vec<u8>, Box<str>, Box<[u8]>);

@@ -1,4 +1,4 @@
-//! What a call asks for beside its input: when its answer leaves, until when, how much it may log.
+//! What a call asks for in addition to its input: when its answer leaves, until when, how much it may log.
 //!
 //! An answer that waited for less says so in its type: options are `CallOptions<Settled>` or
 //! `CallOptions<Early>`, and what a call answers follows from that. Not here: settings of the whole
@@ -25,7 +25,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {}
 
-/// Answers that come before what they tell of is durable, as [`PreCommitted`] or [`EarlyError`].
+/// Answers that may come before what they report is durable, as [`PreCommitted`] or [`EarlyError`].
 #[derive(Clone, Copy, Debug)]
 pub enum Early {}
 
@@ -76,7 +76,7 @@ impl Promise for Early {
     }
 }
 
-/// An answer that did not wait: all later transactions see what it tells of, but a crash within
+/// An answer that did not wait: all later transactions see what it reports, but a crash within
 /// `async_loss_ms_max` (a setting) may lose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -96,15 +96,15 @@ impl<A> PreCommitted<A> {
         &self.answer
     }
 
-    /// Whether all it tells of happened to be durable already, as what a read finds often is.
+    /// Whether everything it reports happened to be durable already, which is often so for reads.
     pub const fn is_durable(&self) -> bool {
         self.is_durable
     }
 }
 
-/// Why a call that did not wait has no answer, and whether what that tells of may still be lost: that a
-/// key was there already, that a request id had committed, what the transaction saw when it aborted. `?`
-/// makes an [`Error`] of it where a function answers those.
+/// Why a call that did not wait has no answer, and whether a crash may still undo what that reports: that a key
+/// was there already, that a request id had committed, what the transaction saw when it aborted. `?` converts
+/// it to an [`Error`] in functions that return one.
 ///
 /// ```
 /// use tombolo::{CallOptions, Database, Error, Stop};
@@ -133,8 +133,8 @@ impl EarlyError {
         &self.error
     }
 
-    /// Whether all it tells of is durable: what the transaction saw that ended so was, or nothing ran
-    /// that a crash could make undone.
+    /// Whether everything it reports is durable: what the failed transaction saw was, or nothing ran that a
+    /// crash could undo.
     pub const fn is_durable(&self) -> bool {
         self.is_durable
     }
@@ -161,7 +161,7 @@ impl fmt::Display for EarlyError {
 
 impl std::error::Error for EarlyError {}
 
-/// What a call asks for beside its input.
+/// What a call asks for in addition to its input.
 ///
 /// ```
 /// use std::time::Duration;
@@ -209,7 +209,7 @@ impl CallOptions {
         self
     }
 
-    /// Answers leave when their group is on disk, which is asked for at once.
+    /// Answers leave when their group is on disk; the flush is requested immediately.
     pub const fn sync(mut self) -> Self {
         self.durability = Some(Durability::Sync);
         self
@@ -250,7 +250,7 @@ impl<W> CallOptions<W> {
         self
     }
 
-    /// The transaction only reads. Such calls go on while the log has no room for others. A write is
+    /// The transaction only reads. Such calls still run while the log has no room for others. A write is
     /// refused all the same, and the transaction undone.
     pub const fn read_only(self) -> Self {
         self.log_bytes_max(0)

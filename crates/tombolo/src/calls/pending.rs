@@ -92,7 +92,7 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
         }
     }
 
-    /// Whether [`Pending::wait`] would return at once.
+    /// Whether [`Pending::wait`] would return immediately.
     pub fn is_done(&self) -> bool {
         self.ticket.is_none_or(|ticket| self.core.desk(ticket).is_done(ticket.tag))
     }

@@ -149,10 +149,10 @@ where
     /// The same procedure, of whose inputs `measure` says how many bytes they hold outside themselves:
     /// what waits to run is bounded by that and their own size (the setting `queue_bytes_max`).
     ///
-    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are
-    /// counted without being told. Of any other type that owns something, a struct with a string in
-    /// it, nothing is: a program that submits many that are large says it here. Answers are not
-    /// counted, wherever they wait: who submits has them to take.
+    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are counted by
+    /// default. For any other type that owns memory, such as a struct with a string in it, nothing is counted:
+    /// a program that submits many large inputs gives their size here. Answers are not counted, wherever they
+    /// wait: the caller has to take them.
     ///
     /// ```
     /// # use tombolo::Database;
