@@ -30,7 +30,7 @@ use judge::{BEYOND_NS_MAX, Latencies, Watched};
 
 /// Threads that submit, besides those that call.
 const SUBMITTERS: usize = 2;
-/// Flushes that are measured beside.
+/// Flushes that are measured without the database, for comparison.
 const RAW_FLUSHES: usize = 256;
 
 /// What was asked for.
@@ -314,7 +314,7 @@ fn starved(told: &[Told], watched: &Watched) -> Starved {
     Starved { threads, beyond_ns_max: beyond.into_iter().max().unwrap_or_default() }
 }
 
-/// What is told of a run.
+/// What is reported of a run.
 struct Line<'f> {
     options: &'f Options,
     is_durable: bool,
