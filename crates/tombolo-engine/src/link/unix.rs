@@ -1,6 +1,6 @@
 //! A link between two processes of one machine: a pair of connected UNIX sockets.
 //!
-//! One end is given to a process as its standard input when it is started. So nobody else can connect,
+//! One end is given to a process as its standard input when it is started. So no other process can connect,
 //! no file is left behind, no path is too long; and when either process ends, however it does, the
 //! other one finds the link ended. Not here: starting it (`processes.rs`).
 

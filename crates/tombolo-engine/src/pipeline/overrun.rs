@@ -5,7 +5,7 @@
 //! ([`Executor::name_of`](super::Executor::name_of)). One of several is an overrun where it took longer
 //! than its transactions' mean explains by more than `slice_us_max`; the transactions after it are then
 //! timed one by one for a while, and those that take too long are reported. Times are the wall's: a
-//! thread that the machine suspended looks the same, so a single report accuses nobody.
+//! thread that the machine suspended looks the same, so a single report proves nothing.
 //!
 //! Not here: doing something about it.
 
@@ -36,7 +36,7 @@ const NAMES_MAX: usize = 64;
 /// The weight of the newest batch in the mean: a 16th.
 const MEAN_SHIFT: u32 = 4;
 
-/// Overruns by name, for whoever asks.
+/// Overruns by name, for the statistics.
 pub(super) type Overruns = Arc<Mutex<Vec<Overrun>>>;
 
 /// Watches the batches of an execution stage.

@@ -2,7 +2,7 @@
 //!
 //! A caller that carried its transaction has the outcome on its own stack; all it waits for is a
 //! position. It enters itself here, looks at the position once more, and sleeps; the logging stage
-//! wakes all whose position a flush has reached. Not here: who flushes (`carry.rs`).
+//! wakes all whose position a flush has reached. Not here: which thread flushes (`carry.rs`).
 
 use std::sync::Arc;
 

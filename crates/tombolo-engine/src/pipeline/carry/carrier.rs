@@ -164,7 +164,7 @@ impl<E: Executor> Carrier<E> {
         Carried::Refused(Refusal::Unknown(reason))
     }
 
-    /// What is told of a stage that panics on a caller's thread.
+    /// What is called when a stage panics on a caller's thread.
     pub(in crate::pipeline) fn set_broken(&self, broken: WhenBroken) {
         self.carrying.set_broken(broken);
     }

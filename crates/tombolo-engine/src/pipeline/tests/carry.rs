@@ -1,4 +1,4 @@
-//! Callers that carry: on which thread a call runs, who flushes, and that neither a flush nor a long
+//! Callers that carry: on which thread a call runs, which flushes, and that neither a flush nor a long
 //! transaction holds up what need not wait for it.
 
 use std::sync::Condvar;

@@ -1,12 +1,11 @@
-//! `CheckpointProcess`: what the other process does, as steps: it takes the image's lock, says hello,
-//! opens image and log, and then hands what it hears to the stages of `checkpoint/`, and tells what
-//! they come to.
+//! `CheckpointProcess`: what the other process does, as steps. It takes the image's lock, says hello, opens
+//! image and log; then it hands the messages it gets to the stages of `checkpoint/`, and reports their results.
 //!
 //! ```text
 //!   locking ──► greeted ──Welcome──► working ──► over
 //!      │           │       opened       │         ▲
 //!      └───────────┴────────────────────┴─────────┘
-//!             the link has ended, or it was told to close
+//!             the link has ended, or it was asked to close
 //! ```
 //!
 //! Not here: threads (`threads.rs`), the stages. Invariants: without the lock nothing is said, before
@@ -86,9 +85,9 @@ struct Working {
     buffers: Arc<Pool<Arrived>>,
     /// Until somebody takes them.
     stages: Vec<(Box<dyn Stage>, Arc<Signal>)>,
-    /// Which hold it was told of, 0 for none.
+    /// The last hold that a message announced, 0 for none.
     hold: u64,
-    /// The last look it was told of.
+    /// The last look that a message asked for.
     seen: u64,
     reported: Option<Report>,
 }
@@ -131,7 +130,7 @@ impl CheckpointProcess {
         }
     }
 
-    /// The stages to be stepped beside this, once they are there: each until it has ended.
+    /// The stages to be stepped next to this, once they are there: each until it has ended.
     pub fn take_stages(&mut self) -> Vec<(Box<dyn Stage>, Arc<Signal>)> {
         match &mut self.place {
             Place::Working(working) => std::mem::take(&mut working.stages),
@@ -281,7 +280,7 @@ impl Working {
         Ok(true)
     }
 
-    /// Tells what has changed; whether anything had.
+    /// Reports what has changed; returns whether anything had.
     fn report(
         &mut self,
         link: &mut dyn Link,

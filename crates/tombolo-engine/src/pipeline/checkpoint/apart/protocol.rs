@@ -25,7 +25,7 @@ use super::super::CheckpointPolicy;
 /// The version of everything here.
 pub(super) const VERSION: u64 = 3;
 
-/// What a process is told when it has said hello.
+/// What a process is sent when it has said hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Welcome {
     /// Which process of this database it is; its reports say so.
@@ -78,11 +78,11 @@ pub(super) struct Report {
     /// Why no checkpoint is written any more; empty: one may be.
     pub(super) failure: String,
     pub(super) is_writing: bool,
-    /// The last hold it was told of, if nothing of the image changes any more; else 0.
+    /// The last hold that was announced to it, if nothing of the image changes any more; else 0.
     pub(super) held: u64,
-    /// Nothing more is written: it was told to close, or has failed.
+    /// Nothing more is written: it was asked to close, or has failed.
     pub(super) is_over: bool,
-    /// The last look it was told of.
+    /// The last look that it was asked for.
     pub(super) seen: u64,
     /// Since it was started.
     pub(super) counted: Counted,

@@ -1,8 +1,8 @@
-//! The course of checkpoints that another process writes: as that process tells it, and what it tells.
+//! The course of checkpoints that another process writes: as that process reports it.
 //!
-//! Not here: the course of those that are written here (`course.rs`). Invariants: what was told
-//! once stays so, whatever an older report says; while a process may write to the image the only place
-//! says *writing*, so that whoever copies the image waits.
+//! Not here: the course of those that are written here (`course.rs`). Invariants: what was reported once stays
+//! so, whatever an older report says; while a process may write to the image the only place says *writing*, so
+//! that a copy of the image waits.
 
 use tombolo_storage::sync::Ordering;
 
@@ -88,7 +88,7 @@ impl Course {
         }
         match is_held {
             true => self.no_process_writes(),
-            // Who waits looks whether the disk was found full.
+            // A waiting thread looks whether the disk was found full.
             false => drop(self.inner.lock()),
         }
         self.rested.notify_all();
