@@ -48,7 +48,7 @@ pub(crate) fn take(
     taken().map(Some).map_err(|failure| refused(disk, &failure))
 }
 
-/// Goes on with it behind the log's end.
+/// Continues the archive behind the log's end.
 ///
 /// # Errors
 /// See [`crate::world::Engine::start`].

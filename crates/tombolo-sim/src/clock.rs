@@ -1,8 +1,8 @@
 //! The simulated clock: time passes when the world says so, never by itself.
 //!
-//! Clones are the same clock. Processor time is the same as time: in the simulator nothing else
-//! runs. Whoever waits for the disk lets others work [`Meanwhile`], as threads would: what is lent
-//! to this thread is run until the wait is over. Not here: what that is (`pipeline_engine.rs`).
+//! Clones are the same clock. Processor time is the same as time: in the simulator nothing else runs. A thread
+//! that waits for the disk lets other work run [`Meanwhile`], as threads would: what is lent to this thread is
+//! run until the wait is over. Not here: what that is (`pipeline_engine.rs`).
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -8,8 +8,8 @@
 //! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
 //! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made. And
 //! indexes and columns may be there whose making was cut off the log: an image that a checkpoint had
-//! begun names them. Indexes are derived from rows, and in a column that nobody wrote to is nothing, so
-//! nothing is wrong with that.
+//! begun names them. That is allowed: indexes are derived from rows, and a column that was never written to is
+//! empty.
 //!
 //! Not here: crashes and recovery themselves (`world.rs`).
 
@@ -56,11 +56,11 @@ pub enum Rule {
     SoundStore,
     /// Nothing is refused unless the medium broke a promise; then the place is named.
     JustRefusal,
-    /// What is neither crashed nor poisoned goes on.
+    /// What is neither crashed nor poisoned makes progress.
     Progress,
     /// A database that was restored to a group is what ran up to there.
     Restored,
-    /// Nothing panics but what is told to.
+    /// Nothing panics but what is made to.
     NoPanic,
 }
 
@@ -87,7 +87,7 @@ impl Rule {
 pub enum Step {
     /// The next table was made.
     Table,
-    /// Something was added beside transactions: from now on there is so much.
+    /// Something was added next to transactions: from now on there is so much.
     Added(Additions),
     /// A transaction ran.
     Request(Request),
@@ -191,7 +191,7 @@ impl History {
         self.floor = self.floor.max(self.entries[place - 1].writes);
     }
 
-    /// A recovery came to `found`: judges it, and goes on from there. With `broken_promises` any
+    /// A recovery came to `found`: judges it, and continues from there. With `broken_promises` any
     /// prefix is good enough. Says how many steps survived.
     ///
     /// # Errors
@@ -251,7 +251,7 @@ impl History {
         place.map(|position| position + 1).or(empty)
     }
 
-    /// Goes on with the newest timeline of which this state is a prefix.
+    /// Continues the newest timeline of which this state is a prefix.
     fn go_back(&mut self, found: &State) -> Option<usize> {
         let hash = found.hash();
         let is_part = |timeline: &Vec<Entry>| timeline.iter().any(|entry| entry.hash == hash);

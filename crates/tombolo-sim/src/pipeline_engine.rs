@@ -382,7 +382,7 @@ where
         let step = stage.step(world.clock.now_ns());
         drop(lent);
         self.stages.lock().put_back(n, stage, step);
-        // Who speaks to another process looks again all the time: that is no news.
+        // A stage that speaks to another process looks again all the time: that is no progress.
         let is_idle = match self.companions {
             Some(_) => matches!(step, StageStep::IdleUntil(_)),
             None => step == StageStep::IdleUntil(None),
@@ -441,8 +441,8 @@ where
 
     /// All stages are idle: time jumps to the next moment at which one is not.
     fn pass_time(&mut self, world: &mut World, may_submit: bool) -> Result<(), Violation> {
-        // A stage that hands on what it held may call itself idle, and who was handed it is not: the
-        // room stage finds none, logging says so, execution refuses.
+        // A stage that hands on what it held may call itself idle although the stage behind it now has work:
+        // the room stage finds none, logging says so, execution refuses.
         if self.looks < LOOKS {
             let looks = self.looks + 1;
             self.wake();

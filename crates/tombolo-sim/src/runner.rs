@@ -98,7 +98,7 @@ impl Summary {
     }
 }
 
-/// Told of every seed that ended: how many have begun, and its violation.
+/// Called for every seed that ended, with the number of seeds begun and its violation.
 pub type Told<'a> = dyn Fn(u64, Option<(u64, &Violation)>) + Sync + 'a;
 
 /// Runs the seeds of `plan`.

@@ -4,7 +4,7 @@
 //! A stage that called itself idle is stepped again when the engine has woken its thread, or when its time
 //! has come, and not before: where nothing wakes it, it sleeps for ever, as its thread would.
 //!
-//! Not here: who submits calls and what their replies must say (`pipeline_engine.rs`).
+//! Not here: submitting calls and what their replies must say (`pipeline_engine.rs`).
 
 use std::sync::Arc;
 

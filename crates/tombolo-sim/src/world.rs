@@ -6,7 +6,7 @@
 //!     └─refusal: just, if the medium broke a promise and the place is named
 //! ```
 //!
-//! Beside that, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
+//! In addition, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
 //! `mixed_files.rs`), and databases are restored from backups and the log's archive (`restores.rs`).
 //! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
 //! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
@@ -459,7 +459,7 @@ impl World {
         if place.is_none() {
             return Err(Violation::new(Rule::JustRefusal, format!("names no place: {message}")));
         }
-        // What is damaged beyond what accepting loss can mend is given up.
+        // What is damaged beyond what accepting loss can repair is given up.
         Ok(if accepted_loss { Next::GiveUp } else { Next::AcceptLoss })
     }
 }

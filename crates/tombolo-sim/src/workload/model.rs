@@ -1,7 +1,7 @@
 //! The model: rows as maps, every request in a few lines, nothing clever.
 //!
 //! It says what a store must answer and hold. The hash of all rows is kept up to date with every
-//! change, so that the state after each of thousands of transactions can be told from the others
+//! change, so that the state after each of thousands of transactions can be distinguished from the others
 //! without being kept. Not here: transactions, order, what is durable (`history.rs`).
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub struct Later {
     pub remark: Vec<u8>,
 }
 
-/// How many of what is added beside transactions there are.
+/// How many additions there are that were made while transactions ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
     /// Indexes.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            started                Hello               Welcome sent
-//!   nobody ──────────► [greeting] ─────────► [greeted] ─────────────► talking ──► over
+//!   absent ──────────► [greeting] ─────────► [greeted] ─────────────► talking ──► over
 //!     ▲                     │                    │                       │   Close sent,
 //!     │   after a while     │                    │ held: waits           │   it says so
 //!     └─────────────────────┴────────────────────┴───────────────────────┘
