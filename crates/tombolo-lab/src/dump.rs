@@ -148,8 +148,8 @@ fn for_each_table<E: From<Error>>(
     })
 }
 
-/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can
-/// read it at once.
+/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can read it in
+/// parallel.
 ///
 /// # Errors
 /// When the store refuses to be read.

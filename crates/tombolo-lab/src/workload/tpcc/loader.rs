@@ -1,7 +1,7 @@
 //! Puts the initial database into a store.
 //!
 //! # What it is
-//! The parts of the database and the order they are stored in (`workload/loading.rs` tells how).
+//! The parts of the database and the order they are stored in (`workload/loading.rs` says how).
 //!
 //! # What it does not do
 //! It does not decide whether the database fits in memory; [`row_bytes`] says what to expect, and a
