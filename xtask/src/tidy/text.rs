@@ -19,7 +19,7 @@ pub(crate) fn heads(tree: &Tree, findings: &mut Findings) {
     }
 }
 
-/// Lines of Rust fit beside another window.
+/// Lines of Rust fit next to another window.
 pub(crate) fn width(tree: &Tree, findings: &mut Findings) {
     for file in tree.rust.values() {
         for (line, text) in numbered(&file.text) {

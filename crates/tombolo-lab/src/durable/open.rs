@@ -53,8 +53,9 @@ pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
     progress.part(now.part(), &detail);
 }
 
-/// The directories of a database as disks: its own, then the further directories of its image. These are for a
-/// process that writes checkpoints; a command that only looks after a database has its own directory.
+/// The directories of a database as disks: its own, then the further directories of its image. Only a process
+/// that writes checkpoints can add directories; here, more than the image lies in are refused as another
+/// database's.
 ///
 /// # Errors
 /// Usage, when one is not there, or they are more than the image lies in.
