@@ -62,8 +62,8 @@ impl Database {
     /// ([`Builder::log_archive`](crate::Builder::log_archive)). Returns the number of the last archived group,
     /// which [`Restore::to_group`](crate::Restore::to_group) takes. Transactions continue meanwhile.
     ///
-    /// It is archived by itself, too, so a program asks for it where it wants to come back to this
-    /// moment: before an upgrade, at the end of a business day.
+    /// The log is archived without this, too; a program calls it where it wants to come back to this moment:
+    /// before an upgrade, at the end of a business day.
     ///
     /// # Errors
     /// [`Error::NoArchive`]; [`Error::ArchiveFailed`] when the archive's disk is full or fails: it is tried

@@ -140,17 +140,17 @@ impl Builder {
         }
     }
 
-    /// With the table of a struct, and its indexes; see [`derive(Table)`](macro@crate::Table) and
+    /// Adds the table of a struct, and its indexes; see [`derive(Table)`](macro@crate::Table) and
     /// [`Builder::table`].
     pub fn define<R: TableRow>(self) -> Self {
         self.table(R::definition())
     }
 
-    /// With this table. A directory that lacks it gets it; one that has it must have it just so, but for
-    /// columns behind its own that are declared as added: the directory gets them, in all rows with their
-    /// default. Tables and indexes that are in a directory and not named here are kept, and can be used;
-    /// entries of such an index that a procedure does not write are written when it commits, which costs
-    /// each commit a little.
+    /// Adds this table. A directory without the table gets it. A directory with it must have the same
+    /// definition, except for columns at the end that are declared as added: the directory gets those, with
+    /// their default in all rows. Tables and indexes that are in a directory and not named here are kept, and
+    /// can be used; entries of such an index that a procedure does not write are written when it commits, which
+    /// costs each commit a little.
     ///
     /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
     ///
@@ -214,7 +214,7 @@ impl Builder {
 
     /// The most memory that rows, indexes, variable-length values and what undoes transactions may
     /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is
-    /// refused and undone; the others live. The second copy of the rows that checkpoints are written
+    /// refused and undone; others are not affected. The second copy of the rows that checkpoints are written
     /// from is not counted: it takes about as much again.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
@@ -305,9 +305,9 @@ impl Builder {
     }
 
     /// Opens the database in `directory`: makes directory and database where there are none, else
-    /// brings back all that was answered, whatever ended the last process. Paths that are not whole,
-    /// here and elsewhere in a builder, lead on from the current directory as it is now; a process
-    /// that has another one later leaves the database where it is.
+    /// brings back all that was answered, whatever ended the last process. Relative paths, here and elsewhere
+    /// in a builder, are resolved against the current directory as it is now; if that changes later, the
+    /// database stays where it is.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
@@ -345,7 +345,7 @@ impl Builder {
     }
 
     /// A database in memory alone: its answers wait for nothing, and it is gone when it is dropped.
-    /// For tests, caches and figures of what durability costs.
+    /// For tests, caches and measurements of what durability costs.
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Schema`].

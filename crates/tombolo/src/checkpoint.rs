@@ -32,8 +32,8 @@ impl Database {
     /// Writes a checkpoint now and sleeps until it is complete: what was durable before this call is
     /// in the image then, and the log before it is used again. Transactions continue meanwhile.
     ///
-    /// They are written by themselves too (settings `checkpoint…`), so a program asks for one where
-    /// it wants the next opening to be short, or a small log: behind a bulk load, before an upgrade.
+    /// Checkpoints are written without this, too (settings `checkpoint…`); a program calls it where it wants
+    /// the next opening to be short, or a small log: after a bulk load, before an upgrade.
     /// If one is under way that began earlier, the next one is waited for as well.
     ///
     /// ```

@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Takes a call in. One that is not comes back with the reason.
+    /// Takes a call in. A call that is not taken in comes back with the reason.
     pub(crate) fn submit<W: Promise>(
         &self,
         envelope: Box<dyn Envelope>,

@@ -88,10 +88,10 @@ impl Core {
 }
 
 impl Database {
-    /// Drops an index while the database runs, and sleeps until that is durable. What its entries took is
+    /// Drops an index while the database runs, and sleeps until that is durable. The memory of its entries is
     /// given back, and its name is free. Handles of it are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that
-    /// [`Database::dynamic_table`] gave for its table: they are asked for again.
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that [`Database::dynamic_table`]
+    /// gave for its table: ask for them again.
     ///
     /// A program that names the index in its table's definition makes it again when it opens the database.
     ///
@@ -152,7 +152,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Schema`] when there is no such table, or a [`scan`](Database::scan) is under way, of
-    /// whichever table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
+    /// any table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
     /// call is refused with. Then the table stays.
     pub fn drop_table(&self, name: &str) -> Result<(), Error> {
         refuse_own(name)?;
@@ -160,13 +160,13 @@ impl Database {
         self.core().drop_by(name, move |store| store.drop_table(&own))
     }
 
-    /// Drops a column while the database runs, and sleeps until that is durable and what its long values
-    /// took is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
+    /// Drops a column while the database runs, and sleeps until that is durable and the memory of its long
+    /// values is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
     /// nothing else moves.
     ///
     /// Handles of the table, of its indexes too, are refused from then on
     /// ([`StoreError::Dropped`](crate::StoreError::Dropped)): a program that asks for them again declares the column as
-    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does one that opens
+    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does a program that opens
     /// the database later. In rows of values the column stands in its place, and is null.
     ///
     /// ```
@@ -205,8 +205,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys, which is
-    /// named and dropped first, when it is the table's last column, or a [`scan`](Database::scan) is under way;
+    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys (the error
+    /// names the index, which must be dropped first), when it is the table's last column, or a
+    /// [`scan`](Database::scan) is under way;
     /// [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then the column stays.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<(), Error> {
         refuse_own(table)?;

@@ -35,9 +35,9 @@ mod files;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The procedure or closure decided so, for this reason; nothing was changed.
+    /// The procedure or closure aborted, for this reason; nothing was changed.
     Aborted(&'static str),
-    /// The closure decided so, with this error of the application's own ([`Error::own`]); nothing was changed.
+    /// The closure aborted with this error of the application's own ([`Error::own`]); nothing was changed.
     Own(OwnError),
     /// A unique index holds the key already; nothing was changed.
     Duplicate {
@@ -60,7 +60,7 @@ pub enum Error {
         /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
         log_bytes_max: u64,
     },
-    /// Not run: as many calls wait as may, and the caller did not want to wait.
+    /// Not run: as many calls wait as are allowed, and the caller did not want to wait.
     QueueFull,
     /// The call's deadline passed before its turn came, or while its closure ran, which ended with its next
     /// call of [`Tx`](crate::Tx); nothing was changed.
@@ -68,11 +68,11 @@ pub enum Error {
     /// The call was cancelled ([`Pending::cancel`](crate::Pending::cancel)) before its turn came, or while
     /// its closure ran, which ended with one of its next calls of [`Tx`](crate::Tx); nothing was changed.
     Cancelled,
-    /// Not run: a call with the same request id ran before, and this became of it. What it answered
-    /// is not kept: look.
+    /// Not run: a call with the same request id ran before, with this outcome. Its answer is not kept: read
+    /// what it changed.
     Repeated(Outcome),
     /// The call's deadline passed while it was under way, or the thread that waited is a database's:
-    /// it may have committed, or may yet.
+    /// it may have committed, or may commit yet.
     TimedOut,
     /// Not run: the log has no room for what it may write. Reads that say so
     /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) still run.
@@ -89,23 +89,22 @@ pub enum Error {
     DiskFull(String),
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
-    /// Not done: a failure, this one, has ended checkpoints until the database is opened again.
-    /// Transactions continue.
+    /// Not done: this failure has ended checkpoints until the database is opened again. Transactions continue.
     CheckpointsFailed(Arc<str>),
     /// Not done: the database has no archive.
     NoArchive,
     /// Not done yet: the log cannot be archived, for this reason. Transactions continue, the log is kept, and
     /// archiving is tried again.
     ArchiveFailed(Arc<str>),
-    /// Not done: a failure, this one, has ended archiving until the database is opened again. Transactions
-    /// continue, and the log is kept.
+    /// Not done: this failure has ended archiving until the database is opened again. Transactions continue,
+    /// and the log is kept.
     ArchiveEnded(Arc<str>),
-    /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
-    /// database, nor another; one that closes a database has it closed soon, but not yet.
+    /// Not run: a thread of a database may not wait for a database. So a transaction cannot call its own
+    /// database, nor another. If it closes a database, that is closed a little later.
     Nested,
     /// Not run: the database is closed.
     Closed,
-    /// Not run: an earlier failure, this one, ended all work on the database.
+    /// Not run: this earlier failure ended all work on the database.
     Poisoned(Arc<str>),
     /// It ran, but this failure kept its answer from becoming durable or from being delivered: after the
     /// database is opened again its changes may be there or not.
@@ -115,7 +114,7 @@ pub enum Error {
         /// The file that says so.
         file: String,
     },
-    /// A table is defined otherwise in the directory than in the program.
+    /// A table is defined differently in the directory and in the program.
     Definition(Box<Difference>),
     /// A definition, or a handle of a table or index, that makes no sense; said in words.
     Schema(String),

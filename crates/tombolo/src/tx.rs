@@ -227,7 +227,7 @@ impl Tx<'_> {
         Ok(requests.outcome(self.inner.store(), request_id)?)
     }
 
-    /// The row a unique index holds for `key`; of another, the first.
+    /// The row that an index holds for `key`; the first one if the index is not unique.
     ///
     /// # Errors
     /// What the store refuses.

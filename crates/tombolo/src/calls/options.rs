@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// When the answers leave that wait for durability, where a database has a log.
+/// When answers that wait for durability leave, in a database with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// When the group of transactions it is in is on disk: many callers share a flush.
@@ -192,7 +192,7 @@ impl Default for CallOptions {
 }
 
 impl CallOptions {
-    /// What calls ask for that say nothing: the database's durability, no deadline, 64 KB of log.
+    /// The defaults: the database's durability, no deadline, 64 KB of log.
     pub const fn new() -> Self {
         Self {
             durability: None,
@@ -223,11 +223,10 @@ impl CallOptions {
 }
 
 impl<W> CallOptions<W> {
-    /// The call is answered within this time: it does not begin later, and a closure that runs then is
-    /// ended at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
-    /// ([`Error::Expired`](crate::Error::Expired) of both). A thread that waits for the answer waits no
+    /// The call is answered within this time: it does not begin later, and a closure that runs then is ended at
+    /// one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
+    /// ([`Error::Expired`](crate::Error::Expired) in both cases). A thread that waits for the answer waits no
     /// longer ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends
-    /// when the database answers. Nothing ends a closure that computes without calling `Tx`, nor a
     /// [procedure](crate::procedure).
     pub const fn within(mut self, time: Duration) -> Self {
         self.deadline = Some(time);
@@ -236,7 +235,7 @@ impl<W> CallOptions<W> {
 
     /// The most bytes the transaction may write to the log: about the size of the rows it makes and
     /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
-    /// runs; the write that is beyond it is refused
+    /// runs; the write that exceeds it is refused
     /// ([`Error::LogTooLong`](crate::Error::LogTooLong)), and so are all later ones: the transaction is
     /// undone. A database in memory counts what it would log, and refuses the same.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {

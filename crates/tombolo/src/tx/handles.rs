@@ -32,7 +32,8 @@ pub(crate) enum Of {
 pub(crate) struct Handles {
     /// All numbers it had, ascending; the last is the one it has now.
     numbers: Vec<u32>,
-    /// From which number on a handle is good; all of what is not listed are, none of what was dropped.
+    /// From which number on a handle is good. All handles of what is not listed are; none of what was dropped
+    /// is.
     tables: Vec<u32>,
     wholes: Vec<u32>,
     indexes: Vec<u32>,

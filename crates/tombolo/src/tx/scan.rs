@@ -175,7 +175,7 @@ impl Tx<'_> {
         Ok(Cursor { scan, database, position, index: PhantomData })
     }
 
-    /// The ids of the next rows of a cursor, `most` at most; fewer are the last ones.
+    /// The ids of the next rows of a cursor, `most` at most; fewer if they are the last ones.
     ///
     /// # Errors
     /// A cursor of another database, or a call that has ended.
