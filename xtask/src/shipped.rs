@@ -43,7 +43,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
 /// is gone.
 ///
 /// # Errors
-/// When somebody has it for longer than [`PATIENCE`].
+/// When a process has it for longer than [`PATIENCE`].
 pub(crate) fn wait_until_free(data: &Path) -> Result<(), String> {
     let lock = data.join("lock");
     let clock = Stopwatch::start();

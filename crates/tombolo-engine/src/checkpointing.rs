@@ -1,7 +1,7 @@
 //! What a checkpoint stage is given when a database is opened or made: the image, which is continued, and
 //! DB′ in as many parts as there are threads to write it (TPK-14, TPK-25).
 //!
-//! Not here: opening (`recovery/`), when a checkpoint begins and who steps it (the stage's).
+//! Not here: opening (`recovery/`), when a checkpoint begins, and stepping it (the stage's).
 
 use tombolo_storage::disk::ALIGNMENT_MAX;
 use tombolo_storage::memory::image::{

@@ -12,7 +12,7 @@
 //! | `memory.rs` | two ends in one process, with the faults a test asks for |
 //!
 //! Not here: what messages say (the users of a link), starting processes (`processes.rs`). Invariant: a
-//! message that is given was sent as it is; nothing is given behind one that was damaged.
+//! message that is given was sent as it is; nothing is given behind a damaged one.
 
 mod framed;
 mod memory;

@@ -99,7 +99,7 @@ mod tests {
         process.kill();
         assert_eq!(link.receive(), Err(LinkEnd::Gone));
         assert!(process.ended().unwrap().contains("signal"));
-        // A link that goes ends one that reads from it.
+        // A process that reads from a link ends when the link goes.
         let Companion { link, mut process } = program.start().unwrap();
         drop(link);
         while process.ended().is_none() {

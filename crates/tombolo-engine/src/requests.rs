@@ -93,7 +93,7 @@ pub enum Once<T> {
 pub struct Kept {
     /// So many are, whatever their age.
     pub ids: u64,
-    /// One that is younger than this, in microseconds, is not forgotten, however many there are: they
+    /// A request that is younger than this, in microseconds, is not forgotten, however many there are: they
     /// take room in the store's budget as any rows do.
     pub time_us: u64,
 }

@@ -6,7 +6,7 @@
 //! the same one-line error wherever it was made.
 //!
 //! Not here: reading files, the environment or arguments (the command hands texts in), rules that
-//! concern several settings at once (the code that uses them together), and switches — those are types
+//! concern several settings (the code that uses them together), and switches — those are types
 //! (storage `profile.rs`).
 //!
 //! Invariants: a value that is held is within its limits; a weaker source never replaces a stronger

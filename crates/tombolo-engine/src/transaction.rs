@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A transaction ends when its procedure has returned, not before, and what the procedure returns
-//! decides how: one that returns an error, or panics, has changed nothing, whether or not it called
+//! decides how: a procedure that returns an error, or panics, has changed nothing, whether or not it called
 //! `commit` before (docs/decisions/0029).
 //!
 //! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to

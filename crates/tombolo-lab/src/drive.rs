@@ -288,7 +288,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
 
     /// The throughput pass.
     ///
-    /// `progress` hears which part of the whole is done, and what was found so far.
+    /// `progress` is called with which part of the whole is done, and what was found so far.
     ///
     /// # Errors
     /// What the store failed with, or that memory is used up.

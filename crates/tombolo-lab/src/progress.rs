@@ -5,7 +5,7 @@
 
 use crate::run::Outcome;
 
-/// Hears of stages that take a while.
+/// Reports on stages that take a while.
 pub trait Progress {
     /// A stage begins.
     fn begin(&mut self, what: &str);

@@ -1,5 +1,5 @@
 //! The log's archive of a simulated database: a directory of the same machine, taken before the database is
-//! opened and gone on with afterwards, as the library does it.
+//! opened and continued afterwards, as the library does it.
 //!
 //! Not here: the archive (storage `value_log/archive/`), the stage that writes it (engine), what is restored
 //! from it (`world/restores.rs`).

@@ -13,7 +13,7 @@ use tombolo_storage::sync::{Arc, AtomicU64, Ordering};
 /// The calendar when a world begins: the night of 22 November 2026.
 const BEGIN_US: u64 = 1_795_305_600_000_000;
 
-/// What works while somebody waits.
+/// What works while a thread waits.
 pub trait Meanwhile {
     /// Works until this time, or less.
     fn run_until(&mut self, until_ns: u64);

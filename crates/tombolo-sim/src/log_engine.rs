@@ -138,7 +138,7 @@ impl<S: Subject> Engine for LogEngine<S> {
             } else if open.ran > open.appended && open.has_promise {
                 self.append(world, &mut open)?
             } else {
-                // Writes are refused; in the end somebody makes room.
+                // Writes are refused; in the end room is made.
                 refusals += 1;
                 if one_in(&mut world.rng, 4) {
                     world.disk.set_capacity_bytes(None);

@@ -151,7 +151,7 @@ where
     news_ns: u64,
     /// Writes that were refused for want of room since there was room again.
     refused_with_room: u64,
-    /// Checkpoints that somebody asked for.
+    /// Checkpoints that were asked for.
     asked: Vec<CheckpointHandle>,
     /// What had struck when the life began.
     faults_before: FaultCounts,
@@ -532,7 +532,7 @@ where
         Ok(())
     }
 
-    /// A write was refused for want of room: in the end somebody makes some, and then no more are.
+    /// A write was refused for want of room: in the end some is made, and then no more writes are.
     fn judge_full(&mut self, world: &mut World) -> Result<(), Violation> {
         if world.disk.is_limited() {
             if one_in(&mut world.rng, 8) || self.refused > 50 {

@@ -201,7 +201,7 @@ impl Stages {
     }
 }
 
-/// Whether a stage of this kind asks nothing of the disk. One that does may have to wait for what
+/// Whether a stage of this kind asks nothing of the disk. A stage that does may have to wait for what
 /// the stage that waits already holds.
 pub(crate) fn never_waits(kind: StageKind) -> bool {
     matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)

@@ -36,7 +36,7 @@ pub fn pair() -> io::Result<(UnixLink, OwnedFd)> {
 /// The link that this process was started with as its standard input.
 ///
 /// # Errors
-/// When that is no socket: somebody started the process by hand.
+/// When that is no socket: the process was started by hand.
 pub fn inherited() -> io::Result<UnixLink> {
     let own = Socket::from(io::stdin().as_fd().try_clone_to_owned()?);
     own.peer_addr()?;

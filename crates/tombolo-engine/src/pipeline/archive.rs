@@ -52,7 +52,7 @@ pub struct ArchiveStatistics {
     pub failure: Option<Arc<str>>,
 }
 
-/// Why nothing was archived that somebody waits for.
+/// Why a call's wait for the archive failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArchiveRefusal {
@@ -95,7 +95,7 @@ struct Told {
 pub(super) struct ArchiveCourse {
     /// The last group that is archived.
     archived: AtomicU64,
-    /// The last group that somebody wants to be archived.
+    /// The last group whose archiving was asked for.
     asked: AtomicU64,
     /// The last durable group of the segments that were left behind.
     left_behind: AtomicU64,

@@ -37,7 +37,7 @@ pub trait Executor: Send + 'static {
         let _ = calls;
     }
 
-    /// The most bytes `request` may add to the log: 0 for one that only reads. A group of the log
+    /// The most bytes `request` may add to the log: 0 for a request that only reads. A group of the log
     /// and a full disk are judged by it before the request runs.
     fn log_bytes_max(&self, request: &Self::Request) -> u64 {
         let _ = request;

@@ -94,7 +94,7 @@ impl Cost {
     }
 }
 
-/// The log's room that batches may reserve, once it has heard that somebody waits for `wanted` bytes of it: a
+/// The log's room that batches may reserve, once it was asked for `wanted` bytes of it: a
 /// seal needs some too, and comes unannounced.
 pub(super) fn unreserved(log: &mut dyn GroupLog, wanted: Option<u64>) -> Room {
     let sealed = log.cost().per_batch;

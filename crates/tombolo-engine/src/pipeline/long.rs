@@ -6,7 +6,7 @@
 //!                         batches)        batches, in turn)
 //! ```
 //!
-//! A [`LongWork`] begins between two transactions; one that reads opens a snapshot of the store
+//! A [`LongWork`] begins between two transactions; if it reads, it opens a snapshot of the store
 //! then, so that all its slices see that moment. From then on the execution stage runs one slice of
 //! one work between two batches; several works take turns. A slice is given how many rows it may look at. That
 //! number follows from what the rows before cost, by two looks at the clock a slice, and aims at an eighth of

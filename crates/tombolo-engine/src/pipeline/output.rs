@@ -88,7 +88,7 @@ impl<A> Outbox<A> {
         true
     }
 
-    /// Nothing more will be posted by anybody.
+    /// Nothing more will be posted.
     pub(super) fn close(&self) {
         self.outputs.iter().for_each(|output| output.close());
     }

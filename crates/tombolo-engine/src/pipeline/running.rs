@@ -31,7 +31,7 @@ pub struct Pipeline<E: Executor> {
     /// Where callers carry.
     pub(super) carrier: Option<Carrier<E>>,
     pub(super) threads: Vec<Running>,
-    /// The stages that callers step, until somebody takes them.
+    /// The stages that callers step, until they are taken.
     pub(super) own: Mutex<Option<StageLoop>>,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Shared<A> {
     durable_group: AtomicU64,
     /// Up to which sum of charges the log has room: the charges it has taken and the room left.
     room_until: AtomicU64,
-    /// Whether that is all the room there will be before somebody makes some.
+    /// Whether that is all the room there will be before more is made.
     room_is_all: AtomicBool,
     /// Up to which charge the published room is what was really left.
     room_accounted: AtomicU64,

@@ -62,7 +62,7 @@ impl Signal {
 
     /// The thread has found work and stays awake after all.
     pub fn retract(&self) {
-        // Somebody may have woken it in between; the word then ends its next sleep early.
+        // Another thread may have woken it in between; the word then ends its next sleep early.
         self.state.store(AWAKE, Ordering::SeqCst);
     }
 

@@ -45,7 +45,7 @@ struct Node {
     has_calls: bool,
     /// Whom it calls from outside of calls, and what that costs.
     callees: Vec<(usize, u64)>,
-    /// Whether anybody calls it.
+    /// Whether any function calls it.
     is_called: bool,
     /// Whether the walk has been here.
     is_done: bool,

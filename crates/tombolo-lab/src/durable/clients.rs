@@ -84,7 +84,7 @@ struct Batch<'b, 'w, I> {
 pub(crate) struct Watch<'b> {
     /// Says whether a checkpoint is being written.
     pub(crate) is_writing_checkpoint: &'b dyn Fn() -> bool,
-    /// Hears how many were answered.
+    /// Called with how many were answered.
     pub(crate) progress: &'b mut dyn FnMut(usize),
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Demands {
 pub struct CheckpointHandle(Result<(Arc<Course>, u64), CheckpointRefusal>);
 
 impl CheckpointHandle {
-    /// Asks for one that holds everything that was durable before this call.
+    /// Asks for a checkpoint that holds everything that was durable before this call.
     pub(in crate::pipeline) fn ask(course: Option<&Arc<Course>>) -> Self {
         let Some(course) = course else { return Self(Err(CheckpointRefusal::Off)) };
         let mut demands = course.demands.lock();

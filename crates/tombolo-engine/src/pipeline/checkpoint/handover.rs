@@ -183,7 +183,7 @@ impl<B: Records> Handover<B> {
         }
     }
 
-    /// Whether there is enough to wake somebody for.
+    /// Whether there is enough to wake a stage for.
     fn has_work(&self, inner: &Inner<B>) -> bool {
         inner.behind.is_some()
             || inner.bytes >= WAKE_BYTES

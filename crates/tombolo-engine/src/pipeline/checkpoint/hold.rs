@@ -1,4 +1,4 @@
-//! Holding checkpoints off: as long as somebody copies the image and the log behind it, none begins.
+//! Holding checkpoints off: while the image and the log behind it are copied, none begins.
 //!
 //! A checkpoint that is under way comes to its end first. Then nothing of the image changes, and no group of
 //! the log behind it is released, since only a complete checkpoint makes one needless. Transactions continue,

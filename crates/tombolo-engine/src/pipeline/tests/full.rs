@@ -155,7 +155,7 @@ fn a_group_that_finds_no_room_waits_for_it() {
     assert_eq!(world.log.with(|medium| (medium.durable, medium.syncs)), (1, 1));
 }
 
-/// As soon as somebody makes some, not when it would look by itself.
+/// As soon as room is made, not when it would look by itself.
 #[test]
 fn a_group_that_waits_for_room_takes_what_is_made() {
     let mut world = World::new(options());

@@ -65,7 +65,7 @@ const PASS_TIME_MAX: Duration = Duration::from_millis(250);
 const PASS_CALLS_MAX: u64 = 1_000_000;
 /// The most threads that call.
 const CALLERS_MAX: usize = 256;
-/// Calls from which is learned what our log writes for one.
+/// Calls by which is measured what our log writes for a call.
 const SIZED: u64 = 200;
 
 /// What a call does.

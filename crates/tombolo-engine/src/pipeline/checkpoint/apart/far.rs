@@ -36,7 +36,7 @@ const LOCK_NS: u64 = 10_000_000;
 const REPORT_NS: u64 = 2_000_000;
 /// How often it says that it still opens the image.
 const OPENING_NS: u64 = 1_000_000_000;
-/// Messages heard in a step, before anything is reported.
+/// Messages received in a step, before anything is reported.
 const MESSAGES: usize = 64;
 
 /// Records that have arrived.
@@ -83,7 +83,7 @@ struct Working {
     to_stages: ToCheckpoint<Arrived>,
     shared: Arc<Shared<()>>,
     buffers: Arc<Pool<Arrived>>,
-    /// Until somebody takes them.
+    /// Until they are taken.
     stages: Vec<(Box<dyn Stage>, Arc<Signal>)>,
     /// The last hold that a message announced, 0 for none.
     hold: u64,
@@ -113,7 +113,7 @@ impl CheckpointProcess {
         };
         stepped.unwrap_or_else(|why| {
             let Some(why) = why else { return Step::Ended };
-            // Whether it is heard or not, this is over.
+            // Whether that message arrives or not, this is over.
             _ = self.link.send(&[&FromProcess::Refused(why).encode()]);
             self.leave(now_ns)
         })
@@ -249,7 +249,7 @@ impl CheckpointProcess {
 }
 
 impl Working {
-    /// Hears what has arrived, some of it; whether there was anything.
+    /// Receives some of what has arrived; returns whether there was anything.
     fn listen(&mut self, link: &mut dyn Link) -> Result<bool, Option<String>> {
         for n in 0..MESSAGES {
             let message = link.receive().map_err(|_| None)?;

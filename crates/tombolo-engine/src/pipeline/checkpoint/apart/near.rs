@@ -178,7 +178,7 @@ impl<A, B: Records> Near<A, B> {
         Ok(Step::Progress)
     }
 
-    /// Hears what the process says; whether it said anything.
+    /// Receives what the process says; returns whether it said anything.
     fn listen(&mut self, talk: &mut Talk, now_ns: u64) -> Result<bool, String> {
         let mut has_heard = false;
         loop {

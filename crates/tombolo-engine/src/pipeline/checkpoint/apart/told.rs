@@ -12,7 +12,7 @@ use super::super::demands::CheckpointRefusal;
 use super::protocol::{Counted, Report};
 
 impl Course {
-    /// Lets a process write to the image from here on, unless somebody holds checkpoints off.
+    /// Lets a process write to the image from here on, unless checkpoints are held off.
     pub(super) fn lets_process_write(&self) -> bool {
         let mut inner = self.inner.lock();
         let may = inner.holds == 0;
@@ -28,7 +28,7 @@ impl Course {
         self.rested.notify_all();
     }
 
-    /// Whether somebody holds checkpoints off.
+    /// Whether checkpoints are held off.
     pub(super) fn is_held(&self) -> bool {
         self.inner.lock().holds > 0
     }

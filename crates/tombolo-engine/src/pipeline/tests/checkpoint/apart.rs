@@ -509,7 +509,7 @@ fn a_process_that_cannot_is_started_again_less_and_less_often() {
     let disks = Disks::default();
     let (mut database, processes) = open(&disks, HOW);
     database.pay(50);
-    // Somebody else has the image.
+    // Another process has the image.
     disks[1].set_fault(Some(Fault {
         operation: Operation::Open,
         after: 0,
