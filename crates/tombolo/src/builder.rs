@@ -230,8 +230,8 @@ impl Builder {
 
     /// Spreads the checkpoint image over these directories too, usually on other disks, which are then written
     /// and read in parallel, by as many threads as the setting `checkpoint_threads` says. They are made where
-    /// they do not exist; a new one is empty. A database that was opened with some is opened with the same ones
-    /// from then on, in the same order; more may be added behind them.
+    /// they do not exist; a new one is empty. Once opened with such directories, a database is always opened
+    /// with the same ones, in the same order; more may be added at the end.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -253,7 +253,7 @@ impl Builder {
     }
 
     /// Archives the log in this directory, which exists and is empty or holds this database's archive: every
-    /// group of transactions is copied there when it is durable, and the log keeps it until it is. With a
+    /// group of transactions is copied there when it is durable, and the log keeps it until it is copied. With a
     /// backup that was made since, the database can be restored to any of them ([`Restore`](crate::Restore)).
     ///
     /// No transaction waits for it. An archive that cannot be written to, because its disk is full or gone, is

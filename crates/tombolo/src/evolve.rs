@@ -12,9 +12,9 @@
 //!
 //! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
 //! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
-//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up,
-//! whatever happens between; additions to tables come one after the other, and what would refuse the
-//! handle of one refuses it before.
+//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up, whatever
+//! happens between; additions to tables come one after the other; an addition whose handle would be refused is
+//! refused itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -380,11 +380,11 @@ impl Database {
     /// is durable. Transactions continue meanwhile: rows are put in a few at a time, between them, and
     /// what they write goes in with them.
     ///
-    /// Closures keep the index from then on as they do all others. Procedures that write entries
-    /// themselves and do not know it are looked after: what they change is put in when they commit,
-    /// and where that gives two rows one key of a unique index they fail with
-    /// [`Error::Duplicate`]. That costs them as long as the database is open, and whenever it is opened
-    /// by a program that does not name the index in the table's definition, or not the table.
+    /// Closures keep the index from then on as they do all others. For procedures that write entries themselves
+    /// and do not know the index, its entries are written when they commit; where that gives two rows one key
+    /// of a unique index they fail with [`Error::Duplicate`]. That costs them time as long as the database is
+    /// open, and whenever it is opened by a program that does not name the index in the table's definition, or
+    /// not the table.
     ///
     /// ```
     /// # tombolo::table! {

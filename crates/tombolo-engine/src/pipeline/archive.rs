@@ -191,7 +191,7 @@ impl ArchiveHandle {
         }))
     }
 
-    /// Waits until they are; the last group that is archived.
+    /// Waits until they are archived; returns the last group that is archived.
     ///
     /// # Errors
     /// See [`ArchiveRefusal`]. What was asked for is archived all the same once that is possible.

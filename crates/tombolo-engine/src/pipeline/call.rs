@@ -176,13 +176,13 @@ pub(super) struct Answered<A> {
     pub(super) reply: Reply<A>,
 }
 
-/// Runs what is a user's, but no part of a transaction: waking, dropping. Its panic is its own loss, and
-/// not that of the thread that runs it.
+/// Runs a user's code that is no part of a transaction: waking, dropping. If it panics, the thread that runs it
+/// is not affected.
 pub fn guarded(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
-/// Drops what may hold what is a user's, one by one where it lies: what a panic leaves, too.
+/// Drops values that may hold a user's values, one by one in place, also those that a panic leaves.
 pub(super) fn drop_guarded<T>(items: &mut Vec<T>) {
     while !items.is_empty() {
         guarded(|| {

@@ -262,9 +262,8 @@ pub(super) fn call_load<R>(request_bytes: fn(&R) -> usize, request: &R) -> Load 
 /// the other writes.
 const CARRIED_MAX: usize = 64;
 
-/// A caller that fetches its replies: one call at a time, or many under way. One that may have few
-/// under way carries them itself, if callers carry: its calls begin when it waits for replies or
-/// takes them.
+/// A caller that fetches its replies: one call at a time, or many under way. A caller with a small bound
+/// carries its calls itself, if callers carry: they begin when it waits for replies or takes them.
 #[derive(Debug)]
 pub struct Caller<R, A> {
     pub(super) submitter: Submitter<R, A>,

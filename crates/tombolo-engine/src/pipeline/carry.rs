@@ -102,7 +102,7 @@ impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
     }
 }
 
-/// What a caller's step of a stage came to.
+/// The result of a caller's step of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stepped {
     /// It did something.
@@ -183,7 +183,7 @@ impl<E: Executor> Steppable for ExecutionSeat<E> {
     }
 }
 
-/// A stage that says when there is something to do though nothing more comes.
+/// A stage that says when it has something to do even if nothing arrives.
 trait Timed: Stage {
     fn timer_ns(&mut self) -> Option<u64>;
 }
@@ -210,7 +210,7 @@ impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
             Step::IdleUntil(until_ns) => until_ns,
             Step::Ended => Some(0), // it ends on its own thread
         };
-        // That one keeps the stage's timer.
+        // That thread keeps the stage's timer.
         let own_looks_late = until_ns.is_some_and(|ns| ns < self.timer_ns());
         let is_asked_for = held.give_back();
         if own_looks_late {

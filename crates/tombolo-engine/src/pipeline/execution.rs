@@ -10,8 +10,8 @@
 //! reports them earlier: a reply waits for the log position that existed when its transaction ran,
 //! whether it wrote or only read (TPK-E3).
 //!
-//! What the store has logged before there was a pipeline, its tables, takes room like any batch and
-//! goes first. While there is none nothing runs, reads neither: no answer could leave before it.
+//! Records that the store logged before there was a pipeline (its tables) take room like any batch and go
+//! first. While there is no room for them nothing runs, not even reads: no answer could leave before them.
 //!
 //! Between two batches one slice of long work runs, if there is any (`long.rs`).
 //!
@@ -245,8 +245,8 @@ impl<E: Executor> Execution<E> {
         self.executor.log_bytes_max(&self.calls[self.done].request)
     }
 
-    /// Whether what may log so many bytes, for which there is no room in the log, waits for some to be
-    /// made. `room_until` is what was found of it.
+    /// Whether a call that may log so many bytes, for which there is no room in the log, waits for room to be
+    /// made. `room_until` is the room that was found.
     #[cold]
     fn waits_for_room(&mut self, log_bytes: u64, room_until: u64) -> bool {
         let Some(log) = &self.log else { return false };
@@ -254,7 +254,7 @@ impl<E: Executor> Execution<E> {
             return false;
         }
         if self.shared.room_is_all(log.charged) {
-            // Of a room that may be newer, and larger, than what was found.
+            // The answer is about a room that may be newer, and larger, than the one that was found.
             self.is_fed = self.shared.room_until() > room_until;
             return self.is_fed;
         }

@@ -44,8 +44,8 @@ pub trait Executor: Send + 'static {
         LOG_BYTES_PER_CALL
     }
 
-    /// The most bytes that any request may add to the log, if that is known: where there is room for
-    /// a whole batch of them, none is asked by itself.
+    /// The most bytes that any request may add to the log, if that is known: where there is room for a whole
+    /// batch of them, requests are not asked one by one.
     fn log_bytes_of_any_max(&self) -> Option<u64> {
         None
     }

@@ -493,7 +493,7 @@ impl<A, B: Records> Logging<A, B> {
         waits.then_some(until_ns)
     }
 
-    /// When there is something to do though nothing more comes.
+    /// When there is something to do even if nothing arrives.
     pub(super) fn timer_ns(&mut self) -> Option<u64> {
         let until_ns = if self.group.is_empty() { None } else { self.returns.wait_until() };
         match self.idle(until_ns) {

@@ -125,7 +125,7 @@ pub enum StageKind {
     Room,
     /// Writes checkpoints, so that the log can go.
     Checkpoint,
-    /// Copies the log, so that it is there when it has gone.
+    /// Copies the log into its archive, before it goes.
     Archive,
 }
 

@@ -333,8 +333,8 @@ pub fn open<P: MemoryProfile>(
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSES: u32 = 500;
 
-/// Takes a directory. A process that wrote its image for one that is gone has noticed that when it has
-/// written its batch: it is waited for.
+/// Takes a directory. A checkpoint process whose database process is gone may still write its image; it notices
+/// that end when it has written its batch, and this waits for it.
 fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
     for _ in 0..PAUSES {
         match DirectoryLock::take(disk) {

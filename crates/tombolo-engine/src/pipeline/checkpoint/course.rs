@@ -17,8 +17,8 @@
 //! pipeline closes. A full disk puts it off. Any other failure ends checkpoints until a restart, and nothing
 //! else: transactions continue and the log grows.
 //!
-//! A checkpoint is as old as the oldest that a part handed in for it, so a part that has nothing new is
-//! needed for the last one if another has: it ends with all others.
+//! A checkpoint is as old as the oldest state that a part handed in for it. So a part that has nothing new is
+//! needed for the last checkpoint if another part has something new: all parts end together.
 //!
 //! Where the stages are in another process (`apart/`), the course there is this one. The course in the process
 //! that executes then has no image and is set from reports (`apart/told.rs`).

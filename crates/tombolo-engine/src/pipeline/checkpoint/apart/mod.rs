@@ -28,7 +28,7 @@
 //!
 //! Not here: links and starting processes (the doors). Invariants: the log is released only up to what
 //! a report says, and a report says what is durable; one process at a time writes an image, which its
-//! lock sees to, and it writes nothing before a process that has the directory has answered it.
+//! lock ensures, and it writes nothing before a process that has the directory has answered it.
 
 mod far;
 mod near;

@@ -57,7 +57,7 @@ pub(super) enum ToProcess<'a> {
     Demand(u64),
     /// Whether the log runs short of room.
     IsShort(bool),
-    /// No checkpoint may begin, for the so-manieth time; 0: one may.
+    /// No checkpoint may begin: the number of this hold; 0: one may.
     Hold(u64),
     /// A report is wanted that has this number.
     Look(u64),
