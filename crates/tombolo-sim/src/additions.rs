@@ -1,4 +1,4 @@
-//! What is added while transactions run that do not know it: indexes and columns; and indexes dropped again.
+//! What is added while transactions that do not know it run: indexes and columns; and indexes dropped again.
 //!
 //! An addition is begun, continued slice by slice, and finished between two transactions; the library does the
 //! same (`tombolo::evolve`). A drop has nothing to build. Not here: when that happens (the engines), which

@@ -2,7 +2,7 @@
 //! spoken to over a link that delays, cuts into pieces and ends.
 //!
 //! What runs is the production process (`CheckpointProcess`) on the world's disk; a kill drops it
-//! between two of its steps, and one that hangs makes none any more. Not here: the database's side (a
+//! between two of its steps, and a process that hangs makes none any more. Not here: the database's side (a
 //! stage like any other). Invariant: at the end of a life the processes continue for a few steps at most, as
 //! they do when only the database's process ends.
 

@@ -5,11 +5,10 @@
 //! atomic (no step is half there) and ordered (none is there without all before it). It must
 //! contain every step whose answer left, everything an answer that left had read, and all that an
 //! earlier recovery had shown. Where the medium broke a promise any prefix will do, but nothing
-//! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
-//! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made. And
-//! indexes and columns may be there whose making was cut off the log: an image that a checkpoint had
-//! begun names them. That is allowed: indexes are derived from rows, and a column that was never written to is
-//! empty.
+//! else will. There it may also be a prefix of an earlier *timeline*, which a recovery had cut off: if what the
+//! cut wrote is lost without a trace, no log can tell that it was ever made. And indexes and columns may be
+//! there whose making was cut off the log: an image that a checkpoint had begun names them. That is allowed:
+//! indexes are derived from rows, and a column that was never written to is empty.
 //!
 //! Not here: crashes and recovery themselves (`world.rs`).
 

@@ -4,8 +4,8 @@
 //! answered is there (`answers.rs`).
 //!
 //! `tombolo check` takes longer than most cases. So where only a process was killed it is run after every third
-//! case and at the end, which finds the same: a client that counts a lost call again shows it by its answers, one
-//! that does not leaves the gap in the table, and what is half there stays half there.
+//! case and at the end, which finds the same: a client that counts a lost call again shows it by its answers, a
+//! client that does not leaves the gap in the table, and what is half there stays half there.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //!
 //! Rounds are interleaved: a round runs its batch on every engine before the next begins, each round
 //! starting with another engine, so that a machine whose speed drifts drifts under all alike. Only
-//! executing a batch is measured. A peer is its best self, or the ratio is a lie: docs/compare.md
+//! executing a batch is measured. A peer runs at its best, or the ratio is worthless: docs/compare.md
 //! says which settings, what else was tried, and the figures. Peers are features (`compare-NAME`):
 //! none is built by accident.
 //!
