@@ -30,7 +30,7 @@ enum Program {
     Other(String),
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) success: bool,

@@ -243,7 +243,7 @@ struct Steps {
     broken: WhenBroken,
 }
 
-/// What a turn has come to so far.
+/// The result of a turn so far.
 struct Turn {
     now_ns: u64,
     has_progress: bool,

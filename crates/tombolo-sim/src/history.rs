@@ -110,7 +110,7 @@ pub struct History {
     state: State,
     /// How many changing steps must survive.
     floor: u64,
-    /// What ran before a recovery that came to less, oldest first.
+    /// What ran before a recovery that found less, oldest first.
     timelines: Vec<Vec<Entry>>,
 }
 
@@ -168,10 +168,10 @@ impl History {
         self.push(Step::Added(self.state.added), true)
     }
 
-    /// A transaction ran and came to `found`; its place in the order.
+    /// A transaction ran with the outcome `found`; returns its place in the order.
     ///
     /// # Errors
-    /// When the model comes to something else.
+    /// When the model has another outcome.
     pub fn ran(&mut self, request: &Request, found: Outcome) -> Result<usize, Violation> {
         let (expected, wrote) = self.state.apply(request);
         let place = self.push(Step::Request(request.clone()), wrote);
@@ -190,7 +190,7 @@ impl History {
         self.floor = self.floor.max(self.entries[place - 1].writes);
     }
 
-    /// A recovery came to `found`: judges it, and continues from there. With `broken_promises` any
+    /// A recovery found `found`: judges it, and continues from there. With `broken_promises` any
     /// prefix is good enough. Says how many steps survived.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
-//! Without faults, the same clock says what a pipeline's settings come to (`group_policies`).
+//! Without faults, the same clock shows the effect of a pipeline's settings (`group_policies`).
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 

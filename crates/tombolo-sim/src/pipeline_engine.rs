@@ -103,7 +103,7 @@ where
     }
 }
 
-/// What a request that was submitted has come to.
+/// A submitted request that ran: its place and outcome.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     place: usize,

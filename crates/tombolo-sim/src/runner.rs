@@ -1,4 +1,4 @@
-//! Runs many seeds on several threads and adds up what they came to.
+//! Runs many seeds on several threads and adds up their results.
 //!
 //! A seed's result depends on the seed alone, so the sums do not depend on how many threads there
 //! are or which of them ran what. Not here: what a seed does (`world.rs`), how sums are shown
@@ -34,7 +34,7 @@ pub struct Plan {
     pub until_violation: bool,
 }
 
-/// What many seeds came to.
+/// The results of many seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Seeds that were run.

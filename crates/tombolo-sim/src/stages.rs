@@ -23,7 +23,7 @@ use crate::world::World;
 /// Something the execution stage did.
 #[derive(Debug)]
 pub(crate) enum Happened {
-    /// It ran a request, which came to this.
+    /// It ran a request, with this outcome.
     Ran(Request, Result<Outcome, String>),
     /// It began a long read of this tag.
     OpenedSnapshot(u64),
@@ -52,7 +52,7 @@ impl Journal {
         }
     }
 
-    /// A request came to this.
+    /// A request had this outcome.
     pub(crate) fn ran(&mut self, request: Request, found: Result<Outcome, String>) {
         self.happened.push(Happened::Ran(request, found));
     }
@@ -69,7 +69,7 @@ impl Journal {
         self.happened.push(Happened::BeganAddition(tag));
     }
 
-    /// It came to this in the call of this tag.
+    /// This was its outcome in the call of this tag.
     pub(crate) fn added(&mut self, tag: u64, addition: Addition, added: Result<(), String>) {
         self.happened.push(Happened::Added(tag, addition, added));
     }

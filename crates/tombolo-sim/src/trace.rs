@@ -38,7 +38,7 @@ impl Trace {
         }
     }
 
-    /// The number all events so far came to.
+    /// All events so far, folded into one number.
     pub fn hash(&self) -> u64 {
         self.0.lock().hash
     }

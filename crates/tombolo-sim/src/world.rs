@@ -281,7 +281,7 @@ impl World {
         adds.then_some(Addition::Column)
     }
 
-    /// Whether the medium broke a promise that no recovery has come to terms with.
+    /// Whether the medium broke a promise that no recovery has dealt with.
     pub fn has_broken_promises(&self) -> bool {
         self.disk.counts().broke_promise_since(&self.verified)
     }
@@ -374,7 +374,7 @@ impl World {
         self.given_up += 1;
     }
 
-    /// What a recovery without crashes comes to, tried on a copy.
+    /// The result of a recovery without crashes, tried on a copy.
     fn rehearse<E: Engine>(&mut self) -> Option<u64> {
         if !one_in(&mut self.rng, self.swarm.rehearsals) || !self.is_settled {
             return None;
@@ -500,7 +500,7 @@ impl std::fmt::Display for SeedResult {
 
 /// Counts a transaction that ran, for the accounting and the trace.
 impl World {
-    /// Notes in the trace that `request` came to `outcome`.
+    /// Notes the `outcome` of `request` in the trace.
     pub fn note_run(&mut self, request: &Request, outcome: &crate::workload::model::Outcome) {
         use crate::workload::model::Outcome;
         self.transactions += 1;

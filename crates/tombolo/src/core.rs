@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Runs a call on this thread, if its terms are known, execution is free and nothing waits for it;
-    /// `None` if it has to go through the queue. `run` puts what it comes to where it is looked for, so
+    /// `None` if it has to go through the queue. `run` puts its outcome where it is looked for, so
     /// that it is moved once on its way, and says how many bytes it has logged.
     #[inline]
     pub(crate) fn carry<A, W: Promise>(
@@ -352,7 +352,7 @@ impl Core {
         }
     }
 
-    /// What a call came to that ended.
+    /// The outcome of a call that ended.
     fn ended<A: 'static>(&self, ended: pipeline::Outcome<Box<dyn Envelope>>) -> Result<A, Error> {
         let mut envelope = match ended {
             Ok(envelope) => envelope,

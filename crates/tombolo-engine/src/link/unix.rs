@@ -29,7 +29,7 @@ pub struct UnixEnd(Socket);
 pub fn pair() -> io::Result<(UnixLink, OwnedFd)> {
     let (own, other) = Socket::pair()?;
     own.set_nonblocking(true)?;
-    // What is shared is the socket, not this: the other end may block or not, as it likes.
+    // What is shared is the socket, not this: the other end may block or not.
     Ok((Framed::new(UnixEnd(own)), other.into()))
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Execution<E: Executor> {
     beginning: Option<E::Records>,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
-    /// Whether a caller's thread steps it, which looks after the log itself.
+    /// Whether a caller's thread steps it, which steps the log itself.
     is_carried: bool,
     /// Where the executor goes in the end.
     retired: Arc<Mutex<Option<E>>>,

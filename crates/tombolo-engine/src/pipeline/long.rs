@@ -49,7 +49,7 @@ const ROWS_MAX: usize = 1 << 20;
 /// Which part of `slice_us_max` a slice aims at.
 const AIM: u64 = 8;
 
-/// What a slice of long work came to.
+/// The result of a slice of long work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sliced<A> {
     /// There is more to do.
@@ -203,11 +203,11 @@ struct Active<E: Executor> {
     position: u64,
     /// Rows of its next slice.
     rows_max: usize,
-    /// What it came to, once it has ended.
+    /// Its outcome, once it has ended.
     outcome: Option<Ended<E::Answer>>,
 }
 
-/// What a work came to.
+/// The outcome of a work.
 type Ended<A> = Result<Outcome<A>, Refusal>;
 
 /// Long work that is over.

@@ -111,8 +111,8 @@ impl Options {
     }
 }
 
-/// After how many bytes of records a checkpoint begins: soon enough that the log does not come to its
-/// limit while it is written.
+/// After how many bytes of records a checkpoint begins: soon enough that the log does not reach its limit while
+/// it is written.
 fn checkpoint_log_bytes(settings: &Settings) -> u64 {
     let of_limit = settings.number(&settings::LOG_BYTES_MAX).map(|bytes| bytes / 4);
     let asked = settings.number(&settings::CHECKPOINT_LOG_BYTES);

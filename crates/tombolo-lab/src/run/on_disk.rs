@@ -131,7 +131,7 @@ pub(crate) fn write_first_checkpoint<E: Executor>(
     })
 }
 
-/// What checkpoints came to between `before` and `after`.
+/// What checkpoints did between `before` and `after`.
 pub(super) fn since(
     after: CheckpointStatistics,
     before: CheckpointStatistics,

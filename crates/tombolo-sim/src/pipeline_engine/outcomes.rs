@@ -1,4 +1,4 @@
-//! What calls came to, as the pipeline says it, and what all of them left behind.
+//! The outcomes of calls, as the pipeline reports them, and what all of them left behind.
 //!
 //! Not here: whether that is right (`history.rs`).
 

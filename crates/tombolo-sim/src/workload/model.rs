@@ -95,7 +95,7 @@ impl Remembered {
     }
 }
 
-/// What a transaction came to.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It committed; what it read as a number.
@@ -158,7 +158,7 @@ impl State {
         fold(self.rows_number(), self.tables as u64)
     }
 
-    /// What the rows' numbers come to.
+    /// The rows' numbers, combined into one.
     pub fn rows_number(&self) -> u64 {
         let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
         let items = self.items.iter().map(|(key, row)| item_number(*key, row));
@@ -172,7 +172,7 @@ impl State {
         self.tables += 1;
     }
 
-    /// Does what `request` asks; says what it comes to and whether anything changed.
+    /// Does what `request` asks; returns its outcome and whether anything changed.
     pub fn apply(&mut self, request: &Request) -> (Outcome, bool) {
         let Some(id) = request.id() else { return self.run(request) };
         if let Some(has_committed) = self.outcome_of(id) {

@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What one of the two came to.
+/// The result of one database, in memory or durable.
 struct Found {
     /// The JSON object.
     line: String,
@@ -85,7 +85,7 @@ struct Found {
     faults: Vec<String>,
 }
 
-/// What threads other than the callers came to.
+/// The results of threads other than the callers.
 #[derive(Default)]
 struct Beside {
     watched: Watched,
@@ -115,7 +115,7 @@ enum Part {
     End,
 }
 
-/// What a part came to.
+/// The result of a part.
 enum Came {
     Calls(Box<Told>),
     Watched(Watched),

@@ -227,7 +227,7 @@ pub(crate) struct Desks {
 }
 
 impl Desks {
-    /// So many.
+    /// How many there are.
     pub(crate) fn new(count: usize) -> Self {
         let cancels = Cancels::default();
         let desk = |_| Arc::new(Desk { cancels: cancels.clone(), ..Desk::default() });

@@ -247,7 +247,7 @@ impl<B: Body> Registration<B> {
         self.name
     }
 
-    /// Runs it as one transaction of a caller that carries it, which comes to `ended`; says how many
+    /// Runs it as one transaction of a caller that carries it, whose outcome goes to `ended`; returns how many
     /// bytes that logged.
     #[inline]
     pub(crate) fn carry(
@@ -389,8 +389,8 @@ where
         Box::new(Self { closure: Some(closure), held, ran: None })
     }
 
-    /// Runs a closure as one transaction of a caller that carries it, which comes to `ended`; says how
-    /// many bytes that logged.
+    /// Runs a closure as one transaction of a caller that carries it, whose outcome goes to `ended`; returns
+    /// how many bytes that logged.
     #[inline]
     pub(crate) fn carry(
         closure: F,

@@ -21,7 +21,7 @@ use tombolo_engine::pipeline::{Terms, guarded};
 
 /// What is called with `I` and answers `A`: carried by its caller, or in an envelope.
 trait Callable<I, A>: Send + Sync {
-    /// Runs it as one transaction, which comes to `ended`; says how many bytes that logged.
+    /// Runs it as one transaction, whose outcome goes to `ended`; returns how many bytes that logged.
     fn carry(
         &self,
         runner: &mut Runner,

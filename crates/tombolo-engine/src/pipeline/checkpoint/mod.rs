@@ -170,7 +170,7 @@ impl<B: Records> ToCheckpoint<B> {
     }
 }
 
-/// What checkpoints have come to, and the ways to their stages.
+/// The course of checkpoints, and the ways to their stages.
 pub(super) struct Ways<B> {
     pub(super) course: Arc<Course>,
     handovers: Vec<Arc<Handover<B>>>,
@@ -319,7 +319,7 @@ pub(super) struct Checkpoint<A, B> {
     flushes: u64,
 }
 
-/// What reading the log back for a part comes to.
+/// Why reading the log back for a part failed.
 enum Unread {
     Log(LogFailure),
     Image(ImageFailure),

@@ -30,12 +30,12 @@ pub enum Stands {
     From(u64),
 }
 
-/// What a transaction came to that its caller's thread ran.
+/// The outcome of a transaction that its caller's thread ran.
 #[derive(Debug)]
 pub enum Carried<T> {
     /// It ran.
     Ran {
-        /// What it came to.
+        /// Its outcome.
         outcome: Result<T, Panicked>,
         /// When that may be reported.
         stands: Stands,
@@ -158,7 +158,7 @@ impl<E: Executor> Execution<E> {
         self.log.as_mut()?.carried.take()
     }
 
-    /// Whether a caller's thread steps it, which looks after the log itself.
+    /// Whether a caller's thread steps it, which steps the log itself.
     pub(in crate::pipeline) fn set_carried(&mut self, is_carried: bool) {
         self.is_carried = is_carried;
     }
