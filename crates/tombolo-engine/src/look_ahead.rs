@@ -69,7 +69,7 @@ impl LookAhead {
         self.depth
     }
 
-    /// After how many transactions to report how long they took; `None` where no trial runs. Reporting after
+    /// After how many transactions to report how long they took; `None` where the depth is given. Reporting after
     /// fewer works as well; after more, the trial takes longer.
     #[inline]
     pub const fn slice(&self) -> Option<usize> {

@@ -74,8 +74,8 @@ pub enum Error {
     /// The call's deadline passed while it was under way, or the thread that waited is a database's:
     /// it may have committed, or may commit yet.
     TimedOut,
-    /// Not run: the log has no room for what it may write. Reads that say so
-    /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) still run.
+    /// Not run: the log has no room for what it may write. Calls with
+    /// [`CallOptions::read_only`](crate::CallOptions::read_only) still run.
     LogFull,
     /// Not run: a single call may not write as much as it asks for to this log.
     TooLarge {
@@ -85,7 +85,7 @@ pub enum Error {
         log_bytes_max: u64,
     },
     /// Not done: the disk has no room for a checkpoint, for a copy, or for what opening a database
-    /// writes; said in words. Nothing is lost.
+    /// writes; the text says which. Nothing is lost.
     DiskFull(String),
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
@@ -116,16 +116,16 @@ pub enum Error {
     },
     /// A table is defined differently in the directory and in the program.
     Definition(Box<Difference>),
-    /// A definition, or a handle of a table or index, that makes no sense; said in words.
+    /// A definition, or a handle of a table or index, that makes no sense; the text says why.
     Schema(String),
-    /// A setting that makes no sense; said in words.
+    /// A setting that makes no sense; the text says why.
     Setting(String),
-    /// Files of a database, a backup or an archive are damaged; said in words, which name the file.
+    /// Files of a database, a backup or an archive are damaged; the text names the file.
     Damaged(String),
-    /// Files are another version's, or of another kind; said in words.
+    /// Files are another version's, or of another kind; the text says which.
     OtherVersion(String),
-    /// A disk failed, or may not be written or read: said in words, of which [`source`](std::error::Error::source)
-    /// is the system's error.
+    /// A disk failed, or may not be written or read. [`source`](std::error::Error::source) is the system's
+    /// error.
     Disk {
         /// What the system says is wrong: `PermissionDenied`, `NotFound` and the like.
         kind: io::ErrorKind,
@@ -134,9 +134,9 @@ pub enum Error {
         /// What was tried, on which file.
         source: DiskError,
     },
-    /// The directory holds something else, or does not fit what it was given for; said in words.
+    /// The directory holds something else, or does not fit what it was given for; the text says why.
     Directory(String),
-    /// The operating system refuses what a database needs; said in words.
+    /// The operating system refuses what a database needs; the text says what.
     System(String),
 }
 
