@@ -1,6 +1,6 @@
 //! Checkpoints as an application sees them: one on demand, and whether they go well.
 //!
-//! Not here: when they are written by themselves and how (engine `pipeline/checkpoint/`). Invariant:
+//! Not here: when they are written without being asked for, and how (engine `pipeline/checkpoint/`). Invariant:
 //! nothing a transaction does waits for one.
 
 use std::sync::Arc;

@@ -152,7 +152,7 @@ where
         Ok(Self { procedure, database, again: Mutex::new(None) })
     }
 
-    /// Runs it with handles of now: of what it was bound to, something may have been dropped.
+    /// Runs it with the current handles: a table or index it was bound to may have been dropped.
     #[cold]
     #[inline(never)]
     fn run_again(

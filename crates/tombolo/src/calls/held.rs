@@ -1,9 +1,9 @@
 //! What an input holds outside itself, for the queue's bound in bytes.
 //!
-//! Counted by itself are numbers, strings and bytes, and vectors, options and pairs of those. A type
-//! cannot be asked in general: of any other that owns something nothing is known, unless the program
-//! says it ([`Registered::input_bytes`](super::Registered::input_bytes)). Which of them a type is, is
-//! decided when it is compiled.
+//! Numbers, strings and bytes are counted, and vectors, options and pairs of those. Of any other type that owns
+//! something nothing is known, unless the program says it
+//! ([`Registered::input_bytes`](super::Registered::input_bytes)). Which of them a type is, is decided when it
+//! is compiled.
 //!
 //! Not here: what the queue does with it; answers, which are the callers' to take.
 

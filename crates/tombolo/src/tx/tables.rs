@@ -93,7 +93,7 @@ impl Tables {
         *self.known.0.lock() = (own, self.handles.clone());
     }
 
-    /// Whether a handle may be used that does not carry the number of now.
+    /// Whether a handle may be used that does not carry the current number.
     #[cold]
     #[inline(never)]
     pub(crate) fn admit_older(&self, database: u32, of: Of) -> Result<(), StoreError> {
