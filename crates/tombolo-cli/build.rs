@@ -1,4 +1,4 @@
-//! Tells the command which commit it is built from: results carry it.
+//! Gives the command the commit it is built from: results carry it.
 //!
 //! Read from the repository's own files, without running git; `unknown` where there is no repository.
 

@@ -8,7 +8,7 @@
 //! features for all other tests, doctests and examples, without the command, in the profile `dev`, whose C libraries
 //! and macros the lints use too.
 //!
-//! It does not retry: a check that fails now and then is a defect to mend.
+//! It does not retry: a check that fails now and then is a defect to fix.
 
 mod steps;
 mod table;
@@ -29,7 +29,7 @@ use table::{End, Row, minutes};
 /// The budget of the whole list on the two cores of the build machine.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
-/// A step that takes longer hangs: it is ended, and what it has said tells where.
+/// A step that takes longer hangs: it is ended, and its output shows where.
 const STEP_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the steps named, or all, up to the first failure.

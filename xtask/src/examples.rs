@@ -78,7 +78,7 @@ fn ledger(said: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Orders are worth what their lines are, and who comes later finds emptier shelves.
+/// Orders are worth what their lines are, and later orders find emptier shelves.
 fn order_desk(said: &[String]) -> Result<(), String> {
     let confirmed: Vec<u64> = said
         .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::process::{end_with_children, sleep};
 
-/// How often a program beside others is looked at.
+/// How often a program that runs next to others is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A program, its arguments and the environment that differs from ours.
@@ -30,7 +30,7 @@ enum Program {
     Other(String),
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) success: bool,

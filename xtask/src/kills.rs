@@ -4,7 +4,7 @@
 //! at some time or at some system call, also while it recovers; its disk fails or fills up, its memory is short;
 //! at the end of a chain bytes of its files are spoilt. A case whose kill did not strike is tried again; if
 //! too few strike, that is a failure of its own. Checkpoints are written all the time, so that many kills fall into
-//! one; what is counted by place tells the image's files apart. After each case `tombolo check` reads the directory,
+//! one; the counts by place distinguish the image's files. After each case `tombolo check` reads the directory,
 //! and every call that was answered must be in the table `client_seq`, and every condition must hold. So a directory
 //! lives through many crashes, as it would with people. Chains run side by side, two for each core.
 //!

@@ -1,7 +1,7 @@
 //! `cargo xtask look PAGE`: a page as a real browser shows it, in light, in dark, and on a phone.
 //!
-//! Three pictures are written beside the page for a person to look at: whether a chart is legible no test can
-//! say. It is no part of `ci`; the page's form (well formed, loads nothing) is held by the lab's tests.
+//! Three pictures are written next to the page for a person to look at: no test can say whether a chart is
+//! legible. It is no part of `ci`; the page's form (well formed, loads nothing) is held by the lab's tests.
 
 use crate::Failure;
 use crate::invocation::Invocation;

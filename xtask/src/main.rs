@@ -5,7 +5,7 @@
 //! examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
 //! `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the engine in simulated worlds,
 //! `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their system calls, and `cargo xtask
-//! soak` has many threads call for a minute. The only scripts beside this program are `.ci/run`, which calls it,
+//! soak` has many threads call for a minute. The only scripts besides this program are `.ci/run`, which calls it,
 //! and `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has

@@ -36,7 +36,7 @@ pub(crate) fn end_with_children(process: u32) {
         doomed.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
         at += 1;
     }
-    // From the top, so that nobody starts anything in place of what is gone.
+    // From the top, so that no parent replaces what is gone.
     let doomed = doomed.iter().map(u32::to_string);
     let _ = Command::new("kill").arg("-9").args(doomed).stderr(Stdio::null()).status();
 }
@@ -113,7 +113,7 @@ impl Running {
     }
 
     /// As [`Running::start`], with so much memory at most. What is limited is memory that it may write to
-    /// (`ulimit -d`): of address space a store takes at once what it may ever need.
+    /// (`ulimit -d`), not address space, of which a store reserves at the start all that it may ever need.
     pub(crate) fn start_within<A: AsRef<OsStr>>(
         limit_kb: u64,
         program: &Path,
@@ -138,7 +138,7 @@ impl Running {
         if self.ended() {
             return; // its number may be another's by now
         }
-        // The group first: what strace runs would go on without it.
+        // The group first: what strace runs would continue without it.
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.child.kill();

@@ -39,10 +39,11 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     copied.map_err(|error: std::io::Error| format!("cannot copy {}: {error}", from.display()))
 }
 
-/// Waits until nobody has the database in `data`: what strace ran may still be on its way out when strace is gone.
+/// Waits until no process has the database in `data`: what strace ran may still be on its way out when strace
+/// is gone.
 ///
 /// # Errors
-/// When somebody has it for longer than [`PATIENCE`].
+/// When a process has it for longer than [`PATIENCE`].
 pub(crate) fn wait_until_free(data: &Path) -> Result<(), String> {
     let lock = data.join("lock");
     let clock = Stopwatch::start();

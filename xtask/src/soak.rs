@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     match ended.status.code() {
         Some(0) => {
-            // What stays is in nobody's way.
+            // What stays does no harm.
             let _ = std::fs::remove_dir_all(&directory);
             Ok(())
         }

@@ -1,11 +1,12 @@
 //! `cargo xtask trace`: system calls show that no answer leaves before its group is durable.
 //!
 //! Real processes run TPC-C durably under strace. In each trace every rule of `trace/rules.rs` must hold, each answer
-//! in the file of `--acks` must be told in it, and there must be exactly one `fdatasync` for each flush that the result
-//! reports, besides those of segments that a flush left behind, of seals and of segments that are made. One process has
-//! one caller, one has many, and of one an `fdatasync` fails: after it nothing is answered, written or tried again.
-//! Checkpoints are written all the time meanwhile: their own `fdatasync`s are told apart by their files. With
-//! `--errors` as many more processes run, in each of which one write or sync fails, of any file, in any phase.
+//! in the file of `--acks` must be found in it, and there must be exactly one `fdatasync` for each flush that
+//! the result reports, besides those of segments that a flush left behind, of seals and of segments that are
+//! made. One process has one caller, one has many, and of one an `fdatasync` fails: after it nothing is
+//! answered, written or tried again. Checkpoints are written all the time meanwhile: their own `fdatasync`s are
+//! distinguished by their files. With `--errors` as many more processes run, in each of which one write or sync
+//! fails, of any file, in any phase.
 //!
 //! What it does not do: kill or measure. A process under strace is slow, and its flushes are large.
 
@@ -28,7 +29,7 @@ use rules::{Counts, Judge};
 
 /// Calls that could write to a file or force it to the device. What is no system call here is left out by strace.
 const CALLS: &str = "trace=pwrite64,pwritev,pwritev2,write,writev,fdatasync,fsync,sync_file_range,fallocate,ftruncate";
-/// Log records after which a checkpoint begins: so few that one is written at any time, also beside one caller.
+/// Log records after which a checkpoint begins: so few that one is written at any time, also with one caller.
 const CHECKPOINT_LOG_BYTES: &str = "64KB";
 
 /// One traced process.

@@ -34,9 +34,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says in one line what a panic is; with `RUST_BACKTRACE` also where it comes from. Where it only
-/// tells that the system refused a thread the process ends at once: in a thread that has just begun
-/// a panic cannot be caught, and the process would be aborted.
+/// Reports a panic in one line; with `RUST_BACKTRACE` also where it comes from. Where the panic only means that
+/// the system refused a thread, the process ends immediately: in a thread that has just begun a panic cannot be
+/// caught, and the process would be aborted.
 fn report_panic(defect: &panic::PanicHookInfo<'_>) {
     let what = defect.payload_as_str().unwrap_or("no reason is known").lines().next();
     if let Some(refused) = what.and_then(NoThread::told_by) {

@@ -88,7 +88,7 @@ pub(crate) fn json<T: Serialize>(result: &T) -> Result<String, Failure> {
         .map_err(|error| Failure::check(format!("a result cannot be written as JSON: {error}")))
 }
 
-/// One line to standard error. When even that cannot be written there is nobody to tell.
+/// One line to standard error. If even that cannot be written, the failure is not reported.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -98,8 +98,8 @@ pub(crate) fn complain(message: &str) {
     say(&format!("tombolo: {message}"));
 }
 
-/// Ends the process: one line, and the failure's status. Of several threads that fail at once, as
-/// they do where the system has no memory left, the first one speaks.
+/// Ends the process: one line, and the failure's status. Of several threads that fail simultaneously, as they
+/// do where the system has no memory left, only the first one writes its line.
 pub(crate) fn end(failure: &Failure) -> ! {
     static SPEAKING: Mutex<()> = Mutex::new(());
     // Never given back.

@@ -1,4 +1,4 @@
-//! What a full scan costs those who transact beside it: latencies without and with it, and whether
+//! What a full scan costs concurrent transactions: latencies without and with it, and whether
 //! it saw one state.
 //!
 //! ```text
@@ -7,12 +7,12 @@
 //!     [any setting=value]…
 //! ```
 //!
-//! Accounts of about 100 bytes, transfers between two random ones. Calls are due at a fixed rate,
-//! whether or not earlier ones are answered, and a latency counts from the moment a call was due:
-//! whoever is held up is not left out. Scans come with pauses between them; a call counts as one
-//! beside a scan if it was under way while one ran. A scan adds up all balances in slices on a
-//! snapshot. With a fresh DIRECTORY all is logged there and answers are durable. Prints one line of
-//! JSON; exits with an error when a scan saw a sum that never was.
+//! Accounts of about 100 bytes, transfers between two random ones. Calls are due at a fixed rate, whether or
+//! not earlier ones are answered. A latency counts from the moment a call was due, so that delayed calls are
+//! not left out. Scans come with pauses between them; a call counts as one next to a scan if it was under way
+//! while one ran. A scan adds up all balances in slices on a snapshot. With a fresh DIRECTORY all is logged
+//! there and answers are durable. Prints one line of JSON; exits with an error when a scan saw a sum that never
+//! was.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ fn loaded<P: MemoryProfile>(plan: &Plan) -> Result<Database<P>, Error> {
             store.insert(&transfers.key, id as i32, row)?;
         }
         store.commit()?;
-        // What was loaded is no part of the run: nobody recovers it.
+        // What was loaded is no part of the run: it is not recovered.
         store.take_log(&mut log);
         log.clear();
     }
@@ -335,7 +335,7 @@ where
 
     fn fetch(&mut self) -> Result<(), String> {
         if let Some(own) = &mut self.own {
-            // The load comes in ticks: who is due within one is sent together.
+            // The load comes in ticks: calls due within one are sent together.
             own.turn_or_sleep(Some(TICK));
         }
         self.caller.take(&mut self.replies);

@@ -1,7 +1,7 @@
-//! What a checkpoint stage is given when a database is opened or made: the image, which goes on, and
+//! What a checkpoint stage is given when a database is opened or made: the image, which is continued, and
 //! DB′ in as many parts as there are threads to write it (TPK-14, TPK-25).
 //!
-//! Not here: opening (`recovery/`), when a checkpoint begins and who steps it (the stage's).
+//! Not here: opening (`recovery/`), when a checkpoint begins, and stepping it (the stage's).
 
 use tombolo_storage::disk::ALIGNMENT_MAX;
 use tombolo_storage::memory::image::{
@@ -33,15 +33,15 @@ pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
 /// (its position when it was opened) is installed.
 #[derive(Debug)]
 pub struct Checkpointing {
-    /// Its catalogue. [`Checkpoints::writing`] is a checkpoint that the last process did not finish:
-    /// the parts go on with it when they are stepped.
+    /// Its catalogue. [`Checkpoints::writing`] is a checkpoint that the last process did not finish: the parts
+    /// continue it when they are stepped.
     pub checkpoints: Checkpoints,
     /// DB′, each table in one part: one for each thread, or fewer threads step several.
     pub parts: Vec<CheckpointPart>,
 }
 
 impl Checkpointing {
-    /// Goes on with an image, with DB′ as it is at the log's end.
+    /// Continues an image, with DB′ as it is at the log's end.
     pub(crate) fn start(
         checkpoints: Checkpoints,
         mirrored: Vec<MirroredPart>,

@@ -16,17 +16,17 @@
 //! 6. The procedure looks keys up and pins rows ([`transaction::Reading`]); it may abort, which
 //!    undoes nothing and happens when it returns.
 //! 7. `write()` ends the reading phase ([`transaction::Writing`]): rows are updated, created and
-//!    deleted in place, index entries follow, the store's log is told.
+//!    deleted in place, index entries follow, the store's log gets the changes.
 //! 8. `commit` makes the answer ([`transaction::Committed`]); any other way out — a panic before it, too —
-//!    is undone, or poisons a store without undo. From here on later transactions see the changes, and
-//!    nobody else does: the transaction is *pre-committed*.
-//! 9. [`pipeline::Batch::answer`] decides how the answer leaves: at once, when all it stands for is
-//!    durable already, when the call is `async`, or when there is no log; else it waits.
+//!    is undone, or poisons a store without undo. From here on only later transactions see the changes: the
+//!    transaction is *pre-committed*.
+//! 9. [`pipeline::Batch::answer`] decides how the answer leaves: immediately, when all it stands for is durable
+//!    already, when the call is `async`, or when there is no log; else it waits.
 //! 10. The *logging* stage gathers batches into a group, writes it ([`pipeline::GroupLog::append`])
 //!     and makes it durable ([`pipeline::GroupLog::sync`]); then the group's answers may leave. If
 //!     either fails, nothing is acknowledged any more, and every answer says why.
 //! 11. The *output* stage hands each caller its replies ([`pipeline::Sink::deliver`]), all that are
-//!     there at once. A reply's type says what it waited for ([`pipeline::Reply`]).
+//!     there then. A reply's type says what it waited for ([`pipeline::Reply`]).
 //!
 //! A caller that waits does this work itself where it finds a stage free (`pipeline/carry.rs`): steps
 //! 3 to 9 on its own stack, and step 10 for all that wait; then steps 1, 2 and 11 fall away. The
@@ -34,7 +34,7 @@
 //! do for others. An output stage is there only where the settings ask for one: otherwise each reply
 //! is handed out by the stage that lets it go.
 //!
-//! Beside that path a *checkpoint* stage installs what is durable into a second copy of the rows, and
+//! Next to that path a *checkpoint* stage installs what is durable into a second copy of the rows, and
 //! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); then the log before it can go.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors

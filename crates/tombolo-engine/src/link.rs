@@ -1,9 +1,9 @@
 //! The door to other processes: messages there and back (ISL-11 measures more kinds of it later).
 //!
-//! A [`Link`] takes whole messages and gives whole messages, in order, each at most once, and never
-//! waits: what does not fit is refused, what has not arrived is not there yet. It ends once, when the
-//! peer is gone or what came is no message; a link that has ended stays so, and whoever wants to go
-//! on makes another one.
+//! A [`Link`] takes whole messages and gives whole messages, in order, each at most once, and never waits: a
+//! message that does not fit is refused, and receiving returns nothing while none has arrived. It ends once,
+//! when the peer is gone or what came is no message. A link that has ended stays so; a program that wants to
+//! continue makes another one.
 //!
 //! | file | holds |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `unix.rs` | a pair of UNIX sockets, one end for a process that is started |
 //! | `memory.rs` | two ends in one process, with the faults a test asks for |
 //!
-//! Not here: what messages say (who uses a link), starting processes (`processes.rs`). Invariant: a
-//! message that is given was sent as it is; nothing is given behind one that was damaged.
+//! Not here: what messages say (the users of a link), starting processes (`processes.rs`). Invariant: a
+//! message that is given was sent as it is; nothing is given behind a damaged one.
 
 mod framed;
 mod memory;
@@ -61,7 +61,7 @@ pub trait Link: Send {
     /// When the message is longer than [`MESSAGE_BYTES_MAX`].
     fn send(&mut self, message: &[&[u8]]) -> Result<bool, LinkEnd>;
 
-    /// Goes on with what was taken and is not on its way; says whether nothing of that is left.
+    /// Continues sending what was taken and is not on its way; says whether nothing of that is left.
     ///
     /// # Errors
     /// When the link has ended.
@@ -73,7 +73,7 @@ pub trait Link: Send {
     /// When the link has ended, and all that arrived whole before was given.
     fn receive(&mut self) -> Result<Option<&[u8]>, LinkEnd>;
 
-    /// Sleeps until something may have arrived, or what was taken may go on, for `time_max` at most.
+    /// Sleeps until something may have arrived, or what was taken may be sent, for `time_max` at most.
     /// For a thread that has nothing else to do.
     fn wait(&mut self, time_max: Duration);
 }

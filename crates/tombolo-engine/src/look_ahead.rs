@@ -1,11 +1,11 @@
 //! How many transactions are looked ahead at, or none: found while they run, by what it brings (TPK-44).
 //!
-//! Whether it pays depends on how long a miss takes and how much of the data misses, which is known to
-//! nobody beforehand and changes while the data grow. So it is tried: every depth of `DEPTHS` runs
-//! `ROUNDS` slices of `SLICE_TRANSACTIONS` transactions, in turn, and the one that took the least
-//! time per transaction is used for `USES` times as long. Of each depth's slices the faster half
-//! counts: the others were interrupted. Looking ahead has to win by `GAIN_PERCENT_MIN`; where times
-//! say nothing (a simulated clock), none is.
+//! Whether it pays depends on how long a miss takes and how much of the data misses, which is not known
+//! beforehand and changes while the data grow. So it is tried: every depth of `DEPTHS` runs `ROUNDS` slices of
+//! `SLICE_TRANSACTIONS` transactions, in turn, and the depth that took the least time per transaction is used
+//! for `USES` times as long. Of each depth's slices the faster half counts: the others were interrupted.
+//! Looking ahead has to win by `GAIN_PERCENT_MIN`; where times say nothing (a simulated clock), the depth is
+//! none.
 //!
 //! Not here: what looking ahead is (`procedure.rs`), clocks.
 
@@ -69,8 +69,8 @@ impl LookAhead {
         self.depth
     }
 
-    /// After how many transactions to say how long they took: never where nobody needs to know. With
-    /// fewer it works as well; after more it learns more slowly.
+    /// After how many transactions to report how long they took; `None` where the depth is given. Reporting after
+    /// fewer works as well; after more, the trial takes longer.
     #[inline]
     pub const fn slice(&self) -> Option<usize> {
         match &self.trial {
@@ -183,7 +183,7 @@ mod tests {
             let used = run(&mut look, TRIAL * (USES + 1), time);
             assert_eq!(used[best], ROUNDS + TRIAL * USES, "{used:?}");
             assert!(used.iter().all(|&slices| slices >= ROUNDS), "each is tried: {used:?}");
-            // It goes on by trying again.
+            // It continues by trying again.
             assert_eq!(run(&mut look, TRIAL, time), [ROUNDS; 4]);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! A *companion* is a process that does a part of a database's work, is given one end of a link, and
 //! ends when the link does. The simulator starts simulated ones. Not here: what they do
-//! (`pipeline/checkpoint/apart/`), what passes over the link (`link.rs`). Invariant: who drops a
-//! companion leaves none behind: it is ended and waited for.
+//! (`pipeline/checkpoint/apart/`), what passes over the link (`link.rs`). Invariant: dropping a companion
+//! leaves no process behind: it is ended and waited for.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ mod tests {
         process.kill();
         assert_eq!(link.receive(), Err(LinkEnd::Gone));
         assert!(process.ended().unwrap().contains("signal"));
-        // A link that goes ends one that reads from it.
+        // A process that reads from a link ends when the link goes.
         let Companion { link, mut process } = program.start().unwrap();
         drop(link);
         while process.ended().is_none() {

@@ -1,12 +1,12 @@
 //! A disk whose files are read ahead by a thread, so that the device works while the log is replayed.
 //!
-//! Whoever reads says what it will want next ([`DiskFile::read_ahead`]); a thread reads that into
+//! A reader says what it will want next ([`DiskFile::read_ahead`]); a thread reads that into
 //! buffers, and the read that follows takes it from there. What was not asked for, or could not be
 //! read, is read directly, errors included. Files that are written to are the disk's own.
 //!
-//! Not here: who asks for what (storage `value_log/reader.rs`). Invariant: a file's bytes come from
-//! the device, at the time somebody asked for them; nobody writes to a file meanwhile that is open
-//! for reading (recovery changes nothing before it has read everything).
+//! Not here: which reads are announced (storage `value_log/reader.rs`). Invariant: a file's bytes come from the
+//! device, at the time the reader asked for them; a file that is open for reading is not written to meanwhile
+//! (recovery changes nothing before it has read everything).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tombolo_storage::value_log::AlignedBuffer;
 
 use crate::threads::Running;
 
-/// What is read at once, in bytes: long enough for the device, short enough to be there soon.
+/// How many bytes one read takes: long enough for the device, short enough to be there soon.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// How many pieces may wait to be read, over all files.
@@ -64,7 +64,7 @@ impl ReadAhead {
             for Asked { file, offset, bytes, read } in to_read {
                 let mut buffer = taken.lock().pop().unwrap_or_default();
                 if file.read_at(buffer.first(bytes), offset).is_ok() {
-                    // Nobody waits any more where the reader went elsewhere.
+                    // The reader may have gone elsewhere and wait no more.
                     let _ = read.send(buffer);
                 }
             }
@@ -250,7 +250,7 @@ mod tests {
 
     const BYTES: usize = 5 * PIECE_BYTES as usize + 777;
 
-    /// A file whose bytes tell their place.
+    /// A file whose bytes encode their place.
     fn written(disk: &MemDisk) -> Vec<u8> {
         let bytes: Vec<u8> = (0..BYTES).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect();
         disk.open("file", Open::New).unwrap().write_at(&bytes, 0).unwrap();

@@ -75,14 +75,14 @@ pub fn request_table() -> TableDef {
     TableDef::of::<Request>().with::<ById>().with::<ByNumber>()
 }
 
-/// What a request with an id came to now.
+/// The outcome of a request with an id.
 #[derive(Debug)]
 pub enum Once<T> {
     /// It ran, to its end.
     Ran(T),
     /// It ran and panicked with this; it is remembered as aborted.
     Panicked(Box<dyn Any + Send>),
-    /// It had run before, and came to this; nothing ran.
+    /// It had run before, with this outcome; nothing ran now.
     Repeated(Outcome),
     /// The store refused to remember it; nothing ran.
     Refused(Error),
@@ -91,9 +91,9 @@ pub enum Once<T> {
 /// Which ids are remembered: the newest ones, and all young ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// So many are, whatever their age.
+    /// How many are remembered, whatever their age.
     pub ids: u64,
-    /// One that is younger than this, in microseconds, is not forgotten, however many there are: they
+    /// A request that is younger than this, in microseconds, is not forgotten, however many there are: they
     /// take room in the store's budget as any rows do.
     pub time_us: u64,
 }

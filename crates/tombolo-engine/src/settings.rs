@@ -6,7 +6,7 @@
 //! the same one-line error wherever it was made.
 //!
 //! Not here: reading files, the environment or arguments (the command hands texts in), rules that
-//! concern several settings at once (whoever uses them together), and switches — those are types
+//! concern several settings (the code that uses them together), and switches — those are types
 //! (storage `profile.rs`).
 //!
 //! Invariants: a value that is held is within its limits; a weaker source never replaces a stronger
@@ -63,7 +63,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a setting has when nobody sets it.
+/// The value of a setting that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {
     /// This value, as a user would write it.
@@ -197,7 +197,7 @@ fn some_of(words: &[&str], separator: &str) -> String {
 /// Where a value comes from, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Nobody set it.
+    /// It was not set.
     Default,
     /// The configuration file.
     File,

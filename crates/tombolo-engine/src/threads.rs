@@ -1,9 +1,8 @@
 //! The door to threads: the only place that starts one, and where the pipeline's stages are stepped.
 //!
-//! Threads that work on borrowed data are scoped: nobody outlives what it borrows, and a panic in
-//! one reaches whoever waits for it. The pipeline's threads ([`Running`]) own their stages
-//! ([`StageLoop`]) and end when those have ended; a stage that panics ends alone, and the pipeline
-//! is told.
+//! Threads that work on borrowed data are scoped: none outlives what it borrows, and a panic in one reaches the
+//! thread that waits for it. The pipeline's threads ([`Running`]) own their stages ([`StageLoop`]) and end when
+//! those have ended; a stage that panics ends alone, and the pipeline is notified.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -91,13 +90,13 @@ pub fn give_way() {
     std::thread::yield_now();
 }
 
-/// Lets so much time pass, for whoever waits for something outside this process.
+/// Lets so much time pass, to wait for something outside this process.
 #[expect(clippy::disallowed_methods, reason = "this is the threads door")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// How many threads the machine runs at once.
+/// How many threads the machine runs simultaneously.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -155,9 +154,8 @@ impl std::fmt::Display for NoThread {
 
 impl std::error::Error for NoThread {}
 
-/// How the standard library's panics begin where the system refuses a thread and it has nobody to give
-/// an error to: in the new thread, whose signal stack is mapped there, and in whoever starts a scoped
-/// one.
+/// How the standard library's panics begin where the system refuses a thread and the library cannot return an
+/// error: in the new thread, whose signal stack is mapped there, and in the thread that starts a scoped one.
 const SIGNAL_STACK: [&str; 2] = [
     "failed to allocate an alternative stack: ",
     "failed to set up alternative stack guard page: ",
@@ -223,7 +221,7 @@ impl Running {
     }
 }
 
-/// Told which stage panicked, and what it said.
+/// Called with the stage that panicked, and its message.
 pub type WhenBroken = Arc<dyn Fn(StageKind, &str) + Send + Sync>;
 
 /// Steps of the execution stage in a row where other stages share its thread: one flush then covers
@@ -245,7 +243,7 @@ struct Steps {
     broken: WhenBroken,
 }
 
-/// What a turn has come to so far.
+/// The result of a turn so far.
 struct Turn {
     now_ns: u64,
     has_progress: bool,

@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A transaction ends when its procedure has returned, not before, and what the procedure returns
-//! decides how: one that returns an error, or panics, has changed nothing, whether or not it called
+//! decides how: a procedure that returns an error, or panics, has changed nothing, whether or not it called
 //! `commit` before (docs/decisions/0029).
 //!
 //! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to
 //! an abort before its first write. [`Writing`] has no `abort`, so such a transaction needs no undo
 //! and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and is only made
-//! where the store can undo. Not here: who calls, and in which order (`procedure.rs`).
+//! where the store can undo. Not here: which calls are made, and in which order (`procedure.rs`).
 
 use std::ops::ControlFlow;
 
@@ -295,7 +295,7 @@ impl<S: Store> Transaction<'_, S> {
         self.store
     }
 
-    /// The store, for reading what its own calls offer beside [`Store`]'s.
+    /// The store, for reading what its own calls offer in addition to [`Store`]'s.
     #[inline(always)]
     pub fn store_ref(&self) -> &S {
         self.store

@@ -168,8 +168,8 @@ fn tables_made_before_the_pipeline_are_logged_by_it() {
     assert!(Bank::recovered(&disk).0.balances().is_empty());
 }
 
-/// The disk has no room for another segment, and what is left of the one in use is too little: who
-/// calls is told, and not left to wait for a group that cannot be written.
+/// The disk has no room for another segment, and what is left of the one in use is too little: the caller gets
+/// an error, and is not left to wait for a group that cannot be written.
 #[test]
 fn tables_without_room_in_the_log_let_nothing_run() {
     let disk = MemDisk::new();

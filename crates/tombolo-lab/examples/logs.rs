@@ -6,7 +6,7 @@
 //! Without `--dir` logs lie in memory only.
 //!
 //! One thread does all, in one loop, so that execution (the store and what it logs) and logging
-//! (checksum, write, sync) can be told apart by the thread's processor time. A database is loaded,
+//! (checksum, write, sync) can be separated by the thread's processor time. A database is loaded,
 //! closed, opened (`recovery_of_load`), runs, is closed, opened again (`recovery`): what the
 //! transactions add to recovery is the difference; on a busy machine only the least of several rounds
 //! says something, and the loaded rows are the same bytes in both logs. Both kinds take turns within a

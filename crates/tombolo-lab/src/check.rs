@@ -81,7 +81,7 @@ impl Checked {
     }
 }
 
-/// Tells how far the rows are read.
+/// Reports how far the rows are read.
 struct Watched<'a> {
     rows: DumpReader,
     progress: &'a mut dyn Progress,

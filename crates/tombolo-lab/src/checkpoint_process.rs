@@ -39,7 +39,7 @@ pub(crate) fn program(directory: &Path) -> Result<Program, Failure> {
 /// Writes the checkpoints of the database in `directories`, until its process closes the link or is gone.
 ///
 /// # Errors
-/// Usage, when nobody started it with a link; when a directory is gone, or there are too few threads.
+/// Usage, when it was started without a link; when a directory is gone, or there are too few threads.
 pub fn run(directories: &[PathBuf]) -> Result<(), Failure> {
     let link = link::inherited().map_err(|_| {
         Failure::usage(

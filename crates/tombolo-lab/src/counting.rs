@@ -130,7 +130,7 @@ impl Counter {
         }
     }
 
-    /// The counter a setting asks for, and what to tell the user where there is none.
+    /// The counter a setting asks for, and what to say to the user where there is none.
     ///
     /// # Errors
     /// When the machine does not have the one that is asked for by name.

@@ -139,7 +139,7 @@ fn with(base: &Settings, values: &[(&str, &str)]) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// Makes the directory that everything goes into. One that holds something is left alone.
+/// Makes the directory that everything goes into. A directory that holds something is left alone.
 ///
 /// # Errors
 /// When it holds something, or cannot be made or written.

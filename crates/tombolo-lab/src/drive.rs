@@ -10,9 +10,9 @@
 //! will need: what that costs is measured apart.
 //!
 //! # Callers
-//! `callers` calls are under way all the time, at least one for each execution thread: when a call
-//! is answered its caller makes the next at once, which waits behind the others. A call's latency
-//! therefore runs from the answer `callers` answers before its own, tries that gave way included.
+//! `callers` calls are under way all the time, at least one for each execution thread: when a call is answered
+//! its caller makes the next immediately, which waits behind the others. A call's latency therefore runs from
+//! the answer `callers` answers before its own, tries that gave way included.
 //!
 //! Not here: which store runs, and where inputs come from (an iterator).
 //! Invariant: no thread but those that execute runs while a batch is executed.
@@ -288,7 +288,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
 
     /// The throughput pass.
     ///
-    /// `progress` hears which part of the whole is done, and what was found so far.
+    /// `progress` is called with which part of the whole is done, and what was found so far.
     ///
     /// # Errors
     /// What the store failed with, or that memory is used up.
@@ -308,7 +308,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
                 fill(self.inputs, &mut next, rest.min(size) as usize);
             }
             std::mem::swap(&mut batch, &mut next);
-            // No more than are wanted: what runs afterwards goes on with the input after the last.
+            // No more than are wanted: what runs afterwards continues with the input after the last.
             let further = rest.saturating_sub(batch.len() as u64).min(size) as usize;
             found.reserve_cpu += self.prepare(instance, &batch, &mut next, further)?;
             self.run_batch(instance, &batch, bound, &mut found)?;

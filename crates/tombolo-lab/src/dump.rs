@@ -5,7 +5,7 @@
 //! a line; the state hash is the sum modulo 2^128, over all rows of all tables, of the first 16
 //! bytes (big-endian) of SHA-256 of the table's name, a tab, and the row's text without its line
 //! end. A sum does not depend on the order of rows, nor does it name where they lie: two stores
-//! with the same rows have the same hash, and anyone can recompute it from a dump.
+//! with the same rows have the same hash, and it can be recomputed from a dump.
 //!
 //! # What it does not do
 //! It opens no file: [`dump`] is given something to write each table to.
@@ -148,8 +148,8 @@ fn for_each_table<E: From<Error>>(
     })
 }
 
-/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can
-/// read it at once.
+/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can read it in
+/// parallel.
 ///
 /// # Errors
 /// When the store refuses to be read.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The digits of a value that are kept.
 const DIGITS: u8 = 3;
-/// The longest latency that is told apart from longer ones.
+/// The longest latency that is distinguished from longer ones.
 const NS_MAX: u64 = 3_600_000_000_000;
 /// Nanoseconds of a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;

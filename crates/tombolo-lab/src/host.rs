@@ -19,7 +19,7 @@ use tombolo_engine::threads;
 pub struct Host {
     /// The processor's model.
     pub cpu: String,
-    /// Threads that run at once.
+    /// Threads that run simultaneously.
     pub cores: usize,
     /// Memory that this process may use, in bytes.
     pub memory_bytes: u64,
@@ -160,7 +160,7 @@ impl ControlGroup {
     fn available_bytes(&self) -> Option<u64> {
         let limit = self.limit_bytes()?;
         let used: u64 = self.used.trim().parse().ok()?;
-        // File pages nobody uses are given back when memory is asked for.
+        // Unused file pages are given back when memory is asked for.
         let is_idle = |line: &&str| {
             line.starts_with("inactive_file ") || line.starts_with("total_inactive_file ")
         };

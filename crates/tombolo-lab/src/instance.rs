@@ -63,7 +63,7 @@ pub struct Executed {
     pub work: WorkDone,
 }
 
-/// The database of one workload on one store; of TPC-C unless told.
+/// The database of one workload on one store; of TPC-C by default.
 pub trait Instance<W: Workload = Scale> {
     /// Creates the tables and loads the initial database.
     ///
@@ -100,18 +100,18 @@ pub trait Instance<W: Workload = Scale> {
     /// `NoSpace`.
     fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop>;
 
-    /// Opens sessions until `threads` threads can run transactions at once.
+    /// Opens sessions until `threads` threads can run transactions simultaneously.
     ///
     /// # Errors
     /// When the profile has one session, or the store refuses another.
     fn open_sessions(&mut self, threads: usize) -> Result<(), Failure>;
 
-    /// How often a transaction that gave way to others is tried again; 1,000 times unless told.
+    /// How often a transaction that gave way to others is tried again; 1,000 times by default.
     fn set_retries_max(&mut self, retries: u64);
 
-    /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs
-    /// on a store that can gain by it, or as many as pay; none unless told. What is counted is looked
-    /// ahead at only where a number was told.
+    /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs on a store
+    /// that can gain by it; `None`: as many as pay. By default none. While counting there is no looking ahead
+    /// unless a number was given.
     fn set_locate_ahead(&mut self, transactions: Option<usize>);
 
     /// Runs one transaction per input on the first session.

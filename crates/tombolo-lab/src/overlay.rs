@@ -2,7 +2,7 @@
 //!
 //! `check` opens a database on it: the directory is as it was afterwards, whatever opening, tampering
 //! and closing write. Taking a file for oneself is passed on, so that a database in use is not
-//! checked; only over a disk that nobody writes to any more can there be several at once
+//! checked; only over a disk that is no longer written to can there be several at a time
 //! ([`OverlayDisk::shared`]). Not here: speed; a write copies the blocks it touches. Nothing is
 //! written to the device, so that a file opened directly is the same as any other, as the door
 //! allows (alignment 1).
@@ -48,7 +48,7 @@ impl<D: Disk> OverlayDisk<D> {
         Self { disk, takes_files: true, state: Mutex::default() }
     }
 
-    /// The same over a disk that nobody writes to: others may do so too at the same time.
+    /// The same over a disk that is not written to: others may do so too at the same time.
     pub(crate) fn shared(disk: D) -> Self {
         Self { takes_files: false, ..Self::new(disk) }
     }

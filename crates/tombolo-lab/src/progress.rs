@@ -1,11 +1,11 @@
-//! How far a long command is, told to whoever shows it.
+//! How far a long command is, reported to the code that shows it.
 //!
 //! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line
 //! written to a file in the middle of a run would be counted as the run's own disk traffic.
 
 use crate::run::Outcome;
 
-/// Hears of stages that take a while.
+/// Reports on stages that take a while.
 pub trait Progress {
     /// A stage begins.
     fn begin(&mut self, what: &str);
@@ -17,7 +17,7 @@ pub trait Progress {
     fn measured(&mut self, _: &Outcome) {}
 }
 
-/// Nobody listens.
+/// Progress is not shown.
 impl Progress for () {
     fn begin(&mut self, _: &str) {}
     fn part(&mut self, _: f64, _: &str) {}

@@ -1,7 +1,7 @@
 //! `recover`: a directory with a value log is opened, brought to order and closed again; how that
 //! went.
 //!
-//! The log may be archived by whoever runs the database, which nothing in the directory says: what an
+//! The log may be archived when the database runs, which nothing in the directory says: what an
 //! archive may lack is kept. Not here: how (`durable/open.rs`, storage), what is printed.
 
 use std::path::Path;
@@ -37,7 +37,7 @@ pub fn recover(
     Ok(opened.recovery)
 }
 
-/// What a directory is opened with by those who only look after it.
+/// What a directory is opened with by commands that only look after it.
 pub(crate) fn options() -> OpenOptions {
     OpenOptions { threads: threads::available(), ..OpenOptions::default() }
 }

@@ -2,7 +2,7 @@
 //!
 //! The inverse of `dump.rs`. Every text is parsed strictly by its column's type and every row goes
 //! through the store's dynamic path, which verifies types, ranges and unique keys. Not here: files
-//! ([`Rows`] gives lines, whoever implements it knows where they come from).
+//! ([`Rows`] gives lines, its implementation knows where they come from).
 //!
 //! Invariant: what restores without an error dumps to the same text; another text of the same value
 //! is refused as not canonical.

@@ -2,7 +2,7 @@
 //!
 //! Load, warm up, measure throughput, time single transactions, verify every condition, hash the
 //! state, count instructions — in this order; only the third is in the throughput figures. Here
-//! settings become a [`Plan`]: rules that concern several settings at once are checked before
+//! settings become a [`Plan`]: rules that concern several settings are checked before
 //! anything starts.
 //!
 //! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes
@@ -223,8 +223,8 @@ fn count<W: Deployed>(
     Ok((counts, cycles))
 }
 
-/// Counts what the stages of a pipeline execute; nothing where there is none with a log, or nothing
-/// that can tell them apart. The pipeline that is counted has its log beside the run's directory.
+/// Counts what the stages of a pipeline execute; nothing where there is no pipeline with a log, or no counter
+/// that can separate the stages. The pipeline that is counted has its log next to the run's directory.
 fn count_stages<W: Deployed>(
     plan: &Plan,
     workload: &W,

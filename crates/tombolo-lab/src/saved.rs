@@ -3,7 +3,7 @@
 //!
 //! Profiles that keep keys in the same format on pages of the same size lay data out in the same
 //! way and open the same files. They read them where they are and keep what they write in memory
-//! (`OverlayDisk`), several at once if need be, so the files stay as they were saved. What keeps
+//! (`OverlayDisk`), several at a time if need be, so the files stay as they were saved. What keeps
 //! its rows outside pages cannot be saved and is loaded each time.
 //!
 //! Not here: what is measured; where files lie and when they go (`saved/directory.rs`).

@@ -1,6 +1,6 @@
 //! What the components were asked to do, per transaction: the counters of a build with probes.
 //!
-//! Cargo feature `probe`; without it nothing is counted and there is nothing to tell. Not here:
+//! Cargo feature `probe`; without it nothing is counted and there is nothing to report. Not here:
 //! where counters are increased (storage `probe.rs`).
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! (Looking Glass, section 3.2).
 //!
 //! Compiled for some forty types of store, the workload takes minutes. In a crate of its own it is
-//! compiled beside the laboratory, by several threads, and not at all where only the memory store is
+//! compiled next to the laboratory, by several threads, and not at all where only the memory store is
 //! wanted. Not here: what is compiled (`instance/benchmark.rs` of the laboratory), which profiles there
 //! are (`profile/paged.rs` of storage).
 

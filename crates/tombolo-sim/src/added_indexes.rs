@@ -1,4 +1,4 @@
-//! Indexes that are added while transactions run that do not know them.
+//! Indexes that are added while transactions that do not know them run.
 //!
 //! The log has their definitions, and so has the image; after a restart the store keeps them, as it
 //! does for a program that does not name them. That their entries are right, before and after any

@@ -1,8 +1,8 @@
-//! What is added while transactions run that do not know it: indexes and columns; and indexes dropped again.
+//! What is added while transactions that do not know it run: indexes and columns; and indexes dropped again.
 //!
-//! One is begun, goes on slice by slice, and is finished between two transactions; the library does the
-//! same (`tombolo::evolve`). A drop has nothing to build. Not here: when that is (the engines), which
-//! there are (`added_indexes.rs`, `workload/added_columns.rs`).
+//! An addition is begun, continued slice by slice, and finished between two transactions; the library does the
+//! same (`tombolo::evolve`). A drop has nothing to build. Not here: when that happens (the engines), which
+//! additions there are (`added_indexes.rs`, `workload/added_columns.rs`).
 
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
@@ -71,7 +71,7 @@ impl Begun {
         }
     }
 
-    /// Goes on with some rows.
+    /// Continues with some rows.
     ///
     /// # Errors
     /// What the store refuses.

@@ -1,5 +1,5 @@
 //! The log's archive of a simulated database: a directory of the same machine, taken before the database is
-//! opened and gone on with afterwards, as the library does it.
+//! opened and continued afterwards, as the library does it.
 //!
 //! Not here: the archive (storage `value_log/archive/`), the stage that writes it (engine), what is restored
 //! from it (`world/restores.rs`).
@@ -48,7 +48,7 @@ pub(crate) fn take(
     taken().map(Some).map_err(|failure| refused(disk, &failure))
 }
 
-/// Goes on with it behind the log's end.
+/// Continues the archive behind the log's end.
 ///
 /// # Errors
 /// See [`crate::world::Engine::start`].

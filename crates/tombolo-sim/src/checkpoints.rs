@@ -151,8 +151,8 @@ pub(crate) fn open_doors(
     Ok((OpenLog { writer, checkpointing, archiver: None, behind_bytes }, store))
 }
 
-/// Who asked for a checkpoint was told what became of it, and checkpoints end, for this `failure`, only
-/// if a call to the disk failed since its faults were `before`.
+/// Checks that a demand for a checkpoint got the right answer, and that checkpoints end, for this `failure`,
+/// only if a call to the disk failed since its faults were `before`.
 ///
 /// # Errors
 /// The rule that does not hold.
@@ -201,7 +201,7 @@ pub(crate) struct ByHand {
 }
 
 impl ByHand {
-    /// Of a log that `writer` goes on with.
+    /// Of a log that `writer` continues.
     pub(crate) fn new(checkpointing: Checkpointing, writer: &LogWriter) -> Self {
         let Checkpointing { checkpoints, parts } = checkpointing;
         let (done, waiting) = (vec![None; parts.len()], vec![VecDeque::new(); parts.len()]);
@@ -247,7 +247,7 @@ impl ByHand {
         match self.turn() {
             Ok(position) => position,
             Err(failure) => {
-                // Transactions go on.
+                // Transactions continue.
                 self.has_failed = !failure.is_full();
                 None
             }

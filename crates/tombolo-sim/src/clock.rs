@@ -1,8 +1,8 @@
 //! The simulated clock: time passes when the world says so, never by itself.
 //!
-//! Clones are the same clock. Processor time is the same as time: in the simulator nothing else
-//! runs. Whoever waits for the disk lets others work [`Meanwhile`], as threads would: what is lent
-//! to this thread is run until the wait is over. Not here: what that is (`pipeline_engine.rs`).
+//! Clones are the same clock. Processor time is the same as time: in the simulator nothing else runs. A thread
+//! that waits for the disk lets other work run [`Meanwhile`], as threads would: what is lent to this thread is
+//! run until the wait is over. Not here: what that is (`pipeline_engine.rs`).
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tombolo_storage::sync::{Arc, AtomicU64, Ordering};
 /// The calendar when a world begins: the night of 22 November 2026.
 const BEGIN_US: u64 = 1_795_305_600_000_000;
 
-/// What works while somebody waits.
+/// What works while a thread waits.
 pub trait Meanwhile {
     /// Works until this time, or less.
     fn run_until(&mut self, until_ns: u64);

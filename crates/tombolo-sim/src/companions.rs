@@ -1,9 +1,9 @@
-//! Checkpoint processes of a simulated database: stepped beside its stages, killed or stopped at any moment,
+//! Checkpoint processes of a simulated database: stepped together with its stages, killed or stopped at any moment,
 //! spoken to over a link that delays, cuts into pieces and ends.
 //!
 //! What runs is the production process (`CheckpointProcess`) on the world's disk; a kill drops it
-//! between two of its steps, and one that hangs makes none any more. Not here: the database's side (a
-//! stage like any other). Invariant: at the end of a life the processes go on for a few steps at most, as
+//! between two of its steps, and a process that hangs makes none any more. Not here: the database's side (a
+//! stage like any other). Invariant: at the end of a life the processes continue for a few steps at most, as
 //! they do when only the database's process ends.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct Shared {
     /// Kills and hangs: one in so many steps; 0 for none.
     kills: u32,
     link: MemoryFaults,
-    /// Whether nobody starts any more.
+    /// Whether no process starts any more.
     is_closed: AtomicBool,
     /// Whether nothing is killed or cut any more.
     is_quiet: AtomicBool,

@@ -36,7 +36,7 @@ pub enum FaultKind {
     WriteLost,
     /// A write that succeeded reached another place of the medium.
     WriteMisdirected,
-    /// Bits of the medium changed while nobody looked.
+    /// Bits of the medium changed unnoticed.
     Rot,
     /// A read failed once.
     ReadFailed,
@@ -101,7 +101,7 @@ impl FaultKind {
         }
     }
 
-    /// Whether the medium broke a promise: what was synced may be gone, and nobody was told.
+    /// Whether the medium broke a promise: what was synced may be gone, without an error.
     pub const fn breaks_promise(self) -> bool {
         matches!(self, Self::SyncLied | Self::WriteLost | Self::WriteMisdirected | Self::Rot)
     }
@@ -153,7 +153,7 @@ pub enum Survival {
 /// How often what strikes; "one in n", 0 is never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Bytes that the device writes at once: 512 or 4,096.
+    /// Bytes that the device writes as a unit: 512 or 4,096.
     pub sector_bytes: usize,
     /// What direct access demands of offsets, lengths and addresses: 1, 512 or 4,096.
     pub alignment: usize,

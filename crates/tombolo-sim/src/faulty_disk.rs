@@ -8,8 +8,7 @@
 //! - *Failed sync*: some of what was dirty is on the medium, all of it is called clean, as Linux
 //!   does: reads still see it, a later sync says yes, a crash takes it away. Of a file opened for
 //!   direct access nothing was in the system's cache: the device still holds what it held.
-//! - *Lying sync*, *lost write*, *misdirected write*, *rot*: the medium breaks its promise and
-//!   nobody is told.
+//! - *Lying sync*, *lost write*, *misdirected write*, *rot*: the medium breaks its promise and reports nothing.
 //! - *Failed write*: a part of it arrives. *Full*: nothing of it does.
 //! - *Failed read*, *short read*: once; the next one is well.
 //!
@@ -63,7 +62,7 @@ struct State {
     crashed: bool,
     /// Steps taken so far, over all restarts.
     steps: u64,
-    /// Restarts so far: what tells live handles from dead ones.
+    /// Restarts so far: distinguishes live handles from dead ones.
     generation: u64,
     entries: BTreeMap<Path, usize>,
     durable_entries: BTreeMap<Path, usize>,
@@ -121,8 +120,7 @@ impl FaultyDisk {
         place
     }
 
-    /// Puts the file `name` of another disk in the place of this one's, as somebody does who mixes
-    /// copies.
+    /// Puts the file `name` of another disk in the place of this one's, as a user might who mixes copies.
     ///
     /// # Panics
     /// When one of the disks has no such file.
@@ -222,7 +220,7 @@ impl FaultyDisk {
         trace.event(&[number_of("process"), *generation], || format!("process {generation}"));
     }
 
-    /// Removes every file, durably, as somebody does who gives a database up.
+    /// Removes every file, durably, as a user might who gives a database up.
     pub fn wipe(&self) {
         let mut state = self.state.lock();
         state.entries.clear();

@@ -5,11 +5,10 @@
 //! atomic (no step is half there) and ordered (none is there without all before it). It must
 //! contain every step whose answer left, everything an answer that left had read, and all that an
 //! earlier recovery had shown. Where the medium broke a promise any prefix will do, but nothing
-//! else will. There it may also be a prefix of an earlier *timeline*, one that a recovery had cut
-//! off: if what the cut wrote is lost without a trace, no log can tell that it was ever made. And
-//! indexes and columns may be there whose making was cut off the log: an image that a checkpoint had
-//! begun names them. Indexes are derived from rows, and in a column that nobody wrote to is nothing, so
-//! nothing is wrong with that.
+//! else will. There it may also be a prefix of an earlier *timeline*, which a recovery had cut off: if what the
+//! cut wrote is lost without a trace, no log can tell that it was ever made. And indexes and columns may be
+//! there whose making was cut off the log: an image that a checkpoint had begun names them. That is allowed:
+//! indexes are derived from rows, and a column that was never written to is empty.
 //!
 //! Not here: crashes and recovery themselves (`world.rs`).
 
@@ -56,11 +55,11 @@ pub enum Rule {
     SoundStore,
     /// Nothing is refused unless the medium broke a promise; then the place is named.
     JustRefusal,
-    /// What is neither crashed nor poisoned goes on.
+    /// What is neither crashed nor poisoned makes progress.
     Progress,
     /// A database that was restored to a group is what ran up to there.
     Restored,
-    /// Nothing panics but what is told to.
+    /// Nothing panics but what is made to.
     NoPanic,
 }
 
@@ -87,7 +86,7 @@ impl Rule {
 pub enum Step {
     /// The next table was made.
     Table,
-    /// Something was added beside transactions: from now on there is so much.
+    /// Something was added next to transactions: from now on there is so much.
     Added(Additions),
     /// A transaction ran.
     Request(Request),
@@ -111,7 +110,7 @@ pub struct History {
     state: State,
     /// How many changing steps must survive.
     floor: u64,
-    /// What ran before a recovery that came to less, oldest first.
+    /// What ran before a recovery that found less, oldest first.
     timelines: Vec<Vec<Entry>>,
 }
 
@@ -169,10 +168,10 @@ impl History {
         self.push(Step::Added(self.state.added), true)
     }
 
-    /// A transaction ran and came to `found`; its place in the order.
+    /// A transaction ran with the outcome `found`; returns its place in the order.
     ///
     /// # Errors
-    /// When the model comes to something else.
+    /// When the model has another outcome.
     pub fn ran(&mut self, request: &Request, found: Outcome) -> Result<usize, Violation> {
         let (expected, wrote) = self.state.apply(request);
         let place = self.push(Step::Request(request.clone()), wrote);
@@ -191,7 +190,7 @@ impl History {
         self.floor = self.floor.max(self.entries[place - 1].writes);
     }
 
-    /// A recovery came to `found`: judges it, and goes on from there. With `broken_promises` any
+    /// A recovery found `found`: judges it, and continues from there. With `broken_promises` any
     /// prefix is good enough. Says how many steps survived.
     ///
     /// # Errors
@@ -251,7 +250,7 @@ impl History {
         place.map(|position| position + 1).or(empty)
     }
 
-    /// Goes on with the newest timeline of which this state is a prefix.
+    /// Continues the newest timeline of which this state is a prefix.
     fn go_back(&mut self, found: &State) -> Option<usize> {
         let hash = found.hash();
         let is_part = |timeline: &Vec<Entry>| timeline.iter().any(|entry| entry.hash == hash);

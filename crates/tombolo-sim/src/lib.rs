@@ -1,8 +1,8 @@
 //! Tombolo's simulator: *what if*. The production engine, unchanged, in worlds that crash and lie.
 //!
-//! One seed makes one world: a disk with faults (`faulty_disk`), a clock that is told the time
+//! One seed makes one world: a disk with faults (`faulty_disk`), a clock that the world sets
 //! (`clock`), settings of any size (`swarm`), clients (`workload`). In it an engine lives, crashes,
-//! recovers and lives on (`world`), indexes and columns are added beside its transactions
+//! recovers and lives on (`world`), indexes and columns are added while transactions run
 //! (`additions`), requests with an id are sent again, and after every recovery an oracle (`history`)
 //! compares what came back with what was acknowledged. The same seed at the same commit is the same world to the
 //! last event (`trace`).
@@ -11,7 +11,7 @@
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
-//! Without faults, the same clock says what a pipeline's settings come to (`group_policies`).
+//! Without faults, the same clock shows the effect of a pipeline's settings (`group_policies`).
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 

@@ -1,9 +1,9 @@
 //! A log alone, without the pipeline: one loop that executes, appends, syncs and acknowledges.
 //!
-//! What a pipeline does in stages happens here in one place and in an order drawn from the seed:
-//! batches of any size, several groups before one sync, several batches in one group. After a
-//! failure the loop does what a careless caller would, it asks again, and believes what it is told:
-//! a log that lets that succeed is found out. Not here: the log (a [`Subject`]).
+//! What a pipeline does in stages happens here in one place and in an order drawn from the seed: batches of any
+//! size, several groups before one sync, several batches in one group. After a failure the loop acts like a
+//! careless caller: it asks again, and believes the answer. So a log that lets that succeed is caught. Not
+//! here: the log (a [`Subject`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -80,7 +80,7 @@ pub struct LogEngine<S: Subject> {
     building: Option<Begun>,
 }
 
-/// How a life goes on.
+/// How a life continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     On,
@@ -138,7 +138,7 @@ impl<S: Subject> Engine for LogEngine<S> {
             } else if open.ran > open.appended && open.has_promise {
                 self.append(world, &mut open)?
             } else {
-                // Writes are refused; in the end somebody makes room.
+                // Writes are refused; in the end room is made.
                 refusals += 1;
                 if one_in(&mut world.rng, 4) {
                     world.disk.set_capacity_bytes(None);
@@ -164,7 +164,7 @@ impl<S: Subject> Engine for LogEngine<S> {
 }
 
 impl<S: Subject> LogEngine<S> {
-    /// Goes on with what is being added, or begins that.
+    /// Continues what is being added, or begins it.
     fn build(
         &mut self,
         world: &mut World,

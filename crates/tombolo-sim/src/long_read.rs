@@ -1,4 +1,4 @@
-//! A long read beside transactions: every row of every table, on a snapshot, a few at a time.
+//! A long read next to transactions: every row of every table, on a snapshot, a few at a time.
 //!
 //! Its answer must be the rows' number at the moment the snapshot was opened, which it notes in the
 //! journal, whatever ran between its slices; and it must not leave before all of that is durable.

@@ -103,7 +103,7 @@ where
     }
 }
 
-/// What a request that was submitted has come to.
+/// A submitted request that ran: its place and outcome.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     place: usize,
@@ -151,7 +151,7 @@ where
     news_ns: u64,
     /// Writes that were refused for want of room since there was room again.
     refused_with_room: u64,
-    /// Checkpoints that somebody asked for.
+    /// Checkpoints that were asked for.
     asked: Vec<CheckpointHandle>,
     /// What had struck when the life began.
     faults_before: FaultCounts,
@@ -382,7 +382,7 @@ where
         let step = stage.step(world.clock.now_ns());
         drop(lent);
         self.stages.lock().put_back(n, stage, step);
-        // Who speaks to another process looks again all the time: that is no news.
+        // A stage that speaks to another process looks again all the time: that is no progress.
         let is_idle = match self.companions {
             Some(_) => matches!(step, StageStep::IdleUntil(_)),
             None => step == StageStep::IdleUntil(None),
@@ -441,8 +441,8 @@ where
 
     /// All stages are idle: time jumps to the next moment at which one is not.
     fn pass_time(&mut self, world: &mut World, may_submit: bool) -> Result<(), Violation> {
-        // A stage that hands on what it held may call itself idle, and who was handed it is not: the
-        // room stage finds none, logging says so, execution refuses.
+        // A stage that hands on what it held may call itself idle although the stage behind it now has work:
+        // the room stage finds none, logging says so, execution refuses.
         if self.looks < LOOKS {
             let looks = self.looks + 1;
             self.wake();
@@ -532,7 +532,7 @@ where
         Ok(())
     }
 
-    /// A write was refused for want of room: in the end somebody makes some, and then no more are.
+    /// A write was refused for want of room: in the end some is made, and then no more writes are.
     fn judge_full(&mut self, world: &mut World) -> Result<(), Violation> {
         if world.disk.is_limited() {
             if one_in(&mut world.rng, 8) || self.refused > 50 {

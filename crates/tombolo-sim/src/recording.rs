@@ -71,7 +71,7 @@ pub trait Recording: Default + Send + 'static {
 /// A log that was opened.
 #[derive(Debug)]
 pub struct OpenLog {
-    /// Goes on with it.
+    /// Continues the log.
     pub writer: LogWriter,
     /// Its image, if checkpoints are written.
     pub checkpointing: Option<Checkpointing>,

@@ -1,7 +1,7 @@
-//! What many seeds came to, as text and as JSON.
+//! The results of many seeds, as text and as JSON.
 //!
-//! A violation is one line that says how to see it again. Not here: numbers of the host; whoever
-//! keeps a result adds them.
+//! A violation is one line that says how to see it again. Not here: numbers of the host, which the user who
+//! keeps a result adds.
 
 use std::fmt::Write;
 

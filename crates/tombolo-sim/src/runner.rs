@@ -1,4 +1,4 @@
-//! Runs many seeds on several threads and adds up what they came to.
+//! Runs many seeds on several threads and adds up their results.
 //!
 //! A seed's result depends on the seed alone, so the sums do not depend on how many threads there
 //! are or which of them ran what. Not here: what a seed does (`world.rs`), how sums are shown
@@ -34,7 +34,7 @@ pub struct Plan {
     pub until_violation: bool,
 }
 
-/// What many seeds came to.
+/// The results of many seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Seeds that were run.
@@ -98,7 +98,7 @@ impl Summary {
     }
 }
 
-/// Told of every seed that ended: how many have begun, and its violation.
+/// Called for every seed that ended, with the number of seeds begun and its violation.
 pub type Told<'a> = dyn Fn(u64, Option<(u64, &Violation)>) + Sync + 'a;
 
 /// Runs the seeds of `plan`.

@@ -4,7 +4,7 @@
 //! A stage that called itself idle is stepped again when the engine has woken its thread, or when its time
 //! has come, and not before: where nothing wakes it, it sleeps for ever, as its thread would.
 //!
-//! Not here: who submits calls and what their replies must say (`pipeline_engine.rs`).
+//! Not here: submitting calls and what their replies must say (`pipeline_engine.rs`).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::world::World;
 /// Something the execution stage did.
 #[derive(Debug)]
 pub(crate) enum Happened {
-    /// It ran a request, which came to this.
+    /// It ran a request, with this outcome.
     Ran(Request, Result<Outcome, String>),
     /// It began a long read of this tag.
     OpenedSnapshot(u64),
@@ -52,7 +52,7 @@ impl Journal {
         }
     }
 
-    /// A request came to this.
+    /// A request had this outcome.
     pub(crate) fn ran(&mut self, request: Request, found: Result<Outcome, String>) {
         self.happened.push(Happened::Ran(request, found));
     }
@@ -69,7 +69,7 @@ impl Journal {
         self.happened.push(Happened::BeganAddition(tag));
     }
 
-    /// It came to this in the call of this tag.
+    /// This was its outcome in the call of this tag.
     pub(crate) fn added(&mut self, tag: u64, addition: Addition, added: Result<(), String>) {
         self.happened.push(Happened::Added(tag, addition, added));
     }
@@ -201,7 +201,7 @@ impl Stages {
     }
 }
 
-/// Whether a stage of this kind asks nothing of the disk. One that does may have to wait for what
+/// Whether a stage of this kind asks nothing of the disk. A stage that does may have to wait for what
 /// the stage that waits already holds.
 pub(crate) fn never_waits(kind: StageKind) -> bool {
     matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)

@@ -67,7 +67,7 @@ pub struct Swarm {
     pub full_lives: u32,
     /// Clients.
     pub clients: i32,
-    /// Requests a client has open at once, at most.
+    /// Requests a client has open simultaneously, at most.
     pub open_requests_max: usize,
     /// Whether indexes are added while transactions run, where the log holds values.
     pub adds_indexes: bool,

@@ -23,7 +23,7 @@ impl Trace {
         Self(Arc::new(Mutex::new(State { lines: with_text.then(Vec::new), ..State::default() })))
     }
 
-    /// Adds an event: numbers that tell it from others, and a text that is only made where it is
+    /// Adds an event: numbers that distinguish it from others, and a text that is only made where it is
     /// kept.
     pub fn event(&self, numbers: &[u64], text: impl FnOnce() -> String) {
         let mut state = self.0.lock();
@@ -38,7 +38,7 @@ impl Trace {
         }
     }
 
-    /// The number all events so far came to.
+    /// All events so far, folded into one number.
     pub fn hash(&self) -> u64 {
         self.0.lock().hash
     }
@@ -54,7 +54,7 @@ impl Trace {
     }
 }
 
-/// A number for a text, for events that are told apart by one.
+/// A number for a text, for events that are distinguished by one.
 pub fn number_of(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

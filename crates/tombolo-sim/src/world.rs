@@ -6,7 +6,7 @@
 //!     └─refusal: just, if the medium broke a promise and the place is named
 //! ```
 //!
-//! Beside that, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
+//! In addition, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
 //! `mixed_files.rs`), and databases are restored from backups and the log's archive (`restores.rs`).
 //! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
 //! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
@@ -281,7 +281,7 @@ impl World {
         adds.then_some(Addition::Column)
     }
 
-    /// Whether the medium broke a promise that no recovery has come to terms with.
+    /// Whether the medium broke a promise that no recovery has dealt with.
     pub fn has_broken_promises(&self) -> bool {
         self.disk.counts().broke_promise_since(&self.verified)
     }
@@ -374,7 +374,7 @@ impl World {
         self.given_up += 1;
     }
 
-    /// What a recovery without crashes comes to, tried on a copy.
+    /// The result of a recovery without crashes, tried on a copy.
     fn rehearse<E: Engine>(&mut self) -> Option<u64> {
         if !one_in(&mut self.rng, self.swarm.rehearsals) || !self.is_settled {
             return None;
@@ -459,7 +459,7 @@ impl World {
         if place.is_none() {
             return Err(Violation::new(Rule::JustRefusal, format!("names no place: {message}")));
         }
-        // What is damaged beyond what accepting loss can mend is given up.
+        // What is damaged beyond what accepting loss can repair is given up.
         Ok(if accepted_loss { Next::GiveUp } else { Next::AcceptLoss })
     }
 }
@@ -500,7 +500,7 @@ impl std::fmt::Display for SeedResult {
 
 /// Counts a transaction that ran, for the accounting and the trace.
 impl World {
-    /// Notes in the trace that `request` came to `outcome`.
+    /// Notes the `outcome` of `request` in the trace.
     pub fn note_run(&mut self, request: &Request, outcome: &crate::workload::model::Outcome) {
         use crate::workload::model::Outcome;
         self.transactions += 1;

@@ -1,8 +1,8 @@
 //! A sync that failed is not believed by the next process either.
 //!
-//! Linux calls pages clean that it could not write: the next process reads them from the system's
-//! memory, a sync of its own succeeds, and they are gone when the power is. Recovery has to write
-//! again what nobody vouches for.
+//! Linux calls pages clean that it could not write: the next process reads them from the system's memory, a
+//! sync of its own succeeds, and after a power failure they are gone. Recovery has to write again everything
+//! that is not known to be durable.
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
 

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p tombolo --example order_desk -- DIRECTORY`
 //!
-//! Several threads place orders at once and many are under way at a time; the database runs them one
-//! after the other, so that no two sell the same piece and nobody locks anything. Each order that
-//! was confirmed is on disk, with its lines and the stock it left.
+//! Several threads place orders concurrently, and many are under way at a time. The database runs them one
+//! after the other, so that no two sell the same piece and no thread locks anything. Each order that was
+//! confirmed is on disk, with its lines and the stock it left.
 
 use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Sequence, Stop};
 use tombolo::{Table, Tx};

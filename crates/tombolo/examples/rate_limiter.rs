@@ -5,7 +5,7 @@
 //! Tokens flow into a bucket per client at a steady rate; a request takes one or is turned away.
 //! Deciding costs a transaction. The answer leaves early ([`CallOptions::early`]): should the machine
 //! crash, a few requests more than allowed may pass, which is cheaper than waiting for the disk each
-//! time. Buckets survive a restart, so nobody gains by one.
+//! time. Buckets survive a restart, so no client gains by one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
-//! A ticket shop: eight buyers at once, each seat sold once, each payment made once.
+//! A ticket shop: eight buyers simultaneously, each seat sold once, each payment made once.
 //!
 //! `cargo run --release -p tombolo --features chrono,rust_decimal --example ticket_shop -- DIR`
 //!
 //! Each purchase has a request id: a buyer who lost an answer asks what became of it, and buys nothing
-//! twice. Seats have a column more than last season: a directory of before gets it when it is opened.
+//! twice. Seats have a column more than last season: an earlier directory gets it when it is opened.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -46,7 +46,7 @@ pub(crate) fn take(archive: &Path, directories: &[impl AsRef<Path>]) -> Result<L
     }
 }
 
-/// Goes on with it, now that the database is open.
+/// Continues the archive, now that the database is open.
 pub(crate) fn attach(
     archive: LogArchive,
     writer: &LogWriter,
@@ -58,12 +58,12 @@ pub(crate) fn attach(
 }
 
 impl Database {
-    /// Archives the log now and sleeps until all that was answered before this call is in the archive
-    /// ([`Builder::log_archive`](crate::Builder::log_archive)). Answers the last group that is in it, which
-    /// [`Restore::to_group`](crate::Restore::to_group) takes. Transactions go on meanwhile.
+    /// Archives the log now and sleeps until everything that was answered before this call is in the archive
+    /// ([`Builder::log_archive`](crate::Builder::log_archive)). Returns the number of the last archived group,
+    /// which [`Restore::to_group`](crate::Restore::to_group) takes. Transactions continue meanwhile.
     ///
-    /// It is archived by itself, too, so a program asks for it where it wants to come back to this
-    /// moment: before an upgrade, at the end of a business day.
+    /// The log is archived without this, too; a program calls it where it wants to come back to this moment:
+    /// before an upgrade, at the end of a business day.
     ///
     /// # Errors
     /// [`Error::NoArchive`]; [`Error::ArchiveFailed`] when the archive's disk is full or fails: it is tried

@@ -1,6 +1,6 @@
 //! Backups as an application makes and restores them.
 //!
-//! Not here: what is copied and how a copy is told from a database (storage `backup/`). Invariant: no
+//! Not here: what is copied and how a copy is distinguished from a database (storage `backup/`). Invariant: no
 //! transaction waits for a backup; checkpoints do, and so the log grows meanwhile.
 
 use std::path::Path;
@@ -46,13 +46,13 @@ impl Core {
 
 impl Database {
     /// Copies the database into a new or an empty directory while it runs, and sleeps until the copy is
-    /// durable. All that was answered before this call is in it, and of what is answered meanwhile a
-    /// part: all transactions up to one of them.
+    /// durable. Everything that was answered before this call is in it. Of the transactions that are answered
+    /// meanwhile it holds all up to one of them.
     ///
-    /// Transactions go on as ever. Checkpoints wait, so the log grows meanwhile by what is written; where
+    /// Transactions continue. Checkpoints wait, so the log grows meanwhile by what is written; where
     /// it has a bound (`log_bytes_max`) that leaves it no room, writes are refused with
     /// [`Error::LogFull`] until the copy is made. Every block and every group is verified as it is
-    /// copied, so a backup tells of damage, too.
+    /// copied, so a backup also detects damage.
     ///
     /// A backup is kept as it is and not opened: [`Database::restore`] makes a database of it.
     ///
@@ -82,7 +82,7 @@ impl Database {
     /// [`Error::DiskFull`]: nothing is left of the copy, and it may be tried again where there is room;
     /// [`Error::Directory`] when `to` holds something, and of a database in memory; [`Error::Damaged`] when
     /// what is to be copied is; [`Error::Disk`], [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
-    /// A copy that an error or the end of the process left unfinished says so and is neither opened nor
+    /// A copy that an error or the end of the process left unfinished is recognised and is neither opened nor
     /// restored.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup, Error> {
         if on_database_thread() {

@@ -1,6 +1,6 @@
 //! What a database is made of: tables, settings by name, limits.
 //!
-//! A mistake in a setting is told by whoever makes the database, so that calls chain. Not here:
+//! A mistake in a setting is reported when the database is made, so that the builder's calls chain. Not here:
 //! directories (`open.rs`), what settings mean (the engine's registry).
 
 use std::path::{Path, PathBuf};
@@ -112,14 +112,14 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
-    /// The most that one table or index may take; `None` for what is usual.
+    /// The most that one table or index may take; `None` for the default.
     structure_bytes_max: Option<usize>,
-    /// Where rings of the image lie, beside the database's own directory.
+    /// Where rings of the image lie, in addition to the database's own directory.
     checkpoint_directories: Vec<PathBuf>,
-    /// Where the log is archived, and the longest time that takes to begin.
+    /// Where the log is archived, and the longest time until archiving begins.
     log_archive: Option<PathBuf>,
     log_archive_time_max: Duration,
-    /// Who hears how far opening is.
+    /// Called with the progress of opening.
     on_opening: Option<OnOpening>,
     /// The first mistake in what was set.
     mistake: Option<Error>,
@@ -140,17 +140,17 @@ impl Builder {
         }
     }
 
-    /// With the table of a struct, and its indexes; see [`derive(Table)`](macro@crate::Table) and
+    /// Adds the table of a struct, and its indexes; see [`derive(Table)`](macro@crate::Table) and
     /// [`Builder::table`].
     pub fn define<R: TableRow>(self) -> Self {
         self.table(R::definition())
     }
 
-    /// With this table. A directory that lacks it gets it; one that has it must have it just so, but for
-    /// columns behind its own that are declared as added: the directory gets them, in all rows with their
-    /// default. Tables and indexes that are in a directory and not named here are kept, and can be used;
-    /// entries of such an index that a procedure does not write are written when it commits, which costs
-    /// each commit a little.
+    /// Adds this table. A directory without the table gets it. A directory with it must have the same
+    /// definition, except for columns at the end that are declared as added: the directory gets those, with
+    /// their default in all rows. Tables and indexes that are in a directory and not named here are kept, and
+    /// can be used; entries of such an index that a procedure does not write are written when it commits, which
+    /// costs each commit a little.
     ///
     /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
     ///
@@ -205,8 +205,8 @@ impl Builder {
         self
     }
 
-    /// When answers leave of calls that do not say. (Answers that do not wait are asked for call by
-    /// call: they have another type.)
+    /// When calls that do not choose a durability are answered. (Answers that do not wait are requested call by
+    /// call, because they have another type.)
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -214,7 +214,7 @@ impl Builder {
 
     /// The most memory that rows, indexes, variable-length values and what undoes transactions may
     /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is
-    /// refused and undone; the others live. The second copy of the rows that checkpoints are written
+    /// refused and undone; others are not affected. The second copy of the rows that checkpoints are written
     /// from is not counted: it takes about as much again.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
@@ -228,10 +228,10 @@ impl Builder {
         self
     }
 
-    /// Spreads the checkpoint image over these directories too, usually on other disks, which are then
-    /// written and read at once: the setting `checkpoint_threads` says by how many threads. They are
-    /// made where they do not exist; a new one is empty. A database that was opened with some is
-    /// opened with the same ones from then on, in the same order; more may be added behind them.
+    /// Spreads the checkpoint image over these directories too, usually on other disks, which are then written
+    /// and read in parallel, by as many threads as the setting `checkpoint_threads` says. They are made where
+    /// they do not exist; a new one is empty. Once opened with such directories, a database is always opened
+    /// with the same ones, in the same order; more may be added at the end.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -253,31 +253,31 @@ impl Builder {
     }
 
     /// Archives the log in this directory, which exists and is empty or holds this database's archive: every
-    /// group of transactions is copied there when it is durable, and the log keeps it until it is. With a
+    /// group of transactions is copied there when it is durable, and the log keeps it until it is copied. With a
     /// backup that was made since, the database can be restored to any of them ([`Restore`](crate::Restore)).
     ///
     /// No transaction waits for it. An archive that cannot be written to, because its disk is full or gone, is
-    /// told by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused only
-    /// when its own disk, or `log_bytes_max`, leaves it no room.
+    /// reported by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused
+    /// only when its own disk, or `log_bytes_max`, leaves it no room.
     ///
-    /// Once begun, an archive is given at every opening: a database that was written to without it no longer
-    /// has what is missing there, and is refused. Nobody deletes old files in it but you: all those before the
-    /// oldest backup that is kept can go.
+    /// Once begun, an archive must be given at every opening: a database that was written to without its
+    /// archive has groups that are missing there, and is refused. Tombolo never deletes old files in an
+    /// archive. All files older than the oldest backup that is kept may be deleted.
     pub fn log_archive(mut self, directory: impl AsRef<Path>) -> Self {
         self.log_archive = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a minute
-    /// unless told otherwise. A file is written each time, if there is anything new. What fills a log segment is
-    /// archived at once.
+    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a
+    /// minute by default. A file is written each time, if there is anything new. A full log segment is archived
+    /// immediately.
     pub const fn log_archive_time_max(mut self, time: Duration) -> Self {
         self.log_archive_time_max = time;
         self
     }
 
-    /// Calls `told` while a directory is opened, now and then and on the thread that opens it, with how far
-    /// that is and how long the rest will take: for whoever waits for a large database.
+    /// Calls `told` repeatedly while a directory is opened, on the thread that opens it, with the progress and
+    /// the estimated time left: for users who wait for a large database.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -305,9 +305,9 @@ impl Builder {
     }
 
     /// Opens the database in `directory`: makes directory and database where there are none, else
-    /// brings back all that was answered, whatever ended the last process. Paths that are not whole,
-    /// here and elsewhere in a builder, lead on from the current directory as it is now; a process
-    /// that has another one later leaves the database where it is.
+    /// brings back all that was answered, whatever ended the last process. Relative paths, here and elsewhere
+    /// in a builder, are resolved against the current directory as it is now; if that changes later, the
+    /// database stays where it is.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
@@ -345,7 +345,7 @@ impl Builder {
     }
 
     /// A database in memory alone: its answers wait for nothing, and it is gone when it is dropped.
-    /// For tests, caches and figures of what durability costs.
+    /// For tests, caches and measurements of what durability costs.
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Schema`].

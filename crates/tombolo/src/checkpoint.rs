@@ -1,6 +1,6 @@
 //! Checkpoints as an application sees them: one on demand, and whether they go well.
 //!
-//! Not here: when they are written by themselves and how (engine `pipeline/checkpoint/`). Invariant:
+//! Not here: when they are written without being asked for, and how (engine `pipeline/checkpoint/`). Invariant:
 //! nothing a transaction does waits for one.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::Error;
 impl Core {
     /// What kept a checkpoint from being written.
     pub(crate) fn checkpoint_refused(&self, refusal: CheckpointRefusal) -> Error {
-        // A log that failed ends checkpoints too, and is what there is to be told.
+        // A log that failed ends checkpoints too, and is then the reason to report.
         let poison = self.with_pipeline(|pipeline| pipeline.poison()).ok().flatten();
         match (refusal, poison) {
             (CheckpointRefusal::Closed, _) => Error::Closed,
@@ -30,10 +30,10 @@ impl Core {
 
 impl Database {
     /// Writes a checkpoint now and sleeps until it is complete: what was durable before this call is
-    /// in the image then, and the log before it is used again. Transactions go on meanwhile.
+    /// in the image then, and the log before it is used again. Transactions continue meanwhile.
     ///
-    /// They are written by themselves too (settings `checkpoint…`), so a program asks for one where
-    /// it wants the next opening to be short, or a small log: behind a bulk load, before an upgrade.
+    /// Checkpoints are written without this, too (settings `checkpoint…`); a program calls it where it wants
+    /// the next opening to be short, or a small log: after a bulk load, before an upgrade.
     /// If one is under way that began earlier, the next one is waited for as well.
     ///
     /// ```

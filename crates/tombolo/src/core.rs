@@ -1,8 +1,8 @@
 //! What a database and its handles share: the way of a call in and out.
 //!
-//! A call is carried by its caller where that may be, and goes through the queue otherwise. A handle
-//! that outlives its database is told that it is closed. Not here: what travels (`calls/`), who holds
-//! on to the database (`database.rs`). Invariants: a call that was taken in is answered, also while the
+//! A caller carries its own call where that is possible; otherwise the call goes through the queue. A handle
+//! that outlives its database reports that the database is closed. Not here: what travels (`calls/`), what
+//! keeps the database open (`database.rs`). Invariants: a call that was taken in is answered, also while the
 //! database closes; no thread that does a database's work waits for one.
 
 use std::fmt;
@@ -60,12 +60,12 @@ pub(crate) struct Core {
     long: LongIntake<Runner>,
     clock: Arc<dyn Clock>,
     durability: Durability,
-    /// What a call may log that does not say.
+    /// What a call may log that sets no bound of its own.
     log_bytes_max: u64,
-    /// Its directories; none of a database in memory.
+    /// The database's directories; empty for a database in memory.
     disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
-    /// Held by whoever adds an index or a column.
+    /// Held by a caller while it adds an index or a column.
     turn: Mutex<()>,
     /// There until it is closed.
     pipeline: Mutex<Option<Pipeline<Runner>>>,
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Takes a call in. One that is not comes back with the reason.
+    /// Takes a call in. A call that is not taken in comes back with the reason.
     pub(crate) fn submit<W: Promise>(
         &self,
         envelope: Box<dyn Envelope>,
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Runs a call on this thread, if its terms are known, execution is free and nothing waits for it;
-    /// `None` if it has to go through the queue. `run` puts what it comes to where it is looked for, so
+    /// `None` if it has to go through the queue. `run` puts its outcome where it is looked for, so
     /// that it is moved once on its way, and says how many bytes it has logged.
     #[inline]
     pub(crate) fn carry<A, W: Promise>(
@@ -352,7 +352,7 @@ impl Core {
         }
     }
 
-    /// What a call came to that ended.
+    /// The outcome of a call that ended.
     fn ended<A: 'static>(&self, ended: pipeline::Outcome<Box<dyn Envelope>>) -> Result<A, Error> {
         let mut envelope = match ended {
             Ok(envelope) => envelope,
@@ -401,7 +401,7 @@ impl Core {
                 drop(pipeline.close());
             }) {
                 Ok((_, give)) => drop(give.send(pipeline)),
-                // Nobody can wait for it then: its threads are left alone.
+                // No thread can wait for it then: its threads are left alone.
                 Err(_) => std::mem::forget(pipeline),
             }
             return Err(Error::Nested);

@@ -27,10 +27,10 @@ use crate::tx::{DynamicTable, Tx};
 /// A main-memory database: tables in memory, transactions one after the other, and a log on disk that
 /// brings all of it back.
 ///
-/// Any number of threads may call it at once; what they ask for runs in one order, each transaction
-/// alone, so there is nothing to lock and nothing to retry. Answers leave when they are durable.
+/// Any number of threads may call it simultaneously. Transactions run in one order, each alone, so there is
+/// nothing to lock and nothing to retry. Answers leave when they are durable.
 ///
-/// Dropping it closes it, as [`Database::close`] does, without telling of errors.
+/// Dropping it closes it, as [`Database::close`] does, without reporting errors.
 pub struct Database {
     core: Arc<Core>,
     recovery: Option<Recovery>,
@@ -73,10 +73,10 @@ impl Database {
     /// Runs a closure as one transaction and sleeps until its answer is durable. `Ok` commits; an error
     /// undoes everything, and so does a panic.
     ///
-    /// Nothing else runs meanwhile, so a closure computes and reads and writes, and does nothing
-    /// that waits. It runs on the calling thread where the database is free, on another caller's or on
-    /// the database's own where it is not: it must not rely on a thread's own state, and a thread with a
-    /// small stack calls [`Transactions::submit`] instead.
+    /// Nothing else runs meanwhile. So a closure computes, reads and writes, and does nothing that waits. It
+    /// runs on the calling thread where the database is free, otherwise on another caller's thread or on the
+    /// database's own. So it must not rely on a thread's own state, and a thread with a small stack calls
+    /// [`Transactions::submit`] instead.
     ///
     /// ```
     /// # tombolo::table! {
@@ -122,18 +122,19 @@ impl Database {
         Transactions::new(&self.core, options)
     }
 
-    /// One transaction of a closure that is known by this id from now on, also after a crash. It runs once at
-    /// most: a later call with that id is answered [`Error::Repeated`], with what became of the first, and
-    /// [`Database::outcome`] tells that, too. Any number will do that no other request has: a UUID, a random
-    /// one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of the newest
-    /// `request_ids_min` (100,000); after that it would run again. [`Registered::once`] and
+    /// One transaction of a closure, with an id that is remembered from now on, also after a crash. It runs at
+    /// most once: a later call with that id is answered [`Error::Repeated`], with the outcome of the first,
+    /// which [`Database::outcome`] also returns. Any number that no other request has can be the id: a UUID, a
+    /// random one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of
+    /// the newest `request_ids_min` (100,000); after that the call would run again. [`Registered::once`] and
     /// [`Transactions::once`] are the same for procedures and with other options.
     ///
-    /// The id becomes durable with the transaction, in the same group of the log. A transaction that
-    /// aborts is remembered, too; one that was refused before it ran, whose deadline passed, or for which there
-    /// was no memory, is not, and may be tried again with the same id. Such a call writes its id, whatever it does,
-    /// and waits for room in the log; what it writes besides is bounded by
-    /// [`log_bytes_max`](CallOptions::log_bytes_max), and is nothing with [`read_only`](CallOptions::read_only).
+    /// The id becomes durable with the transaction, in the same group of the log. A transaction that aborts is
+    /// remembered, too. A call is not remembered, and may be tried again with the same id, if it was refused
+    /// before it ran, if its deadline passed, or if there was no memory for it. A call with an id writes the id
+    /// in any case, and so waits for room in the log; what it writes besides is bounded by
+    /// [`log_bytes_max`](CallOptions::log_bytes_max), and is nothing with
+    /// [`read_only`](CallOptions::read_only).
     ///
     /// ```
     /// use tombolo::{Database, Error, Outcome};
@@ -151,11 +152,11 @@ impl Database {
         self.with(CallOptions::new()).once(id)
     }
 
-    /// Registers a procedure, which is bound to the tables here and compiled for the store: the
-    /// fastest way to run a transaction again and again. Where a table or an index is dropped later it is
-    /// bound once more, when it is called next; if that cannot be its calls are refused
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Registered again it is as fast as before. See
-    /// [`procedure`](crate::procedure).
+    /// Registers a procedure, which is bound to the tables here and compiled for the store: the fastest way to
+    /// run a transaction again and again. When a table or an index is dropped later, the procedure is bound
+    /// once more at its next call; if it cannot be, its calls are refused
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Registering it again makes it as fast as before.
+    /// See [`procedure`](crate::procedure).
     ///
     /// # Errors
     /// When its tables or indexes are not there as it declares them.
@@ -167,8 +168,8 @@ impl Database {
         Ok(register(&self.core, type_name::<P>(), body))
     }
 
-    /// Registers a closure, which is called with an input each time. Statistics of slow calls know
-    /// it by `name`.
+    /// Registers a closure, which is called with an input each time. Reports of slow calls list it under
+    /// `name`.
     pub fn register_closure<I, A, F>(&self, name: &'static str, closure: F) -> Registered<I, A>
     where
         F: Fn(&mut Tx<'_>, &I) -> Result<A, Stop> + Send + Sync + 'static,
@@ -260,17 +261,17 @@ impl Database {
         self.core.with_pipeline(Pipeline::overruns).unwrap_or_default()
     }
 
-    /// Closes it: nothing more is taken in, all that was is answered and on disk when this returns,
-    /// and the directory may be opened again. A last checkpoint is written (setting
-    /// `checkpoint_at_close`), so that opening it replays nothing. Handles that are left answer [`Error::Closed`].
+    /// Closes it. No more calls are accepted; when this returns, all earlier calls are answered and on disk,
+    /// and the directory may be opened again. A last checkpoint is written (setting `checkpoint_at_close`), so
+    /// that the next opening replays nothing. Handles that are left answer [`Error::Closed`].
     ///
     /// # Errors
     /// [`Error::Poisoned`] when a failure had ended all work before. [`Error::CheckpointsFailed`] when the
     /// last checkpoint, or one before, could not be written, [`Error::DiskFull`] when the disk had no room
     /// for the last: the database is closed all the same and nothing is lost, but the next opening replays
-    /// what the checkpoint would have held. [`Error::Nested`] within a
-    /// transaction, of this database or another: nothing more is taken in, but the rest goes on
-    /// without anybody who waits for it, and the directory may be opened again a little later.
+    /// what the checkpoint would have held. [`Error::Nested`] within a transaction, of this database or
+    /// another: no more calls are accepted, but closing continues without a thread that waits for it, and the
+    /// directory may be opened again a little later.
     pub fn close(self) -> Result<(), Error> {
         self.core.close()
     }
@@ -279,7 +280,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_owner {
-            // A caller that wants to know calls `close`; calls that failed were told.
+            // A caller that wants to know calls `close`; calls that failed were answered.
             let _ = self.core.close();
         }
     }

@@ -1,14 +1,14 @@
 //! Tables, indexes and columns that are dropped while the database runs.
 //!
 //! ```text
-//!   drop_index  ──► one call: gone, logged, handles of before refused ──► given back here
+//!   drop_index  ──► one call: gone, logged, old handles refused ──► given back here
 //!   drop_table  ──► the same ──► long work frees long values: slice, slice, … ──► given back here
 //!   drop_column ──► the same ──► the same
 //! ```
 //!
 //! A drop runs like any call, in its place in the order, and its answer waits for the log. What it leaves
-//! is given back by the thread that asked for the drop, while transactions go on. A crash before it is durable
-//! leaves everything, one behind it nothing.
+//! is given back by the thread that asked for the drop, while transactions continue. A crash before the drop is
+//! durable leaves everything, a crash after it nothing.
 //!
 //! Not here: how the store drops (storage `memory/dropping.rs`), which handles are refused
 //! (`tx/handles.rs`), what is added (`evolve.rs`). Invariant: drops and additions come one after the other.
@@ -88,10 +88,10 @@ impl Core {
 }
 
 impl Database {
-    /// Drops an index while the database runs, and sleeps until that is durable. What its entries took is
+    /// Drops an index while the database runs, and sleeps until that is durable. The memory of its entries is
     /// given back, and its name is free. Handles of it are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that
-    /// [`Database::dynamic_table`] gave for its table: they are asked for again.
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that [`Database::dynamic_table`]
+    /// gave for its table: ask for them again.
     ///
     /// A program that names the index in its table's definition makes it again when it opens the database.
     ///
@@ -125,10 +125,9 @@ impl Database {
     }
 
     /// Drops a table with its rows and indexes while the database runs, and sleeps until that is durable
-    /// and what it took in memory is given back. Its name is free, and a new table of the name is
-    /// another one: handles of this one are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Transactions go on meanwhile; the files
-    /// shrink with the next checkpoint.
+    /// and its memory is given back. Its name is free afterwards. A new table of that name is another table:
+    /// handles of the dropped one are refused ([`StoreError::Dropped`](crate::StoreError::Dropped)).
+    /// Transactions continue meanwhile; the files shrink with the next checkpoint.
     ///
     /// A program that defines the table makes it again, empty, when it opens the database.
     ///
@@ -153,7 +152,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Schema`] when there is no such table, or a [`scan`](Database::scan) is under way, of
-    /// whichever table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
+    /// any table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
     /// call is refused with. Then the table stays.
     pub fn drop_table(&self, name: &str) -> Result<(), Error> {
         refuse_own(name)?;
@@ -161,13 +160,13 @@ impl Database {
         self.core().drop_by(name, move |store| store.drop_table(&own))
     }
 
-    /// Drops a column while the database runs, and sleeps until that is durable and what its long values
-    /// took is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
+    /// Drops a column while the database runs, and sleeps until that is durable and the memory of its long
+    /// values is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
     /// nothing else moves.
     ///
     /// Handles of the table, of its indexes too, are refused from then on
     /// ([`StoreError::Dropped`](crate::StoreError::Dropped)): a program that asks for them again declares the column as
-    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does one that opens
+    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does a program that opens
     /// the database later. In rows of values the column stands in its place, and is null.
     ///
     /// ```
@@ -206,8 +205,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys, which is
-    /// named and dropped first, when it is the table's last column, or a [`scan`](Database::scan) is under way;
+    /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys (the error
+    /// names the index, which must be dropped first), when it is the table's last column, or a
+    /// [`scan`](Database::scan) is under way;
     /// [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then the column stays.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<(), Error> {
         refuse_own(table)?;

@@ -1,9 +1,9 @@
 //! What can go wrong, in words that say what to do, and whether trying again helps.
 //!
-//! One enum for opening and for calling: an application usually hands both to the same place. What
-//! a caller decides by is in three questions ([`Error::is_retryable`], [`Error::is_final`],
-//! [`Error::may_have_committed`]), so that nobody has to list variants. Not here: how stages and
-//! store name the same things among themselves.
+//! One enum for opening and for calling: an application usually hands both to the same place. Three questions
+//! ([`Error::is_retryable`], [`Error::is_final`], [`Error::may_have_committed`]) answer what a caller has to
+//! decide, so that it need not list variants. Not here: how stages and store name the same things among
+//! themselves.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -35,9 +35,9 @@ mod files;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The procedure or closure decided so, for this reason; nothing was changed.
+    /// The procedure or closure aborted, for this reason; nothing was changed.
     Aborted(&'static str),
-    /// The closure decided so, with this error of the application's own ([`Error::own`]); nothing was changed.
+    /// The closure aborted with this error of the application's own ([`Error::own`]); nothing was changed.
     Own(OwnError),
     /// A unique index holds the key already; nothing was changed.
     Duplicate {
@@ -60,7 +60,7 @@ pub enum Error {
         /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
         log_bytes_max: u64,
     },
-    /// Not run: as many calls wait as may, and the caller did not want to wait.
+    /// Not run: as many calls wait as are allowed, and the caller did not want to wait.
     QueueFull,
     /// The call's deadline passed before its turn came, or while its closure ran, which ended with its next
     /// call of [`Tx`](crate::Tx); nothing was changed.
@@ -68,16 +68,16 @@ pub enum Error {
     /// The call was cancelled ([`Pending::cancel`](crate::Pending::cancel)) before its turn came, or while
     /// its closure ran, which ended with one of its next calls of [`Tx`](crate::Tx); nothing was changed.
     Cancelled,
-    /// Not run: a call with the same request id ran before, and this became of it. What it answered
-    /// is not kept: look.
+    /// Not run: a call with the same request id ran before, with this outcome. Its answer is not kept: read
+    /// what it changed.
     Repeated(Outcome),
     /// The call's deadline passed while it was under way, or the thread that waited is a database's:
-    /// it may have committed, or may yet.
+    /// it may have committed, or may commit yet.
     TimedOut,
-    /// Not run: the log has no room for what it may write. Reads that say so
-    /// ([`CallOptions::read_only`](crate::CallOptions::read_only)) go on.
+    /// Not run: the log has no room for what it may write. Calls with
+    /// [`CallOptions::read_only`](crate::CallOptions::read_only) still run.
     LogFull,
-    /// Not run: a call may not write as much as it asks for to this log at once.
+    /// Not run: a single call may not write as much as it asks for to this log.
     TooLarge {
         /// What it asks for, in bytes.
         log_bytes: u64,
@@ -85,48 +85,47 @@ pub enum Error {
         log_bytes_max: u64,
     },
     /// Not done: the disk has no room for a checkpoint, for a copy, or for what opening a database
-    /// writes; said in words. Nothing is lost.
+    /// writes; the text says which. Nothing is lost.
     DiskFull(String),
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
-    /// Not done: a failure, this one, has ended checkpoints until the database is opened again.
-    /// Transactions go on.
+    /// Not done: this failure has ended checkpoints until the database is opened again. Transactions continue.
     CheckpointsFailed(Arc<str>),
     /// Not done: the database has no archive.
     NoArchive,
-    /// Not done yet: the log cannot be archived, for this reason. Transactions go on, the log is kept, and it is
-    /// tried again.
+    /// Not done yet: the log cannot be archived, for this reason. Transactions continue, the log is kept, and
+    /// archiving is tried again.
     ArchiveFailed(Arc<str>),
-    /// Not done: a failure, this one, has ended archiving until the database is opened again. Transactions
-    /// go on, and the log is kept.
+    /// Not done: this failure has ended archiving until the database is opened again. Transactions continue,
+    /// and the log is kept.
     ArchiveEnded(Arc<str>),
-    /// Not run: a thread of a database may not wait for one. So a transaction cannot call its own
-    /// database, nor another; one that closes a database has it closed soon, but not yet.
+    /// Not run: a thread of a database may not wait for a database. So a transaction cannot call its own
+    /// database, nor another. If it closes a database, that is closed a little later.
     Nested,
     /// Not run: the database is closed.
     Closed,
-    /// Not run: an earlier failure, this one, ended all work on the database.
+    /// Not run: this earlier failure ended all work on the database.
     Poisoned(Arc<str>),
-    /// It ran, but a failure, this one, kept its answer from becoming durable or from being told:
-    /// after opening the database again it may be there or not.
+    /// It ran, but this failure kept its answer from becoming durable or from being delivered: after the
+    /// database is opened again its changes may be there or not.
     Unknown(Arc<str>),
     /// Another process, or another `Database` of this one, has the directory open.
     InUse {
         /// The file that says so.
         file: String,
     },
-    /// A table is defined otherwise in the directory than in the program.
+    /// A table is defined differently in the directory and in the program.
     Definition(Box<Difference>),
-    /// A definition, or a handle of a table or index, that makes no sense; said in words.
+    /// A definition, or a handle of a table or index, that makes no sense; the text says why.
     Schema(String),
-    /// A setting that makes no sense; said in words.
+    /// A setting that makes no sense; the text says why.
     Setting(String),
-    /// Files of a database, a backup or an archive are damaged; said in words, which name the file.
+    /// Files of a database, a backup or an archive are damaged; the text names the file.
     Damaged(String),
-    /// Files are another version's, or of another kind; said in words.
+    /// Files are another version's, or of another kind; the text says which.
     OtherVersion(String),
-    /// A disk failed, or may not be written or read: said in words, of which [`source`](std::error::Error::source)
-    /// is the system's error.
+    /// A disk failed, or may not be written or read. [`source`](std::error::Error::source) is the system's
+    /// error.
     Disk {
         /// What the system says is wrong: `PermissionDenied`, `NotFound` and the like.
         kind: io::ErrorKind,
@@ -135,9 +134,9 @@ pub enum Error {
         /// What was tried, on which file.
         source: DiskError,
     },
-    /// The directory holds something else, or does not fit what it was given for; said in words.
+    /// The directory holds something else, or does not fit what it was given for; the text says why.
     Directory(String),
-    /// The operating system refuses what a database needs; said in words.
+    /// The operating system refuses what a database needs; the text says what.
     System(String),
 }
 

@@ -12,9 +12,9 @@
 //!
 //! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
 //! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
-//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up,
-//! whatever happens between; additions to tables come one after the other, and what would refuse the
-//! handle of one refuses it before.
+//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up, whatever
+//! happens between; additions to tables come one after the other; an addition whose handle would be refused is
+//! refused itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl Building {
         Self { table: table.to_owned(), addition, begun }
     }
 
-    /// What was begun, which somebody else ends from now on.
+    /// What was begun, which other code ends from now on.
     fn take(&mut self) -> Result<Begun, SchemaError> {
         let gone = Err(SchemaError::new(self.addition.name(), "it was given on"));
         std::mem::replace(&mut self.begun, gone)
@@ -243,7 +243,7 @@ impl LongWork<Runner> for Building {
     }
 }
 
-/// Bytes that a change adds to the log beside its definition, at most.
+/// Bytes that a change adds to the log in addition to its definition, at most.
 pub(crate) const CHANGE_LOG_BYTES: u64 = 64;
 
 /// Bytes that the definition of a table of the database's own takes in the log, at most.
@@ -308,8 +308,8 @@ impl Core {
         self.add(table, Addition::Column(column), bytes, look)
     }
 
-    /// Builds an addition beside transactions, and makes it part of the schema between two of them;
-    /// unless it is there.
+    /// Builds an addition while transactions run, and makes it part of the schema between two of them;
+    /// unless it is there already.
     fn add(
         &self,
         table: &str,
@@ -377,14 +377,14 @@ impl Database {
     }
 
     /// Adds an index to a table while the database runs, and sleeps until all rows are in it and that
-    /// is durable. Transactions go on meanwhile: rows are put in a few at a time, between them, and
+    /// is durable. Transactions continue meanwhile: rows are put in a few at a time, between them, and
     /// what they write goes in with them.
     ///
-    /// Closures keep the index from then on as they do all others. Procedures that write entries
-    /// themselves and do not know it are looked after: what they change is put in when they commit,
-    /// and where that gives two rows one key of a unique index they fail with
-    /// [`Error::Duplicate`]. That costs them as long as the database is open, and whenever it is opened
-    /// by a program that does not name the index in the table's definition, or not the table.
+    /// Closures keep the index from then on as they do all others. For procedures that write entries themselves
+    /// and do not know the index, its entries are written when they commit; where that gives two rows one key
+    /// of a unique index they fail with [`Error::Duplicate`]. That costs them time as long as the database is
+    /// open, and whenever it is opened by a program that does not name the index in the table's definition, or
+    /// not the table.
     ///
     /// ```
     /// # tombolo::table! {
@@ -406,10 +406,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when its name is in use, its table is not there or another than `I` says, or
-    /// two rows have one key of a unique index, which is named; and whatever else a call is refused
-    /// with. Then there is no index. One that is there already, just so, is no error: its handle is
-    /// the answer.
+    /// [`Error::Schema`] when its name is in use, when its table is not there or differs from what `I` says, or
+    /// when two rows have one key of a unique index, which is named; and whatever else a call is refused with.
+    /// Then there is no index. If the same index is there already, that is no error: its handle is returned.
     pub fn create_index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
         let look = |schema: &Schema| {
             resolve_table::<I::Table>(schema)?;
@@ -432,11 +431,11 @@ impl Database {
     /// Adds a column to a table while the database runs, behind all others, and sleeps until that is
     /// durable. In all rows that are there it is the default it declares (whole numbers only: `=> or(5)`);
     /// without one it is null if it may be, else zero: 0, `false`, the empty text, the first day of 2000.
-    /// Transactions go on meanwhile: where rows need longer slots they are copied a few at a time, between
-    /// them, and lie in memory twice until all are.
+    /// Transactions continue meanwhile. Where rows need longer slots they are copied a few at a time, between
+    /// transactions, and lie in memory twice until all are copied.
     ///
-    /// Handles, closures and procedures of before go on as they are; in rows that they make the column
-    /// is the same. A program that uses it declares it as *added*, at the end of its table:
+    /// Earlier handles, closures and procedures continue to work; the rows that they make get the column's
+    /// default. A program that uses it declares it as *added*, at the end of its table:
     ///
     /// ```
     /// use tombolo::{Database, TableDef};
@@ -467,11 +466,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when the table has another column of the name, or is otherwise another than `R`
-    /// is without it, when the column is not declared as added, when `R` declares others behind it that
-    /// are not there, or when there is no memory for the longer rows; and whatever else a call is refused
-    /// with. Then there is no such column. One that is there already, just so, is no error: the handle
-    /// is the answer.
+    /// [`Error::Schema`] when the table has another column of the name, when it otherwise differs from what `R`
+    /// is without the column, when the column is not declared as added, when `R` declares columns behind it
+    /// that are not there, or when there is no memory for the longer rows; and whatever else a call is refused
+    /// with. Then there is no such column. If the same column is there already, that is no error: its handle is
+    /// returned.
     pub fn add_column<R: DeclaredTable>(&self, name: &str) -> Result<Table<R>, Error> {
         let refuse = |what: &str| Err(Error::Schema(format!("{}.{name}: {what}", R::NAME)));
         let Some(position) = R::COLUMNS.iter().position(|column| column.name == name) else {
@@ -485,8 +484,8 @@ impl Database {
         self.table()
     }
 
-    /// The same with a column that is described at run time. It is one that was added, whether it says
-    /// so or not. Handles of the table that are to know it are asked for again.
+    /// The same with a column that is described at run time. It counts as added, whether its description says
+    /// so or not. Handles of the table that are to know the column must be asked for again.
     ///
     /// # Errors
     /// As [`Database::add_column`].

@@ -30,7 +30,7 @@
 //! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Database::pages`] |
 //! | number things without gaps | [`Database::sequence`], [`Tx::next`] |
 //! | load many rows | [`Database::load`] |
-//! | read all of a table as of one moment, beside transactions | [`Database::scan`] |
+//! | read all of a table as of one moment, while transactions run | [`Database::scan`] |
 //! | run the same one often | [`Database::register_closure`], [`Registered`] |
 //! | run it as fast as it goes | [`Database::register`], [`procedure`] |
 //! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
@@ -44,19 +44,19 @@
 //! # What holds
 //!
 //! * A transaction happens wholly or not at all, and each as if it were alone: they run in one order.
-//! * What was answered is there after a crash of the process or of the machine, together with all
-//!   it has read. Answers and errors that tell of what may still be lost have another type
-//!   ([`PreCommitted`], [`EarlyError`]), and a database without a directory keeps nothing.
-//! * A transaction that fails or panics changes nothing, wherever in it that happens; the others live.
-//! * A full disk refuses writes, reads that say so go on, and writing resumes when there is room. A disk that
-//!   fails ends all work: nothing is acknowledged any more, and every call says why.
-//! * Memory and queues have bounds, and so has what one transaction may write. What inputs hold counts as
-//!   far as their types tell, or the program ([`Registered::input_bytes`]); answers are the callers'.
+//! * What was answered is there after a crash of the process or of the machine, together with all it has read.
+//!   Answers and errors that report what may still be lost have another type ([`PreCommitted`],
+//!   [`EarlyError`]), and a database without a directory keeps nothing.
+//! * A transaction that fails or panics changes nothing, wherever in it that happens; others are not affected.
+//! * A full disk refuses writes. Calls that are declared to only read continue, and writing resumes when there
+//!   is room. A disk that fails ends all work: nothing is acknowledged any more, and every call reports why.
+//! * Memory and queues have bounds, and so has what one transaction may write. The size of inputs counts as far
+//!   as their types show it, or as the program states it ([`Registered::input_bytes`]); answers are the
+//!   callers'.
 //! * One process at a time has a directory.
 //!
 //! # What is not there yet
-//!
-//! Columns that are added with a text as their default, dropped or changed; dropping tables and indexes.
+//! Columns that are added with a text as their default; columns that change their type. SQL and a server.
 //! SQL and a server.
 
 /// The Rust in the pages for newcomers compiles.

@@ -31,9 +31,9 @@ const UNDER_WAY_MAX: usize = 16;
 /// Why not all rows were loaded, and how many were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// So many rows are in the table: the first ones.
+    /// How many rows are in the table: the first ones.
     pub loaded: u64,
-    /// Why the next batch is not; it is one transaction, so none of its rows is.
+    /// Why the next batch was refused; it is one transaction, so none of its rows is there.
     pub error: Error,
 }
 
@@ -56,9 +56,9 @@ impl From<LoadError> for Error {
 }
 
 impl Database {
-    /// Makes a row of each value, with its index entries; how many. For any number of rows: they are made in
-    /// transactions of some hundred rows each, between which other calls run. What this returns `Ok` for
-    /// is durable.
+    /// Makes a row of each value, with its index entries; returns how many. For any number of rows: they are
+    /// made in transactions of some hundred rows each, between which other calls run. When this returns `Ok`,
+    /// all rows are durable.
     ///
     /// ```
     /// use tombolo::{Database, Table};

@@ -1,4 +1,4 @@
-//! Opening a directory: a new log in an empty one, or all that an old one tells.
+//! Opening a directory: a new log in an empty one, or everything that an old log restores.
 //!
 //! ```text
 //!   directory ──► a log there? ── no ──► nothing else there? ──► new log
@@ -61,7 +61,7 @@ impl From<recovery::Progress> for Opening {
     }
 }
 
-/// Who hears of it.
+/// The program's function that is called with the progress.
 #[derive(Clone)]
 pub(crate) struct OnOpening(pub(crate) Arc<dyn Fn(Opening) + Send + Sync>);
 
@@ -81,8 +81,8 @@ pub struct Recovery {
     pub transactions: u64,
     /// Groups of transactions they were in.
     pub groups: u64,
-    /// The end of the log that was cut off, if there was one: remains of a group that was being
-    /// written when the last process ended, and that nobody was told of.
+    /// The end of the log that was cut off, if there was one: remains of a group that was being written when
+    /// the last process ended, and of which no answer had left.
     pub cut: Option<TornTail>,
 }
 
@@ -232,8 +232,9 @@ fn define_indexes(store: &mut Product, table: usize, given: &TableDef) -> Result
     Ok(())
 }
 
-/// Has the indexes looked after that the program does not name: whoever writes their tables here may
-/// not know them, also where it names none of a table. The database knows its own.
+/// Has the store maintain the indexes that the program does not name, also where it names none of a table: the
+/// code that writes their tables here may not know them. The database's own tables are excepted: it knows their
+/// indexes.
 fn follow_unnamed_indexes(store: &mut Product, tables: &[TableDef]) {
     let is_named = |table: &TableDef, index: &str| {
         let given = tables.iter().filter(|given| given.name == table.name);

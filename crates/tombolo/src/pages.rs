@@ -24,8 +24,8 @@ pub struct Pages<'d, I> {
 
 impl Database {
     /// The rows of a range as values of their struct, in pages of so many at most. Each page is read in a
-    /// transaction of its own, and other calls run in between: a row that is changed meanwhile is seen
-    /// as it is when its page is read, one that stays where it is is seen once.
+    /// transaction of its own, and other calls run in between: a row that is changed meanwhile is seen as it is
+    /// when its page is read; a row that keeps its key is seen once.
     ///
     /// ```
     /// use tombolo::{Database, Order, Table};

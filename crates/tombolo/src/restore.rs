@@ -64,7 +64,7 @@ pub struct Restore {
 pub struct Restored {
     /// The last group that is in it.
     pub group: u64,
-    /// When that one was written; none where an older program wrote it, or where only a backup was restored.
+    /// When that group was written; none where an older program wrote it, or where only a backup was restored.
     pub time: Option<SystemTime>,
     /// Bytes of its files.
     pub bytes: u64,
@@ -77,21 +77,22 @@ impl Restore {
         Self { backup, archive: None, target: RestoreTarget::Latest }
     }
 
-    /// And what the archive in this directory has behind it ([`Builder::log_archive`](crate::Builder::log_archive)).
-    /// It is only read: the database may still write to it.
+    /// Then what the archive in this directory holds after the backup
+    /// ([`Builder::log_archive`](crate::Builder::log_archive)). It is only read: the database may still write
+    /// to it.
     pub fn archive(mut self, archive: impl AsRef<Path>) -> Self {
         self.archive = Some(archive.as_ref().to_owned());
         self
     }
 
-    /// Up to this group. One that is a part of something longer, which several groups hold, is left out.
+    /// Up to this group. A group that is only a part of something longer, which several groups hold, is left out.
     pub const fn to_group(mut self, group: u64) -> Self {
         self.target = RestoreTarget::Group(group);
         self
     }
 
-    /// Up to the last group that was written at this time or before: what was answered as durable before it is
-    /// there, and nothing of what was called after it, as the clock had it then.
+    /// Up to the last group that was written at this time or before: everything that was answered as durable
+    /// before this time is there, and nothing that was called after it, by the clock of that machine.
     pub fn to_time(mut self, time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
@@ -99,17 +100,17 @@ impl Restore {
         self
     }
 
-    /// Up to the last group that is archived, which is what it does unless told otherwise.
+    /// Up to the last group that is archived, which is the default.
     pub const fn to_latest(mut self) -> Self {
         self.target = RestoreTarget::Latest;
         self
     }
 
-    /// Restores it in a new or an empty directory, which can be opened then; backup and archive stay as they
-    /// are. Every file and every group is verified, and that they follow each other without a gap.
+    /// Restores it in a new or an empty directory, which can be opened then; backup and archive are not
+    /// changed. Every file and every group is verified, and also that groups follow each other without a gap.
     ///
-    /// What is restored goes on as another course of the same database. One that was restored to its archive's
-    /// end may go on with that archive; any other is refused there and needs a new one.
+    /// The restored database continues as another course of the same database. If it was restored to its
+    /// archive's end it may continue with that archive; any other is refused there and needs a new archive.
     ///
     /// # Errors
     /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive do

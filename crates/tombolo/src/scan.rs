@@ -1,4 +1,4 @@
-//! Scans of a table as it is at one moment, beside transactions.
+//! Scans of a table as it is at one moment, while transactions run.
 //!
 //! A scan is long work of the pipeline: between two batches a few rows are visited, of a snapshot that was
 //! opened when it began. Not here: how rows stay as they were (storage `memory/snapshot`), when slices
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::tx::{Of, RowRef};
 
 impl Database {
-    /// Visits all rows of a table as they are at one moment, while transactions go on: the answer is what
-    /// `visit` made of `start`. Rows are visited a few at a time between transactions, which are held up by
-    /// a fraction of the setting `slice_us_max` and change rows as ever; a row that changes meanwhile is
-    /// kept as it was until the scan has passed.
+    /// Visits all rows of a table as they are at one moment, while transactions continue: the answer is what
+    /// `visit` made of `start`. Rows are visited a few at a time between transactions. Transactions are delayed
+    /// by a fraction of the setting `slice_us_max` and change rows as usual; the old image of a row that
+    /// changes meanwhile is kept until the scan has passed it.
     ///
     /// ```
     /// use tombolo::{Database, Table};
@@ -40,7 +40,7 @@ impl Database {
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     ///
-    /// What the answer tells of is durable. Rows kept for scans take memory of the database's, up to a bound
+    /// What the answer reports is durable. Rows kept for scans take the database's memory, up to a bound
     /// (`snapshot_bytes_max`, 1 GB): beyond it the oldest scan ends, with
     /// [`StoreError::SnapshotEnded`](crate::StoreError).
     ///

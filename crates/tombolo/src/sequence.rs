@@ -87,7 +87,7 @@ impl Tx<'_> {
         Ok(number)
     }
 
-    /// Has a sequence go on with `number`, as behind rows that were loaded with numbers of their own.
+    /// Has a sequence continue with `number`, for instance after rows that were loaded with numbers of their own.
     ///
     /// # Errors
     /// A handle of another database.

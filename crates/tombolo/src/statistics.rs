@@ -1,7 +1,7 @@
 //! What a database has done and what waits in it, at one moment.
 //!
-//! Not here: times of single calls; who wants those measures them. The numbers are read one after
-//! the other while the database works: each is right, their sums nearly.
+//! Not here: times of single calls, which callers measure themselves. The numbers are read one after the other
+//! while the database works: each is right, their sums nearly.
 
 use std::sync::Arc;
 
@@ -59,22 +59,22 @@ pub struct Statistics {
     pub checkpoint_bytes: u64,
     /// Time from beginning to completing them, in nanoseconds.
     pub checkpoint_ns: u64,
-    /// Times one was put off because the disk was full.
+    /// Times a checkpoint was put off because the disk was full.
     pub checkpoints_put_off: u64,
-    /// Whether one is under way.
+    /// Whether a checkpoint is under way.
     pub checkpoint_is_under_way: bool,
-    /// Why none is written any more, if so: the disk failed, and the log grows until the database is
+    /// Why no checkpoint is written any more, if so: the disk failed, and the log grows until the database is
     /// opened again.
     pub checkpoint_failure: Option<Arc<str>>,
     /// The last group of transactions that is in the log's archive; 0 without one.
     pub archived_group: u64,
-    /// Files written to it.
+    /// Files written to the archive.
     pub archive_files: u64,
     /// Their bytes.
     pub archive_bytes: u64,
-    /// Times that one could not be written.
+    /// Times that an archive file could not be written.
     pub archive_failures: u64,
-    /// Why the last one could not be, if so: it is tried again, and the log grows meanwhile.
+    /// Why the last archive file could not be written, if so: it is tried again, and the log grows meanwhile.
     pub archive_failure: Option<Arc<str>>,
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,

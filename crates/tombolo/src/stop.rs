@@ -17,7 +17,7 @@ pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 
 /// Why a transaction ends without effect: what its closure returns as an error.
 ///
-/// `?` makes one of any error, so that calls of [`Tx`](crate::Tx) and an application's own functions mix;
+/// `?` converts any error to it, so that calls of [`Tx`](crate::Tx) and an application's own functions mix;
 /// the caller finds the application's error again with [`Error::own`].
 ///
 /// ```
@@ -47,9 +47,9 @@ pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// The closure decided so, for this reason.
+    /// The closure aborted, for this reason.
     Abort(&'static str),
-    /// The closure decided so, with an error of the application's own.
+    /// The closure aborted, with an error of the application's own.
     Own(OwnError),
     /// The store refused a call.
     Error(StoreError),

@@ -48,8 +48,8 @@ impl<A> Shared<A> {
 }
 
 impl Database {
-    /// Does long work with the database on a thread of its own: a backup, a checkpoint, an index. What this
-    /// returns is awaited in any runtime, or waited for.
+    /// Does long work with the database on a thread of its own: a backup, a checkpoint, an index. The returned
+    /// task is awaited in any runtime, or waited for.
     ///
     /// ```
     /// # tombolo::table! {
@@ -91,7 +91,7 @@ impl Database {
         Running::start("tombolo-task", move || {
             let worked = catch_unwind(AssertUnwindSafe(|| work(&database)));
             let panicked = |panic: Box<_>| Err(Error::Panicked(panic_message(&*panic)));
-            // Before the caller hears: it may end the process then.
+            // Before the caller is woken: it may end the process then.
             drop(database);
             own.end(worked.unwrap_or_else(panicked));
         })?;
@@ -119,7 +119,7 @@ impl<A> Task<A> {
         }
     }
 
-    /// Whether [`Task::wait`] would return at once.
+    /// Whether [`Task::wait`] would return immediately.
     pub fn is_done(&self) -> bool {
         !matches!(*self.0.state(), State::UnderWay(_))
     }

@@ -150,7 +150,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The id a row to be written has in the store.
+    /// The store's id of a row that is to be written.
     #[inline(always)]
     fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         self.pass_write(table.database(), Of::Table(table.position()))?;
@@ -177,7 +177,7 @@ impl Tx<'_> {
     }
 
     /// Runs a part of the transaction. Where it returns an error, or a write in it was refused, what it
-    /// wrote is taken back, and the transaction may go on without it.
+    /// wrote is taken back, and the transaction may continue without it.
     ///
     /// ```
     /// # use tombolo::{Database, Table};
@@ -201,8 +201,8 @@ impl Tx<'_> {
     /// ```
     ///
     /// # Errors
-    /// What the part returns, or what its first refused write was refused with. A call that its deadline
-    /// or its caller ends does not go on.
+    /// What the part returns, or the error of its first refused write. A call that was ended by its deadline or
+    /// its caller does not continue.
     pub fn savepoint<A>(&mut self, part: impl FnOnce(&mut Self) -> Result<A>) -> Result<A> {
         if let Some(refused) = self.watch.refused() {
             return Err(refused.into());
@@ -227,7 +227,7 @@ impl Tx<'_> {
         Ok(requests.outcome(self.inner.store(), request_id)?)
     }
 
-    /// The row a unique index holds for `key`; of another, the first.
+    /// The row that an index holds for `key`; the first one if the index is not unique.
     ///
     /// # Errors
     /// What the store refuses.

@@ -20,7 +20,7 @@ pub(super) struct Step {
 pub(super) enum Lane {
     /// Before all others, one after the other: they take seconds, and most mistakes show there.
     First,
-    /// Checked, documented and tested without optimisation across crates: many compilers at once.
+    /// Checked, documented and tested without optimisation across crates: many compilers in parallel.
     Crates,
     /// The command as it is shipped, and the simulator: their tests wait for disks and processes.
     Command,
@@ -106,7 +106,7 @@ fn doc(_: &Path) -> Option<Invocation> {
     Some(call.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The command, the simulator and the soak at once: what they share is compiled once. Alone the simulator
+/// The command, the simulator and the soak together: what they share is compiled once. Alone the simulator
 /// would have the same crates with other features.
 fn release(_: &Path) -> Option<Invocation> {
     Some(Invocation::cargo(

@@ -36,7 +36,7 @@ pub(super) struct Row {
     pub(super) tests_passed: u64,
 }
 
-/// The rows as text, with what they come to in `total`.
+/// The rows as text, with the `total` time in the last line.
 pub(super) fn text(rows: &[Row], total: Duration) -> String {
     let mut text = format!("\n{:<10}{:>8}{:>9}\n", "step", "began", "took");
     for row in rows {

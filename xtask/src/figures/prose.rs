@@ -1,4 +1,4 @@
-//! What documents say beside their blocks: README's sentences have no number, and every commit named exists.
+//! What documents say outside their blocks: README's sentences have no number, and every commit named exists.
 //!
 //! Not looked at: code blocks, code in backticks and targets of links (they show commands and addresses), and years.
 //! A word is taken for a commit where it has 7 to 12 or 40 hexadecimal digits, both letters and digits or the word

@@ -1,8 +1,8 @@
 //! Which calls were answered: what must be in the database from then on.
 //!
-//! Each client numbers its calls. `run --acks` writes a line `CLIENT SEQ` for each answer, and the transaction of the
-//! call writes the same two numbers to the table `client_seq`. A client goes on counting where the database says it
-//! ended, so one that counts a call again that was answered has lost it.
+//! Each client numbers its calls. `run --acks` writes a line `CLIENT SEQ` for each answer, and the transaction
+//! of the call writes the same two numbers to the table `client_seq`. A client continues to count where the
+//! database says it ended, so a client that counts an answered call again has lost it.
 //!
 //! A line without an end was never finished and counts for nothing.
 

@@ -4,8 +4,8 @@
 //! answered is there (`answers.rs`).
 //!
 //! `tombolo check` takes longer than most cases. So where only a process was killed it is run after every third
-//! case and at the end, which finds the same: a client that counts a lost call again shows it by its answers, one
-//! that does not leaves the gap in the table, and what is half there stays half there.
+//! case and at the end, which finds the same: a client that counts a lost call again shows it by its answers, a
+//! client that does not leaves the gap in the table, and what is half there stays half there.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl World {
     /// Removes everything but the files of chains that failed.
     pub(super) fn end(&self, has_failed: bool) {
         let gone = if has_failed { self.base() } else { self.folder.clone() };
-        // What stays is in nobody's way.
+        // What stays does no harm.
         let _ = std::fs::remove_dir_all(gone);
     }
 
@@ -190,7 +190,7 @@ impl<'w> Chain<'w> {
         self.folder.join("data")
     }
 
-    /// Runs cases until one fails or there is no time; `tell` hears of each. The files of a failed one stay.
+    /// Runs cases until one fails or there is no time; `tell` is called for each. The files of a failed one stay.
     pub(super) fn run(
         mut self,
         cases: usize,
@@ -214,7 +214,7 @@ impl<'w> Chain<'w> {
         {
             return self.end_case("end-of-chain", cases, Err(what), tell);
         }
-        // What stays is in nobody's way.
+        // What stays does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 
@@ -227,7 +227,7 @@ impl<'w> Chain<'w> {
         Ok(())
     }
 
-    /// Says what is to be said of a case, and tells what came of it.
+    /// Prints what is to be said of a case, and reports its outcome.
     fn end_case(
         &mut self,
         kind: &'static str,

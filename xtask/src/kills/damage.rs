@@ -29,7 +29,7 @@ pub(super) fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
         let (at, how) = spoil(file, &whole, random)?;
         let refused = recover(chain, None)?;
         if refused.succeeded() {
-            // It struck what nobody reads.
+            // It struck bytes that are not read.
             chain.verify(&chain.data())?;
             continue;
         }

@@ -1,8 +1,8 @@
 //! Where a strike struck: which file a call was about, and whether a checkpoint was under way.
 //!
-//! What strace wrote tells of every call of the kind that strikes; the one that did is the n-th of a thread. What a
-//! kill at some time fell into is told by the newest catalogue of the image, which has the checkpoint that is being
-//! written (docs/format.md). Both are only counted: whether the database held is found elsewhere.
+//! strace's output lists every call of the kind that strikes; the call that struck is the n-th of a thread.
+//! Where a kill at some time struck is read from the newest catalogue of the image, which names the checkpoint
+//! that is being written (docs/format.md). Both are only counted: whether the database held is found elsewhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) enum Of {
     Catalogue,
     Directory,
     Answers,
-    /// Anything else, or not told.
+    /// Anything else, or not known.
     Other,
 }
 
@@ -55,7 +55,7 @@ impl Of {
     }
 }
 
-/// What the first `call` that was the `nth` of its thread was about, as strace tells in `trace`; none if no thread
+/// What the first `call` that was the `nth` of its thread was about, as strace wrote to `trace`; none if no thread
 /// came so far.
 pub(super) fn of_call(trace: &Path, call: &str, nth: u64) -> Option<Of> {
     // What strace wrote so far may end within a line, and paths may be anything.

@@ -17,7 +17,8 @@ const TRIES: u32 = 6;
 /// a process that has enough.
 pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     let data_kb = chain.world.data_kb();
-    // Between what is too little to begin with and what is enough lies what is too little to go on.
+    // Between the limit at which a run cannot begin and the limit that is enough lies one at which it begins
+    // but cannot finish.
     let (mut too_little_kb, mut enough_kb) = (0, (data_kb * 3 / 2).min(MEMORY_KB));
     let mut limit_kb = data_kb * (50 + random.below(60)) / 100;
     for _ in 0..TRIES {
@@ -86,9 +87,9 @@ fn mount(words: &[&str], at: &Path) -> Result<(), String> {
     }
 }
 
-/// Its disk fills up, with what a log takes that no checkpoint makes room in: the run ends and says so, all that was
-/// answered can be read while the disk is full, a run with checkpoints goes on in what room they make or says that it
-/// is full, and once there is room a run goes on where the last one ended.
+/// Its disk fills up with log, without a checkpoint that makes room: the run ends and says so, and all that was
+/// answered can be read while the disk is full. A run with checkpoints then continues in the room that they
+/// make or says that the disk is full. Once there is room, a run continues where the last one ended.
 pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
     if !needs::is_root() {
         return Ok(Outcome::Skipped("only root may mount a small disk".to_owned()));
@@ -135,7 +136,7 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
         return Err(format!("with room again, it ended with {}", again.brief()));
     }
     chain.verify(&data)?;
-    // The chain goes on with what happened here.
+    // The chain continues with the result.
     std::fs::remove_dir_all(chain.data()).map_err(|error| error.to_string())?;
     copy(&data, &chain.data())?;
     Ok(Outcome::struck("full disk"))

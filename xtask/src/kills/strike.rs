@@ -1,4 +1,4 @@
-//! Processes that are killed, or told by the system that a call failed.
+//! Processes that are killed, or that get a failed call from the system.
 //!
 //! strace strikes at the n-th call *of a thread*: it counts for each thread apart. A thread that makes too few is not
 //! struck; then the process is killed as it is, and another is tried with a smaller n. strace must stop at every system
@@ -26,7 +26,7 @@ pub(super) fn endless(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Whether anything was answered, as the file of answers tells.
+/// Whether anything was answered, as the file of answers shows.
 pub(super) fn has_answered(acks: &Path) -> bool {
     std::fs::metadata(acks).is_ok_and(|file| file.len() > 0)
 }
@@ -78,7 +78,7 @@ fn trace(chain: &Chain<'_>) -> PathBuf {
 fn traced(chain: &Chain<'_>, call: &str, fault: &str, nth: u64, words: Vec<String>) -> Vec<String> {
     let inject = format!("inject={call}:{fault}:when={nth}");
     let (calls, trace) = (format!("trace={call}"), trace(chain));
-    // An earlier one's would tell of another process.
+    // An earlier trace would be of another process.
     let _ = std::fs::remove_file(&trace);
     let trace = trace.display().to_string();
     let words_of_strace =
@@ -89,8 +89,8 @@ fn traced(chain: &Chain<'_>, call: &str, fault: &str, nth: u64, words: Vec<Strin
     all
 }
 
-/// Runs the command until it is struck at a call; at which file, if it was. One that answers, which `acks` tells, does
-/// not end by itself and is killed; any other may have ended before.
+/// Runs the command until it is struck at a call; returns the file of that call, if it was. A command that
+/// answers, as `acks` shows, does not end by itself and is killed; any other may have ended before.
 fn strike(
     chain: &mut Chain<'_>,
     (call, nth): (&str, u64),
@@ -201,9 +201,9 @@ fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<
     }
 }
 
-/// The n-th `call` of a thread fails. One of the log's ends the run, which says so with `word`; that nothing is
-/// answered after it, `cargo xtask trace` shows. One of the image's ends checkpoints: the run goes on, and is killed
-/// when it has answered more.
+/// The n-th `call` of a thread fails. A failure of the log ends the run, which says so with `word`; that
+/// nothing is answered after it, `cargo xtask trace` shows. A failure of the image ends checkpoints: the run
+/// continues, and is killed when it has answered more.
 pub(super) fn failed(
     chain: &mut Chain<'_>,
     call: &str,

@@ -1,7 +1,7 @@
 //! Rust text with everything that is not code blanked, and the few facts the rules read from it.
 //!
 //! Blanking keeps every newline and every byte offset, so an offset in the code is one in the text. It knows
-//! nested comments, raw and byte strings, and tells characters from lifetimes; it does not expand macros.
+//! nested comments, raw and byte strings, and distinguishes characters from lifetimes; it does not expand macros.
 
 use std::ops::Range;
 

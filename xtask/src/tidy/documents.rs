@@ -1,4 +1,4 @@
-//! Documents tell the truth about the tree: the paths they name exist, and the change log has a place for the next
+//! Documents are right about the tree: the paths they name exist, and the change log has a place for the next
 //! change.
 //!
 //! A path is a word in backticks that looks like one, or the target of a link. A word may be written from the root,

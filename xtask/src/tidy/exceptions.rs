@@ -1,7 +1,7 @@
 //! The exceptions file: what is allowed to break a rule, each with its reason, and only there.
 //!
 //! One entry per line: `lines PATH COUNT` for a file that is too long, `subject HASH REASON` for a published
-//! commit whose subject cannot be mended any more. `#` starts a comment.
+//! commit whose subject cannot be corrected any more. `#` starts a comment.
 
 use super::Findings;
 use super::text::numbered;

@@ -8,7 +8,7 @@ use super::exceptions::{self, Exceptions};
 use super::tree::Tree;
 use std::process::Command;
 
-/// What fits in one line of `git log --oneline` beside the hash.
+/// What fits in one line of `git log --oneline` next to the hash.
 const SUBJECT_MAX: usize = 72;
 
 /// How far back a subject still counts.

@@ -44,7 +44,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder left behind in the temporary place harms nobody.
+        // A folder left behind in the temporary place does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn heads(tree: &Tree, findings: &mut Findings) {
     }
 }
 
-/// Lines of Rust fit beside another window.
+/// Lines of Rust fit next to another window.
 pub(crate) fn width(tree: &Tree, findings: &mut Findings) {
     for file in tree.rust.values() {
         for (line, text) in numbered(&file.text) {
@@ -63,7 +63,7 @@ fn is_invisible(c: char) -> bool {
     matches!(u32::from(c), 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFEFF)
 }
 
-/// Nothing is left for later in a source file: later work is an issue, where somebody finds it.
+/// Nothing is left for later in a source file: later work is an issue, where it can be found.
 pub(crate) fn unfinished_work(tree: &Tree, findings: &mut Findings) {
     // Put together here so that this file does not find itself.
     let markers = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -94,7 +94,7 @@ pub(crate) fn unfinished_work(tree: &Tree, findings: &mut Findings) {
     }
 }
 
-/// No path of somebody's machine: what is tracked must work in any folder.
+/// No path of one machine: what is tracked must work in any folder.
 pub(crate) fn machine_paths(tree: &Tree, findings: &mut Findings) {
     let places = [
         concat!("/ho", "me/"),

@@ -2,7 +2,8 @@
 //!
 //! strace writes a line when a call is entered and ends it when the call returns; if anything happens in between, it
 //! writes `<unfinished ...>` and later a line `<... NAME resumed>`. The order of the lines is the order in which strace
-//! let threads go on: what a call does is done after its line began and before the line that ends it was written.
+//! let threads continue: what a call does is done after its line began and before the line that ends it was
+//! written.
 //!
 //! Not here: what calls mean (`rules.rs`). Only calls whose first argument is a file are read.
 

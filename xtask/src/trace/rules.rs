@@ -1,21 +1,21 @@
 //! What the order of system calls must be for answers to be durable.
 //!
-//! Every group of the log says how many transactions there are up to and with it, so a trace tells which transactions
-//! each `fdatasync` made durable. The rules:
+//! Every group of the log says how many transactions there are up to and with it, so a trace shows which
+//! transactions each `fdatasync` made durable. The rules:
 //!
 //! 1. Each `fdatasync` of a segment follows the return of all writes of groups to it, and covers at least one:
-//!    that of a flush, of a seal (a group without records), or of a segment left behind, which a flush that goes on
-//!    in the next one syncs first. Others are only of what is no group, when a segment is made, and of what an
-//!    earlier process wrote, before this one begins its epoch.
-//! 2. At any time no more answers are told than transactions of the measured calls are durable: those of groups without
-//!    a gap whose covering `fdatasync` has returned well. So between the write of a group and the return of that call
-//!    nothing of the group is told.
-//! 3. After a write or an `fdatasync` of a group that failed, no group is written or synced and nothing is told. A
-//!    segment that is being made holds no group, and another thread may make it to its end. Where that fails, what is
-//!    in other segments is as good as before, and the log ends on its own (`trace.rs`).
+//!    that of a flush, of a seal (a group without records), or of a segment left behind, which a flush that
+//!    continues in the next one syncs first. Others are only of what is no group, when a segment is made, and
+//!    of what an earlier process wrote, before this one begins its epoch.
+//! 2. At any time no more answers are written than transactions of the measured calls are durable: those of
+//!    groups without a gap whose covering `fdatasync` has returned well. So between the write of a group and
+//!    the return of that call nothing of the group is answered.
+//! 3. After a write or an `fdatasync` of a group that failed, no group is written or synced and nothing is
+//!    answered. A segment that is being made holds no group, and another thread may make it to its end. Where
+//!    that fails, what is in other segments is as good as before, and the log ends on its own (`trace.rs`).
 //! 4. No other call than `pwrite64` and `fdatasync` touches a segment's content.
 //! 5. Files of the checkpoint image are synced besides, which makes no answer durable; after a write or sync of the
-//!    image that failed, nothing more is written to it or synced, and the log goes on.
+//!    image that failed, nothing more is written to it or synced, and the log continues.
 //!
 //! Not here: how a trace is made and what its counts must be (`trace.rs`).
 
@@ -32,7 +32,7 @@ const LENGTH: usize = 56;
 const FLAGS: usize = 60;
 const STARTS_EPOCH: u64 = 2;
 
-/// A group as its header tells.
+/// A group as its header describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Group {
     number: u64,
@@ -71,13 +71,13 @@ pub(super) struct Counts {
     pub(super) left_behind: u64,
     /// Those of groups without records: seals, and the first group of a process.
     pub(super) seals: u64,
-    /// Those of what an earlier process wrote, which nobody may believe to be durable before.
+    /// Those of what an earlier process wrote, which must not be taken for durable before.
     pub(super) of_recovery: u64,
     /// Those of segments that were made or made ready again.
     pub(super) of_segments: u64,
     /// Those of the checkpoint image and its catalogue.
     pub(super) of_image: u64,
-    /// Answers told.
+    /// Answers written.
     pub(super) told: u64,
     /// Transactions in the whole log.
     pub(super) transactions: u64,
@@ -124,7 +124,7 @@ pub(super) struct Judge<'a> {
     /// The path of the file of answers and what it held in the end.
     acks_path: String,
     acks: &'a [u8],
-    /// Where in it the next answer is told.
+    /// Where in it the next answer is written.
     told_bytes: usize,
     /// Transactions that were in the log before the first measured one.
     base: u64,
@@ -181,7 +181,7 @@ impl<'a> Judge<'a> {
     /// What was counted, at the end.
     ///
     /// # Errors
-    /// When groups were left that nobody synced, though nothing failed.
+    /// When groups were left that were not synced, though nothing failed.
     pub(super) fn end(self) -> Result<Counts, String> {
         let left = self.segments.values().flat_map(|segment| &segment.written).next();
         match left {
@@ -270,7 +270,7 @@ impl<'a> Judge<'a> {
         Ok(UnderWay::Sync { covered })
     }
 
-    /// Answers are about to be told: those in the file's next bytes.
+    /// Answers are about to be written: those in the file's next bytes.
     fn tell(&mut self, call: &Call) -> Result<UnderWay, String> {
         if call.name != "write" {
             return Ok(UnderWay::Other);

@@ -1,4 +1,4 @@
-//! `tombolo demo`: the main job, end to end, for someone who sees it the first time.
+//! `tombolo demo`: the main job, end to end, for a user who sees it the first time.
 //!
 //! Loads, runs in memory and durably, verifies, takes the engine apart and shows what that says;
 //! every figure it prints is measured while it runs.

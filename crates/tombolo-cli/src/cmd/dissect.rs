@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     show(Output::new(arguments.flags.json), &result)
 }
 
-/// Gives a dissection to whoever reads it.
+/// Prints a dissection in the form that was asked for.
 pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Failure> {
     output.result(result, |result, _| dissection::text(&result.found, output.canvas()))
 }

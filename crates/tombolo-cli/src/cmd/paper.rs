@@ -1,4 +1,4 @@
-//! `tombolo paper`: a paper's figures and tables, its numbers beside ours.
+//! `tombolo paper`: a paper's figures and tables, its numbers next to ours.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `compare calls`: the library beside a hash table and the device, small; every field, all money, refusals.
+//! `compare calls`: the library next to a hash table and the device, small; every field, all money, refusals.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Durable runs of the memory store: what they say, what they leave, that they go on.
+//! Durable runs of the memory store: what they say, what they leave, that they can be continued.
 
 use std::fs;
 use std::process::Stdio;
@@ -69,7 +69,7 @@ fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {
         assert!(sequence > *last, "{line} after {last}");
         *last = sequence;
     }
-    // Each caller's numbers go on where they ended.
+    // Each caller's numbers continue where they ended.
     let dump = scratch.path().join("rows");
     let again =
         format!("{run} {data} --resume --acks {} --dump {}", acks.display(), dump.display());
@@ -112,7 +112,7 @@ fn a_directory_in_use_is_refused() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The second one is made at once, with the first rows on their way; the fourth when a third is in use.
+    // The second one is made immediately, with the first rows on their way; the fourth when a third is in use.
     while !data.join("log-000004").exists() {
         let _ = line("--version"); // takes a moment
         assert!(run.try_wait().unwrap().is_none(), "the run ended");

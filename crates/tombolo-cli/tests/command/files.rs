@@ -116,7 +116,7 @@ fn damaged_files_are_refused_with_file_and_offset() {
     damaged("no log at all", "log", spoil, |found| found == 0);
 }
 
-/// Starts a run that goes on until it is killed, and waits until its files are there.
+/// Starts a run that continues until it is killed, and waits until its files are there.
 fn start(directory: &Path) -> Child {
     let flags = "run tpcc --profile conventional --warehouses 1 --transactions 10M \
                  --pool-bytes 300MB --volatile-ok --data";

@@ -153,7 +153,7 @@ fn damage_is_refused_and_its_loss_accepted_only_when_told_to() {
 fn a_torn_tail_is_cut_with_a_notice() {
     let directory = copy("torn");
     // What a crash leaves: the newest group's beginning, and the groups behind it missing. The run
-    // was closed, so its last two groups go: nobody else vouches for the one before.
+    // was closed, so its last two groups go: no other group vouches for the one before.
     let shown = object(&call("inspect", &directory));
     let segments = shown["segments"].as_array().unwrap();
     let last = segments.iter().rfind(|segment| segment["state"] == "used").unwrap();

@@ -1,4 +1,4 @@
-//! `report`: a page or a text of stored results, and one line about whatever is none.
+//! `report`: a page or a text of stored results, and one line about a file that holds none.
 
 use std::fs;
 use std::path::{Path, PathBuf};

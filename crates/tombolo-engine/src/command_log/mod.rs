@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   call(procedure, number, store, input)              recover(disk, …, procedures)
-//!        │ the store's log is told: number, arguments       │ loaded rows: replayed by slot
+//!        │ the store's log gets number and arguments        │ loaded rows: replayed by slot
 //!        ▼                                                  ▼ then each command, one by one:
 //!   Procedure::call ──► the store keeps the command    number ─► procedure ─► arguments ─► call
 //!                       if it wrote and committed           it commits and writes, or recovery stops

@@ -94,7 +94,7 @@ impl Procedures {
     ///
     /// # Panics
     /// When that name and version are registered already, the name has no byte or more than 255,
-    /// or there are more procedures than a log tells apart (1,024).
+    /// or there are more procedures than a log can distinguish (1,024).
     pub fn register<T: Procedure + 'static>(&mut self, name: &'static str, version: u32)
     where
         T::Input: Arguments,
@@ -121,7 +121,7 @@ impl Procedures {
     /// log, in front of the first command.
     ///
     /// # Errors
-    /// When a log does not tell so many apart.
+    /// When a log cannot distinguish so many.
     pub fn define(&self, store: &mut CommandStore) -> Result<ProcedureNumbers, LogFailure> {
         self.define_rest(store, &[])
     }
@@ -161,7 +161,7 @@ impl ProcedureNumbers {
     }
 }
 
-/// Tells the store's log, if it holds commands, what runs next. Elsewhere nothing happens.
+/// Gives the store's log, if it holds commands, the call that runs next. Otherwise does nothing.
 ///
 /// # Errors
 /// `LogTooLong`.

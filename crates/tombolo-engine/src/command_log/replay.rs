@@ -2,14 +2,14 @@
 //! thread (TPK-24).
 //!
 //! ```text
-//!   Loading ──first command──► Running ──end of the log──► the store, and a writer that goes on
+//!   Loading ──first command──► Running ──end of the log──► the store, and a writer
 //!     values: replayed           commands: called; tables: created; values of rows: refused
 //! ```
 //!
-//! Each command committed and wrote before. One that stops, panics or writes nothing now is not the
-//! same procedure, or not a deterministic one: recovery refuses the log, naming group and procedure,
-//! and has changed nothing. That a state is the same is more than that each command ended the same
-//! way; a state hash before and after tells.
+//! Each command committed and wrote before. A command that stops, panics or writes nothing now is not the same
+//! procedure, or not a deterministic one: recovery refuses the log, naming group and procedure, and has changed
+//! nothing. That each command ended the same way does not prove that the state is the same; comparing state
+//! hashes from before and after does.
 //!
 //! Not here: where the log ends (storage `value_log/walk.rs`). Invariant: nothing of the log that
 //! is being replayed is logged a second time.
@@ -36,7 +36,7 @@ pub struct Recovered {
     /// As it was after the last command. Procedures that the log does not name yet wait in its log
     /// buffer.
     pub store: CommandStore,
-    /// Goes on with the log.
+    /// Continues the log.
     pub writer: LogWriter,
     /// The numbers of all registered procedures.
     pub numbers: ProcedureNumbers,
@@ -62,7 +62,7 @@ pub fn recover(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recovered, LogFailure> {
     let settings = LogSettings { kind: LogKind::Command, ..settings };
-    // There is no image of a store yet that a log of commands could go on from.
+    // There is no image of a store yet that a log of commands could continue from.
     let options = RecoverOptions { first: 1.into(), accept_loss, keep: None };
     let mut again = Again::new(procedures, limits);
     let found = value_log::recover(disk, settings, options, &mut again, progress)?;

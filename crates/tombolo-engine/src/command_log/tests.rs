@@ -326,7 +326,7 @@ fn a_procedure_that_is_not_registered_is_named() {
     newer.register::<Transfer>("transfer", 2);
     let said = refusal(&disk, &newer);
     assert!(said.contains("version 2 is: register the old one too"), "{said}");
-    // With both, the log goes on, and numbers stay what they are.
+    // With both, the log continues, and numbers stay what they are.
     newer.register::<Transfer>("transfer", 1);
     let mut bank = Bank::open(&disk, &newer).unwrap();
     assert_eq!(bank.accounts(), expected);

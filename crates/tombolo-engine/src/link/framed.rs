@@ -16,7 +16,7 @@ use super::{Link, LinkEnd};
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 const HEADER_BYTES: usize = 8;
-/// What is asked of the stream at once.
+/// How many bytes one read of the stream asks for.
 const READ_BYTES: usize = 256 << 10;
 
 /// A stream that is never waited on.

@@ -1,6 +1,6 @@
 //! A link between two processes of one machine: a pair of connected UNIX sockets.
 //!
-//! One end is given to a process as its standard input when it is started. So nobody else can connect,
+//! One end is given to a process as its standard input when it is started. So no other process can connect,
 //! no file is left behind, no path is too long; and when either process ends, however it does, the
 //! other one finds the link ended. Not here: starting it (`processes.rs`).
 
@@ -29,14 +29,14 @@ pub struct UnixEnd(Socket);
 pub fn pair() -> io::Result<(UnixLink, OwnedFd)> {
     let (own, other) = Socket::pair()?;
     own.set_nonblocking(true)?;
-    // What is shared is the socket, not this: the other end may block or not, as it likes.
+    // What is shared is the socket, not this: the other end may block or not.
     Ok((Framed::new(UnixEnd(own)), other.into()))
 }
 
 /// The link that this process was started with as its standard input.
 ///
 /// # Errors
-/// When that is no socket: somebody started the process by hand.
+/// When that is no socket: the process was started by hand.
 pub fn inherited() -> io::Result<UnixLink> {
     let own = Socket::from(io::stdin().as_fd().try_clone_to_owned()?);
     own.peer_addr()?;

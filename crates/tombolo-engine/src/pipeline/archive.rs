@@ -3,15 +3,16 @@
 //! ```text
 //!   logging ──a segment was left behind──► archive ──archived up to──► logging: the log may go
 //!                        time, a call, the end ┘  │
-//!                                                 └─ failed ──► told, and tried again a second later
+//!                                                 └─ failed ──► reported, and tried again a second later
 //! ```
 //!
-//! It has a thread of its own, because it waits for two disks, and nobody waits for it: the log is kept until
-//! it is archived and grows, and what cannot be archived is told ([`ArchiveStatistics::failure`]). At the end
-//! it tries once more; what is missing then is archived by the next process, for which the log keeps it.
+//! It has a thread of its own, because it waits for two disks. No other stage waits for it: the log is kept
+//! until it is archived, and grows; what cannot be archived is reported ([`ArchiveStatistics::failure`]). At
+//! the end it tries once more; what is missing then is archived by the next process, for which the log keeps
+//! it.
 //!
 //! Not here: what an archive looks like (storage `value_log/archive/`), where its log's segments go.
-//! Invariant: only groups that were told to be durable are archived.
+//! Invariant: only groups that were reported durable are archived.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ const RETRY_NS: u64 = 1_000_000_000;
 /// A log's archive, and when it is written to.
 #[derive(Debug)]
 pub struct Archiving {
-    /// Goes on with it.
+    /// Continues the archive.
     pub archiver: Archiver,
     /// The longest time that something durable waits to be archived, on a disk that takes no time.
     pub time_ns_max: u64,
@@ -51,7 +52,7 @@ pub struct ArchiveStatistics {
     pub failure: Option<Arc<str>>,
 }
 
-/// Why nothing was archived that somebody waits for.
+/// Why a call's wait for the archive failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArchiveRefusal {
@@ -88,13 +89,13 @@ struct Told {
     broken: Option<Arc<str>>,
 }
 
-/// What the stage, logging and whoever asks share. All orderings are the strongest: each side writes what it
-/// has to say, wakes the other, and looks for what that one said before it sleeps (`signal.rs`).
+/// What the stage, logging and calls for the archive share. All orderings are the strongest: each side stores
+/// its own news, wakes the other, and reads the other's news before it sleeps (`signal.rs`).
 #[derive(Debug)]
 pub(super) struct ArchiveCourse {
     /// The last group that is archived.
     archived: AtomicU64,
-    /// The last group that somebody wants to be archived.
+    /// The last group whose archiving was asked for.
     asked: AtomicU64,
     /// The last durable group of the segments that were left behind.
     left_behind: AtomicU64,
@@ -120,12 +121,12 @@ impl ArchiveCourse {
 
     /// The last group that is archived.
     pub(super) fn archived(&self) -> GroupNumber {
-        // Partner: `ArchiveStage::note`. Who sees it may give the log before it away.
+        // Partner: `ArchiveStage::note`. A thread that sees it may give away the log before it.
         self.archived.load(Ordering::SeqCst)
     }
 
-    /// Segments with groups up to this one, all durable, were left behind. Called once per flush: it wakes
-    /// nobody unless there are new ones.
+    /// Segments with groups up to this one, all durable, were left behind. Called once per flush: it wakes the
+    /// stage only if there are new ones.
     pub(super) fn left_behind(&self, group: GroupNumber) {
         if group > self.left_behind.load(Ordering::SeqCst) {
             self.left_behind.store(group, Ordering::SeqCst);
@@ -190,7 +191,7 @@ impl ArchiveHandle {
         }))
     }
 
-    /// Waits until they are; the last group that is archived.
+    /// Waits until they are archived; returns the last group that is archived.
     ///
     /// # Errors
     /// See [`ArchiveRefusal`]. What was asked for is archived all the same once that is possible.
@@ -256,7 +257,7 @@ impl<A> ArchiveStage<A> {
         self.caught_up_ns.unwrap_or(now_ns).saturating_add(self.archiving.time_ns_max)
     }
 
-    /// Tells what is archived.
+    /// Publishes what is archived.
     fn note(&self) {
         let (parts, bytes) = self.archiving.archiver.written();
         let mut told = self.course.told.lock();

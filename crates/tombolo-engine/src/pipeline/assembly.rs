@@ -1,7 +1,7 @@
 //! The pipeline as a whole: wired and started.
 //!
 //! [`Builder::start`] puts the stages on threads by way of the `threads` door;
-//! [`Builder::assemble`] hands them out instead, for whoever steps them itself (the simulator).
+//! [`Builder::assemble`] hands them out instead, for a program that steps them itself (the simulator).
 //!
 //! Not here: what stages do, what a running pipeline is asked (`running.rs`). Invariant: queues and
 //! signals are wired once, before any stage runs.
@@ -39,7 +39,7 @@ use crate::threads::{NoThread, Running, StageLoop};
 /// Makes the preparer of one input stage.
 type MakePrepare<R> = Box<dyn FnMut() -> Box<dyn Prepare<R>>>;
 
-/// Who writes the image.
+/// Where the image is written.
 enum Images {
     /// This process; so many bytes of records are behind it.
     Here(Box<Checkpointing>, u64),
@@ -130,7 +130,7 @@ impl<E: Executor> Builder<E> {
         self
     }
 
-    /// With somebody who is told of every flush, on the logging stage's thread.
+    /// With an observer that is called for every flush, on the logging stage's thread.
     #[must_use]
     pub fn on_flush(mut self, observer: FlushObserver) -> Self {
         self.observer = Some(observer);
@@ -264,7 +264,7 @@ pub type Signalled = (Box<dyn Stage>, Arc<Signal>);
 /// A pipeline that does not run yet, its stages with their threads, the threads' signals.
 type Wired<E> = (Pipeline<E>, Vec<(usize, Box<dyn Stage>)>, Vec<Arc<Signal>>);
 
-/// The logging stage, and the stages beside it with their threads.
+/// The logging stage, and the stages next to it with their threads.
 type LogStages<E> =
     (Logging<<E as Executor>::Answer, <E as Executor>::Records>, Vec<(usize, Box<dyn Stage>)>);
 
@@ -284,7 +284,7 @@ pub(super) struct Wires<E: Executor> {
     pub(super) intakes: Vec<Arc<Queue<Call<E::Request>>>>,
     pub(super) input_queue: Arc<Queue<Call<E::Request>>>,
     pub(super) log_queue: Arc<Queue<LogBatch<E::Answer, E::Records>>>,
-    /// Where long work is put in, beside calls.
+    /// Where long work is put in, next to calls.
     pub(super) long_queue: Arc<Queue<LongCall<E>>>,
     pub(super) overruns: Overruns,
     pub(super) outputs: Vec<Arc<Queue<Parcel<E::Answer>>>>,
@@ -333,7 +333,7 @@ impl<E: Executor> Wires<E> {
         }
     }
 
-    /// The logging stage, and those beside it, each with its thread.
+    /// The logging stage, and those next to it, each with its thread.
     fn log_stages(
         &mut self,
         of: LogOfPipeline,

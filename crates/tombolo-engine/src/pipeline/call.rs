@@ -1,10 +1,9 @@
 //! What goes into the pipeline and what comes out: calls and replies.
 //!
-//! A call chooses *when* its answer leaves ([`Durability`]); what the answer then stands for is in
-//! the reply's type ([`Reply`]), so that nobody takes an answer that may still be lost for one that
-//! is on disk.
+//! A call chooses *when* its answer leaves ([`Durability`]). What the answer then stands for is in the reply's
+//! type ([`Reply`]), so that no caller takes an answer that may still be lost for one that is on disk.
 //!
-//! Not here: what a transaction does (`executor.rs`), who asked (`callers.rs`).
+//! Not here: what a transaction does (`executor.rs`), the callers (`callers.rs`).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +14,7 @@ use crate::transaction::Stop;
 /// When a call's answer leaves, in a pipeline with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// At once, at pre-commit; a crash within `async_loss_ms_max` may lose it.
+    /// Immediately, at pre-commit; a crash within `async_loss_ms_max` may lose it.
     Async,
     /// When the group it is in is durable.
     #[default]
@@ -50,7 +49,7 @@ pub type Outcome<A> = Result<A, Failure>;
 /// Why a call got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not run: the log has no room for what it may write. Reads go on; try again when there is
+    /// Not run: the log has no room for what it may write. Reads still run; try again when there is
     /// room.
     LogFull,
     /// Not run: it may write more to the log than a group holds.
@@ -66,7 +65,7 @@ pub enum Refusal {
     Closed,
     /// Not run: an earlier failure ended all work, for this reason.
     Poisoned(Arc<str>),
-    /// It ran, but a failure kept its outcome from becoming durable, or from being told: after a
+    /// It ran, but a failure kept its outcome from becoming durable, or from being delivered: after a
     /// restart it may be there or not.
     Unknown(Arc<str>),
 }
@@ -139,7 +138,7 @@ impl<A> Reply<A> {
     }
 }
 
-/// Who asked: a place in the register of callers, and which of its owners.
+/// The caller: a place in the register of callers, and which of its owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallerId {
     pub(super) slot: u32,
@@ -177,13 +176,13 @@ pub(super) struct Answered<A> {
     pub(super) reply: Reply<A>,
 }
 
-/// Runs what is a user's, but no part of a transaction: waking, dropping. Its panic is its own loss, and
-/// not that of the thread that runs it.
+/// Runs a user's code that is no part of a transaction: waking, dropping. If it panics, the thread that runs it
+/// is not affected.
 pub fn guarded(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
-/// Drops what may hold what is a user's, one by one where it lies: what a panic leaves, too.
+/// Drops values that may hold a user's values, one by one in place, also those that a panic leaves.
 pub(super) fn drop_guarded<T>(items: &mut Vec<T>) {
     while !items.is_empty() {
         guarded(|| {

@@ -1,4 +1,4 @@
-//! Who asks: the register of callers, and the two ends a caller holds.
+//! The register of callers, and the two ends a caller holds.
 //!
 //! A caller is a place in the register and a [`Sink`] for its replies. Calls carry the place's
 //! number, so a call costs neither an allocation nor a reference count. Places are used again under
@@ -9,7 +9,7 @@
 //! that wants to be called back gives a closure as its sink.
 //!
 //! Not here: what happens in between. Invariants: a call that was taken in gets one reply, unless
-//! a stage broke down; then every sink is told so.
+//! a stage broke down; then every sink is notified.
 
 use std::sync::Arc;
 
@@ -86,14 +86,14 @@ impl<A> Callers<A> {
         }
     }
 
-    /// Who has a place now: the generation, and where replies go. A caller registers before it submits,
-    /// so those of whom there is a reply are known here, or gone.
+    /// The present owner of a place: the generation, and where replies go. A caller registers before it
+    /// submits, so the owner of a reply is known here, or gone.
     pub(super) fn at(&self, slot: u32) -> (u32, Option<Arc<dyn Sink<A>>>) {
         let place = self.0.get(slot).lock();
         (place.generation, place.sink.clone())
     }
 
-    /// Tells every caller that a stage broke down.
+    /// Notifies every caller that a stage broke down.
     pub(super) fn broken(&self, reason: &Arc<str>) {
         let mut sinks = Vec::new();
         self.0.each(|place| sinks.extend(place.lock().sink.clone()));
@@ -258,13 +258,12 @@ pub(super) fn call_load<R>(request_bytes: fn(&R) -> usize, request: &R) -> Load 
     Load { transactions: 1, bytes: bytes as u64 }
 }
 
-/// Calls under way up to which a caller carries them itself: with more, a thread that executes beside
-/// one that writes does more.
+/// Calls under way up to which a caller carries them itself. With more, two threads do more: one executes while
+/// the other writes.
 const CARRIED_MAX: usize = 64;
 
-/// A caller that fetches its replies: one call at a time, or many under way. One that may have few
-/// under way carries them itself, if callers carry: its calls begin when it waits for replies or
-/// takes them.
+/// A caller that fetches its replies: one call at a time, or many under way. A caller with a small bound
+/// carries its calls itself, if callers carry: they begin when it waits for replies or takes them.
 #[derive(Debug)]
 pub struct Caller<R, A> {
     pub(super) submitter: Submitter<R, A>,
@@ -274,7 +273,7 @@ pub struct Caller<R, A> {
     /// Replies that came while `call` waited for its own.
     early: Vec<Tagged<A>>,
     arrived: Vec<Tagged<A>>,
-    /// Whether calls were put in of which no thread was told.
+    /// Whether calls were put in for which no thread was woken.
     is_silent: bool,
 }
 

@@ -19,7 +19,7 @@
 //! caller should do for others.
 //!
 //! A caller does no more for others than `slice_us_max`, and what the machine's scheduler adds: then
-//! the stage's own thread goes on. It never flushes for others once its own call is answered.
+//! the stage's own thread continues. It never flushes for others once its own call is answered.
 //!
 //! Not here: the caller's own transaction (`carry/carrier.rs`); what a stage does; where a queued
 //! call's reply arrives (`callers.rs`). Invariants: a thread that put something in without waking the
@@ -73,7 +73,7 @@ impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
         // First: a caller that steps the stage meanwhile finds that no timer is kept.
         self.timer_ns.store(NEVER_NS, Ordering::SeqCst);
         let Some(mut held) = self.seat.take() else {
-            // Its holder looks again, or wakes this thread. One that broke was told of.
+            // Its holder looks again, or wakes this thread. That the stage broke was reported.
             return if self.seat.drop_broken() { Step::Ended } else { Step::IdleUntil(None) };
         };
         let step = held.stage().step(now_ns);
@@ -102,7 +102,7 @@ impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
     }
 }
 
-/// What a caller's step of a stage came to.
+/// The result of a caller's step of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stepped {
     /// It did something.
@@ -116,7 +116,7 @@ enum Stepped {
 /// What was handed to the log without waking its thread, and whether a call waits for it.
 type HandedOn = Option<bool>;
 
-/// What a caller that goes on owes to others: each is paid by the next turn at that stage, or settled.
+/// What a caller that continues owes to others: each is paid by the next turn at that stage, or settled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Debt {
     /// Records that the log's thread was not woken for.
@@ -183,7 +183,7 @@ impl<E: Executor> Steppable for ExecutionSeat<E> {
     }
 }
 
-/// A stage that says when there is something to do though nothing more comes.
+/// A stage that says when it has something to do even if nothing arrives.
 trait Timed: Stage {
     fn timer_ns(&mut self) -> Option<u64>;
 }
@@ -210,7 +210,7 @@ impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
             Step::IdleUntil(until_ns) => until_ns,
             Step::Ended => Some(0), // it ends on its own thread
         };
-        // That one keeps the stage's timer.
+        // That thread keeps the stage's timer.
         let own_looks_late = until_ns.is_some_and(|ns| ns < self.timer_ns());
         let is_asked_for = held.give_back();
         if own_looks_late {
@@ -319,7 +319,7 @@ impl<A> Carrying<A> {
         has_progress
     }
 
-    /// The stages' own threads go on: the log's, and execution's where this thread stepped that.
+    /// The stages' own threads continue: the log's, and execution's where this thread stepped that.
     fn leave_to_own_threads(&self, execution: Option<&dyn Steppable>) {
         execution.into_iter().chain(self.log.as_deref()).for_each(Steppable::pass_on);
     }
@@ -333,7 +333,7 @@ impl<A> Carrying<A> {
         turn.handed_on
     }
 
-    /// Sees to what this thread owes to others before it goes on.
+    /// Pays what this thread owes to others before it continues.
     fn settle(&self, execution: Option<&dyn Steppable>, mut debt: Debt) {
         if plant::is(Plant::WordForgotten) {
             debt = Debt { handed_on: debt.handed_on, ..Debt::default() };
@@ -382,7 +382,7 @@ impl<A> Carrying<A> {
         self.shared.set_poison(message)
     }
 
-    /// What is told of a stage that panics on a caller's thread.
+    /// What is called when a stage panics on a caller's thread.
     pub(super) fn set_broken(&self, broken: WhenBroken) {
         let is_first = self.broken.set(broken).is_ok();
         assert!(is_first, "a pipeline is wired once");
@@ -410,7 +410,7 @@ impl<A> Carrying<A> {
             if !plant::is(Plant::WaiterNotEntered) {
                 self.shared.waiters.enter(position, &sleeper);
             }
-            // The last look, when this thread can be found: whoever has the log learns of it.
+            // The last look, when this thread can be found: the holder of the log's seat sees it.
             if !self.work_until(None, Debt::default(), &is_over) {
                 sleeper.park();
             }

@@ -1,17 +1,17 @@
 //! The execution stage: one transaction after the other, nothing in between (TPK-5, TPK-7).
 //!
-//! It takes *all* waiting calls at once and works through them in batches: room in the log is
+//! It takes *all* waiting calls together and works through them in batches: room in the log is
 //! reserved for a whole batch before its first transaction runs; the rows are located a few
 //! transactions ahead, if the settings say so (TPK-44); the executor runs them; what the store
 //! logged and the replies that wait for it go to the logging stage as one item. Replies that need
-//! not wait — what they stand for is durable, or the call is `async` — leave at once.
+//! not wait — what they stand for is durable, or the call is `async` — leave immediately.
 //!
 //! Pre-commit (TPK-11): later transactions see a batch's changes before they are durable. No reply
-//! tells of them earlier: a reply waits for the log position that existed when its transaction ran,
+//! reports them earlier: a reply waits for the log position that existed when its transaction ran,
 //! whether it wrote or only read (TPK-E3).
 //!
-//! What the store has logged before there was a pipeline, its tables, takes room like any batch and
-//! goes first. While there is none nothing runs, reads neither: no answer could leave before it.
+//! Records that the store logged before there was a pipeline (its tables) take room like any batch and go
+//! first. While there is no room for them nothing runs, not even reads: no answer could leave before them.
 //!
 //! Between two batches one slice of long work runs, if there is any (`long.rs`).
 //!
@@ -78,7 +78,7 @@ pub(super) struct Execution<E: Executor> {
     beginning: Option<E::Records>,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
-    /// Whether a caller's thread steps it, which looks after the log itself.
+    /// Whether a caller's thread steps it, which steps the log itself.
     is_carried: bool,
     /// Where the executor goes in the end.
     retired: Arc<Mutex<Option<E>>>,
@@ -185,7 +185,7 @@ impl<E: Executor> Execution<E> {
     }
 
     /// Runs calls before `end` whose records go to the log together, as far as there is room for
-    /// them; returns what leaves at once.
+    /// them; returns what leaves immediately.
     fn run_logged(
         &mut self,
         end: usize,
@@ -245,8 +245,8 @@ impl<E: Executor> Execution<E> {
         self.executor.log_bytes_max(&self.calls[self.done].request)
     }
 
-    /// Whether what may log so many bytes, for which there is no room in the log, waits for some to be
-    /// made. `room_until` is what was found of it.
+    /// Whether a call that may log so many bytes, for which there is no room in the log, waits for room to be
+    /// made. `room_until` is the room that was found.
     #[cold]
     fn waits_for_room(&mut self, log_bytes: u64, room_until: u64) -> bool {
         let Some(log) = &self.log else { return false };
@@ -254,12 +254,12 @@ impl<E: Executor> Execution<E> {
             return false;
         }
         if self.shared.room_is_all(log.charged) {
-            // Of a room that may be newer, and larger, than what was found.
+            // The answer is about a room that may be newer, and larger, than the one that was found.
             self.is_fed = self.shared.room_until() > room_until;
             return self.is_fed;
         }
         self.shared.set_starving(log.cost.of(log_bytes));
-        // The last look: who made room before it was asked does not wake this stage.
+        // The last look: a stage that made room before this flag was set does not wake this stage.
         self.is_fed = self.shared.room_until() > room_until || self.shared.room_is_all(log.charged);
         log.queue.wake();
         true
@@ -342,7 +342,7 @@ impl<E: Executor> Execution<E> {
         true
     }
 
-    /// Answers the long works that are over: at once, or when what they read is durable.
+    /// Answers the long works that are over: immediately, or when what they read is durable.
     fn answer_long(&mut self, now_ns: u64) {
         if self.finished.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! What the execution stage asks of a database: run a batch of requests, one after the other.
 //!
-//! Whoever brings a workload implements [`Executor`] around a store: the benchmark, the embedded
+//! Each user of the pipeline implements [`Executor`] around a store: the benchmark, the embedded
 //! library, the simulator. One call per batch, so an executor may be erased (`Box<dyn Executor>`)
 //! at no cost per transaction.
 //!
@@ -37,21 +37,21 @@ pub trait Executor: Send + 'static {
         let _ = calls;
     }
 
-    /// The most bytes `request` may add to the log: 0 for one that only reads. A group of the log
+    /// The most bytes `request` may add to the log: 0 for a request that only reads. A group of the log
     /// and a full disk are judged by it before the request runs.
     fn log_bytes_max(&self, request: &Self::Request) -> u64 {
         let _ = request;
         LOG_BYTES_PER_CALL
     }
 
-    /// The most bytes that any request may add to the log, if that is known: where there is room for
-    /// a whole batch of them, none is asked by itself.
+    /// The most bytes that any request may add to the log, if that is known: where there is room for a whole
+    /// batch of them, requests are not asked one by one.
     fn log_bytes_of_any_max(&self) -> Option<u64> {
         None
     }
 
-    /// What a request is called where somebody is told that it held the execution thread for too
-    /// long: the procedure's name. Not called otherwise.
+    /// The name under which a request that held the execution thread for too long is reported: the procedure's
+    /// name. Not called otherwise.
     fn name_of(&self, request: &Self::Request) -> &'static str {
         let _ = request;
         "a request"
@@ -102,22 +102,22 @@ where
 /// The replies of the transactions whose records go to the log together.
 #[derive(Debug)]
 pub(super) struct Replies<A> {
-    /// Whether there is a log. Without one everything leaves at once and is volatile.
+    /// Whether there is a log. Without one everything leaves immediately and is volatile.
     logged: bool,
     /// What is at or before this position of the log was durable when the batch began; without a log
     /// everything is, as far as waiting goes.
     durable: u64,
     /// The log's position before the first of them.
     pub(super) position: u64,
-    /// Bytes behind it, as last told.
+    /// Bytes behind it, as last reported.
     pub(super) log_bytes: u64,
     pub(super) executed: u64,
     /// How many of those have no answer.
     pub(super) failed: u64,
     pub(super) wants_sync: bool,
-    /// Whether one of them leaves before what it tells of is durable.
+    /// Whether one of them leaves before what it reports is durable.
     pub(super) is_promised: bool,
-    /// What leaves at once, and what waits until the log is durable behind it.
+    /// What leaves immediately, and what waits until the log is durable behind it.
     pub(super) early: Vec<Answered<A>>,
     pub(super) waiting: Vec<Answered<A>>,
 }

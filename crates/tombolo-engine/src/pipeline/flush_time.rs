@@ -1,10 +1,10 @@
 //! How long a flush takes, and how much of that is due to how much was written.
 //!
-//! A flush takes a time of its own, which a larger group shares, and some for each byte, which it does
-//! not. Small and large flushes are averaged apart, each flush with the average it is nearer to; the
-//! line through the two is what a byte costs. An average that nothing is near to any more stays: what
-//! it says of the device is better than nothing. Where the two differ too little to tell, nothing is
-//! put down to bytes.
+//! A flush takes a time of its own, which a larger group shares, and some for each byte, which it does not.
+//! Small and large flushes are averaged apart, each flush with the average it is nearer to; the line through
+//! the two averages gives the cost of a byte. An average that no flush comes near to any more stays: an old
+//! estimate of the device is better than none. Where the two differ too little to be significant, bytes are
+//! taken to cost nothing.
 //!
 //! Not here: what is made of it (`returns.rs`).
 

@@ -75,7 +75,7 @@ impl<R, A> Input<R, A> {
         let request_bytes = self.request_bytes;
         let load = |call: &Call<R>| call_load(request_bytes, &call.request);
         if self.input_queue.put_many(&mut self.ready, load).is_none() {
-            // Only after a stage broke down, and then the callers were told.
+            // Only after a stage broke down, and then the callers were notified.
             self.ready.clear();
         }
         self.ready.is_empty()

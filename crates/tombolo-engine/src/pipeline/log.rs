@@ -62,7 +62,7 @@ impl Records for () {
 pub struct Room {
     /// So many bytes, when every batch is counted at its [`Cost`].
     pub bytes: u64,
-    /// Whether that is all: if not, more is being made, and who needs more waits instead of being
+    /// Whether that is all: if not, more is being made, and a batch that needs more waits instead of being
     /// refused.
     pub is_all: bool,
     /// Whether the room stage has something to do.
@@ -94,7 +94,7 @@ impl Cost {
     }
 }
 
-/// The log's room that batches may reserve, once it has heard that somebody waits for `wanted` bytes of it: a
+/// The log's room that batches may reserve, once it was asked for `wanted` bytes of it: a
 /// seal needs some too, and comes unannounced.
 pub(super) fn unreserved(log: &mut dyn GroupLog, wanted: Option<u64>) -> Room {
     let sealed = log.cost().per_batch;
@@ -121,8 +121,8 @@ pub trait GroupLog: Send {
     /// A log that is restored to a moment needs it.
     fn set_time(&mut self, _: u64) {}
 
-    /// Somebody waits until there is room for so many bytes, counted as [`Room::bytes`] are: what is
-    /// made ahead may be less as long as nobody does.
+    /// A stage waits until there is room for so many bytes, counted as [`Room::bytes`] are: less
+    /// may be made ahead while none waits.
     fn want(&mut self, _: u64) {}
 
     /// Writes one group: the records of several batches, in this order, each batch whole
@@ -166,7 +166,7 @@ pub trait GroupLog: Send {
     /// Takes away what is not needed of its files, behind all writing. Waits for the disk.
     fn trim(&mut self) {}
 
-    /// Keeps what is not older than this group, whoever releases it: it is to be archived. Does not wait.
+    /// Keeps what is not older than this group, even if it is released: it is to be archived. Does not wait.
     fn keep_from(&mut self, _: GroupNumber) {}
 
     /// The last group, all before it durable, that is in no segment which is still written to; 0 for none.
@@ -174,7 +174,7 @@ pub trait GroupLog: Send {
         0
     }
 
-    /// Reads back what was written, beside the writing.
+    /// Reads back what was written, concurrently with the writing.
     fn reader(&self) -> Option<LogReader> {
         None
     }

@@ -9,13 +9,13 @@
 //!                                                                    └─ failed ──► poisoned
 //! ```
 //!
-//! *gathering*: batches executed, in order, not durable; nobody was told. *released*: the group is
+//! *gathering*: batches executed, in order, not durable, not answered. *released*: the group is
 //! durable, its position published, its answers posted. *poisoned*: a write or a sync failed; what
 //! is on disk is unknown, so nothing is acknowledged ever after, and nothing is tried again.
 //!
 //! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
 //! `auto` as soon as the device is free and those it has just answered have come back, if they do
-//! so in less time than a flush takes (`returns.rs`). Where nobody waits for a group (all its calls
+//! so in less time than a flush takes (`returns.rs`). Where no caller waits for a group (all its calls
 //! are `async`) it is flushed in half of `async_loss_ms_max`, which leaves the other half for the
 //! flush itself.
 //!
@@ -43,7 +43,7 @@ use super::statistics::{Flush, add, add_alone};
 use super::{Stage, StageKind, Step};
 use crate::clock::Clock;
 
-/// How long a group that found no room waits before it looks again, if nobody makes any.
+/// How long a group that found no room waits before it looks again, if no room is made.
 const ROOM_RETRY_NS: u64 = 1_000_000;
 
 /// What the execution stage hands on: a batch's records, and the answers that wait for them.
@@ -165,7 +165,7 @@ impl<A, B: Records> Group<A, B> {
         }
     }
 
-    /// The records of the last of several batches, as a batch for which nobody waits: a planted bug.
+    /// The records of the last of several batches, as a batch for which no caller waits: a planted bug.
     #[cold]
     fn split_last(&mut self) -> Option<LogBatch<A, B>> {
         let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
@@ -207,7 +207,7 @@ impl<A, B: Records> Group<A, B> {
     }
 }
 
-/// Told of every flush, before any answer that waited for it leaves.
+/// Called for every flush, before any answer that waited for it leaves.
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
 /// What the logging stage is made of.
@@ -228,7 +228,7 @@ pub(super) struct Parts<A, B> {
     pub(super) room_stage: Option<Arc<Signal>>,
     /// Where the records of durable groups go, if checkpoints are written.
     pub(super) to_checkpoint: Option<ToCheckpoint<B>>,
-    /// Who is told what is to be archived, if the log is.
+    /// Where the stage reports what is to be archived, if the log is.
     pub(super) to_archive: Option<Arc<ArchiveCourse>>,
 }
 
@@ -241,7 +241,7 @@ pub(super) struct Logging<A, B> {
     group_bytes_max: u64,
     /// Charges of all groups that were flushed.
     charged: u64,
-    /// What of charges and room was told last.
+    /// The sum of charges and room that was published last.
     room_until: u64,
     is_sealed: bool,
     has_ended: bool,
@@ -258,7 +258,7 @@ pub(super) struct Logging<A, B> {
 struct Stall {
     /// When it looks for some again, whatever is said of it.
     until_ns: u64,
-    /// The room there was, which is too little: with more it looks at once.
+    /// The room there was, which is too little: with more it looks immediately.
     room_bytes: u64,
 }
 
@@ -380,11 +380,11 @@ impl<A, B: Records> Logging<A, B> {
     /// The group is durable: its answers leave.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
         self.returns.released(now_ns, self.group.waiting, self.group.bytes, flush_ns);
-        // First: who asks for a checkpoint or a backup after an answer finds in it what was answered.
+        // First: a checkpoint or a backup that is asked for after an answer holds what was answered.
         if let Some(position) = self.parts.log.position() {
             self.parts.shared.set_durable_group(position.group);
         }
-        // Before any answer leaves: who has one finds it counted.
+        // Before any answer leaves: a caller that has one finds it counted.
         let (group, counters) = (&self.group, &self.parts.shared.counters);
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
         counters.flushed(flush);
@@ -395,7 +395,7 @@ impl<A, B: Records> Logging<A, B> {
         if let Some(to_archive) = &self.parts.to_archive {
             to_archive.left_behind(self.parts.log.left_behind());
         }
-        // The same: a caller that reads what it has an answer about is told that it is durable.
+        // The same: a caller that reads what was just answered gets it as durable.
         self.parts.shared.set_durable(self.group.position);
         self.let_answers_go();
         let (group, shared) = (&mut self.group, &self.parts.shared);
@@ -406,7 +406,7 @@ impl<A, B: Records> Logging<A, B> {
         self.last_flush_ns = now_ns;
     }
 
-    /// The group's records are durable: they are installed into DB′, or nobody needs them.
+    /// The group's records are durable: they are installed into DB′, or not needed.
     fn give_records_away(&mut self) {
         let Self { parts: Parts { log, to_checkpoint, buffers, .. }, group, .. } = self;
         match to_checkpoint {
@@ -493,7 +493,7 @@ impl<A, B: Records> Logging<A, B> {
         waits.then_some(until_ns)
     }
 
-    /// When there is something to do though nothing more comes.
+    /// When there is something to do even if nothing arrives.
     pub(super) fn timer_ns(&mut self) -> Option<u64> {
         let until_ns = if self.group.is_empty() { None } else { self.returns.wait_until() };
         match self.idle(until_ns) {
@@ -511,7 +511,7 @@ impl<A, B: Records> Logging<A, B> {
         Step::IdleUntil(flush_ns.or(seal_ns))
     }
 
-    /// Tells the execution stage how much room there is.
+    /// Publishes to the execution stage how much room there is.
     fn publish_room(&mut self) {
         let wanted = self.parts.shared.starved_of();
         let room = unreserved(&mut *self.parts.log, wanted);

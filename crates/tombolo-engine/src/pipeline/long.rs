@@ -1,4 +1,4 @@
-//! Long work in slices: scans, aggregates, dumps beside transactions, which they hardly hold up.
+//! Long work in slices: scans, aggregates, dumps next to transactions, which they hardly hold up.
 //!
 //! ```text
 //!   submit ─► [long queue] ─► begin ─► slice ─► slice ─► … ─► end ─► give_back ─► … ─► answer
@@ -6,13 +6,13 @@
 //!                         batches)        batches, in turn)
 //! ```
 //!
-//! A [`LongWork`] begins between two transactions; one that reads opens a snapshot of the store
+//! A [`LongWork`] begins between two transactions; if it reads, it opens a snapshot of the store
 //! then, so that all its slices see that moment. From then on the execution stage runs one slice of
-//! one work between two batches; several works take turns. A slice is told how many rows it may
-//! look at. That number follows from what the rows before cost, by two looks at the clock a slice,
-//! and aims at an eighth of `slice_us_max`, so that dearer rows do not make a slice too long.
+//! one work between two batches; several works take turns. A slice is given how many rows it may look at. That
+//! number follows from what the rows before cost, by two looks at the clock a slice, and aims at an eighth of
+//! `slice_us_max`, so that expensive rows do not make a slice too long.
 //!
-//! The answer tells of what was committed before the work began: it leaves when the log is durable
+//! The answer reports what was committed before the work began: it leaves when the log is durable
 //! up to the position of that moment (TPK-E3), whatever was logged since.
 //!
 //! Not here: what is read (the work), how rows stay as they were (the store's snapshots). Contract:
@@ -37,7 +37,7 @@ use super::statistics::{add, get};
 use crate::clock::Clock;
 use crate::transaction::Stop;
 
-/// Long works that wait or run at once, at most; more are refused as a full queue.
+/// Long works that wait or run simultaneously, at most; more are refused as a full queue.
 pub const LONG_WORKS_MAX: u64 = 64;
 
 /// Rows of a work's first slice.
@@ -49,7 +49,7 @@ const ROWS_MAX: usize = 1 << 20;
 /// Which part of `slice_us_max` a slice aims at.
 const AIM: u64 = 8;
 
-/// What a slice of long work came to.
+/// The result of a slice of long work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sliced<A> {
     /// There is more to do.
@@ -203,11 +203,11 @@ struct Active<E: Executor> {
     position: u64,
     /// Rows of its next slice.
     rows_max: usize,
-    /// What it came to, once it has ended.
+    /// Its outcome, once it has ended.
     outcome: Option<Ended<E::Answer>>,
 }
 
-/// What a work came to.
+/// The outcome of a work.
 type Ended<A> = Result<Outcome<A>, Refusal>;
 
 /// Long work that is over.
@@ -265,7 +265,7 @@ impl<E: Executor> LongWorks<E> {
         self.is_open
     }
 
-    /// Begins what has arrived, unless nothing runs for this reason; what failed at once is put into
+    /// Begins what has arrived, unless nothing runs for this reason; what failed immediately is put into
     /// `finished`. `position` is the log's position now.
     pub(super) fn begin(
         &mut self,

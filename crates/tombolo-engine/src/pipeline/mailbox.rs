@@ -10,8 +10,8 @@
 //!   delivery:                                            └─► a reply comes: one write, the first time only
 //! ```
 //!
-//! An owner that is awake is told nothing, and costs a delivery no system call; one that waits is woken
-//! once, however many replies come before it takes them.
+//! An owner that is awake is not woken, and costs a delivery no system call; an owner that waits is woken once,
+//! however many replies come before it takes them.
 //!
 //! Not here: the owner's wait for sockets. Invariant: an owner that has watched or sleeps, and has not
 //! taken since, is woken by the next reply, or by the next breakdown.

@@ -9,23 +9,23 @@
 //!                                        image ◄─ checkpoint ◄─ [handover] ◄─ records
 //! ```
 //!
-//! One file per stage, each a [`Stage`] whose `step` never blocks but for the log's own write and
-//! sync. Who calls `step`, and on how many threads, is no business of a stage: the `threads` door
-//! loops over them, the simulator interleaves them.
+//! One file per stage, each a [`Stage`] whose `step` never blocks but for the log's own write and sync. A stage
+//! does not know from where, and on how many threads, `step` is called: the `threads` door loops over stages,
+//! the simulator interleaves them.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `queue.rs`, `signal.rs` | bounded queues drained whole; waking a thread that sleeps |
 //! | `call.rs` | calls, replies, what a reply stands for |
-//! | `callers.rs`, `slots.rs` | who asks: submitting, fetching replies, being called back; their places |
+//! | `callers.rs`, `slots.rs` | callers: submitting, fetching replies, being called back; their places |
 //! | `mailbox.rs` | replies that are fetched: asleep, or in one `poll` with sockets |
 //! | `executor.rs` | what is executed: the trait a workload implements |
 //! | `returns.rs`, `flush_time.rs` | how long a flush waits for callers that were just answered; what flushes take |
 //! | `log.rs` | where groups go: the trait a log implements |
 //! | `input.rs`, `execution.rs`, `logging.rs`, `output.rs` | the stages |
 //! | `long.rs`, `overrun.rs` | long work in slices between batches; procedures that take too long |
-//! | `room.rs` | a stage beside the path: room in the log, made ahead of its use |
-//! | `checkpoint/` | stages beside the path: durable groups into DB′, its blocks onto the disk |
+//! | `room.rs` | a stage next to the path: room in the log, made ahead of its use |
+//! | `checkpoint/` | stages next to the path: durable groups into DB′, its blocks onto the disk |
 //! | `value_log.rs` | the value log behind that trait |
 //! | `assembly.rs`, `places.rs` | wiring, starting, closing; which stage is on which thread |
 //! | `carry.rs`, `seat.rs`, `waiters.rs` | callers that do the stages' work while they wait |
@@ -36,8 +36,8 @@
 //!
 //! Invariants: one reply per call that was taken in; no reply says `Durable` before what its
 //! transaction wrote and read is on disk; after a failure of the log nothing is acknowledged; no
-//! queue grows past its bound; no clock is read but through the clock door, nobody sleeps but
-//! through `sync.rs`.
+//! queue grows past its bound; no clock is read but through the clock door, no thread sleeps but through
+//! `sync.rs`.
 
 use std::fmt;
 
@@ -103,9 +103,8 @@ pub use value_log::{GROUP_BYTES_MAX, ValueLogGroups};
 pub enum Step {
     /// Work; there may be more.
     Progress,
-    /// No work is left: there is none before something arrives or this time, on the clock of the
-    /// steps, has come. What the stage had held back it may have handed on in this step, and then
-    /// it has woken whoever waits for that.
+    /// No work is left until something arrives or until this time, on the clock of the steps. The stage may
+    /// have handed on in this step what it had held back; then it has woken the thread that waits for that.
     IdleUntil(Option<u64>),
     /// Nothing, and there never will be: the pipeline is closed and this stage is empty.
     Ended,
@@ -126,7 +125,7 @@ pub enum StageKind {
     Room,
     /// Writes checkpoints, so that the log can go.
     Checkpoint,
-    /// Copies the log, so that it is there when it has gone.
+    /// Copies the log into its archive, before it goes.
     Archive,
 }
 

@@ -53,7 +53,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The settings' values, for a machine that runs `cores` threads at once.
+    /// The settings' values, for a machine that runs `cores` threads simultaneously.
     ///
     /// # Panics
     /// Never: a setting is held within its limits.
@@ -76,7 +76,7 @@ impl Options {
             Spread::Two | Spread::Carried | Spread::Callers => 2,
             Spread::Each => 2 + input_stages + output_stages,
         };
-        // A thread that looks for work keeps a core from whoever would make some.
+        // A thread that looks for work keeps a core from the threads that would make some.
         let spin_us = settings.number(&settings::SPIN_US_MAX);
         let spin_us = spin_us.unwrap_or(if threads < cores { SPIN_US } else { 0 });
         Self {
@@ -111,8 +111,8 @@ impl Options {
     }
 }
 
-/// After how many bytes of records a checkpoint begins: soon enough that the log does not come to its
-/// limit while it is written.
+/// After how many bytes of records a checkpoint begins: soon enough that the log does not reach its limit while
+/// it is written.
 fn checkpoint_log_bytes(settings: &Settings) -> u64 {
     let of_limit = settings.number(&settings::LOG_BYTES_MAX).map(|bytes| bytes / 4);
     let asked = settings.number(&settings::CHECKPOINT_LOG_BYTES);

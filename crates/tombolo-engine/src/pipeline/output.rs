@@ -77,7 +77,7 @@ impl<A> Outbox<A> {
             let bytes = transactions * size_of::<Answered<A>>() as u64;
             match self.outputs[output].offer(parcel, Load { transactions, bytes }) {
                 Ok(()) => {}
-                // Only after a stage broke down, and then the callers were told.
+                // Only after a stage broke down, and then the callers were notified.
                 Err(NotPut::Closed(_)) => {}
                 Err(NotPut::Full(parcel)) => {
                     self.held.push_front((output, parcel));
@@ -88,7 +88,7 @@ impl<A> Outbox<A> {
         true
     }
 
-    /// Nothing more will be posted by anybody.
+    /// Nothing more will be posted.
     pub(super) fn close(&self) {
         self.outputs.iter().for_each(|output| output.close());
     }
@@ -130,8 +130,8 @@ impl<A> Delivery<A> {
         self.deliver();
     }
 
-    /// The pile of a caller's place. Who has the place is looked up for the first of its replies, and so
-    /// after what was just taken was handed on: no caller that comes later has a reply in there.
+    /// The pile of a caller's place. The place's owner is looked up for the first of its replies, and so after
+    /// what was just taken was handed on: no caller that comes later has a reply in there.
     fn pile(&mut self, slot: u32) -> &mut Pile<A> {
         let at = slot as usize;
         if at >= self.piles.len() {

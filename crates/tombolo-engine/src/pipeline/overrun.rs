@@ -1,11 +1,11 @@
 //! Procedures that hold the execution thread for too long: noticed per batch, then named.
 //!
 //! No clock is read per transaction. A batch of one transaction that takes longer than `slice_us_max` is
-//! an overrun, and reported at once under the name the executor gives the request
+//! an overrun, and reported immediately under the name the executor gives the request
 //! ([`Executor::name_of`](super::Executor::name_of)). One of several is an overrun where it took longer
 //! than its transactions' mean explains by more than `slice_us_max`; the transactions after it are then
 //! timed one by one for a while, and those that take too long are reported. Times are the wall's: a
-//! thread that the machine suspended looks the same, so a single report accuses nobody.
+//! thread that the machine suspended looks the same, so a single report proves nothing.
 //!
 //! Not here: doing something about it.
 
@@ -36,7 +36,7 @@ const NAMES_MAX: usize = 64;
 /// The weight of the newest batch in the mean: a 16th.
 const MEAN_SHIFT: u32 = 4;
 
-/// Overruns by name, for whoever asks.
+/// Overruns by name, for the statistics.
 pub(super) type Overruns = Arc<Mutex<Vec<Overrun>>>;
 
 /// Watches the batches of an execution stage.
@@ -74,7 +74,7 @@ impl Watch {
             return;
         }
         let each_ns = ns / transactions;
-        // One that overruns says nothing of the others.
+        // A transaction that overruns says nothing of the others.
         let mean_ns = *self.mean_ns.get_or_insert(each_ns.min(self.ns_max));
         let explained_ns = match transactions {
             1 => 0,

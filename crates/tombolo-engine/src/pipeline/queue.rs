@@ -1,13 +1,13 @@
 //! The queues between stages: bounded, filled by many, drained whole by one (TPK-4, TPK-5).
 //!
-//! One mutex, held for a handful of instructions: whoever puts something in pays for it once per
-//! call, be it one item or a thousand; the stage behind takes *everything* by swapping the queue's
-//! vector with its own empty one, so that a transaction costs it the k-th part of one lock, no
-//! allocation and no copy. The vector it brings back is the one it took last time.
+//! One mutex, held for a handful of instructions. A caller pays for it once per call that puts something in, be
+//! it one item or a thousand. The stage behind takes *everything* by swapping the queue's vector with its own
+//! empty one, so that a transaction costs it the k-th part of one lock, no allocation and no copy. The vector
+//! it brings back is the one it took last time.
 //!
 //! Bounds are in transactions and in bytes. An item always fits into an empty queue, so that
 //! nothing is too large for ever. A thread that waits for room sleeps in the queue; a stage never
-//! does: it is told that there is none and is woken by its [`Signal`] once there is.
+//! does: it gets an error when there is none, and is woken by its [`Signal`] once there is.
 //!
 //! Not here: what is in a queue, in which thread its ends run. Invariants: what was put in comes
 //! out once, in the order of the puts; after `close` nothing is put in, and what is in comes out.

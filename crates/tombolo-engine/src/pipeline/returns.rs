@@ -1,9 +1,8 @@
 //! How long `auto` waits for callers that were just answered, if it waits at all.
 //!
-//! Callers that ask again as soon as they are answered fall into two halves where every flush
-//! begins at once: one half executes while the other's flush runs, and every call waits for two
-//! flushes. Where those that were answered come back sooner than a flush takes, one flush for all
-//! is better.
+//! Callers that ask again as soon as they are answered fall into two halves where every flush begins
+//! immediately: one half executes while the other's flush runs, and every call waits for two flushes. Where the
+//! callers that were answered come back sooner than a flush takes, one flush for all is better.
 //!
 //! ```text
 //!   a calls were answered by the last flush, b calls have executed meanwhile, a flush takes F
@@ -12,12 +11,12 @@
 //! ```
 //!
 //! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it is
-//! worth it up to w = F a / (a + b), and only if that is enough: how long they took to come back
-//! lately says so, and is learned whether anybody waited for them or not. What a flush takes for its
-//! bytes, K of F, is not shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers
-//! come back is not asked, only how many calls have run since. A caller that leaves for good costs one
-//! or two waits of at most F: not coming back counts as having taken long, and who takes long is not
-//! waited for. A lone caller never waits: when its call arrives, all that were answered are back.
+//! worth it up to w = F a / (a + b), and only if that is enough. How long callers took to come back lately says
+//! so; it is measured whether a flush waited for them or not. What a flush takes for its bytes, K of F, is not
+//! shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers come back does not matter, only
+//! how many calls have run since. A caller that leaves for good costs one or two waits of at most F: not coming
+//! back counts as having taken long, and slow callers are not waited for. A lone caller never waits: when its
+//! call arrives, all that were answered are back.
 //!
 //! Not here: when a group is flushed otherwise (`logging.rs`). Times are of the pipeline's clock.
 
@@ -26,7 +25,7 @@ use super::flush_time::{FlushTime, mean};
 /// The part of the answered calls that need not come back: one in so many, rounded down.
 const STRAGGLERS: u64 = 64;
 
-/// One flush in so many does not wait: only sizes that differ tell what bytes cost.
+/// One flush in so many does not wait: only sizes that differ show what bytes cost.
 const TRIES: u64 = 64;
 
 /// How fast what is learned is forgotten: each flush weighs one in so many.
@@ -61,7 +60,7 @@ impl Release {
 #[derive(Debug, Default)]
 pub(super) struct Returns {
     last: Release,
-    /// The one before, until it is known who came back before the last one ended.
+    /// The one before, until it is known how many came back before the last one ended.
     before: Option<Release>,
     /// Calls that ran before the last one ended and were not part of it.
     pending: u64,
@@ -93,8 +92,8 @@ impl Returns {
         }
     }
 
-    /// Until when the next flush waits for callers to come back; `None` if it does not. Asked when
-    /// all that has run was told.
+    /// Until when the next flush waits for callers to come back; `None` if it does not. Asked when all calls
+    /// that have run were reported.
     pub(super) fn wait_until(&mut self) -> Option<u64> {
         self.learn();
         let Release { at_ns, answered, came, .. } = self.last;
@@ -110,7 +109,7 @@ impl Returns {
     fn learn(&mut self) {
         let Some(before) = self.before.take().filter(|before| before.answered > 0) else { return };
         let gone_ns = self.last.at_ns.saturating_sub(before.at_ns);
-        // Who was not seen for long may have left for good: that is forgotten soon.
+        // A caller that was not seen for long may have left for good: that is forgotten soon.
         let return_ns = before.return_ns.unwrap_or(gone_ns).min(2 * self.flush_time.ns());
         let known = self.return_ns.map_or(return_ns, |known| mean(known, return_ns, MEMORY));
         self.return_ns = Some(known);
@@ -128,7 +127,7 @@ mod tests {
     /// long `flushes` flushes took and how many calls they answered.
     fn closed_loop(callers: u64, each_ns: u64, flushes: u64) -> (u64, u64) {
         let mut returns = Returns::default();
-        // When each open call has executed, in order; who was answered last comes last.
+        // When each open call has executed, in order; the caller answered last comes last.
         let mut executed: std::collections::VecDeque<u64> =
             (1..=callers).map(|n| n * each_ns).collect();
         let (mut now_ns, mut answered, mut told) = (executed[0], 0, 0);

@@ -2,7 +2,7 @@
 //!
 //! It is the one stage that may wait for the disk for long, so it has a thread of its own, and the
 //! path of a transaction never waits for it while it keeps ahead. Not here: how room is made
-//! (the log's [`RoomMaker`]), who is refused for want of it (`execution.rs`).
+//! (the log's [`RoomMaker`]), which calls are refused for want of it (`execution.rs`).
 
 use std::sync::Arc;
 

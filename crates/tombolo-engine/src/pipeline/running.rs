@@ -31,7 +31,7 @@ pub struct Pipeline<E: Executor> {
     /// Where callers carry.
     pub(super) carrier: Option<Carrier<E>>,
     pub(super) threads: Vec<Running>,
-    /// The stages that callers step, until somebody takes them.
+    /// The stages that callers step, until they are taken.
     pub(super) own: Mutex<Option<StageLoop>>,
 }
 
@@ -90,9 +90,9 @@ impl<E: Executor> Pipeline<E> {
         self.wires.overruns.lock().clone()
     }
 
-    /// The stages that run on the callers' own thread, once, where the settings say
-    /// `callers`: whoever takes them calls [`StageLoop::turn`] between submitting and fetching, and
-    /// after [`Pipeline::shut`] until they have ended.
+    /// The stages that run on the callers' own thread, once, where the settings say `callers`. The program that
+    /// takes them calls [`StageLoop::turn`] between submitting and fetching, and after [`Pipeline::shut`] until
+    /// they have ended.
     pub fn own_stages(&self) -> Option<StageLoop> {
         self.own.lock().take()
     }
@@ -130,13 +130,13 @@ impl<E: Executor> Pipeline<E> {
         self.wires.shared.durable_group()
     }
 
-    /// Why no checkpoint is written, if so: none is any more, or the process that writes them is away
-    /// and will be started again. Transactions go on; the log grows.
+    /// Why no checkpoint is written, if so: checkpoints have ended, or the process that writes them is away and
+    /// will be started again. Transactions continue; the log grows.
     pub fn checkpoint_failure(&self) -> Option<Arc<str>> {
         self.course().and_then(|course| course.trouble())
     }
 
-    /// Whether a checkpoint is being written in this moment: one load, for those who ask often.
+    /// Whether a checkpoint is being written in this moment: one load, for frequent calls.
     pub fn is_writing_checkpoint(&self) -> bool {
         self.course().is_some_and(|course| course.is_writing())
     }
@@ -204,7 +204,7 @@ impl<E: Executor> Pipeline<E> {
         self.threads.drain(..).for_each(Running::join);
     }
 
-    /// What is done when a stage panics: nobody waits for it.
+    /// What is done when a stage panics: no thread waits for it.
     pub(super) fn when_broken(&self) -> WhenBroken {
         let shared = self.wires.shared.clone();
         let mut intakes = self.wires.intakes.clone();

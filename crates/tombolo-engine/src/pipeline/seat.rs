@@ -2,9 +2,9 @@
 //!
 //! A stage is stepped by its own thread, or by a caller that waits and finds it free. A thread first
 //! does its part — puts a call into the stage's queue — and then tries to take the seat. If the seat
-//! is taken, it leaves word, in one atomic step, with the thread that has it; that thread learns of
-//! it when it gives the seat back, and then looks at the stage again or wakes the stage's own thread.
-//! So a call is never overlooked, and no thread waits for a seat.
+//! is taken, it leaves word, in one atomic step, with the thread that has it. That thread reads the word when
+//! it gives the seat back, and then looks at the stage again or wakes the stage's own thread. So a call is
+//! never overlooked, and no thread waits for a seat.
 //!
 //! ```text
 //!            take()                    take() by another thread: None
@@ -158,7 +158,7 @@ impl<T> Drop for Held<'_, T> {
 /// Where the stage lies.
 #[cfg(not(loom))]
 struct StageCell<T>(std::cell::UnsafeCell<Option<T>>);
-/// Where the stage lies; loom verifies that no two threads reach it at once.
+/// Where the stage lies; loom verifies that no two threads reach it simultaneously.
 #[cfg(loom)]
 struct StageCell<T>(tombolo_storage::sync::loom::cell::UnsafeCell<Option<T>>);
 

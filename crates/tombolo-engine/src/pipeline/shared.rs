@@ -21,9 +21,9 @@ pub(super) struct Shared<A> {
     durable_group: AtomicU64,
     /// Up to which sum of charges the log has room: the charges it has taken and the room left.
     room_until: AtomicU64,
-    /// Whether that is all the room there will be before somebody makes some.
+    /// Whether that is all the room there will be before more is made.
     room_is_all: AtomicBool,
-    /// Up to which charge the room that was told of is what was really left.
+    /// Up to which charge the published room is what was really left.
     room_accounted: AtomicU64,
     /// Whether the execution stage waits for room.
     is_starving: AtomicBool,
@@ -54,7 +54,7 @@ impl<A> Shared<A> {
 
     /// Up to which position the log is durable.
     pub(super) fn durable(&self) -> u64 {
-        // Partner: `set_durable`. Who sees the position may let answers go.
+        // Partner: `set_durable`. A thread that sees the position may let answers go.
         self.durable.load(Ordering::Acquire)
     }
 
@@ -64,7 +64,7 @@ impl<A> Shared<A> {
 
     /// The newest group of the log that is durable.
     pub(super) fn durable_group(&self) -> GroupNumber {
-        // Partner: `set_durable_group`. Who reads the log up to it finds it there.
+        // Partner: `set_durable_group`. A thread that reads the log up to it finds it there.
         self.durable_group.load(Ordering::Acquire)
     }
 
@@ -79,7 +79,7 @@ impl<A> Shared<A> {
     /// `accounted` is the charge up to which `room` says what is really left: behind it lies what
     /// was promised and not written yet, of which most comes back.
     pub(super) fn set_room(&self, room: Room, charged: u64, accounted: u64) {
-        // First: who finds that it is all finds how much it is.
+        // First: a thread that reads that it is all reads how much it is.
         self.room_until.store(charged.saturating_add(room.bytes), Ordering::SeqCst);
         self.room_is_all.store(room.is_all, Ordering::SeqCst);
         self.room_accounted.store(accounted, Ordering::SeqCst);
@@ -111,7 +111,7 @@ impl<A> Shared<A> {
         self.is_starving.load(Ordering::SeqCst)
     }
 
-    /// Whether the execution stage waited for room; whoever asks wakes it.
+    /// Whether the execution stage waited for room; the thread that takes this wakes it.
     pub(super) fn take_starving(&self) -> bool {
         self.is_starving.load(Ordering::SeqCst) && self.is_starving.swap(false, Ordering::SeqCst)
     }

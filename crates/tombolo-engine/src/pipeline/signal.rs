@@ -1,12 +1,11 @@
-//! How a stage's thread is told that there is work: woken when it sleeps, and only then.
+//! How a stage's thread notices that there is work: it is woken when it sleeps, and only then.
 //!
-//! A thread announces that it is about to sleep, looks at its queues once more, and only then
-//! parks. Whoever hands it work looks afterwards whether it has announced. Work is handed over
-//! under a mutex which the thread locks when it looks: if it looked before, its announcement is
-//! visible to whoever came after; if it looks after, it sees the work (`queue/loom_tests.rs`).
-//! Telling a thread that runs costs one load.
+//! A thread announces that it is about to sleep, looks at its queues once more, and only then parks. A thread
+//! that hands it work looks afterwards whether it has announced. Work is handed over under a mutex which the
+//! sleeper locks when it looks: if it looked before, its announcement is visible to the thread that came after;
+//! if it looks after, it sees the work (`queue/loom_tests.rs`). Signalling a thread that runs costs one load.
 //!
-//! Not here: who sleeps and for how long (`threads.rs`).
+//! Not here: which threads sleep and for how long (`threads.rs`).
 
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ const ASLEEP: u32 = 1;
 
 /// What wakes one thread.
 ///
-/// All its orderings are the strongest, though the mutexes around would do: loom does not see the
-/// order of one thread's store and another's swap otherwise, and only who falls asleep pays.
+/// All its orderings are the strongest, though the mutexes around would do: loom does not see the order of one
+/// thread's store and another's swap otherwise, and only a thread that falls asleep pays.
 #[derive(Debug)]
 pub struct Signal {
     state: AtomicU32,
@@ -63,7 +62,7 @@ impl Signal {
 
     /// The thread has found work and stays awake after all.
     pub fn retract(&self) {
-        // Somebody may have woken it in between; the word then ends its next sleep early.
+        // Another thread may have woken it in between; the word then ends its next sleep early.
         self.state.store(AWAKE, Ordering::SeqCst);
     }
 

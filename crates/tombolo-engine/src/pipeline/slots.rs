@@ -108,7 +108,7 @@ impl<T: Default> Slots<T> {
     /// When 2^31 slots are taken.
     #[inline]
     pub fn take(&self) -> u32 {
-        // Partner: `give`. Who takes a slot sees what was done with it before.
+        // Partner: `give`. A thread that takes a slot sees what was done with it before.
         let mut before = self.free.load(Ordering::Acquire);
         loop {
             let first = before as u32;

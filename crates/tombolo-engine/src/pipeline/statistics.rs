@@ -1,7 +1,7 @@
 //! What a pipeline counts, and what a caller sees of it.
 //!
-//! Each counter but one has one writer, which adds once per batch or flush. Not here: histograms; who wants
-//! one gives the logging stage an observer of flushes.
+//! Each counter but one has one writer, which adds once per batch or flush. Not here: histograms; for one, give
+//! the logging stage an observer of flushes.
 
 use tombolo_storage::sync::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ pub(super) struct Counters {
     pub(super) refused: AtomicU64,
     pub(super) batches: AtomicU64,
     pub(super) early: AtomicU64,
-    /// Transactions that their callers ran and told of at once, and those that had to wait for the log:
+    /// Transactions that their callers ran and could report immediately, and those that had to wait for the log:
     /// each is a batch of its own.
     pub(super) carried_early: AtomicU64,
     pub(super) carried_waiting: AtomicU64,
@@ -82,7 +82,7 @@ pub(super) fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// What the logging stage tells of one flush.
+/// What the logging stage reports of one flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// Transactions it made durable.

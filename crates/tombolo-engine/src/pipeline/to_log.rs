@@ -1,7 +1,7 @@
 //! The execution stage's way to the log: what a batch may log, and its records on their way.
 //!
 //! Not here: what runs (`execution.rs`), when the log is flushed (`logging.rs`). Invariant: the
-//! charges of what was handed on are never above the room that the logging stage told of.
+//! charges of what was handed on are never above the room that the logging stage published.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl<A, B: Records> ToLog<A, B> {
                 }
                 true
             }
-            // Only after a stage broke down, and then the callers were told.
+            // Only after a stage broke down, and then the callers were notified.
             Err(NotPut::Closed(_)) => true,
             Err(NotPut::Full(batch)) => {
                 self.held = Some(batch);

@@ -96,7 +96,7 @@ impl GroupLog for ValueLogGroups {
         let more_is_wanted = self.preparer.is_wanted();
         let is_all = match self.space.look(GROUP_BYTES_MAX) {
             Ok(()) => false,
-            // If all that is ever kept ready is, there is nothing to wait for.
+            // If all segments that are ever kept ready are, there is nothing to wait for.
             Err(NoRoom::NotReady) => self.space.is_all_ready(),
             Err(NoRoom::Limit { .. } | NoRoom::Device(_)) => true,
         };

@@ -2,7 +2,7 @@
 //!
 //! A caller that carried its transaction has the outcome on its own stack; all it waits for is a
 //! position. It enters itself here, looks at the position once more, and sleeps; the logging stage
-//! wakes all whose position a flush has reached. Not here: who flushes (`carry.rs`).
+//! wakes all whose position a flush has reached. Not here: which thread flushes (`carry.rs`).
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ impl Waiters {
     }
 
     /// Wakes the caller that has waited longest for a position behind `durable`, to look after the log;
-    /// says whether there is one. It stays entered. One whose position was reached may be on its way
-    /// and look no more.
+    /// says whether there is one. It stays entered. A caller whose position was reached may be about to
+    /// continue, and look no more.
     pub(super) fn wake_one(&self, durable: u64) -> bool {
         let waiters = self.0.lock();
         let first = waiters.iter().find(|waiter| waiter.0 > durable);

@@ -8,14 +8,14 @@
 //!                                                              │ mirror: DB′; finish: indexes
 //!                                     MemoryStore::from_replay ◄┘
 //!                                                │
-//!   value_log::recover_locked ◄─ the store stands ┘   only now the log is cut and goes on
+//!   value_log::recover_locked ◄─ the store stands ┘   only now the log is cut and continued
 //!        └─► Checkpoints::start ─► Checkpointing      and then the image
 //! ```
 //!
 //! The calling thread reads and verifies the log, the others load and replay: each has some of the
 //! tables and passes over the rest; one more for each directory reads ahead (`read_ahead.rs`), so that
 //! the device does not wait for the processors. With one thread all of it happens on the calling one.
-//! Without an image, loading one is over at once. Not here: what image and log look like, how a part
+//! Without an image, loading is over immediately. Not here: what image and log look like, how a part
 //! is loaded and replayed (storage `memory/image/`, `value_log/`, `memory/recovery/`).
 //! Invariants: nothing in the directory changes unless image and log could be read to their ends and
 //! the store stands; what has to be there is never taken for the end of a log.
@@ -147,9 +147,9 @@ pub struct Created<P: MemoryProfile> {
 pub struct Opened<P: MemoryProfile> {
     /// Its rows.
     pub store: MemoryStore<P>,
-    /// Its log, which goes on.
+    /// Its log, to be continued.
     pub writer: LogWriter,
-    /// Its image, which goes on, if the options have one.
+    /// Its image, to be continued, if the options have one.
     pub checkpointing: Option<Checkpointing>,
     /// How it came back.
     pub recovery: Recovery,
@@ -221,7 +221,7 @@ pub struct Progress {
     pub elapsed_ns: u64,
 }
 
-/// Before that much time, what is left cannot be told from what was done.
+/// Before that much time, what was done does not suffice to estimate what is left.
 const TELLING_NS: u64 = 500_000_000;
 
 impl Progress {
@@ -232,8 +232,8 @@ impl Progress {
         if all == 0 { 0.0 } else { (read as f64 / all as f64).min(1.0) }
     }
 
-    /// An estimate of the time that is left, in nanoseconds: what the rest takes if it is read as fast as
-    /// what was. `None` before half a second, when nobody knows.
+    /// An estimate of the time that is left, in nanoseconds: what the rest takes if it is read as fast as what
+    /// was. `None` in the first half second, when there is no estimate.
     pub fn left_ns(&self) -> Option<u64> {
         let part = self.part();
         let is_known = self.elapsed_ns >= TELLING_NS && part > 0.0;
@@ -241,9 +241,9 @@ impl Progress {
     }
 }
 
-/// Tells whoever waits how far opening is, and since when.
+/// Reports the progress of opening, and since when.
 pub struct Telling<'a> {
-    /// What is told next.
+    /// What is reported next.
     pub now: Progress,
     start_ns: u64,
     clock: &'a dyn Clock,
@@ -301,8 +301,8 @@ pub fn create<P: MemoryProfile>(
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
-/// Opens the database that lies on `disks`, given in the order it was made with; `told` hears how
-/// far that is.
+/// Opens the database that lies on `disks`, given in the order it was made with; `told` is called with the
+/// progress.
 ///
 /// # Errors
 /// As [`value_log::recover`], [`Image::find`], [`Image::load`] and [`Checkpoints::start`]; `NoLog`
@@ -333,8 +333,8 @@ pub fn open<P: MemoryProfile>(
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSES: u32 = 500;
 
-/// Takes a directory. A process that wrote its image for one that is gone has noticed that when it has
-/// written its batch: it is waited for.
+/// Takes a directory. A checkpoint process whose database process is gone may still write its image; it notices
+/// that end when it has written its batch, and this waits for it.
 fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
     for _ in 0..PAUSES {
         match DirectoryLock::take(disk) {

@@ -1,4 +1,4 @@
-//! Hands records on to whoever replays them, and makes the store before anything is written.
+//! Hands records to the threads that replay them, and makes the store before anything is written.
 //!
 //! Not here: reading the log (storage `value_log/recover.rs`), threads (`workers.rs`).
 
@@ -46,7 +46,7 @@ enum Who {
 }
 
 impl<'c, P: MemoryProfile> Replayer<'c, P> {
-    /// Loads an image on as many threads as the options say; `told` hears bytes as they are read.
+    /// Loads an image on as many threads as the options say; `told` is called with the bytes as they are read.
     ///
     /// # Errors
     /// As [`Image::load`]; `Threads` when the system has too few.
@@ -128,7 +128,7 @@ impl<P: MemoryProfile> Replay for Replayer<'_, P> {
         if is_taken {
             return Ok(());
         }
-        // The thread that refused records knows the group; whoever reads may be further already.
+        // The thread that refused records knows the group; the reader may be further already.
         self.rebuild().map(|_| unreachable!("a thread took no records"))
     }
 

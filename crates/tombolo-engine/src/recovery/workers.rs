@@ -2,8 +2,8 @@
 //! the rows.
 //!
 //! Each has some of the tables, reads their blocks, is handed all records in chunks and passes over
-//! those of other tables. Not here: who reads the log (`replayer.rs`), how a part is loaded and replayed
-//! (storage). Invariant: a thread ends before whoever started it goes on, whatever failed.
+//! those of other tables. Not here: reading the log (`replayer.rs`), how a part is loaded and replayed
+//! (storage). Invariant: a thread ends before the thread that started it continues, whatever failed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -78,7 +78,7 @@ impl Chunk {
     }
 }
 
-/// What a thread is told once its part is loaded.
+/// What a thread is sent once its part is loaded.
 enum Work {
     Replay(Arc<Chunk>),
     /// The log is over. Without this nothing is rebuilt: it could not be read.
@@ -104,8 +104,8 @@ enum Told {
 }
 
 impl Workers {
-    /// Lets `parts` threads load; `told` hears bytes as they are read. The newest group that any block
-    /// holds is answered too.
+    /// Lets `parts` threads load; `told` is called with the bytes as they are read. Also returns the newest
+    /// group that any block holds.
     ///
     /// # Errors
     /// As [`Image::load`]; `Threads` when the system has too few.
@@ -206,7 +206,7 @@ impl Worker {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
         let started = Running::start_for("tombolo-recover", move |tell: SyncSender<Told>| {
-            // Nobody hears any more only when opening has failed otherwise.
+            // The receiver is gone only when opening has failed otherwise.
             let mut read = |bytes| _ = tell.send(Told::Read(bytes));
             let loaded = match image.load(part, parts, limits, &mut read) {
                 Ok(loaded) => loaded,

@@ -1,7 +1,7 @@
 //! A bank behind a pipeline, whatever its log holds, and what has to hold with any log.
 //!
 //! A kill is a disk that refuses everything from some write or sync on: what the process does
-//! afterwards reaches nobody, and the next one sees what was on the disk. Not here: torn and
+//! afterwards has no effect, and the next one sees what was on the disk. Not here: torn and
 //! reordered writes (the simulator's).
 
 use std::collections::BTreeMap;
@@ -178,7 +178,7 @@ pub(crate) fn survives_kills<B: Bank>() {
         let operation = if at % 2 == 0 { Operation::Write } else { Operation::Sync };
         disk.set_fault(Some(Fault { operation, after: at, kind: std::io::ErrorKind::Other }));
         let pipeline = start(bank, writer, spread);
-        // What each client was told: a balance it saw durable, and whether it has one under way.
+        // What each client was answered: a balance it saw durable, and whether it has one under way.
         let told = on_each(0..CLIENTS, |client| {
             let mut caller = pipeline.caller(1);
             let mut balance = 0;

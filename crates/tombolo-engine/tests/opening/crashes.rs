@@ -31,7 +31,7 @@ fn base() -> (MemDisk, GroupNumber, Model) {
     (disk, database.writer.newest(), database.model)
 }
 
-/// Opens, works, writes a checkpoint, gives log back, works on. What was durable is told.
+/// Opens, works, writes a checkpoint, gives log back, works on. Returns what was durable.
 fn life(
     disk: &MemDisk,
     seed: u64,
@@ -72,7 +72,7 @@ fn reopen(disk: &MemDisk, seed: u64, history: &History, durable: GroupNumber) ->
     };
     let found = history.range(durable..).any(|(_, model)| *model == database.model);
     assert!(found, "group {durable} was durable, other rows came back");
-    // And it goes on: with DB′ as it was mirrored.
+    // And it continues: with DB′ as it was mirrored.
     database.checkpoint().is_ok()
 }
 

@@ -1,7 +1,7 @@
 //! A database with checkpoints is opened after any end of its last process: image and log together are
-//! what was durable, whoever loads them.
+//! what was durable, on however many threads they are loaded.
 //!
-//! Here: a database as the stages run one, on one thread and by hand, with a model beside it. Not here:
+//! Here: a database as the stages run one, on one thread and by hand, with a model to compare. Not here:
 //! power that goes (storage `memory/image/tests/model.rs` and the simulator): these disks forget nothing.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 

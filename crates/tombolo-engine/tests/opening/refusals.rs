@@ -188,7 +188,7 @@ fn a_record_that_fits_no_table_is_refused_with_its_group() {
 fn a_database_in_use_is_refused_before_its_image_is_read() {
     let disk = made();
     let database = Database::open(from_ref(&disk), &options(2, 1)).unwrap();
-    // What it is about to write looks damaged to anybody else.
+    // What it is about to write looks damaged to any other process.
     overwrite(&disk, &file(&disk, "image-"), 0, &[0; 8192]);
     let why = refused(from_ref(&disk));
     assert!(why.contains("in use"), "{why}");

@@ -1,4 +1,4 @@
-//! What is whole comes back, whoever loads it.
+//! What is whole comes back, on however many threads it is loaded.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn a_database_comes_back_whoever_loads_it() {
         let seconds = [recovery.image_s, recovery.replay_s, recovery.image_cpu_s];
         assert!(seconds.iter().all(|&part| (0.0..=60.0).contains(&part)), "{recovery:?}");
         assert!(recovery.wall_s >= recovery.image_s + recovery.replay_s);
-        // DB′ goes on: the next opening has only it and what came later.
+        // DB′ is continued: the next opening has only it and what came later.
         database.groups(&mut random, 10).unwrap();
         database.checkpoint().unwrap();
         database.groups(&mut random, 5).unwrap();

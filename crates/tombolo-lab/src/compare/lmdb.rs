@@ -5,9 +5,8 @@
 //! them, which is two syncs. Without the second (`MDB_NOMETASYNC`) the last transaction may be lost.
 //! `none`: `MDB_NOSYNC` on a writable map, the least that a database with a file can do.
 //!
-//! # Unsafe
-//! Opening maps a file: who changes it from elsewhere changes memory that this program trusts. It
-//! lies in a directory that the comparison has just made for itself, and removes
+//! Opening maps a file: a program that changes the file from elsewhere changes memory that this program trusts.
+//! The file lies in a directory that the comparison has just made for itself, and removes
 //! (docs/decisions/0025-peers-by-their-libraries.md).
 
 use std::path::Path;
@@ -44,9 +43,8 @@ pub(super) fn open(
         true => EnvFlags::empty(),
         false => EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC,
     };
-    // SAFETY: the file lies in a directory that has just been made, so nobody else has it open or
-    // mapped, and it is not opened twice. The flags ask for no sync where nothing is promised, and
-    // never for no lock; the writable map is reached by nothing but LMDB, since heed gives out its
-    // bytes to read only.
+    // SAFETY: the file lies in a directory that has just been made, so no other process has it open or mapped,
+    // and it is not opened twice. The flags ask for no sync where nothing is promised, and never for no lock;
+    // the writable map is reached by nothing but LMDB, since heed gives out its bytes to read only.
     unsafe { options.flags(flags).open(directory) }.map_err(failed)
 }

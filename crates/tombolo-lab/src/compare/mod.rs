@@ -2,9 +2,9 @@
 //!
 //! Rounds are interleaved: a round runs its batch on every engine before the next begins, each round
 //! starting with another engine, so that a machine whose speed drifts drifts under all alike. Only
-//! executing a batch is measured. A peer is its best self, or the ratio is a lie: docs/compare.md
+//! executing a batch is measured. A peer runs at its best, or the ratio is worthless: docs/compare.md
 //! says which settings, what else was tried, and the figures. Peers are features (`compare-NAME`):
-//! nobody builds one by accident.
+//! none is built by accident.
 //!
 //! # Map
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
@@ -41,7 +41,7 @@ use crate::sweep::Spread;
 /// What the names of our own engines begin with.
 pub const OURS: &str = "tombolo/";
 
-/// What redb's manifest says: the crate does not tell its version.
+/// What redb's manifest says: the crate does not say its version.
 #[cfg(feature = "compare-redb")]
 const REDB_VERSION: &str = "4.5";
 
@@ -221,7 +221,7 @@ pub struct Measured {
     pub transport: &'static str,
     /// What an answered transaction survives.
     pub durability: &'static str,
-    /// Who calls, where there are callers.
+    /// The callers, where there are any.
     pub calls: Option<Calls>,
     /// One batch per round.
     pub rounds: Vec<Batch>,
@@ -264,7 +264,7 @@ pub fn failure(measured: &[Measured]) -> Option<Failure> {
     None
 }
 
-/// Each peer beside each of our own, as `one:other`, with the spread of `ratio` over the rounds.
+/// Each peer next to each of our own, as `one:other`, with the spread of `ratio` over the rounds.
 fn over_rounds(
     measured: &[Measured],
     name: impl Fn(&str, &str) -> String,

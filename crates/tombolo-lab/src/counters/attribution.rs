@@ -5,7 +5,7 @@
 //! which those are. From one to the next callgrind's call graph does: what a callee costs is known
 //! for each place it is called from, so `memcpy` in an update is part of the update.
 //!
-//! The walk starts at the functions that nobody calls. Where a call of the store begins, inlined or
+//! The walk starts at the functions that no function calls. Where a call of the store begins, inlined or
 //! not, everything below is that call's. Everything else is walked into, as far down as there are
 //! calls to be found, and is `Other`.
 //!
@@ -45,13 +45,13 @@ struct Node {
     has_calls: bool,
     /// Whom it calls from outside of calls, and what that costs.
     callees: Vec<(usize, u64)>,
-    /// Whether anybody calls it.
+    /// Whether any function calls it.
     is_called: bool,
     /// Whether the walk has been here.
     is_done: bool,
 }
 
-/// The functions of a dump, and who calls whom outside of the store's calls.
+/// The functions of a dump, and which calls which outside of the store's calls.
 struct Graph {
     nodes: Vec<Node>,
 }
@@ -120,7 +120,7 @@ impl Graph {
         }
     }
 
-    /// Adds up from the functions that nobody calls.
+    /// Adds up from the functions that no function calls.
     fn walk(mut self) -> Costs {
         let mut sums = Costs::default();
         let mut open: Vec<usize> =

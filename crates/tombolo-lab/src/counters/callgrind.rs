@@ -69,7 +69,7 @@ impl Callgrind {
         found.map(|valgrind| Self { valgrind }).ok_or(CounterError::NoValgrind)
     }
 
-    /// Refuses a program in which calls cannot be told apart, before anything runs.
+    /// Refuses a program in which calls cannot be distinguished, before anything runs.
     ///
     /// # Errors
     /// When its file cannot be read or has no debug information.
@@ -212,7 +212,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // After an error of the other run nobody asks how this one ended.
+            // After an error of the other run it does not matter how this one ended.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -2,7 +2,7 @@
 //!
 //! A request is five instructions that do nothing on a processor (four rotations of `rdi` that add
 //! up to 128 bits, and `xchg rbx, rbx`) and that valgrind recognises, `rax` pointing at the request
-//! and its five arguments, `rdx` holding the answer to give when nobody listens. Outside valgrind
+//! and its five arguments, `rdx` holding the answer to give outside valgrind. Outside valgrind
 //! every request is harmless. Valgrind counts the five as one instruction.
 //!
 //! Written out here because the ready crates need nightly Rust or a C compiler, and because

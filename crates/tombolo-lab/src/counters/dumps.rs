@@ -30,7 +30,7 @@ pub(super) struct Function<'t> {
     pub(super) calls: Vec<Call<'t>>,
 }
 
-/// What callgrind tells functions apart by: the file they were loaded from, and their symbol.
+/// What callgrind distinguishes functions by: the file they were loaded from, and their symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FunctionId<'t> {
     pub(super) object: &'t str,
@@ -42,7 +42,7 @@ pub(super) struct FunctionId<'t> {
 pub(super) struct Call<'t> {
     /// The address of the call.
     pub(super) at: u64,
-    /// Who is called.
+    /// The function that is called.
     pub(super) callee: FunctionId<'t>,
     /// Where the callee begins.
     pub(super) entry: u64,

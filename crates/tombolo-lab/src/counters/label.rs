@@ -1,4 +1,4 @@
-//! The name of a dump: how a counted process tells its parent what a count is, and of how many
+//! The name of a dump: how a counted process reports to its parent what a count is, and of how many
 //! transactions.
 //!
 //! `tombolo GROUP TRANSACTIONS`: a count and the number needed to interpret it arrive in one line

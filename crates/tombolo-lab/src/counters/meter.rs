@@ -1,4 +1,4 @@
-//! The meter: told where transactions and calls begin and end, it drives the counter in use.
+//! The meter: it is called where transactions and calls begin and end, and drives the counter in use.
 //!
 //! # The probe
 //! One short fixed sequence, the same in every place (LG-38 used PAPI here, 535 instructions and

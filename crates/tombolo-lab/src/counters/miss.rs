@@ -2,7 +2,7 @@
 //!
 //! Loads that each wait for the one before, through memory far larger than the last-level cache:
 //! the time of one is the unit in which a main-memory database without its components pays. It is
-//! printed beside every time, so that two runs on a shared machine can be compared.
+//! printed next to every time, so that two runs on a shared machine can be compared.
 //!
 //! It needs no random numbers: a linear congruential sequence of full period (multiplier 1 mod 4,
 //! odd increment, power-of-two modulus: Hull and Dobell) visits every line once before it repeats,
@@ -64,7 +64,7 @@ impl Cycle {
         // after which it is too late for huge pages; every `next` is written before it is read.
         let lines = unsafe { alloc(layout) }.cast::<Line>();
         if lines.is_null() {
-            // A run that has just enough memory for its rows goes on without the probe.
+            // A run that has just enough memory for its rows continues without the probe.
             let (what, source) = ("take memory for the miss probe", io::ErrorKind::OutOfMemory);
             return Err(CounterError::System { what, source: source.into() });
         }

@@ -1,22 +1,21 @@
 //! Counting what transactions cost: instructions and cycles, per transaction and per call.
 //!
 //! # What it is
-//! Three sources of counts and one way to tell them what runs (LG-38, LG-39, LG-44, LG-45):
+//! Three sources of counts and one way to announce what runs (LG-38, LG-39, LG-44, LG-45):
 //! - [`callgrind`] counts instructions exactly, the same on every machine. The counted process is a
 //!   child under valgrind; [`client`] are the requests it makes. What it dumps (`dumps`) is divided
 //!   among calls (`attribution`) that are found by [`names`] in the debug information (`symbols`);
 //!   [`counts`] is the result.
 //! - [`tsc`] reads the processor's time-stamp counter: cycles, measured natively.
 //! - [`hardware`] reads the processor's instruction counter, where the machine lets us.
-//! - [`meter`] is told where transactions, and natively calls, begin and end and drives one of the
-//!   three.
+//! - [`meter`] is called where transactions, and natively calls, begin and end and drives one of the three.
 //!
-//! [`miss`] measures what one dependent cache miss costs, to be printed beside every time.
+//! [`miss`] measures what one dependent cache miss costs, to be printed next to every time.
 //!
 //! # What it does not do
-//! It knows no store, no workload and no profile: whoever wraps a store calls the meter, whoever
-//! counts says which functions are calls, whoever drives a workload says which transactions are
-//! counted. A store without that wrapper contains none of this code.
+//! It knows no store, no workload and no profile. The wrapper of a store calls the meter, the code that counts
+//! says which functions are calls, and the driver of a workload says which transactions are counted. A store
+//! without that wrapper contains none of this code.
 //!
 //! # Invariants
 //! - Times and callgrind counts never come from the same run.
@@ -104,7 +103,7 @@ impl Category {
 
 /// A kind of transaction, numbered by the caller.
 ///
-/// Callgrind is told to count before a transaction begins, so whether it will abort must be known
+/// Callgrind is made to count before a transaction begins, so whether it will abort must be known
 /// by then: give transactions known to abort a kind, or a group, of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(pub u8);

@@ -122,7 +122,7 @@ mod tests {
             calls += 1;
             7
         };
-        // A span of nothing ends the wait at once, and no time has passed.
+        // A span of nothing ends the wait immediately, and no time has passed.
         assert!(calibrate(&mut clock, 0).is_err());
         assert!(calls > 0);
     }

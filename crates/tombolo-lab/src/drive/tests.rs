@@ -1,4 +1,4 @@
-//! The loop with a clock that tells what it is told: what is measured, and what is not.
+//! The loop with a clock that shows the time it is set to: what is measured, and what is not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

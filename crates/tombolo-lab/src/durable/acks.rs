@@ -2,7 +2,7 @@
 //! sees the answer (cli.md, `--acks`).
 //!
 //! For harnesses that kill the process: what the system has taken from it survives that. It is not
-//! forced to the device, so that it tells nothing about a crash of the machine.
+//! forced to the device, so that it says nothing about a crash of the machine.
 
 use std::fs::OpenOptions;
 use std::io::Write;

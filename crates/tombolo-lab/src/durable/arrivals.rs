@@ -10,7 +10,7 @@
 
 use tombolo_engine::rng::Rng;
 
-/// What the generator's numbers for arrivals are drawn by, beside the seed.
+/// What the generator's numbers for arrivals are drawn by, in addition to the seed.
 const STREAM: &[u64] = &[0x6172_7269_7661_6c73];
 
 /// How far calls were behind the times at which they should have begun.

@@ -1,7 +1,7 @@
 //! The callers of a pipeline: `clients` callers, each with `in_flight` calls under way, in a closed
 //! loop; or calls that begin at their times, answered or not, in an open one.
 //!
-//! In a closed loop a call that is answered is followed by the caller's next at once. No caller is a
+//! In a closed loop a call that is answered is followed immediately by the caller's next. No caller is a
 //! thread: the calling thread makes all calls and takes all answers, many at a time. Each call takes the next
 //! input, so inputs are executed in their order, whichever caller has a call free, and the same
 //! inputs leave the same rows. Every answer is timed, from handing the call to the pipeline, or in an
@@ -36,8 +36,7 @@ const BULK: usize = 4_096;
 const LOOK_NS: u64 = 200_000_000;
 /// The most calls under way in an open loop; what is due beyond them begins late.
 pub(crate) const OPEN_CALLS_MAX: usize = 16_384;
-/// How long an open loop looks for answers before it waits for one, to be told of a pipeline that is
-/// broken.
+/// How long an open loop looks for answers before it waits for one, to notice a pipeline that is broken.
 const LOOKING_NS_MAX: u64 = 100_000_000;
 /// How long a thread that steps stages itself sleeps at most.
 const NAP: Duration = Duration::from_millis(1);
@@ -81,16 +80,16 @@ struct Batch<'b, 'w, I> {
     watch: Watch<'w>,
 }
 
-/// Who watches a batch.
+/// What a batch reports while it runs.
 pub(crate) struct Watch<'b> {
     /// Says whether a checkpoint is being written.
     pub(crate) is_writing_checkpoint: &'b dyn Fn() -> bool,
-    /// Hears how many were answered.
+    /// Called with how many were answered.
     pub(crate) progress: &'b mut dyn FnMut(usize),
 }
 
 impl<'b> Watch<'b> {
-    /// Somebody who wants to know nothing but how far it is.
+    /// Reports progress only.
     pub(crate) fn progress(progress: &'b mut dyn FnMut(usize)) -> Self {
         Self { is_writing_checkpoint: &|| false, progress }
     }
@@ -122,7 +121,7 @@ pub(crate) struct Calling {
     pub(crate) durability: Durability,
     /// The last call of each that is in the database, where calls are numbered.
     pub(crate) sequences: Vec<u64>,
-    /// Where answers are told.
+    /// Where answers are recorded.
     pub(crate) acks: Option<Acks>,
 }
 
@@ -166,7 +165,7 @@ impl<W: Workload> Group<W> {
         count
     }
 
-    /// Hands calls to the pipeline and takes answers; it waits for one unless told not to.
+    /// Hands calls to the pipeline and takes answers; it waits for one if `waits`.
     fn exchange(&mut self, own: &mut Option<StageLoop>, waits: bool) -> Result<(), Failure> {
         let refused = |refusal: tombolo_engine::pipeline::Refusal| {
             Failure::environment(format!("the run ended: {refusal}"))

@@ -103,7 +103,7 @@ impl<P: MemoryProfile, W: Workload> Database<P, W> {
     }
 }
 
-/// Runs one transaction. Compiled once per store, whoever calls it.
+/// Runs one transaction. Compiled once per store, for all its callers.
 #[inline(never)]
 fn call<W: Workload, S: Store>(
     transactions: &W::Transactions,

@@ -1,8 +1,8 @@
 //! The initial database, in a store and in its log.
 //!
 //! What a part of the database logged is one group; a thread writes it while the next part is
-//! stored. Everything is durable when loading is over, by one sync: a load that is broken off
-//! leaves nothing that anybody was told of. Not here: the rows (each workload's loader).
+//! stored. Everything is durable when loading is over, by one sync: a load that is broken off leaves nothing
+//! that was acknowledged. Not here: the rows (each workload's loader).
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -43,7 +43,7 @@ impl Writing {
             };
             let written = write();
             drop(to_write); // who stores rows hears of a failure at once
-            // Nobody waits any more only when loading failed otherwise.
+            // The receiver is gone only when loading failed otherwise.
             let _ = tell.send(written.map(|()| writer));
         });
         Ok(Self { records, empty, done, thread: started? })

@@ -11,7 +11,7 @@
 //! | `sequences.rs`, `acks.rs` | which call of each caller is in the database, and which was answered |
 //! | `raw_flush.rs` | what the device alone takes |
 //!
-//! Not here: what a log looks like (storage `value_log/`), who asks for what (`run/`, `check/`).
+//! Not here: what a log looks like (storage `value_log/`), the commands (`run/`, `check/`).
 
 mod acks;
 mod arrivals;

@@ -41,7 +41,7 @@ pub fn open(
     opened
 }
 
-/// Tells a person how far recovery is, and how long the rest will take.
+/// Shows how far recovery is, and how long the rest will take.
 pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
     let mut detail = match now.log.groups {
         0 => format!("{} of the image", report::size(now.image_bytes)),
@@ -53,8 +53,9 @@ pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
     progress.part(now.part(), &detail);
 }
 
-/// The directories of a database as disks: its own, then those its image lies in besides. More of them
-/// are for whoever writes checkpoints; to one who looks after a database they are another's.
+/// The directories of a database as disks: its own, then the further directories of its image. Only a process
+/// that writes checkpoints can add directories; here, more than the image lies in are refused as another
+/// database's.
 ///
 /// # Errors
 /// Usage, when one is not there, or they are more than the image lies in.

@@ -41,7 +41,7 @@ pub struct RawFlush {
     pub pause_ns: u64,
 }
 
-/// Times flushes of `bytes` bytes, rounded up to what the device writes at once; half of them begin
+/// Times flushes of `bytes` bytes, rounded up to what the device writes as a unit; half of them begin
 /// `pause_ns` after the last one, or a millisecond if that is shorter.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub(crate) fn measure(
 ) -> Result<RawFlush, DiskError> {
     let pause_ns = pause_ns.min(PAUSE_MAX_NS);
     let raw = RawFile::create(disk, bytes).inspect_err(|_| {
-        // What could not be written over is no probe; that it stays is told by the first error.
+        // What could not be written over is no probe; that it stays is reported by the first error.
         let _ = disk.remove(FILE);
     })?;
     let bytes = raw.bytes();
@@ -81,8 +81,8 @@ pub(crate) struct RawFile {
 }
 
 impl RawFile {
-    /// The probe's file in `disk`, written over for flushes of `bytes` bytes, rounded up to what the
-    /// device writes at once.
+    /// The probe's file in `disk`, written over for flushes of `bytes` bytes, rounded up to what the device
+    /// writes as a unit.
     ///
     /// # Errors
     /// When the disk fails.

@@ -1,8 +1,8 @@
 //! The table `client_seq(client, seq)`: which call of each caller was the last to commit.
 //!
 //! A row is written in the same transaction as what the call does, just before it commits, so that a
-//! harness that knows which calls were answered can tell whether any of them is lost. The table is
-//! there in databases that were run with `--acks` once. Not here: who was told (`acks.rs`).
+//! harness that knows which calls were answered can find whether any of them is lost. The table is
+//! there in databases that were run with `--acks` once. Not here: which calls were answered (`acks.rs`).
 
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::row::{Fields, RowId, RowMut};

@@ -1,7 +1,7 @@
 //! Reading what lies in a directory with a value log, and changing nothing in it; what recovery
 //! says of the place where a log ends.
 //!
-//! Not here: opening a database to go on with it (`open.rs`).
+//! Not here: opening a database to continue it (`open.rs`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What was logged comes back, whoever replays it; what cannot come back is refused by name.
+//! What was logged comes back, however it is replayed; what cannot come back is refused by name.
 
 use std::fs;
 use std::path::Path;
@@ -127,7 +127,7 @@ impl Clock for SlowClock {
     }
 }
 
-/// What was told.
+/// What was reported.
 #[derive(Default)]
 struct Told(Vec<(f64, String)>);
 
@@ -248,7 +248,7 @@ fn recovering_uses_nothing_again_that_an_archive_may_lack() {
     drop(writer);
     let opened = open_directories(&[scratch.path()], &with, &clock, &mut ()).unwrap();
     let Opened { mut store, mut writer, checkpointing, .. } = opened;
-    // From here on no replay needs the first segment; whether it was archived nobody knows.
+    // From here on no replay needs the first segment; whether it was archived is not known.
     checkpoint(&mut checkpointing.unwrap(), &LogBuffer::new(), writer.position());
     let others = resolve_table::<Other>(store.schema()).unwrap();
     let key = resolve_index::<OtherKey>(store.schema()).unwrap();

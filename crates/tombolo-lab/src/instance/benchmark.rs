@@ -33,7 +33,7 @@ use crate::restore::{RestoreError, Rows};
 use crate::workload::error::WorkloadError;
 use crate::workload::{Workload, WorkloadInput, tamper};
 
-/// How often a transaction is tried again unless told otherwise.
+/// How often a transaction is tried again by default.
 const RETRIES: u64 = 1_000;
 
 /// What a store can do besides what [`Store`] says: no part of it, for not every store can.
@@ -100,7 +100,7 @@ struct Bound<W: Workload> {
     handles: Arc<Handles>,
 }
 
-/// Runs the transaction of `input`. Compiled once per store, whoever calls it.
+/// Runs the transaction of `input`. Compiled once per store, for all its callers.
 #[inline(never)]
 fn call<W: Workload, S: Store, K: Kind<S>>(
     bound: &Bound<W>,
@@ -139,7 +139,7 @@ fn locate_with<W: Workload, S: Store>(
     |store, input, ahead, hints| locate(bound, store, input, ahead, hints)
 }
 
-/// The same as [`call`] on the store with probes, where there are any: elsewhere calls are told apart by
+/// The same as [`call`] on the store with probes, where there are any: elsewhere calls are distinguished by
 /// callgrind only, which needs none.
 #[inline(never)]
 fn call_metered<W: Workload, S: Store, K: Kind<S>>(

@@ -23,7 +23,7 @@ use tombolo_storage::value::Value;
 
 use super::key::KeyValues;
 
-/// Told of rows until it breaks off.
+/// Called for each row until it breaks off.
 type Visit<'v> = &'v mut dyn FnMut(RowId) -> ControlFlow<()>;
 /// Changes or fills a row.
 type Change<'c> = &'c mut dyn FnMut(&mut RowMut<'_, Dynamic>);
@@ -190,7 +190,7 @@ impl Handles {
 
 /// A store of any type as a [`Store`].
 ///
-/// It does not say that it can undo: whoever uses it decides before the first write.
+/// It does not say that it can undo: its user decides before the first write.
 pub struct Erased<'s> {
     store: &'s mut dyn DynamicStore,
     handles: Arc<Handles>,

@@ -1,7 +1,7 @@
 //! The profiles: which types databases are made of.
 //!
 //! The place where profiles and the workload meet (`for_each_memory_profile!`); with the feature
-//! `every-profile` TPC-C meets those on pages in the crate `tombolo-ladder`, which is told of here.
+//! `every-profile` TPC-C meets those on pages in the crate `tombolo-ladder`, which is registered here.
 //! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
 //! (`run/plan.rs`).
 
@@ -340,7 +340,7 @@ pub fn can_be_saved(profile: &str) -> bool {
 }
 
 /// Whether all transactions of the standard mix run on a profile as it is, not only the paper's two.
-/// Only there natively read counters tell calls apart.
+/// Only there natively read counters distinguish calls.
 pub fn runs_all_natively(profile: &str) -> bool {
     PROFILES
         .iter()

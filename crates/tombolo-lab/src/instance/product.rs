@@ -4,10 +4,10 @@
 //! Transactions run in groups of [`GROUP`], which is also what is counted: what a group costs, its
 //! records handed on and made durable, shared by its transactions. Only the transactions of one
 //! kind are in a group that is counted. In the pipeline that is counted one thread steps the stages
-//! one after the other, so that what each costs can be told apart; the one that is timed has its
+//! one after the other, so that the cost of each can be separated; the one that is timed has its
 //! threads. Making room in the log, which has a thread of its own, is not counted.
 //!
-//! The initial rows are not in the log: nobody opens it again. Not here: what commands run
+//! The initial rows are not in the log: it is not opened again. Not here: what commands run
 //! (`run/piped.rs`).
 
 use std::fs;
@@ -340,7 +340,7 @@ impl<W: Workload> Product<W> {
         Ok(())
     }
 
-    /// Counts with `told` after each group of what is counted: of all transactions of a kind, and
+    /// Counts; calls `told` after each group of what is counted: of all transactions of a kind, and
     /// in a pipeline of each stage besides.
     fn count_with(
         &mut self,

@@ -1,10 +1,9 @@
-//! Executing inputs: on one session, or on several at once, each on a thread of its own.
+//! Executing inputs: on one session, or on several in parallel, each on a thread of its own.
 //!
-//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`), at so many as
-//! told or as pay. Several
-//! share one array of inputs and each takes the next when it is free. A transaction that gave way to
-//! another is tried again at once, and counts as aborted each time; one that always gives way ends
-//! the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
+//! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`), at as many as are set
+//! or as pay. Several share one array of inputs and each takes the next when it is free. A transaction that
+//! gave way to another is tried again immediately, and counts as aborted each time; a transaction that always
+//! gives way ends the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -197,13 +196,13 @@ pub(super) fn execute_alone<S, I>(
     Ok(Executed { engine_cpu, work: WorkDone::take() })
 }
 
-/// Does all `works` at once, one thread each. Compiled once: what starts threads is as much code as a
+/// Does all `works` in parallel, one thread each. Compiled once: what starts threads is as much code as a
 /// transaction.
 fn on_threads(works: Vec<Box<dyn FnOnce() -> Done + Send + '_>>) -> Vec<Done> {
     threads::on_each(works, |work| work())
 }
 
-/// Executes `inputs` on all `sessions` at once, one thread each, and notes when each was over if
+/// Executes `inputs` on all `sessions` in parallel, one thread each, and notes when each was over if
 /// `ends` has room for it.
 ///
 /// # Errors

@@ -121,7 +121,7 @@ pub(super) fn verify(
     Ok(verification)
 }
 
-/// What the store finds wrong itself, in parts by several threads where they can read it at once.
+/// What the store finds wrong itself, in parts by several threads where they can read it in parallel.
 fn check_in_parts(store: &mut dyn DynamicStore) -> Vec<Damage> {
     let Some(view) = store.shared() else { return store.check() };
     let checker = view.checker();

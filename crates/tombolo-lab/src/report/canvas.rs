@@ -1,7 +1,7 @@
 //! Where text for people is drawn: how wide, in which characters, with or without colour.
 //!
-//! Drawing is pure: whoever opens standard output says what it is, here nothing is asked. Colour is
-//! never the only thing that tells two parts apart.
+//! Drawing is pure: the code that opens standard output says what it is, here nothing is asked. Colour is never
+//! the only thing that distinguishes two parts.
 
 use std::borrow::Cow;
 

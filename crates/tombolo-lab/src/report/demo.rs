@@ -1,4 +1,4 @@
-//! What `demo` tells: few figures, each with its meaning.
+//! What `demo` reports: few figures, each with its meaning.
 //!
 //! Nothing is claimed that was not measured in the same run.
 

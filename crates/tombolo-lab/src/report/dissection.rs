@@ -1,5 +1,5 @@
-//! An engine taken apart, for people: the ladder as aligned stacked bars, the paper's figures
-//! beside ours, the matrix call × removed component.
+//! An engine taken apart, for people: the ladder as aligned stacked bars, the paper's figures next to ours, the
+//! matrix call × removed component.
 //!
 //! Pure functions from results to text. A figure that was not measured is a dash, never a zero.
 

@@ -20,7 +20,7 @@ use crate::run::{Outcome, PipelineOutcome, Plan, PlannedWorkload, mix_name};
 /// Instructions by call category.
 pub type Calls = BTreeMap<String, f64>;
 
-/// What is told of one kind of transaction.
+/// What is reported of one kind of transaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByTransaction {
     /// How many committed.
@@ -122,12 +122,12 @@ impl From<CheckpointStatistics> for CheckpointResult {
     }
 }
 
-/// What is told of one kind of stage.
+/// What is reported of one kind of stage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByStage {
     /// How long its steps that did something took.
     pub busy_s: f64,
-    /// Processor time of its thread, told at the first stage of each thread; null elsewhere.
+    /// Processor time of its thread, given at the first stage of each thread; null elsewhere.
     pub cpu_s: Option<f64>,
     /// Instructions of a committed transaction, by callgrind; over the kinds that committed, each
     /// with its share.

@@ -1,4 +1,4 @@
-//! What a durable run has beside its store: the log, and the image that checkpoints are written to
+//! What a durable run has in addition to its store: the log, and the image that checkpoints are written to
 //! (TPK-14 … TPK-19).
 //!
 //! What was loaded is in the log alone until a checkpoint holds it. That one is waited for before
@@ -131,7 +131,7 @@ pub(crate) fn write_first_checkpoint<E: Executor>(
     })
 }
 
-/// What checkpoints came to between `before` and `after`.
+/// What checkpoints did between `before` and `after`.
 pub(super) fn since(
     after: CheckpointStatistics,
     before: CheckpointStatistics,

@@ -47,7 +47,7 @@ use crate::workload::error::WorkloadError;
 /// Bytes in front of a group's records, about.
 const GROUP_HEADER_BYTES: u64 = 64;
 
-/// What is told of a pipeline.
+/// What is reported of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct PipelineOutcome {
     /// How long the stages worked while they were measured.

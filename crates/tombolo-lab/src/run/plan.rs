@@ -1,6 +1,6 @@
 //! What a run does: its settings, read and found to fit each other.
 //!
-//! Rules that concern several settings at once are checked here, before anything starts: what the
+//! Rules that concern several settings are checked here, before anything starts: what the
 //! profile can do, where files may lie, whether memory suffices. Not here: single settings' limits
 //! (engine `settings.rs`), running.
 

@@ -99,7 +99,7 @@ fn remove_abandoned(parent: &Path) {
         let digits = name.to_str().and_then(|name| name.strip_prefix(NAME));
         let is_ours = digits.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
         if is_ours && is_abandoned(&entry.path()) {
-            // Whatever stays is in nobody's way.
+            // What stays does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -39,7 +39,7 @@ impl<P: Disk, L: Disk> Disk for LogDisk<P, L> {
         self.of(name).remove(name)
     }
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        // Nobody calls the log otherwise, or something else the log.
+        // The log has no other name, and no other file has its name.
         assert!(from != LOG_FILE && to != LOG_FILE, "{from} is to be {to}");
         self.pages.rename(from, to)
     }

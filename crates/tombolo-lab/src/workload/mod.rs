@@ -173,7 +173,7 @@ impl Check {
     }
 }
 
-/// Whether the tables of `schema` are those of debit-credit; what is none is taken for TPC-C.
+/// Whether the tables of `schema` are those of debit-credit; any other schema is taken for TPC-C.
 fn is_debit_credit(schema: &Schema) -> bool {
     schema.table(debit_credit::schema::Account::NAME).is_some()
 }

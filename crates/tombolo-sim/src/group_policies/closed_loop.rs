@@ -203,7 +203,7 @@ fn run_stage(mut stage: Box<dyn Stage>, turn: Turn, wakes: &[usize]) {
 struct Clients {
     caller: Caller<(), ()>,
     turn: Turn,
-    /// When who calls next, the first one on top.
+    /// When which client calls next, the first one on top.
     next: BinaryHeap<Reverse<(u64, u64)>>,
     rng: Rng,
     called_ns: Vec<u64>,

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(run(Policy::Auto), auto, "the same every time");
     }
 
-    /// Where executing takes longer, flushing and executing at once is.
+    /// Where executing takes longer, flushing at once keeps the execution stage busy.
     #[test]
     fn the_execution_stage_is_never_idle_while_there_is_work() {
         let run = |policy| run_policy(medium(false, 20_000, FAST), 256, policy);

@@ -28,7 +28,7 @@ struct State {
     due: Vec<Due>,
     /// Whether something has happened since the idle ones last looked around.
     is_fresh: bool,
-    /// Whether nobody has anything to do, for ever.
+    /// Whether no thread has anything to do, for ever.
     is_stuck: bool,
 }
 
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Chooses who runs next, and lets time pass until then.
+    /// Chooses the thread that runs next, and lets time pass until then.
     fn choose(&mut self, clock: &SimClock) {
         let now_ns = clock.now_ns();
         // When all are idle, all look once more: a stage may hand on what it held and call itself
@@ -106,7 +106,7 @@ impl Turn {
         self.pass(Due::At(self.now_ns() + ns));
     }
 
-    /// Waits until it is woken, or until a time; says `false` if nobody ever will.
+    /// Waits until it is woken, or until a time; returns `false` if no thread ever will wake it.
     pub(super) fn idle(&self, until_ns: Option<u64>) -> bool {
         self.pass(Due::Idle(until_ns));
         !self.turns.state.lock().is_stuck

@@ -19,7 +19,7 @@ use crate::world::World;
 /// Several times what an early answer may wait for its flush.
 const QUIET_NS: u64 = 100_000_000;
 
-/// What a caller carried and has not told yet.
+/// What a caller carried and has not reported yet.
 pub(super) struct CarriedCall {
     tag: u64,
     outcome: Outcome<u64>,
@@ -122,7 +122,7 @@ where
         }
     }
 
-    /// Callers that carried tell what they may.
+    /// Callers that carried report what they may.
     pub(super) fn take_carried(&mut self, world: &mut World) -> Result<(), Violation> {
         let Some(carrier) = self.carrier.clone() else { return Ok(()) };
         let waiting = std::mem::take(&mut self.carried);

@@ -1,4 +1,4 @@
-//! What takes long beside requests: reads of all rows, and what is added.
+//! What takes long, next to requests: reads of all rows, and what is added.
 //!
 //! ```text
 //!   resting ──submit──► building ──all rows are in──► built ──a call──► finishing ──► resting

@@ -1,4 +1,4 @@
-//! What calls came to, as the pipeline says it, and what all of them left behind.
+//! The outcomes of calls, as the pipeline reports them, and what all of them left behind.
 //!
 //! Not here: whether that is right (`history.rs`).
 
@@ -18,7 +18,7 @@ pub(super) fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
     matches!(outcome, Err(Failure::Stopped(Stop::Error(Error::SnapshotEnded { .. }))))
 }
 
-/// What a caller is told, as the model says it.
+/// What a caller is answered, in the model's terms.
 pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
     match outcome {
         Ok(answer) => Some(Outcome::Committed(*answer)),

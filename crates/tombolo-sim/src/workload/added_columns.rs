@@ -106,7 +106,7 @@ impl AddedColumns {
         })
     }
 
-    /// Makes an item by who knows all columns, if they are there.
+    /// Makes an item with all columns, if they are there.
     pub(super) fn create<S: Store>(
         &self,
         tx: &mut Transaction<'_, S>,

@@ -57,7 +57,7 @@ impl Identified {
         Ok(Some(Self { requests, table: resolve_table(schema)? }))
     }
 
-    /// Runs a request with `id` unless one has run; a panic is an abort then, as it is to who asked.
+    /// Runs a request with `id` unless one has run; a panic is an abort then, as it is to the caller.
     pub(super) fn run<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,

@@ -1,7 +1,7 @@
 //! The model: rows as maps, every request in a few lines, nothing clever.
 //!
 //! It says what a store must answer and hold. The hash of all rows is kept up to date with every
-//! change, so that the state after each of thousands of transactions can be told from the others
+//! change, so that the state after each of thousands of transactions can be distinguished from the others
 //! without being kept. Not here: transactions, order, what is durable (`history.rs`).
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub struct Later {
     pub remark: Vec<u8>,
 }
 
-/// How many of what is added beside transactions there are.
+/// How many additions there are that were made while transactions ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
     /// Indexes.
@@ -95,7 +95,7 @@ impl Remembered {
     }
 }
 
-/// What a transaction came to.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It committed; what it read as a number.
@@ -158,7 +158,7 @@ impl State {
         fold(self.rows_number(), self.tables as u64)
     }
 
-    /// What the rows' numbers come to.
+    /// The rows' numbers, combined into one.
     pub fn rows_number(&self) -> u64 {
         let accounts = self.accounts.iter().map(|(id, row)| row.number(*id));
         let items = self.items.iter().map(|(key, row)| item_number(*key, row));
@@ -172,7 +172,7 @@ impl State {
         self.tables += 1;
     }
 
-    /// Does what `request` asks; says what it comes to and whether anything changed.
+    /// Does what `request` asks; returns its outcome and whether anything changed.
     pub fn apply(&mut self, request: &Request) -> (Outcome, bool) {
         let Some(id) = request.id() else { return self.run(request) };
         if let Some(has_committed) = self.outcome_of(id) {

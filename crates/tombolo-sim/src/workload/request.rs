@@ -60,9 +60,9 @@ pub enum Work {
     Open,
     /// Moves an amount from one account to another; aborts if there is not so much.
     Transfer {
-        /// Who pays.
+        /// The payer.
         from: i32,
-        /// Who is paid.
+        /// The payee.
         to: i32,
         /// How much.
         amount: i64,
@@ -118,9 +118,9 @@ pub enum Work {
         group: i16,
         /// How many items it has afterwards.
         items: i32,
-        /// Who pays.
+        /// The payer.
         account: i32,
-        /// Who is paid.
+        /// The payee.
         to: i32,
         /// Their bodies.
         body: Text,
@@ -171,7 +171,7 @@ pub struct Kinds {
 /// One request of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks.
+    /// The client that asks.
     pub client: i32,
     /// The client's own count of requests, from 1.
     pub number: i64,

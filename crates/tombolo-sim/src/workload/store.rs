@@ -379,7 +379,7 @@ impl Handles {
         body: &[u8],
     ) -> Ended<()> {
         let name = name_of(name);
-        // Some rows are made by who knows all columns, the others without those that were added.
+        // Some rows are made with all columns, the others without those that were added.
         let made = if item.1 % 2 == 0 { self.added.create(tx, item, &name)? } else { None };
         let row = match made {
             Some(row) => row,

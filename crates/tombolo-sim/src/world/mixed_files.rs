@@ -5,7 +5,7 @@
 //!        └────copy─► lives on otherwise ─► one ring's file ────┘
 //! ```
 //!
-//! Each file is intact, and nothing tells whose it is where both copies wrote the same checkpoint. So
+//! Each file is intact, and nothing shows whose it is where both copies wrote the same checkpoint. So
 //! the rows may be those of two histories; but whatever opens is sound, every value a row names is
 //! there, and nothing panics. Only where the medium keeps its promises. Not here: files that are
 //! damaged (`World::rehearse_rot`).

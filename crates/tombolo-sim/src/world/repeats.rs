@@ -27,7 +27,7 @@ impl World {
             request.sent_before = request.sent_before.map(|times| times + 1);
             return Some(request.clone());
         }
-        // Some have not been sent yet: nobody knows of them.
+        // Some have not been sent yet: no database has them.
         let ahead = if one_in(&mut self.requests, 4) { 1_000 } else { 0 };
         let work = Work::Outcome { client: request.client, number: request.number + ahead };
         self.numbers[client] += 1;

@@ -1,4 +1,4 @@
-//! Databases restored from a backup and the log's archive, beside the one that lives on.
+//! Databases restored from a backup and the log's archive, next to the one that lives on.
 //!
 //! ```text
 //!   recovered ──backup──► kept, over crashes

@@ -3,13 +3,13 @@
 //! Every call that writes carries its caller's next number, and its transaction compares that with the caller's row:
 //! a call that was lost, executed twice or out of order is noticed when the next one comes.
 //!
-//! Not here: who calls (`callers.rs`).
+//! Not here: the callers (`callers.rs`).
 
 use tombolo::{
     CallOptions, Database, Early, Error, Index, Order, Range, Registered, Stop, Table, Tx,
 };
 
-/// So many that an index takes several slices between transactions, and that all can be read at once.
+/// So many that an index takes several slices between transactions, and that all can be read together.
 pub(crate) const ACCOUNTS: i32 = 20_000;
 const CENTS_EACH: i64 = 1_000_000;
 /// What there is, at any time.

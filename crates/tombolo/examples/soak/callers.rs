@@ -34,7 +34,7 @@ impl Field<'_> {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// What every caller's settled calls had come to before this was asked.
+    /// The last call of each caller that was answered as durable by now.
     pub(crate) fn settled(&self) -> Vec<i64> {
         self.settled.iter().map(|last| last.load(Ordering::SeqCst)).collect()
     }
@@ -51,7 +51,7 @@ impl Field<'_> {
 /// The kinds of call a thread waits for, as results name them.
 pub(crate) const KINDS: [&str; 3] = ["transfer", "early", "read"];
 
-/// What a thread's calls came to.
+/// The results of a thread's calls.
 pub(crate) struct Told {
     /// All that were answered, those that were to abort among them.
     pub(crate) calls: u64,

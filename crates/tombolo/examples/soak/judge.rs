@@ -7,7 +7,7 @@
 //! only computes had meanwhile. In memory there are no flushes and two such threads. Reported percentiles are of whole
 //! latencies.
 //!
-//! Which thread a call waited for cannot be told from outside. Where the thread that only computes got no core for
+//! Which thread a call waited for cannot be seen from outside. Where the thread that only computes got no core for
 //! longer than [`PAUSE_NS_MAX`], the one that held the database may have waited longer still. Such a run reports that
 //! the machine was busy, and does not fail for starvation.
 //!
@@ -128,14 +128,14 @@ impl Watched {
         self.pauses.iter().map(|pause| pause.ns).max().unwrap_or_default()
     }
 
-    /// Whether other programs took so much of the machine that waits tell nothing of the database.
+    /// Whether other programs took so much of the machine that waits say nothing about the database.
     pub(crate) fn machine_is_busy(&self) -> bool {
         self.pause_ns_max() > PAUSE_NS_MAX
     }
 
     /// What a call took beyond flushes and pauses.
     pub(crate) fn beyond_ns(&self, call: Slow) -> u64 {
-        // The look behind a call's end tells of the flush that it waited for.
+        // The look behind a call's end shows the flush that it waited for.
         let told_ns = call.ended_ns + 2 * BETWEEN_LOOKS.as_nanos() as u64;
         let threads = if self.flushes.is_empty() { 2 } else { 3 };
         let excused_ns = longest(2, &self.flushes, call.begun_ns, told_ns)
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(watched.beyond_ns(slow(20, 200)), (180 - 40 - 20 - 7 - 5 - 2) * MS);
         assert_eq!(watched.beyond_ns(slow(65, 200)), (135 - 20 - 5 - 2) * MS);
         assert_eq!(watched.beyond_ns(slow(100, 200)), 100 * MS, "it was over before the last");
-        // The look behind it tells of the flush that it waited for.
+        // The look behind it shows the flush that it waited for.
         assert_eq!(watched.beyond_ns(slow(200, 299)), 9 * MS);
         assert_eq!(watched.beyond_ns(slow(250, 260)), 0);
         let in_memory = Watched { flushes: Vec::new(), ..watched };

@@ -30,7 +30,7 @@ use judge::{BEYOND_NS_MAX, Latencies, Watched};
 
 /// Threads that submit, besides those that call.
 const SUBMITTERS: usize = 2;
-/// Flushes that are measured beside.
+/// Flushes that are measured without the database, for comparison.
 const RAW_FLUSHES: usize = 256;
 
 /// What was asked for.
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What one of the two came to.
+/// The result of one database, in memory or durable.
 struct Found {
     /// The JSON object.
     line: String,
@@ -85,7 +85,7 @@ struct Found {
     faults: Vec<String>,
 }
 
-/// What threads other than the callers came to.
+/// The results of threads other than the callers.
 #[derive(Default)]
 struct Beside {
     watched: Watched,
@@ -115,7 +115,7 @@ enum Part {
     End,
 }
 
-/// What a part came to.
+/// The result of a part.
 enum Came {
     Calls(Box<Told>),
     Watched(Watched),
@@ -314,7 +314,7 @@ fn starved(told: &[Told], watched: &Watched) -> Starved {
     Starved { threads, beyond_ns_max: beyond.into_iter().max().unwrap_or_default() }
 }
 
-/// What is told of a run.
+/// What is reported of a run.
 struct Line<'f> {
     options: &'f Options,
     is_durable: bool,

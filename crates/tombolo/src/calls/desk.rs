@@ -10,7 +10,7 @@
 //! A call under way has a slot; the slot's number is the call's tag. *waiting*: no reply yet, perhaps
 //! a waker of the thread or task that polled. *done*: the reply lies there. *abandoned*: the answer was
 //! given up. Each slot has a lock of its own, so that a caller that looks for its reply waits for no
-//! other; whether there is one is a word beside the lock. Free slots are found without a lock
+//! other; whether there is one is a word next to the lock. Free slots are found without a lock
 //! (engine `slots.rs`). A delivery brings all replies of a turn and wakes afterwards. A thread that
 //! waits is woken like a task: its waker unparks it.
 //!
@@ -227,7 +227,7 @@ pub(crate) struct Desks {
 }
 
 impl Desks {
-    /// So many.
+    /// How many there are.
     pub(crate) fn new(count: usize) -> Self {
         let cancels = Cancels::default();
         let desk = |_| Arc::new(Desk { cancels: cancels.clone(), ..Desk::default() });

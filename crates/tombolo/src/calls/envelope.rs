@@ -1,9 +1,9 @@
 //! What travels through the pipeline: an envelope with a call's input, later with its outcome.
 //!
 //! [`Body`] is what is run: a procedure, or a closure that was registered. An envelope is used again
-//! for the next call of the same body; one of a lone closure is made for it. Not here: who runs them
-//! (`runner.rs`), who waits (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome,
-//! nor its registration, which would keep itself alive.
+//! for the next call of the same body; one of a lone closure is made for it. Not here: how they are run
+//! (`runner.rs`) and waited for (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome, nor
+//! its registration, which would keep itself alive.
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ pub(crate) enum Otherwise {
     Panicked(Box<str>),
 }
 
-/// How a call's turn ended, for whoever counts.
+/// How a call's turn ended, for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Committed,
@@ -76,7 +76,7 @@ impl How {
 pub(crate) struct Request {
     /// There until it is answered.
     pub(crate) envelope: Option<Box<dyn Envelope>>,
-    /// The latest time it may begin, and a closure may go on, on the database's clock.
+    /// The latest time it may begin, and a closure may continue, on the database's clock.
     pub(crate) deadline_ns: u64,
     /// The most it may write to the log, in bytes.
     pub(crate) log_bytes_max: u64,
@@ -152,7 +152,7 @@ where
         Ok(Self { procedure, database, again: Mutex::new(None) })
     }
 
-    /// Runs it with handles of now: of what it was bound to, something may have been dropped.
+    /// Runs it with the current handles: a table or index it was bound to may have been dropped.
     #[cold]
     #[inline(never)]
     fn run_again(
@@ -227,7 +227,7 @@ where
     }
 }
 
-/// Idle envelopes that are kept, at most: more calls at once than that are rare.
+/// Idle envelopes that are kept, at most: more simultaneous calls than that are rare.
 const IDLE_MAX: usize = 1 << 16;
 
 /// A body and the envelopes for calling it.
@@ -247,7 +247,7 @@ impl<B: Body> Registration<B> {
         self.name
     }
 
-    /// Runs it as one transaction of a caller that carries it, which comes to `ended`; says how many
+    /// Runs it as one transaction of a caller that carries it, whose outcome goes to `ended`; returns how many
     /// bytes that logged.
     #[inline]
     pub(crate) fn carry(
@@ -389,8 +389,8 @@ where
         Box::new(Self { closure: Some(closure), held, ran: None })
     }
 
-    /// Runs a closure as one transaction of a caller that carries it, which comes to `ended`; says how
-    /// many bytes that logged.
+    /// Runs a closure as one transaction of a caller that carries it, whose outcome goes to `ended`; returns
+    /// how many bytes that logged.
     #[inline]
     pub(crate) fn carry(
         closure: F,

@@ -1,9 +1,9 @@
 //! What an input holds outside itself, for the queue's bound in bytes.
 //!
-//! Counted by itself are numbers, strings and bytes, and vectors, options and pairs of those. A type
-//! cannot be asked in general: of any other that owns something nothing is known, unless the program
-//! says it ([`Registered::input_bytes`](super::Registered::input_bytes)). Which of them a type is, is
-//! decided when it is compiled.
+//! Numbers, strings and bytes are counted, and vectors, options and pairs of those. Of any other type that owns
+//! something nothing is known, unless the program says it
+//! ([`Registered::input_bytes`](super::Registered::input_bytes)). Which of them a type is, is decided when it
+//! is compiled.
 //!
 //! Not here: what the queue does with it; answers, which are the callers' to take.
 
@@ -71,7 +71,7 @@ macro_rules! first_of {
     };
 }
 
-/// The bytes an input of a string type holds, alone or beside a number.
+/// The bytes an input of a string type holds, alone or with a number.
 macro_rules! first_with {
     ($input:expr; $($text:ty),*) => {
         first_of!($input; $(
@@ -83,7 +83,7 @@ macro_rules! first_with {
     };
 }
 
-/// What an input holds outside itself, as far as its type tells.
+/// What an input holds outside itself, as far as its type shows.
 pub(super) fn held_bytes<I: 'static>(input: &I) -> usize {
     let input: &dyn Any = input;
     first_with!(input; String, Vec<u8>, Box<str>, Box<[u8]>);

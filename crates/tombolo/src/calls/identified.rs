@@ -24,7 +24,7 @@ pub(crate) const OWN_PREFIX: &str = "tombolo_";
 /// The envelope around that of a call with a request id.
 pub(crate) struct Identified {
     id: u128,
-    /// What the call itself may log, beside its id.
+    /// What the call itself may log, in addition to its id.
     log_bytes_max: u64,
     inner: Box<dyn Envelope>,
 }

@@ -6,13 +6,13 @@
 //!        └───────────────► Request { Box<dyn Envelope> } ◄──┘
 //!                                    │ pipeline: the runner runs what is inside
 //!                            Reply<Box<dyn Envelope>>  ─► [desk]: one slot per call under way
-//!                                                             │ wakes whoever waits
+//!                                                             │ wakes the caller
 //!        the answer is taken out; the envelope goes back ◄────┘
 //! ```
 //!
-//! One box travels: the input lies in it on the way in, the outcome on the way out, and nobody else
-//! can reach it meanwhile, so that the execution stage neither locks nor allocates nor frees for a
-//! call of a registered procedure. Envelopes come from a pool per procedure and return to it.
+//! One box travels: the input lies in it on the way in, the outcome on the way out. No other thread can reach
+//! it meanwhile, so the execution stage neither locks nor allocates nor frees for a call of a registered
+//! procedure. Envelopes come from a pool per procedure and return to it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | `held.rs` | what an input holds outside itself |
 //! | `runner.rs` | what the execution stage runs |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
-//! | `desk.rs` | where replies wait, and who waits for them |
+//! | `desk.rs` | where replies wait, and where callers wait for them |
 //! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
 //! | `once.rs` | the same, for one call with a request id |

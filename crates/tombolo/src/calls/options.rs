@@ -1,4 +1,4 @@
-//! What a call asks for beside its input: when its answer leaves, until when, how much it may log.
+//! What a call asks for in addition to its input: when its answer leaves, until when, how much it may log.
 //!
 //! An answer that waited for less says so in its type: options are `CallOptions<Settled>` or
 //! `CallOptions<Early>`, and what a call answers follows from that. Not here: settings of the whole
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// When the answers leave that wait for durability, where a database has a log.
+/// When answers that wait for durability leave, in a database with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// When the group of transactions it is in is on disk: many callers share a flush.
@@ -25,7 +25,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {}
 
-/// Answers that come before what they tell of is durable, as [`PreCommitted`] or [`EarlyError`].
+/// Answers that may come before what they report is durable, as [`PreCommitted`] or [`EarlyError`].
 #[derive(Clone, Copy, Debug)]
 pub enum Early {}
 
@@ -76,7 +76,7 @@ impl Promise for Early {
     }
 }
 
-/// An answer that did not wait: all later transactions see what it tells of, but a crash within
+/// An answer that did not wait: all later transactions see what it reports, but a crash within
 /// `async_loss_ms_max` (a setting) may lose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -96,15 +96,15 @@ impl<A> PreCommitted<A> {
         &self.answer
     }
 
-    /// Whether all it tells of happened to be durable already, as what a read finds often is.
+    /// Whether everything it reports happened to be durable already, which is often so for reads.
     pub const fn is_durable(&self) -> bool {
         self.is_durable
     }
 }
 
-/// Why a call that did not wait has no answer, and whether what that tells of may still be lost: that a
-/// key was there already, that a request id had committed, what the transaction saw when it aborted. `?`
-/// makes an [`Error`] of it where a function answers those.
+/// Why a call that did not wait has no answer, and whether a crash may still undo what that reports: that a key
+/// was there already, that a request id had committed, what the transaction saw when it aborted. `?` converts
+/// it to an [`Error`] in functions that return one.
 ///
 /// ```
 /// use tombolo::{CallOptions, Database, Error, Stop};
@@ -133,8 +133,8 @@ impl EarlyError {
         &self.error
     }
 
-    /// Whether all it tells of is durable: what the transaction saw that ended so was, or nothing ran
-    /// that a crash could make undone.
+    /// Whether everything it reports is durable: what the failed transaction saw was, or nothing ran that a
+    /// crash could undo.
     pub const fn is_durable(&self) -> bool {
         self.is_durable
     }
@@ -161,7 +161,7 @@ impl fmt::Display for EarlyError {
 
 impl std::error::Error for EarlyError {}
 
-/// What a call asks for beside its input.
+/// What a call asks for in addition to its input.
 ///
 /// ```
 /// use std::time::Duration;
@@ -192,7 +192,7 @@ impl Default for CallOptions {
 }
 
 impl CallOptions {
-    /// What calls ask for that say nothing: the database's durability, no deadline, 64 KB of log.
+    /// The defaults: the database's durability, no deadline, 64 KB of log.
     pub const fn new() -> Self {
         Self {
             durability: None,
@@ -209,7 +209,7 @@ impl CallOptions {
         self
     }
 
-    /// Answers leave when their group is on disk, which is asked for at once.
+    /// Answers leave when their group is on disk; the flush is requested immediately.
     pub const fn sync(mut self) -> Self {
         self.durability = Some(Durability::Sync);
         self
@@ -223,11 +223,10 @@ impl CallOptions {
 }
 
 impl<W> CallOptions<W> {
-    /// The call is answered within this time: it does not begin later, and a closure that runs then is
-    /// ended at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
-    /// ([`Error::Expired`](crate::Error::Expired) of both). A thread that waits for the answer waits no
+    /// The call is answered within this time: it does not begin later, and a closure that runs then is ended at
+    /// one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
+    /// ([`Error::Expired`](crate::Error::Expired) in both cases). A thread that waits for the answer waits no
     /// longer ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends
-    /// when the database answers. Nothing ends a closure that computes without calling `Tx`, nor a
     /// [procedure](crate::procedure).
     pub const fn within(mut self, time: Duration) -> Self {
         self.deadline = Some(time);
@@ -236,7 +235,7 @@ impl<W> CallOptions<W> {
 
     /// The most bytes the transaction may write to the log: about the size of the rows it makes and
     /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
-    /// runs; the write that is beyond it is refused
+    /// runs; the write that exceeds it is refused
     /// ([`Error::LogTooLong`](crate::Error::LogTooLong)), and so are all later ones: the transaction is
     /// undone. A database in memory counts what it would log, and refuses the same.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
@@ -250,7 +249,7 @@ impl<W> CallOptions<W> {
         self
     }
 
-    /// The transaction only reads. Such calls go on while the log has no room for others. A write is
+    /// The transaction only reads. Such calls still run while the log has no room for others. A write is
     /// refused all the same, and the transaction undone.
     pub const fn read_only(self) -> Self {
         self.log_bytes_max(0)

@@ -60,11 +60,11 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
         self.core.wait::<A, W>(ticket)
     }
 
-    /// Ends the call, if it has not ended. One that has not begun never runs; a closure that runs is ended
-    /// at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone. Its answer,
-    /// which still comes, is [`Error::Cancelled`](crate::Error::Cancelled), or what the call came to
-    /// before: one that has committed is not undone. Nothing ends a closure that computes without calling
-    /// `Tx`, nor a [procedure](crate::procedure) that runs.
+    /// Ends the call, if it has not ended. A call that has not begun never runs; a closure that runs is ended
+    /// at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone. Its answer still
+    /// comes: [`Error::Cancelled`](crate::Error::Cancelled), or the call's outcome if it ended before. A
+    /// committed call is not undone. Nothing ends a closure that computes without calling `Tx`, nor a
+    /// [procedure](crate::procedure) that runs.
     ///
     /// ```
     /// use tombolo::{CallOptions, Database, Error, Stop, TableDef};
@@ -92,7 +92,7 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
         }
     }
 
-    /// Whether [`Pending::wait`] would return at once.
+    /// Whether [`Pending::wait`] would return immediately.
     pub fn is_done(&self) -> bool {
         self.ticket.is_none_or(|ticket| self.core.desk(ticket).is_done(ticket.tag))
     }

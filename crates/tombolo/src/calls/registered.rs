@@ -21,7 +21,7 @@ use tombolo_engine::pipeline::{Terms, guarded};
 
 /// What is called with `I` and answers `A`: carried by its caller, or in an envelope.
 trait Callable<I, A>: Send + Sync {
-    /// Runs it as one transaction, which comes to `ended`; says how many bytes that logged.
+    /// Runs it as one transaction, whose outcome goes to `ended`; returns how many bytes that logged.
     fn carry(
         &self,
         runner: &mut Runner,
@@ -56,8 +56,8 @@ impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
 /// A procedure or closure of one database, ready to be called by any thread. Cloning it is cheap;
 /// it may outlive its [`Database`](crate::Database), which then is closed.
 ///
-/// Calling it allocates nothing once as many calls as are ever under way have been: what travels
-/// through the queue and back is used again. Calls that one thread submits run in their order.
+/// Calling it allocates nothing once there were as many calls under way as there will ever be: envelopes are
+/// used again. Calls that one thread submits run in their order.
 ///
 /// ```
 /// # use tombolo::{Database, Error, Stop};
@@ -146,13 +146,13 @@ where
         Once(self.with(self.options.request_id(id)))
     }
 
-    /// The same procedure, of whose inputs `measure` says how many bytes they hold outside themselves:
-    /// what waits to run is bounded by that and their own size (the setting `queue_bytes_max`).
+    /// The same procedure with `measure`, which returns how many bytes an input holds outside itself: the
+    /// inputs that wait to run are bounded by that and their own size (the setting `queue_bytes_max`).
     ///
-    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are
-    /// counted without being told. Of any other type that owns something, a struct with a string in
-    /// it, nothing is: a program that submits many that are large says it here. Answers are not
-    /// counted, wherever they wait: who submits has them to take.
+    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are counted by
+    /// default. For any other type that owns memory, such as a struct with a string in it, nothing is counted:
+    /// a program that submits many large inputs gives their size here. Answers are not counted, wherever they
+    /// wait: the caller has to take them.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -259,8 +259,8 @@ impl<'d, W: Promise> Transactions<'d, W> {
         Self { core, options, input_bytes: 0 }
     }
 
-    /// Each closure holds so many bytes outside itself, which count for the bound of what waits to run
-    /// (the setting `queue_bytes_max`). Without a word only what a closure itself takes is counted.
+    /// States how many bytes each closure holds outside itself; they count towards the bound of what waits to
+    /// run (the setting `queue_bytes_max`). By default only a closure's own size is counted.
     pub const fn input_bytes(mut self, bytes: usize) -> Self {
         self.input_bytes = bytes;
         self

@@ -106,8 +106,8 @@ impl Runner {
         &mut self.store
     }
 
-    /// Runs the transaction of a caller that carries it, which may log so many bytes and comes to
-    /// `ended`; says how many it has logged.
+    /// Runs the transaction of a caller that carries it, which may log so many bytes and whose outcome goes to
+    /// `ended`; returns how many it has logged.
     #[inline]
     pub(crate) fn carry<A>(
         &mut self,

@@ -1,10 +1,10 @@
 //! Which handles are good: those of this database, unless what they are of was dropped since.
 //!
-//! A handle carries a number that no other database of the process has, and a call compares it with the
-//! one that its database has now. Where something is dropped the database takes another number. So
-//! handles of before are told from newer ones without a look at what they are of; only they are looked up
-//! here, at the cost of some instructions a call until they are asked for again. Not here: the
-//! comparison (`tx.rs`), rows that are gone (storage `memory/rows.rs`).
+//! A handle carries a number that no other database of the process has, and a call compares it with the number
+//! that its database has now. When something is dropped, the database takes another number. So older handles
+//! are recognised without looking at what they refer to. Only those are looked up here, at the cost of some
+//! instructions a call until the program asks for new ones. Not here: the comparison (`tx.rs`), rows that are
+//! gone (storage `memory/rows.rs`).
 
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::schema::{ColumnDef, Schema};
@@ -32,7 +32,8 @@ pub(crate) enum Of {
 pub(crate) struct Handles {
     /// All numbers it had, ascending; the last is the one it has now.
     numbers: Vec<u32>,
-    /// From which number on a handle is good; all of what is not listed are, none of what was dropped.
+    /// From which number on a handle is good. All handles of what is not listed are; none of what was dropped
+    /// is.
     tables: Vec<u32>,
     wholes: Vec<u32>,
     indexes: Vec<u32>,

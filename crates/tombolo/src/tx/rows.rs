@@ -48,8 +48,8 @@ impl Tx<'_> {
         Ok(R::read(&self.get(table, row)?))
     }
 
-    /// The row that a unique index holds for `key`, of another index the first: its id, and the row, to be
-    /// read in place.
+    /// The row that an index holds for `key`, or the first one if the index is not unique: its id, and the row,
+    /// to be read in place.
     ///
     /// # Errors
     /// What the store refuses.
@@ -73,8 +73,8 @@ impl Tx<'_> {
         Ok(self.inner.store_ref().rows_number(table))
     }
 
-    /// The row that a unique index holds for `key`, of another index the first, as a value of its struct,
-    /// and its id.
+    /// The row that an index holds for `key`, or the first one if the index is not unique, as a value of its
+    /// struct, and its id.
     ///
     /// # Errors
     /// What the store refuses.
@@ -87,8 +87,8 @@ impl Tx<'_> {
         Ok(found.map(|(id, row)| (id, I::Table::read(&row))))
     }
 
-    /// Makes a row of a value of its struct, or replaces the one that has its key in a unique index; the
-    /// row's id, and whether it was made.
+    /// Makes a row of a value of its struct, or replaces the row that has its key in a unique index. Returns
+    /// the row's id, and whether it was made.
     ///
     /// ```
     /// # use tombolo::{Database, Table};

@@ -1,6 +1,6 @@
-//! Rows by ranges of their keys: all at once, one by one, in pieces.
+//! Rows by ranges of their keys: all together, one by one, in pieces.
 //!
-//! Not here: single rows (`tx.rs`, `rows.rs`), how a scan goes on where it was (storage
+//! Not here: single rows (`tx.rs`, `rows.rs`), how a scan continues where it was (storage
 //! `memory/cursor.rs`).
 
 use std::fmt;
@@ -21,8 +21,8 @@ use crate::calls::Product;
 use crate::derived::TableRow;
 use crate::stop::Result;
 
-/// Where a scan in pieces goes on: what [`Tx::page`] takes its rows from. It holds on to nothing, so it
-/// may be kept from one transaction to the next; rows that come or go in between are seen or not by their
+/// Where a scan in pieces continues: what [`Tx::page`] takes its rows from. It holds no resource, so it may be
+/// kept from one transaction to the next. Whether rows that come or go in between are seen depends on their
 /// keys.
 #[derive(Clone, Debug)]
 pub struct Cursor<I> {
@@ -175,7 +175,7 @@ impl Tx<'_> {
         Ok(Cursor { scan, database, position, index: PhantomData })
     }
 
-    /// The ids of the next rows of a cursor, `most` at most; fewer are the last ones.
+    /// The ids of the next rows of a cursor, `most` at most; fewer if they are the last ones.
     ///
     /// # Errors
     /// A cursor of another database, or a call that has ended.

@@ -22,7 +22,7 @@ pub(crate) struct Tables {
     known: Arc<KnownSchema>,
     /// What handles of this database that are given out now carry, and no other's in this process.
     pub(crate) database: u32,
-    /// Which of before are good.
+    /// Which older handles are good.
     handles: Handles,
     /// What looking ahead found for the calls of the batch at hand.
     pub(crate) upcoming: Upcoming,
@@ -30,8 +30,8 @@ pub(crate) struct Tables {
     pub(super) limits: Limits,
 }
 
-/// The schema, as all threads know it. Who asks for it gets the one of this moment, which is never
-/// changed: a change makes another.
+/// The schema, as all threads know it. A thread that asks for it gets the current one, which is never changed:
+/// a change makes another.
 pub(crate) struct KnownSchema(Mutex<(Arc<Schema>, Handles)>);
 
 impl KnownSchema {
@@ -93,7 +93,7 @@ impl Tables {
         *self.known.0.lock() = (own, self.handles.clone());
     }
 
-    /// Whether a handle may be used that does not carry the number of now.
+    /// Whether a handle may be used that does not carry the current number.
     #[cold]
     #[inline(never)]
     pub(crate) fn admit_older(&self, database: u32, of: Of) -> Result<(), StoreError> {

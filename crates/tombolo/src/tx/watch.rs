@@ -120,7 +120,8 @@ impl<'s> Watch<'s> {
         self.refused.set(self.refused.get().or(Some(error)));
     }
 
-    /// What was refused was taken back: the transaction goes on, unless it was the call that ended.
+    /// The refused write was taken back: the transaction continues, unless the call was ended by its deadline
+    /// or caller.
     pub(super) fn forgive(&self) {
         let is_over = |error: &StoreError| {
             matches!(error, StoreError::DeadlinePassed | StoreError::Cancelled)

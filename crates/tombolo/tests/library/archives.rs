@@ -1,4 +1,4 @@
-//! The log's archive: any moment since a backup comes back; what fails is told, and nothing waits for it.
+//! The log's archive: any moment since a backup comes back; a failure is reported, and nothing waits for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ fn what_was_restored_goes_its_own_way() {
     let refused = place.open("earlier").unwrap_err().to_string();
     assert!(refused.contains("does not go on behind them"), "{refused}");
     assert_eq!(value_in(&place.path("earlier")), 50);
-    // To the end: it goes on, and the one it was restored from does not.
+    // Restored to the end, it continues; the database it was restored from does not.
     place.restore().into(place.path("latest")).unwrap();
     let db = place.open("latest").unwrap();
     assert_eq!(adding(&db).call(1), Ok(101));
@@ -138,7 +138,7 @@ fn an_archive_that_fails_is_told_and_tried_again() {
     assert!(matches!(refused, Error::ArchiveFailed(_)) && refused.is_retryable(), "{refused}");
     let told = db.statistics().archive_failure.unwrap();
     assert!(told.contains("archive"), "{told}");
-    // Nobody waits for it, checkpoints neither; the log is kept.
+    // No transaction or checkpoint waits for it; the log is kept.
     count(&add, 3_000);
     db.checkpoint().unwrap();
     fs::rename(place.path("elsewhere"), place.archive()).unwrap();
@@ -197,7 +197,7 @@ fn a_log_that_was_full_without_its_archive_has_room_when_that_is_back() {
     let db = open();
     db.archive_now().unwrap();
     let add = adding(&db);
-    // What was archived is let go beside this.
+    // What was archived is released concurrently.
     let mut answered = add.call(1);
     for _ in 0..1_000 {
         if answered == Err(Error::LogFull) {

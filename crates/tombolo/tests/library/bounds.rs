@@ -171,7 +171,7 @@ fn a_single_overrun_is_named_and_counted() {
     assert!(counted.overruns >= 1 && counted.overrun_ns_max >= 20_000_000);
 }
 
-/// What inputs hold elsewhere counts for what may wait, where the type or the program tells.
+/// What inputs hold elsewhere counts towards the queue's bound, where the type or the program gives its size.
 #[test]
 fn what_waits_is_bounded_by_what_inputs_hold() {
     struct Document(Vec<u8>);

@@ -12,7 +12,7 @@ use tombolo_engine::threads::on_each;
 
 use super::{Counters, adding, builder, value};
 
-/// A call that holds the execution thread until it is told to end.
+/// A call that holds the execution thread until the test ends it.
 pub(super) struct Holding {
     end: Sender<()>,
     call: Pending<(), tombolo::Settled>,
@@ -86,7 +86,7 @@ fn a_full_queue_gives_the_input_back() {
     assert!(refused.error.is_retryable() && !refused.error.may_have_committed());
     let lone = db.with(CallOptions::new()).try_submit(|_| Ok("lone")).unwrap_err();
     assert_eq!(lone.error, Error::QueueFull);
-    // Who waits for room waits no longer than its deadline.
+    // A caller waits for room no longer than its deadline.
     let soon = CallOptions::new().within(Duration::from_millis(5));
     assert_eq!(add.with(soon).submit(3).unwrap_err(), Error::Expired);
     assert_eq!(db.statistics().waiting_to_run, 1);
@@ -103,11 +103,11 @@ fn a_call_whose_deadline_passed_does_not_begin() {
     let add = adding(&db);
     let holding = Holding::start(&db);
     let soon = add.with(CallOptions::new().within(Duration::from_millis(5)));
-    // Whoever waits is told at the deadline, when nobody knows what becomes of the call.
+    // A waiting caller gets an error at the deadline, when the outcome of the call is not known yet.
     let timed_out = soon.call(1).unwrap_err();
     assert_eq!(timed_out, Error::TimedOut);
     assert!(timed_out.may_have_committed() && !timed_out.is_retryable());
-    // Its future learns what did.
+    // Its future returns the outcome.
     let pending = soon.submit(1).unwrap();
     assert_eq!(soon.submit(1).unwrap().wait(), Err(Error::TimedOut));
     assert!(!pending.is_done());
@@ -131,7 +131,7 @@ fn pending_calls_are_futures_without_a_runtime() {
             second.await.unwrap() + first.await.unwrap() + add.submit(1).unwrap().await.unwrap()
         });
         assert_eq!(sum, 1 + 1 + 2);
-        // An answer nobody fetches harms nobody.
+        // An answer that is not fetched does no harm.
         drop(add.submit(1).unwrap());
         assert_eq!(add.call(1), Ok(4));
     }
@@ -153,7 +153,7 @@ fn answers_that_did_not_wait_have_another_type() {
         let answer = early.call(1).unwrap();
         assert_eq!((*answer.get(), answer.is_durable()), (n, false));
     }
-    // Nor does an error, which says that what it tells of may be lost.
+    // Nor does an error, which says that what it reports may be lost.
     let id = 0xEA51;
     let calls = db.with(CallOptions::new().early());
     assert!(!calls.once(id).transaction(|_| Ok(())).unwrap().is_durable());
@@ -169,7 +169,7 @@ fn answers_that_did_not_wait_have_another_type() {
     let outcome = looks.outcome(id).unwrap();
     assert_eq!((*outcome.get(), outcome.is_durable()), (Outcome::Committed, false));
     assert_eq!(db.statistics().flushes, 0);
-    // One that waits makes all before it durable, and asks for that at once.
+    // A call that waits makes all before it durable, and requests the flush immediately.
     assert_eq!(add.call(1), Ok(21));
     assert_eq!(db.statistics().flushes, 1);
     let read = db.with(CallOptions::new().early().read_only()).transaction(|_| Ok(7)).unwrap();

@@ -68,7 +68,7 @@ fn a_closure_that_runs_is_ended_and_undone_when_it_is_cancelled() {
     }
 }
 
-/// Its answer is what it came to, whether that is there already or waits for the log.
+/// Its answer is its outcome, whether that is there already or waits for the log.
 #[test]
 fn a_call_that_has_committed_is_not_undone() {
     let place = tempfile::tempdir().unwrap();

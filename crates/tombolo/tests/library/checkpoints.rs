@@ -210,7 +210,7 @@ fn an_image_lies_in_the_directories_it_was_made_with() {
     assert_eq!(adding(&db).call(1), Ok(4));
 }
 
-/// A last checkpoint that cannot be written is told by `close`; what was answered is there all the same.
+/// A last checkpoint that cannot be written is reported by `close`; what was answered is there all the same.
 #[test]
 fn a_close_tells_of_a_last_checkpoint_that_failed() {
     let place = tempfile::tempdir().unwrap();

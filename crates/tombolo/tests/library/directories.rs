@@ -26,7 +26,7 @@ fn what_was_answered_is_there_when_the_directory_is_opened_again() {
             0 => db.close().unwrap(),
             _ => drop(db),
         }
-        // What was under way was answered, and what comes later is told.
+        // What was under way was answered, and later calls are refused.
         for (n, call) in (1..).zip(pending) {
             assert_eq!(call.wait(), Ok(round * 50 + n));
         }
@@ -204,7 +204,7 @@ fn a_database_stays_where_it_is_when_its_process_goes_elsewhere() {
         }
         db.checkpoint().unwrap();
         db.archive_now().unwrap();
-        // Said in full, as who reads it may be elsewhere.
+        // The path is absolute: the reader of the message may have another current directory.
         std::env::set_current_dir(&first).unwrap();
         let refused = open(Path::new("data")).unwrap_err();
         let whole = first.join("data").display().to_string();

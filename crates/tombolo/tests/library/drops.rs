@@ -1,5 +1,5 @@
-//! Tables and indexes that are dropped: while callers write, under handles of before, in a process that is
-//! killed.
+//! Tables and indexes that are dropped: while callers write, with handles from before the drop, in a process
+//! that is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +68,7 @@ fn what_is_dropped_goes_beside_its_callers_and_stays_away() {
             }
             calls
         });
-        // Who had a handle before all of it has one that is good.
+        // A handle from before all of this is good.
         (0..3).for_each(|thread| assert_eq!(value(&db, thread), calls[thread as usize]));
         assert_eq!(db.schema().live_tables().filter(|(_, table)| table.name == "note").count(), 0);
         make_notes(&db, 7);
@@ -84,7 +84,7 @@ fn what_is_dropped_goes_beside_its_callers_and_stays_away() {
         assert!(db.index::<ByTitle>().is_err(), "it is not made again by who does not name it");
         assert!(db.index::<NoteKey>().is_ok());
     }
-    // Who names an index makes it again.
+    // A program that names an index makes it again.
     let db = builder().define::<Note>().open(place.path()).unwrap();
     let by_title = db.index::<ByTitle>().unwrap();
     let found = db.transaction(move |tx| tx.find_row(&by_title, "title 5"));
@@ -290,7 +290,7 @@ fn a_column_goes_beside_its_callers_and_its_name_is_free() {
         assert_eq!((three, new), (later::note(3, "short"), later::note(9_999, "new")));
         assert!(rows > 100, "{rows}");
     }
-    // Who declares it as it was is told.
+    // A program that declares it as it was is refused.
     let refused = builder().define::<Note>().open(place.path()).map(drop).unwrap_err();
     assert!(refused.to_string().contains("declare it as dropped"), "{refused}");
 }

@@ -63,7 +63,7 @@ impl Procedure for Set {
     }
 }
 
-/// All counters, by number and by value, which have to tell the same.
+/// All counters, by number and by value, which have to agree.
 fn all(db: &Database) -> Vec<(i64, i32)> {
     let counters = Counters::of(db);
     let by_value = db.index::<ByValue>().unwrap();
@@ -119,7 +119,7 @@ fn a_table_is_made_beside_its_callers_and_is_there_again() {
     let mut own = table(0);
     own.name = "tombolo_own".into();
     assert!(matches!(db.create_table(own), Err(Error::Schema(_))));
-    // Handles of before are good.
+    // Earlier handles are good.
     let found = db.transaction(move |tx| {
         before.add(tx, 1)?;
         Ok(tx.range(&by_value, Range::all(), Order::Forward)?.len())
@@ -208,7 +208,7 @@ fn a_unique_index_over_duplicates_is_refused_by_their_key() {
         add.call(70).unwrap();
     }
     let by_value = db.create_index::<UniqueValue>().unwrap();
-    // Closures see its entries at once, and procedures at their commit; both are refused.
+    // Closures see its entries immediately, and procedures at their commit; both are refused.
     let table = db.table::<Counter>().unwrap();
     let seen = db.transaction(move |tx| {
         let row = tx.insert(&table, |row| {
@@ -439,7 +439,7 @@ fn columns_are_added_beside_closures_and_procedures_that_do_not_know_them() {
         let sum: i64 = found.iter().filter(|row| row.0 < ROWS).map(|row| row.1).sum();
         assert!(sum >= i64::from(ROWS) + 400, "{sum}");
         (0..50).for_each(|id| set_limit(&db, id, i64::from(id) + 1));
-        // Who does not know them changes such rows and makes others.
+        // A program that does not know them changes such rows and makes others.
         (0..100).for_each(|id| assert!(add.call(id + 25).is_ok()));
         set.call((900_000, 3)).unwrap();
         let found = wide_rows(&db);
@@ -541,7 +541,7 @@ fn an_addition_that_is_refused_is_not_there() {
         // A column with others behind it, of which there could be no handle.
         let refused = told(db.add_column::<Wider>("note").unwrap_err());
         assert!(refused.contains("counter.note") && refused.contains("add_dynamic"), "{refused}");
-        // Whoever has only such a type adds them like this, as often as it likes.
+        // A program that has only such a type adds them like this, any number of times.
         for _ in 0..2 {
             for column in &Wider::COLUMNS[3..5] {
                 db.add_dynamic_column("counter", column.clone()).unwrap();
@@ -657,7 +657,7 @@ fn a_directory_gets_the_columns_that_its_next_version_declares() {
         db.transaction(move |tx| tx.insert_row(&guests, &new)).unwrap();
         if round == 1 {
             drop(db);
-            // The first version goes on with what it knows.
+            // The first version continues with what it knows.
             let db = builder().define::<first::Guest>().open(place.path()).unwrap();
             let guests = db.table::<first::Guest>().unwrap();
             let names = db.transaction(move |tx| {

@@ -204,7 +204,7 @@ fn a_full_log_refuses_writes_and_reads_go_on() {
     });
     assert_eq!(read, Ok(last));
     db.close().unwrap();
-    // With a larger bound it goes on.
+    // With a larger bound it continues.
     let db = builder().set("log_segment_bytes", "64 KB").open(place.path()).unwrap();
     assert_eq!(adding(&db).call(1), Ok(last + 1));
 }
@@ -239,7 +239,7 @@ fn writes_no_more_than_it_may(db: &tombolo::Database) {
     };
     let long = db.transaction(fill(100_000)).unwrap_err();
     assert_eq!(long, Error::LogTooLong { log_bytes_max: 64 << 10 });
-    // Named as the caller said it, with a request id too, whose own bytes nobody counts.
+    // The error names the bound that the caller gave, also with a request id, whose own bytes do not count.
     let bounded = CallOptions::new().log_bytes_max(100);
     let bounded = db.with(bounded);
     let long = bounded.transaction(fill(200));

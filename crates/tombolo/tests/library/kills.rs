@@ -10,7 +10,7 @@ use tombolo_engine::threads::on_each;
 
 use super::{adding, open, value};
 
-/// Tells the test that it is the child, and where.
+/// Set for the child process only: the directory it works in.
 pub(crate) const CHILD: &str = "TOMBOLO_TEST_CHILD";
 const THREADS: i32 = 3;
 

@@ -1,4 +1,4 @@
-//! Scans of a whole table beside transactions: what they tell of is one moment, whatever changes meanwhile.
+//! Scans of a whole table while transactions run: what they report is one moment, whatever changes meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,7 +74,7 @@ fn a_scan_that_fails_says_why_and_leaves_the_database_as_it_was() {
     let other = Database::builder().define::<Account>().in_memory().unwrap();
     let refused = other.scan(&accounts, 0, |rows, _| *rows += 1).map(drop);
     assert_eq!(refused, Err(Error::Refused(StoreError::OtherDatabase)));
-    // One that is given up goes on, and one behind it is right.
+    // A scan that is given up continues, and one behind it is right.
     drop(db.scan(&accounts, 0, |rows, _| *rows += 1).unwrap());
     let rows = db.scan(&accounts, 0, |rows, _| *rows += 1).unwrap();
     assert_eq!(rows.wait(), Ok(ACCOUNTS));

@@ -1,5 +1,5 @@
-//! Panics of what a user wrote, in every place where it runs: the database goes on, memory and disk tell
-//! the same, and an answer says what is true.
+//! Panics of what a user wrote, in every place where it runs: the database continues, memory and disk agree,
+//! and an answer says what is true.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,8 +13,7 @@ use tombolo::{
 
 use super::{ById, Counter, Counters, adding, open, value};
 
-/// A row that is being written when who writes it panics, caught or not, in a row that is made or one
-/// that is there.
+/// Code that panics while it writes a row, caught or not, in a new row or in an existing one.
 #[test]
 fn a_panic_within_a_row_is_in_memory_what_it_is_on_disk() {
     let place = tempfile::tempdir().unwrap();
@@ -100,7 +99,7 @@ fn what_a_refused_call_holds_ends_no_database() {
     db.close().unwrap();
 }
 
-/// How a procedure goes on that has called `commit` or `abort`.
+/// How a procedure continues that has called `commit` or `abort`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Afterwards {
     Returns,
@@ -146,7 +145,7 @@ impl Procedure for Late {
 }
 
 /// What a procedure returns decides, and nothing it did before: the answer, the row, the statistics and
-/// the request id tell the same, in memory and after a restart.
+/// the request id agree, in memory and after a restart.
 #[test]
 fn a_commit_counts_when_its_procedure_has_returned_it() {
     let place = tempfile::tempdir().unwrap();

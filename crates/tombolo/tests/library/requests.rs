@@ -109,7 +109,7 @@ fn an_id_whose_call_did_not_run_may_be_used_again() {
     drop(end);
     holding.unwrap().wait().unwrap();
     assert_eq!(db.outcome(7), Ok(Outcome::Unknown));
-    // More than a group of the log takes, and the id beside it.
+    // More than a group of the log takes, and the id in addition.
     let huge = add.with(options.log_bytes_max(u64::MAX)).once(7).call(1);
     assert!(matches!(huge, Err(Error::TooLarge { .. })), "{huge:?}");
     // A call that may write nothing still has room for its id.

@@ -1,5 +1,5 @@
 //! Savepoints: a part that fails leaves nothing, in memory and in what a restart brings back, and the
-//! transaction goes on.
+//! transaction continues.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sequences: each number once, without gaps, whatever aborts, whoever asks, across restarts.
+//! Sequences: each number once, without gaps, whatever aborts, from any thread, across restarts.
 
 use std::collections::BTreeSet;
 

@@ -34,7 +34,7 @@ fn backups_checkpoints_and_indexes_are_awaited_while_calls_go_on() {
 fn a_task_is_given_up_or_ends_with_its_database() {
     let db = super::builder().in_memory().unwrap();
     let counters = Counters::of(&db);
-    // One that nobody waits for does its work.
+    // A task does its work even if no thread waits for it.
     let (done, is_done) = channel();
     let task = db.task(move |db| {
         let added = db.transaction(move |tx| counters.add(tx, 1));
@@ -44,7 +44,7 @@ fn a_task_is_given_up_or_ends_with_its_database() {
     drop(task.unwrap());
     is_done.recv().unwrap();
     assert_eq!(value(&db, 1), 1);
-    // The database is closed under one that goes on.
+    // The database is closed while a task continues.
     let (go_on, waits) = channel::<()>();
     let task = db.task(move |db| {
         waits.recv().map_err(|error| Error::System(error.to_string()))?;

@@ -52,7 +52,7 @@ impl Trace {
         self.back(thread, Some(0));
     }
 
-    /// Tells one answer, four bytes.
+    /// Writes one answer, four bytes.
     fn tell(&mut self) {
         self.enter(CALLER, "write", "acks", Vec::new(), 4);
         self.back(CALLER, Some(4));
@@ -84,7 +84,7 @@ fn a_good_trace_is_counted() {
     trace.sync(OTHER, "log-000002");
     trace.enter(OTHER, "fsync", "", Vec::new(), 0);
     trace.back(OTHER, Some(0));
-    // A flush that goes on in it.
+    // A flush that continues in it.
     trace.write("log-000001", 9, 4, 100, 0);
     trace.write("log-000002", 10, 5, 100, 0);
     trace.sync(LOGGING, "log-000001");

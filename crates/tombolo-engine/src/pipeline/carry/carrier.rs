@@ -42,7 +42,7 @@ thread_local! {
     static CREDIT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What `part` comes to, or the panic that came out of it. What cannot panic has no instruction of this.
+/// The result of `part`, or its panic. Where `part` cannot panic this adds no instruction.
 #[inline(always)]
 fn caught<T>(part: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(part))
@@ -68,7 +68,7 @@ impl<E: Executor> Clone for Carrier<E> {
 
 impl<E: Executor> Carrier<E> {
     /// Runs a transaction on this thread, if execution is free and nothing waits for it; `None` if the
-    /// call has to go through the queue. `run` says what it came to and how many bytes it has logged.
+    /// call has to go through the queue. `run` returns its outcome and how many bytes it has logged.
     /// Does not wait for the log: see [`Carrier::wait`].
     #[inline]
     pub fn run<T>(
@@ -90,7 +90,7 @@ impl<E: Executor> Carrier<E> {
             }
             Err(panic) => return Some(self.broken(held, &*panic)),
         }
-        // A panic in there is what the transaction came to; before and behind it, it is the stage's.
+        // A panic in there is the transaction's outcome; before and behind it, it is the stage's.
         let ran = caught(|| stage.run_carried(run));
         let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
         let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
@@ -164,7 +164,7 @@ impl<E: Executor> Carrier<E> {
         Carried::Refused(Refusal::Unknown(reason))
     }
 
-    /// What is told of a stage that panics on a caller's thread.
+    /// What is called when a stage panics on a caller's thread.
     pub(in crate::pipeline) fn set_broken(&self, broken: WhenBroken) {
         self.carrying.set_broken(broken);
     }

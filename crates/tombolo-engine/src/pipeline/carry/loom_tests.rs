@@ -3,7 +3,7 @@
 //! A caller hands on a record, as execution does for it, and waits for the position behind it; or it
 //! queues its call, carries until that is answered, and sleeps where it cannot. A log lies in a seat; its
 //! own thread sleeps until it is woken. Whatever the interleaving, every record is durable when its
-//! caller goes on, and no thread sleeps for ever. Bugs that are planted are noticed.
+//! caller continues, and no thread sleeps for ever. Bugs that are planted are noticed.
 //!
 //! Execution has no thread of its own here: word that was left is looked at by the caller that found it.
 

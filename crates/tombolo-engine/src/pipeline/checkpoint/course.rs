@@ -1,4 +1,4 @@
-//! The course of checkpoints: what the stages of all parts agree on, and what others are told.
+//! The course of checkpoints: what the stages of all parts agree on, and what it reports to others.
 //!
 //! ```text
 //!             wanted            all parts handed in       all parts are done
@@ -12,21 +12,20 @@
 //!              over
 //! ```
 //!
-//! Each part is at one of these places, and whoever is the last to come to *ready* or *done* writes
-//! the catalogue for all. A checkpoint is wanted when enough was logged, when the log runs short of
-//! room, when somebody asks for one, and when the pipeline closes. A full disk puts it off; any other
-//! failure ends checkpoints until a restart, and nothing else: transactions go on and the log grows.
+//! Each part is at one of these places. The last part to come to *ready* or *done* writes the catalogue for
+//! all. A checkpoint is wanted when enough was logged, when the log runs short of room, on demand, and when the
+//! pipeline closes. A full disk puts it off. Any other failure ends checkpoints until a restart, and nothing
+//! else: transactions continue and the log grows.
 //!
-//! A checkpoint is as old as the oldest that a part handed in for it, so a part that has nothing new is
-//! needed for the last one if another has: it ends with all others.
+//! A checkpoint is as old as the oldest state that a part handed in for it. So a part that has nothing new is
+//! needed for the last checkpoint if another part has something new: all parts end together.
 //!
-//! Where the stages are in another process (`apart/`), the course there is this one, and the course in
-//! the process that executes has no image: it is told (`apart/told.rs`).
+//! Where the stages are in another process (`apart/`), the course there is this one. The course in the process
+//! that executes then has no image and is set from reports (`apart/told.rs`).
 //!
-//! Not here: DB′ and blocks (storage), which step a stage makes, who asks for one (`demands.rs`).
-//! Invariants: a checkpoint begins with parts that had installed all that was handed over when it was
-//! asked for; the log's oldest group that is needed is told only when a catalogue that says so is
-//! durable.
+//! Not here: DB′ and blocks (storage), which step a stage makes, demands (`demands.rs`). Invariants: a
+//! checkpoint begins with parts that had installed all that was handed over when it was demanded; the log's
+//! oldest group that is needed is published only when a catalogue that says so is durable.
 
 use std::sync::{Arc, OnceLock};
 
@@ -73,7 +72,7 @@ pub(super) struct Inner {
     serves: u64,
     /// When the one at hand began; `None` for one that a former process began.
     begun_ns: Option<u64>,
-    /// Who copies the image and has no other begin (`hold.rs`).
+    /// How many copies of the image are under way, which let no checkpoint begin (`hold.rs`).
     pub(super) holds: usize,
 }
 
@@ -283,7 +282,7 @@ impl Course {
                 false => Turn::Rest(None),
             });
         }
-        // What was wanted before the hold goes on: others have handed in for it.
+        // A checkpoint that was wanted before the hold goes ahead: other parts are ready for it.
         if inner.holds > 0 && is_first {
             return Ok(Turn::Rest(None));
         }
@@ -325,7 +324,7 @@ impl Course {
             }
             Err(full) if full.is_full() => {
                 inner.places.iter_mut().for_each(|place| *place = Place::Resting);
-                // What wanted it does so still, but for demands, which are told.
+                // What wanted it still does, except demands, which are answered.
                 inner.is_wanted = false;
                 self.put_off(inner, view, &full);
             }
@@ -386,7 +385,7 @@ impl Course {
         self.rested.notify_all();
     }
 
-    /// What the last demand that a full disk refused was told.
+    /// Why the last demand was refused that met a full disk.
     pub(super) fn last_refusal(&self) -> CheckpointRefusal {
         let refused = self.demands.lock().refused.clone();
         refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
@@ -410,7 +409,7 @@ impl Course {
         }
     }
 
-    /// A part's stage ends: no checkpoint begins any more, which those that rest are told.
+    /// A part's stage ends: no checkpoint begins any more, and the resting stages are woken to see that.
     fn end(&self, number: usize, mut inner: MutexGuard<'_, Inner>) -> Turn {
         inner.places[number] = Place::Over;
         drop(inner);
@@ -437,7 +436,7 @@ impl Course {
         let reason = self.failure.get_or_init(|| reason.into()).clone();
         self.is_writing.store(false, Ordering::Relaxed);
         self.end_demands(CheckpointRefusal::Failed(reason));
-        // Whoever was about to wait has seen the failure, or waits.
+        // A thread that was about to wait has seen the failure, or waits.
         drop(self.inner.lock());
         self.rested.notify_all();
         self.wake_stages();
@@ -458,13 +457,13 @@ impl Course {
         self.needed_from.load(Ordering::Acquire)
     }
 
-    /// All stages have ended, in whatever way: the image's directories are free, whoever has kept a
-    /// demand or a hold.
+    /// All stages have ended, in whatever way: the image's directories are free, even if a demand or a hold was
+    /// kept.
     pub(in crate::pipeline) fn release(&self) {
         self.inner.lock().checkpoints = None;
     }
 
-    /// Tells whether the log runs short of room, which a checkpoint gives back.
+    /// Sets whether the log runs short of room, which a checkpoint gives back.
     pub(in crate::pipeline) fn set_log_is_short(&self, is_short: bool) {
         if self.log_is_short.load(Ordering::Relaxed) != is_short {
             self.log_is_short.store(is_short, Ordering::Relaxed);
@@ -539,7 +538,7 @@ pub struct CheckpointStatistics {
     /// Processes that were started to write them: 0 where this one does, and more than 1 where one
     /// has ended before it was asked to.
     pub processes: u64,
-    /// Processor time of those, in nanoseconds, as far as they have told.
+    /// Processor time of those, in nanoseconds, as far as they have reported.
     pub process_cpu_ns: u64,
     /// Memory that DB′ takes: a second copy of all rows, or, where that is on disk only, what changed.
     pub copy_bytes: u64,

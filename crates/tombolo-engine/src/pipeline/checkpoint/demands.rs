@@ -1,4 +1,4 @@
-//! Demands: checkpoints that somebody asks for, and what they are told.
+//! Demands: checkpoints that are asked for, and the answers.
 //!
 //! Not here: when one is written (`course.rs`). Invariant: demands are met from the
 //! first on, so a number says which of them were.
@@ -43,16 +43,16 @@ impl fmt::Display for CheckpointRefusal {
 
 impl std::error::Error for CheckpointRefusal {}
 
-/// Who waits for a checkpoint.
+/// The demands of a pipeline.
 #[derive(Debug, Default)]
 pub(super) struct Demands {
     /// How many were made.
     pub(super) asked: u64,
     /// How many of them, from the first on, were met.
     pub(super) met: u64,
-    /// How many of them, from the first on, were told this if they were not met.
+    /// How many of them, from the first on, get this answer if they were not met.
     pub(super) refused: Option<(u64, CheckpointRefusal)>,
-    /// What all others are told.
+    /// The answer to all others.
     pub(super) end: Option<CheckpointRefusal>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Demands {
 pub struct CheckpointHandle(Result<(Arc<Course>, u64), CheckpointRefusal>);
 
 impl CheckpointHandle {
-    /// Asks for one that holds everything that was durable before this call.
+    /// Asks for a checkpoint that holds everything that was durable before this call.
     pub(in crate::pipeline) fn ask(course: Option<&Arc<Course>>) -> Self {
         let Some(course) = course else { return Self(Err(CheckpointRefusal::Off)) };
         let mut demands = course.demands.lock();

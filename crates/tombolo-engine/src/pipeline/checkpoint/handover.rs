@@ -11,7 +11,7 @@
 //! Logging never waits here and is never refused: what does not fit is in the log anyway. What passes
 //! is plain data — bytes of records, and positions — so that a link between processes can carry it.
 //! The records of small flushes are copied behind each other, so that their buffers, which are in the
-//! processor's cache, are used again at once, and one installment is many flushes of a lone caller.
+//! processor's cache, are used again immediately, and one installment is many flushes of a lone caller.
 //!
 //! Not here: threads, installing. Invariants: what is taken is in the order of the log, the positions
 //! behind the records; at most the bound, or one installment, is held.
@@ -26,8 +26,8 @@ use super::super::log::Records;
 use super::super::pool::Pool;
 use super::super::signal::Signal;
 
-/// The stage is woken for so many bytes of buffers, or so many buffers: what is installed a little
-/// later costs nobody anything, and a wake for each flush would cost as much as the flush's work.
+/// The stage is woken for so many bytes of buffers, or so many buffers: what is installed a little later costs
+/// nothing, and a wake for each flush would cost as much as the flush's work.
 const WAKE_BYTES: u64 = 1 << 20;
 /// Half of what the pool of buffers keeps.
 const WAKE_BUFFERS: usize = 32;
@@ -89,7 +89,7 @@ struct Inner<B> {
     file_bytes: u64,
     /// The log's end, if it is behind all that waits and the records were not kept.
     behind: Option<LogPosition>,
-    /// Nobody takes anything any more.
+    /// Nothing is taken any more.
     is_left: bool,
     /// Nothing more comes.
     is_closed: bool,
@@ -156,7 +156,7 @@ impl<B: Records> Handover<B> {
         });
     }
 
-    /// Keeps what `keep` puts in, told how many bytes it may hold, or, if it does not, the position.
+    /// Keeps what `keep` puts in, given how many bytes it may hold; if it keeps nothing, only the position.
     fn keep(
         &self,
         position: LogPosition,
@@ -183,7 +183,7 @@ impl<B: Records> Handover<B> {
         }
     }
 
-    /// Whether there is enough to wake somebody for.
+    /// Whether there is enough to wake a stage for.
     fn has_work(&self, inner: &Inner<B>) -> bool {
         inner.behind.is_some()
             || inner.bytes >= WAKE_BYTES
@@ -191,7 +191,7 @@ impl<B: Records> Handover<B> {
             || inner.file_bytes >= self.wake_file_bytes
     }
 
-    /// The log is durable up to here, and nobody has the records.
+    /// The log is durable up to here, and no buffer holds the records.
     pub(super) fn put_position(&self, position: LogPosition) {
         let mut inner = self.inner.lock();
         if !inner.is_left {
@@ -210,7 +210,7 @@ impl<B: Records> Handover<B> {
         Taken { behind: inner.behind.take(), is_open: !inner.is_closed }
     }
 
-    /// Nobody takes anything any more: nothing is kept from here on.
+    /// Nothing is taken any more: nothing is kept from here on.
     pub(super) fn leave(&self) -> VecDeque<Arc<Installment<B>>> {
         let mut inner = self.inner.lock();
         inner.is_left = true;
@@ -230,7 +230,7 @@ impl<B: Records> Handover<B> {
     }
 }
 
-/// Gives the buffers of an installment back, if nobody else needs them.
+/// Gives the buffers of an installment back, if no other part needs them.
 pub(super) fn give_back<B: Records>(
     installment: Arc<Installment<B>>,
     buffers: &Pool<B>,

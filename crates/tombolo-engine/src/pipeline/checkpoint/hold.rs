@@ -1,8 +1,8 @@
-//! Holding checkpoints off: as long as somebody copies the image and the log behind it, none begins.
+//! Holding checkpoints off: while the image and the log behind it are copied, none begins.
 //!
-//! One that is under way comes to its end first; then nothing of the image changes, and no group of the
-//! log behind it is released, since only a complete checkpoint makes one needless. Transactions go on,
-//! and the log grows. Not here: copying. Invariant: a hold that is let go wakes whoever wanted a
+//! A checkpoint that is under way comes to its end first. Then nothing of the image changes, and no group of
+//! the log behind it is released, since only a complete checkpoint makes one needless. Transactions continue,
+//! and the log grows. Not here: copying. Invariant: a hold that is let go wakes the stages that wanted a
 //! checkpoint meanwhile.
 
 use std::sync::Arc;

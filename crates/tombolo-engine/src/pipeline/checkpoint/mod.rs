@@ -89,8 +89,8 @@ pub(super) struct ToCheckpoint<B> {
     settings: Option<LogSettings>,
     /// Records of a flush are copied if they have no more bytes.
     copied_bytes_max: u64,
-    /// Before which group the log was told that it may go, 0 as long as it was told nothing: one that a
-    /// former process left may hold what its archive lacked then, though a checkpoint made it needless.
+    /// Before which group the log was released, 0 before the first release: a former process may have kept log
+    /// that its archive lacked then, though a checkpoint made it needless.
     released: GroupNumber,
     /// Whether all before the next flush was handed on.
     is_gapless: bool,
@@ -132,7 +132,7 @@ impl<B: Records> ToCheckpoint<B> {
         self.is_gapless = true;
     }
 
-    /// For whoever speaks to the stages from outside.
+    /// The ends through which other code reaches the stages.
     pub(super) fn ways(&self) -> Ways<B> {
         let Self { course, handovers, exchanges, .. } = self;
         Ways {
@@ -170,7 +170,7 @@ impl<B: Records> ToCheckpoint<B> {
     }
 }
 
-/// What checkpoints have come to, and the ways to their stages.
+/// The course of checkpoints, and the ways to their stages.
 pub(super) struct Ways<B> {
     pub(super) course: Arc<Course>,
     handovers: Vec<Arc<Handover<B>>>,
@@ -211,7 +211,7 @@ pub(super) struct Shares<'a, A, B> {
     pub(super) logging: Arc<Signal>,
 }
 
-/// What is wired, whoever writes the image: the logging stage's end, and the stages: those that prepare,
+/// What is wired, whichever process writes the image: the logging stage's end, and the stages: those that prepare,
 /// then those that write.
 pub(super) type Wired<B> = (ToCheckpoint<B>, Vec<Box<dyn Stage>>);
 
@@ -319,7 +319,7 @@ pub(super) struct Checkpoint<A, B> {
     flushes: u64,
 }
 
-/// What reading the log back for a part comes to.
+/// Why reading the log back for a part failed.
 enum Unread {
     Log(LogFailure),
     Image(ImageFailure),
@@ -358,7 +358,7 @@ impl<A, B: Records> Checkpoint<A, B> {
         Ok(had_any)
     }
 
-    /// Installs what nobody has kept from the log's files, some of it.
+    /// Installs some of what was not kept in memory, from the log's files.
     fn read_back(&mut self, to: LogPosition) -> Result<(), String> {
         let Self { reader, part, installed_bytes, .. } = self;
         let reader = reader.as_mut().ok_or("this log cannot be read back for a checkpoint")?;
@@ -391,7 +391,7 @@ impl<A, B: Records> Checkpoint<A, B> {
             is_caught_up: is_caught_up || is_full,
             asked: self.asked_installed,
             has_news: news > 0,
-            // Who is to close without a checkpoint leaves what is not installed in the log.
+            // A pipeline that closes without a checkpoint leaves what is not installed in the log.
             is_due: news >= self.policy.log_bytes
                 || is_full && (self.policy.at_close || !is_cut_short),
             // A full disk is not waited for when nothing more comes, whatever is not installed.

@@ -1,4 +1,4 @@
-//! Batches of blocks onto the disk, beside the stage that prepares them (TPK-16, TPK-25).
+//! Batches of blocks onto the disk, next to the stage that prepares them (TPK-16, TPK-25).
 //!
 //! While a batch is written and synced, groups are installed and the next batch is copied out of DB′:
 //! alone, either would leave the device idle for a good part of the time.

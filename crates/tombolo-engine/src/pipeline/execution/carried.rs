@@ -1,10 +1,10 @@
 //! A transaction that a caller's thread runs itself, on its own stack.
 //!
 //! The caller has the execution stage; nothing waits for it, so the order of calls is kept. What the
-//! transaction logs goes to the logging stage like any batch, and what it came to says up to where
-//! the log must be durable before the caller may tell of it. Where anything is out of the ordinary —
-//! calls wait, room in the log is short, long work runs, the pipeline is closed — nothing runs here:
-//! the call goes through the queue.
+//! transaction logs goes to the logging stage like any batch. The result says up to where the log must be
+//! durable before the caller may report the outcome. Where anything is out of the ordinary — calls wait, room
+//! in the log is short, long work runs, the pipeline is closed — nothing runs here: the call goes through the
+//! queue.
 //!
 //! Not here: taking the stage and giving it back, waiting for the log (`carry.rs`).
 
@@ -17,27 +17,27 @@ use super::super::statistics::add_alone;
 use super::super::to_log::Waiting;
 use super::Execution;
 
-/// When the outcome of a transaction that ran may be told.
+/// When the outcome of a transaction that ran may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// At once: it is durable, with all that it read.
+    /// Immediately: it is durable, with all that it read.
     Durable,
-    /// At once: there is no log.
+    /// Immediately: there is no log.
     Volatile,
-    /// At once, as what a crash may lose.
+    /// Immediately, as an outcome that a crash may lose.
     PreCommitted,
     /// When the log is durable up to this position.
     From(u64),
 }
 
-/// What a transaction came to that its caller's thread ran.
+/// The outcome of a transaction that its caller's thread ran.
 #[derive(Debug)]
 pub enum Carried<T> {
     /// It ran.
     Ran {
-        /// What it came to.
+        /// Its outcome.
         outcome: Result<T, Panicked>,
-        /// When that may be told.
+        /// When that may be reported.
         stands: Stands,
     },
     /// It did not run, for this reason.
@@ -74,7 +74,7 @@ impl<E: Executor> Execution<E> {
     }
 
     /// Ends a transaction that ran and logged so many bytes, or panicked: it was undone by its guard then
-    /// (`transaction.rs`). Says when its outcome may be told.
+    /// (`transaction.rs`). Returns when its outcome may be reported.
     #[inline(always)]
     pub(in crate::pipeline) fn end_carried(
         &mut self,
@@ -111,7 +111,7 @@ impl<E: Executor> Execution<E> {
         Ok(())
     }
 
-    /// Hands on what a transaction has logged; says when its outcome may be told.
+    /// Hands on what a transaction has logged; returns when its outcome may be reported.
     fn end_logged(&mut self, terms: Terms, may_have_logged: bool) -> Stands {
         let Some(log) = &mut self.log else { unreachable!("it is logged") };
         // No less is durable now than was when the transaction ran, and nothing ran behind it.
@@ -158,7 +158,7 @@ impl<E: Executor> Execution<E> {
         self.log.as_mut()?.carried.take()
     }
 
-    /// Whether a caller's thread steps it, which looks after the log itself.
+    /// Whether a caller's thread steps it, which steps the log itself.
     pub(in crate::pipeline) fn set_carried(&mut self, is_carried: bool) {
         self.is_carried = is_carried;
     }

@@ -1,4 +1,4 @@
-//! The queue and its signals under loom: nothing is lost, nobody sleeps for ever.
+//! The queue and its signals under loom: nothing is lost, no thread sleeps for ever.
 //!
 //! A consumer that slept through a put, or a producer that slept through a drain, would leave all
 //! threads asleep, which loom reports.

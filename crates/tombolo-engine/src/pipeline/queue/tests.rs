@@ -1,4 +1,4 @@
-//! What goes in comes out once and in order, within bounds; who waits is woken.
+//! What goes in comes out once and in order, within bounds; a waiting thread is woken.
 
 use super::*;
 

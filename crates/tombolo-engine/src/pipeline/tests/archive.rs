@@ -148,7 +148,7 @@ fn a_full_archive_is_told_and_tried_again() {
     assert_eq!((told.group, told.parts, told.failure), (newest, 2, None));
 }
 
-/// Who waits is told, and need not wait for a disk that fails.
+/// A waiting thread gets the failure, and need not wait for a disk that fails.
 #[test]
 fn who_waits_for_an_archive_that_fails_is_told() {
     let mut rig = Rig::new();
@@ -194,7 +194,7 @@ fn a_call_to_the_archive_may_fail_at_any_point() {
     }
 }
 
-/// The log keeps what is not archived, whoever releases it, and gives it back part by part.
+/// The log keeps what is not archived, even if it is released, and gives it back part by part.
 #[test]
 fn one_that_is_far_behind_archives_a_segment_at_a_time() {
     let mut rig = Rig::new();
@@ -254,7 +254,8 @@ fn a_close_archives_the_rest_or_tries_once() {
     }
 }
 
-/// Who asks before and behind a breakdown of the stage is told of it, and not that the database is closed.
+/// A thread that asks before or after a breakdown of the stage gets the breakdown, and not that the database is
+/// closed.
 #[test]
 fn a_stage_that_broke_down_says_so() {
     let mut rig = Rig::new();

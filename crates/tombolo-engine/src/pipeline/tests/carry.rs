@@ -1,4 +1,4 @@
-//! Callers that carry: on which thread a call runs, who flushes, and that neither a flush nor a long
+//! Callers that carry: on which thread a call runs, which flushes, and that neither a flush nor a long
 //! transaction holds up what need not wait for it.
 
 use std::sync::Condvar;
@@ -114,12 +114,12 @@ fn carry(carrier: &Carrier<Noting>, ask: Ask, durability: Durability) -> Option<
     })
 }
 
-/// What a call comes to once execution is free: the stage's own thread may have it for a moment.
+/// The outcome of a call once execution is free: the stage's own thread may have it for a moment.
 fn when_free<T>(call: impl FnMut() -> Option<Carried<T>>) -> Carried<T> {
     std::iter::repeat_with(call).find_map(|carried| carried).unwrap()
 }
 
-/// What a transaction came to that ran.
+/// The outcome of a transaction that ran.
 fn ran(carried: Carried<u64>) -> (u64, Stands) {
     match carried {
         Carried::Ran { outcome: Ok(answer), stands } => (answer, stands),

@@ -147,7 +147,7 @@ fn async_answers_leave_at_pre_commit_and_say_so() {
     world.submit(2, Ask::Read(7), Async);
     world.execute();
     assert_eq!(world.replies(), [early(1, 5), early(2, 5)]);
-    // Nobody waits, so the flush may wait: half of what may be lost.
+    // No caller waits, so the flush may wait: half of what may be lost.
     assert_eq!(world.step(Logging), Step::IdleUntil(Some(2_000 * MS)));
     world.clock.set(2_000 * MS);
     assert_eq!(world.step(Logging), Step::Progress);

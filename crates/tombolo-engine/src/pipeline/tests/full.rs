@@ -1,4 +1,4 @@
-//! A log without room: writes are refused before they run, reads go on, writing resumes.
+//! A log without room: writes are refused before they run, reads still run, writing resumes.
 
 use super::*;
 use Durability::Group;
@@ -155,7 +155,7 @@ fn a_group_that_finds_no_room_waits_for_it() {
     assert_eq!(world.log.with(|medium| (medium.durable, medium.syncs)), (1, 1));
 }
 
-/// As soon as somebody makes some, not when it would look by itself.
+/// As soon as room is made, not when it would look by itself.
 #[test]
 fn a_group_that_waits_for_room_takes_what_is_made() {
     let mut world = World::new(options());
@@ -297,7 +297,7 @@ fn a_failure_to_make_room_reaches_those_that_wait_for_it() {
     assert_eq!(world.replies(), [(1, poisoned)]);
 }
 
-/// Nothing wakes the logging stage after the last batch, so it must learn with it that it is the last.
+/// Nothing wakes the logging stage after the last batch, so that batch must say that it is the last.
 #[test]
 fn a_pipeline_that_is_shut_while_its_log_fails_ends() {
     let log = HandLog::new();

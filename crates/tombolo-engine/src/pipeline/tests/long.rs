@@ -1,4 +1,4 @@
-//! Long work beside calls: turns, one state, when answers leave, every way to end.
+//! Long work next to calls: turns, one state, when answers leave, every way to end.
 
 use super::*;
 use Durability::{Async, Group, Sync};
@@ -126,7 +126,7 @@ fn an_answer_waits_for_what_was_read_and_for_nothing_later() {
     let mut replies = world.replies();
     replies.sort_by_key(|(tag, _)| *tag);
     assert_eq!(replies, [durable(10, 6), durable(20, 8)]);
-    // What began when all was durable is answered at once, whatever was logged since.
+    // What began when all was durable is answered immediately, whatever was logged since.
     world.long(sum("early", None, &diary), 30, Sync);
     assert_eq!(world.step(StageKind::Execution), Step::Progress);
     world.submit(31, Ask::Add(1, 1), Group);
@@ -234,7 +234,7 @@ fn too_many_works_are_refused_as_a_full_queue() {
     assert_eq!(world.replies(), []);
     world.settle();
     assert_eq!(world.replies().len() as u64, LONG_WORKS_MAX);
-    // All of that is over, also where it fails at once.
+    // All of that is over, also where it fails immediately.
     for tag in 0..3 * LONG_WORKS_MAX {
         world.long(sum("fails", Some("begin"), &diary), tag, Group);
         world.settle();

@@ -17,7 +17,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::transaction::Stop;
 
-/// A clock that stands still until told.
+/// A clock that stands still until a test sets it.
 #[derive(Debug, Default)]
 struct HandClock(Mutex<u64>);
 

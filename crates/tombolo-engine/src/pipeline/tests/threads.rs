@@ -27,7 +27,7 @@ fn start(options: Options) -> (Pipeline<Accounts>, HandLog) {
     (builder.start(Arc::new(SystemClock::new())).unwrap(), log)
 }
 
-/// Runs `work` beside a thread that steps the callers' own stages, if there are any, and closes.
+/// Runs `work` next to a thread that steps the callers' own stages, if there are any, and closes.
 fn with_own_stages(
     pipeline: Pipeline<Accounts>,
     work: impl FnOnce(&Pipeline<Accounts>) + Send,

@@ -1,4 +1,4 @@
-//! Settings of those who call: how many they are, and when a call begins.
+//! Settings of the callers: how many they are, and when a call begins.
 
 use super::setting;
 use crate::settings::{Default, Kind, Setting};

@@ -1,5 +1,4 @@
-//! Calls, one at a time: what one costs the program that makes it, beside other engines and the
-//! device alone.
+//! Calls, one at a time: what one costs the program that makes it, next to other engines and the device alone.
 //!
 //! 100,000 accounts; a transfer looks two of them up and changes both, a read looks one up. A caller
 //! is a thread that makes its next call when it has the answer to its last: the most natural way to
@@ -11,13 +10,13 @@
 //! [`Engine`] is what an engine has to offer; `hash_map`, `sqlite`, `redb`, `lmdb` are peers,
 //! `raw_device` is the device without an engine. Our own side lies with the command, since the
 //! library depends on this crate and not the other way round. `driver` has the callers, `counting`
-//! counts instructions, `report` is what is told.
+//! counts instructions, `report` is the result.
 //!
 //! # What is measured
-//! All engines are open at once; a round calls each of them at each point before the next round
-//! begins. At a point there are two passes: wall-clock time and the process's processor time come
-//! from one in which no clock is read between two calls, latencies from a second one. Money is
-//! neither made nor lost: what all accounts hold in the end is looked at.
+//! All engines are open simultaneously; a round calls each of them at each point before the next round begins.
+//! At a point there are two passes: wall-clock time and the process's processor time come from one in which no
+//! clock is read between two calls, latencies from a second one. Money is neither made nor lost: the sum of all
+//! accounts is verified at the end.
 //!
 //! Not here: arguments, exit codes, standard output.
 
@@ -66,7 +65,7 @@ const PASS_TIME_MAX: Duration = Duration::from_millis(250);
 const PASS_CALLS_MAX: u64 = 1_000_000;
 /// The most threads that call.
 const CALLERS_MAX: usize = 256;
-/// Calls from which is learned what our log writes for one.
+/// Calls by which is measured what our log writes for a call.
 const SIZED: u64 = 200;
 
 /// What a call does.
@@ -164,7 +163,7 @@ pub trait Caller {
 pub struct Opening<'a> {
     /// A directory that is not there yet, for it alone.
     pub directory: &'a Path,
-    /// Whether an answer means that what it tells of is on disk.
+    /// Whether an answer means that what it reports is on disk.
     pub is_durable: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Calls of SQLite (docs/compare.md).
 //!
 //! # Callers
-//! One that is alone has the connection for itself, its statements prepared. Several take turns on
+//! A lone caller has the connection for itself, its statements prepared. Several take turns on
 //! it, a lock around each transaction, their statements prepared once and kept by the connection.
 //! A database in a file has readers besides, each with a connection and a statement of its own; one in
 //! memory belongs to the one connection.

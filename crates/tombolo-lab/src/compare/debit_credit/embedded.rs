@@ -1,5 +1,5 @@
-//! Engines in this process that let one transaction write at a time: one thread takes the calls of all
-//! callers at once.
+//! Engines in this process that let one transaction write at a time: one thread takes the waiting calls of all
+//! callers together.
 //!
 //! Each of them would have its callers wait in a line, and each pays for making a transaction durable
 //! whatever is in it. So the calls that wait — all callers' in a closed loop — are executed as one

@@ -18,7 +18,7 @@ use crate::workload::WorkloadInput;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::{Generator, Input};
 
-/// What was asked so far, and what it comes to.
+/// What was asked so far, and what the balances must be then.
 pub(super) struct Ledger {
     inputs: Generator,
     /// What each balance must be.

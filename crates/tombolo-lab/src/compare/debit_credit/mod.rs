@@ -9,8 +9,8 @@
 //! # Map
 //! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. `tombolo` is
 //! our own side, through the pipeline as `run` has it. Engines embedded in this process are one
-//! thread each that takes the calls of all callers at once (`embedded`): `sqlite`, `lmdb`, `rocksdb`, `redb`. Servers
-//! (`server`) are processes of their own, called through a socket per caller by one thread here
+//! thread each that takes the waiting calls of all callers together (`embedded`): `sqlite`, `lmdb`, `rocksdb`,
+//! `redb`. Servers (`server`) are processes of their own, called through a socket per caller by one thread here
 //! (`sockets`): `redis`, `postgres`. `values` are the rows of engines that keep bytes under keys.
 //!
 //! # What is measured

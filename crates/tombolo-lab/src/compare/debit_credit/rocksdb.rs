@@ -5,11 +5,10 @@
 //! compare like numbers. What is changed is kept in a table of hashed keys, RocksDB's for look-ups of
 //! one row: finding places in its skip list took more than all else.
 //!
-//! # Transactions
-//! A write batch is RocksDB's atomic write. What a batch has so far is looked up in it first; one
-//! thread writes, so nobody comes between a look-up and its batch, and RocksDB's own transactions
-//! would add what keeps others away: locks, or a comparison at commit. A row that several calls of
-//! a batch change is written once.
+//! A write batch is RocksDB's atomic write. What a batch has so far is looked up in it first. One thread
+//! writes, so nothing comes between a look-up and its batch, and RocksDB's own transactions would only add what
+//! keeps other threads away: locks, or a comparison at commit. A row that several calls of a batch change is
+//! written once.
 //!
 //! # Durability
 //! `group`: the write-ahead log, `sync`: a sync per batch. `none`: no log.
@@ -159,7 +158,7 @@ fn key(table: usize, id: u32) -> u64 {
     (table as u64) << 32 | u64::from(id)
 }
 
-/// The library's version, which only its files tell.
+/// The library's version, which only its files contain.
 fn version(directory: &Path) -> Result<String, Failure> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut options =

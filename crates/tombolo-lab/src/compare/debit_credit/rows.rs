@@ -83,8 +83,8 @@ impl Rows {
         self.0.iter().map(Vec::len).sum()
     }
 
-    /// Gives the rows of the table at this position to `put`, a part at a time, and tells `progress`
-    /// after each what part of all tables is loaded when they are in their order.
+    /// Gives the rows of the table at this position to `put`, a part at a time, and reports to `progress` after
+    /// each what part of all tables is loaded when they are in their order.
     ///
     /// # Errors
     /// Those of `put`.

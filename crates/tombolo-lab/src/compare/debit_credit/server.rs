@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::failure::Failure;
 
-/// What a server says, beside its data.
+/// What a server prints, next to its data.
 const OUTPUT: &str = "output.txt";
 /// Between two looks at a server that is starting or ending.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -189,7 +189,7 @@ fn pause() {
     let _ = rustix::event::poll(&mut [], Some(&LOOK));
 }
 
-/// A process, as the system tells of it.
+/// A process, as the system describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: u32,

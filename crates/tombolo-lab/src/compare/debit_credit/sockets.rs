@@ -1,6 +1,6 @@
 //! Callers of a server: one thread, a socket per caller, in a closed loop.
 //!
-//! A call that is answered is followed by the caller's next at once. The thread waits for whichever
+//! A call that is answered is followed immediately by the caller's next. The thread waits for whichever
 //! sockets have something to say (edge-triggered), takes all answers that have come on one, makes as
 //! many calls, and writes them together. Its own processor time is the callers', not the server's.
 //!
@@ -176,7 +176,7 @@ impl Caller {
                 }
                 Ok(bytes) => {
                     self.answers.extend_from_slice(&buffer[..bytes]);
-                    // Less than there is room for is all there is; more to come tells itself.
+                    // Less than there is room for is all there is; more to come is announced.
                     if bytes < buffer.len() {
                         return Ok(());
                     }
@@ -188,7 +188,7 @@ impl Caller {
         }
     }
 
-    /// Writes what the socket takes; the rest when it tells that there is room again.
+    /// Writes what the socket takes; the rest when it reports that there is room again.
     fn write(&mut self) -> Result<(), Failure> {
         while self.written < self.calls.len() {
             match self.socket.write(&self.calls[self.written..]) {

@@ -53,14 +53,14 @@ fn syncs(name: &str) -> Vec<usize> {
     assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
     let trace = std::fs::read_to_string(&file).unwrap();
     let of = |engine: &String| {
-        // A file's path is told beside its number.
+        // A file's path is printed next to its number.
         let folder = format!("/data/{}/", engine.strip_prefix(OURS).unwrap_or(engine));
         trace.lines().filter(|line| line.contains("sync(") && line.contains(&folder)).count()
     };
     names().iter().map(of).collect()
 }
 
-/// Nobody is answered before a sync, and no sync is for more calls than are under way.
+/// No call is answered before a sync, and no sync is for more calls than are under way.
 #[test]
 fn every_durable_engine_syncs_before_it_answers() {
     let (durable, none) = (syncs("traced_group"), syncs("traced_none"));

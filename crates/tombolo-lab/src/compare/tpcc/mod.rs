@@ -39,7 +39,7 @@ pub trait Engine {
         "embedded"
     }
 
-    /// Loads the initial database; tells `progress` which part is done.
+    /// Loads the initial database; reports to `progress` which part is done.
     ///
     /// # Errors
     /// What the engine refused.

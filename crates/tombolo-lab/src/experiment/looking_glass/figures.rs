@@ -157,7 +157,7 @@ fn without(dissection: &Dissection, removed: usize) -> Option<&Measured> {
     (off == Component::MAIN[..removed]).then(|| bars[removed].measured)
 }
 
-/// Whether the ladder begins with the whole engine and goes on from there: all do but the product's,
+/// Whether the ladder begins with the whole engine and continues from there: all do but the product's,
 /// and the two rungs of a single switch.
 pub fn goes_down(dissection: &Dissection) -> bool {
     let first = dissection.rungs.first().map(|rung| rung.measured.profile.as_str());

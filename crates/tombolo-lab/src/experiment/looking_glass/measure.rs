@@ -1,10 +1,10 @@
 //! Measuring the profiles of a dissection: times, the rows that are left, instructions, cycles.
 //!
-//! Times come first, one profile after the other, while nothing else runs; then the counts, as many
-//! at once as there are cores. What was saved is opened, never loaded again.
+//! Times come first, one profile after the other, while nothing else runs; then the counts, as many in parallel
+//! as there are cores. What was saved is opened, never loaded again.
 //!
-//! Invariant: a profile whose rows differ from those before it, or are not consistent, ends the
-//! dissection at once.
+//! Invariant: a profile whose rows differ from those before it, or are not consistent, ends the dissection
+//! immediately.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! [`dissect`] measures the profiles of a [`ladder`] and of what belongs to it (`measure.rs`), and
 //! `summary.rs` says what follows. [`result`] is what `dissect` and `paper` print; [`mod@derive`] is
-//! what follows from a ladder or a lattice; [`paper`] holds the paper's numbers, [`figures`] puts
-//! ours beside them, [`reproduce`] runs what a figure needs.
+//! what follows from a ladder or a lattice; [`paper`] holds the paper's numbers, [`figures`] puts ours next to
+//! them, [`reproduce`] runs what a figure needs.
 
 pub mod derive;
 pub mod dissect;

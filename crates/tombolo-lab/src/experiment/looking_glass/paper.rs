@@ -162,7 +162,7 @@ pub struct Throughput {
     pub us: f64,
     /// What the numbers do not say.
     pub caveat: &'static str,
-    /// Our rung beside it: the key of its switch; `None` is the first.
+    /// Our rung next to it: the key of its switch; `None` is the first.
     pub rung: Option<&'static str>,
     /// What makes our rung differ from the paper's engine.
     pub ours: &'static str,
@@ -311,7 +311,7 @@ pub const BTREE_REST_PERCENT: f64 = 75.0;
 /// About what a single component's removal saves (LG-51).
 pub const ALONE_PERCENT: f64 = 30.0;
 
-/// The paper's shares, as a result of `dissect` has them beside its own.
+/// The paper's shares, as a result of `dissect` has them next to its own.
 pub fn shares() -> Shares {
     let mut shares = Shares::new();
     for (i, component) in Component::ALL.into_iter().enumerate() {

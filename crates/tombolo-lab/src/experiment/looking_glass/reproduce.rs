@@ -1,4 +1,4 @@
-//! `paper`: runs what a figure of the paper needs, and puts ours beside it.
+//! `paper`: runs what a figure of the paper needs, and puts ours next to it.
 //!
 //! Not here: the figures themselves (`figures.rs`), running (`dissect.rs`).
 

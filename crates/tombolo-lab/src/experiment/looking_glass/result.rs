@@ -345,7 +345,7 @@ impl Source {
     }
 }
 
-/// A figure of the paper, and ours beside it.
+/// A figure of the paper, and ours next to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What it is: `New Order · locking`.

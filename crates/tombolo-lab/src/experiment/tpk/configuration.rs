@@ -72,7 +72,7 @@ impl Configuration {
         Printed { tps, mean_ms, max_ms, within_1s_percent, group }
     }
 
-    /// Sets which stage has which thread and process, as far as `settings` were not told otherwise, on
+    /// Sets which stage has which thread and process, as far as `settings` do not say otherwise, on
     /// a machine with so many cores.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Configuration {
             (&settings::SPIN_US_MAX, spin_us.to_string()),
             (&settings::CHECKPOINT_PROCESS, process.to_owned()),
         ] {
-            // What was told otherwise is stronger.
+            // An explicit setting is stronger.
             settings.set(setting.name, &value, Source::Default)?;
         }
         Ok(())

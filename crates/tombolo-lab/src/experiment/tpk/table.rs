@@ -2,9 +2,8 @@
 //! them differ (TPK-39 … TPK-42).
 //!
 //! At the paper's sizes terminals take their time (TPK-28): there throughput is how much of that the
-//! threads overlap. Scaled up, without terminals, it is what stages and log take. What explains B/A is
-//! measured beside it: processors used, context switches, group size (TPK-41). Not here: running a
-//! point (`terminals.rs`).
+//! threads overlap. Scaled up, without terminals, it is what stages and log take. What explains B/A is measured
+//! with it: processors used, context switches, group size (TPK-41). Not here: running a point (`terminals.rs`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,7 +57,7 @@ impl Table {
     }
 }
 
-/// Transactions of a run at the paper's sizes, unless told otherwise (TPK-38).
+/// Transactions of a run at the paper's sizes, by default (TPK-38).
 pub const TRANSACTIONS: u64 = 50_000;
 /// How much larger, and longer, runs are that are scaled up.
 const SCALED_BY: u32 = 100;

@@ -3,9 +3,9 @@
 //! times from the one to the other, and checkpoints at equal distances.
 //!
 //! The calling thread is the input thread: it makes a transaction, is busy for as long as a terminal
-//! takes, puts the time on it and hands it over. Answers are told in [`Sink::deliver`], on the output
+//! takes, puts the time on it and hands it over. Answers are shown in [`Sink::deliver`], on the output
 //! stage's thread, which is busy for as long as well. So that response times stay within a second, a
-//! few groups are under way at most; who waits for that is not busy. Not here: which runs a table
+//! few groups are under way at most; a thread that waits for that is not busy. Not here: which runs a table
 //! needs (`table.rs`).
 
 use std::path::Path;
@@ -123,7 +123,7 @@ struct Terminals {
     ns: u64,
     seen: Mutex<Seen>,
     changed: Condvar,
-    /// How many were answered, for whoever need not wait.
+    /// How many were answered, for callers that need not wait.
     answered: AtomicU64,
 }
 
@@ -147,7 +147,7 @@ impl Terminals {
         let now_ns = self.clock.now_ns();
         let mut seen = self.seen();
         replies.for_each(|(made_ns, reply)| seen.take(reply, now_ns - made_ns));
-        // Relaxed: only how many there are is passed on; who waits looks under the mutex.
+        // Relaxed: only how many there are is passed on; a waiting thread looks under the mutex.
         self.answered.store(seen.answered(), Ordering::Relaxed);
         drop(seen);
         self.changed.notify_one();

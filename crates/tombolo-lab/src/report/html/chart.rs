@@ -2,7 +2,7 @@
 //!
 //! Horizontal positions are percentages and there is no view box: a chart is as wide as its page
 //! while its text keeps its size, on a phone as on a wall. Every part has a pattern besides its
-//! colour, a label where there is room, and a title; the figures stand in a table beside the chart.
+//! colour, a label where there is room, and a title; the figures stand in a table next to the chart.
 
 use super::markup::Markup;
 use crate::report::canvas::wrapped;
@@ -89,7 +89,7 @@ fn percent(value: f64) -> String {
     format!("{value:.3}%")
 }
 
-/// Opens a chart of this height; `label` is what is said of it to who does not see it.
+/// Opens a chart of this height; `label` describes it to a reader who does not see it.
 fn svg(page: &mut Markup, height: usize, label: &str, inner: impl FnOnce(&mut Markup)) {
     let height = height.to_string();
     let attributes = [

@@ -76,7 +76,7 @@ impl Markup {
     }
 }
 
-/// Elements that a line ends behind, for whoever reads the source.
+/// Elements that a line ends behind, for readers of the source.
 fn is_block(tag: &str) -> bool {
     matches!(
         tag,

@@ -1,4 +1,4 @@
-//! Results as one self-contained page: charts, the paper's figures beside ours, tables of all of
+//! Results as one self-contained page: charts, the paper's figures next to ours, tables of all of
 //! it.
 //!
 //! [`read`] takes results out of files, [`page`] makes the page, [`text`] says the same on a

@@ -90,7 +90,7 @@ pub(super) fn reproduction(page: &mut Markup, stored: &Stored) {
     rows_table(page, &reproduction_heading(stored), &reproduction.rows);
 }
 
-/// What tells a run from those beside it.
+/// What distinguishes a run from those next to it.
 fn run_name(run: &RunResult) -> String {
     let mut parts = vec![run.profile.clone()];
     parts.extend(run.scale.mix.iter().map(|mix| format!("{mix} mix")));

@@ -53,7 +53,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Tellers of all branches; no more than [`ROWS_MAX`], which whoever makes a scale sees to.
+    /// Tellers of all branches; no more than [`ROWS_MAX`], which the maker of a scale ensures.
     #[must_use]
     pub const fn tellers(&self) -> u32 {
         self.branches * self.tellers_per_branch

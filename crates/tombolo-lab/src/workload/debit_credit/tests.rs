@@ -1,5 +1,5 @@
-//! Tests of the database in a store: what is loaded, what transactions do, what is undone, what the
-//! log tells, and that each way of tampering is noticed.
+//! Tests of the database in a store: what is loaded, what transactions do, what is undone, what the log says,
+//! and that each way of tampering is noticed.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ use crate::workload::rows::{HasRows, in_transaction};
 pub const CHECKS: [&str; 12] =
     ["c01", "c02", "c03", "c04", "c05", "c06", "c07", "c08", "c09", "c10", "c11", "c12"];
 
-/// Asks all twelve conditions of the database in `store`. Where threads can read it at once, one
+/// Asks all twelve conditions of the database in `store`. Where threads can read it in parallel, one
 /// reads the lines, which are most of the rows, and another all other tables.
 ///
 /// # Errors

@@ -149,7 +149,7 @@ pub fn orders(seed: u64, o_w_id: i32, o_d_id: i16) -> impl Iterator<Item = Order
     let mut customers: Vec<i32> = (1..=CUSTOMERS).collect();
     rng.shuffle(&mut customers);
     (1..=ORDERS).zip(customers).map(move |(o_id, o_c_id)| {
-        // Drawn for every order, so that the line counts do not depend on who is delivered.
+        // Drawn for every order, so that the line counts do not depend on which orders are delivered.
         let carrier = rng.between(1, 10) as i16;
         Order {
             o_id,

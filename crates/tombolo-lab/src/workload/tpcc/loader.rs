@@ -1,7 +1,7 @@
 //! Puts the initial database into a store.
 //!
 //! # What it is
-//! The parts of the database and the order they are stored in (`workload/loading.rs` tells how).
+//! The parts of the database and the order they are stored in (`workload/loading.rs` says how).
 //!
 //! # What it does not do
 //! It does not decide whether the database fits in memory; [`row_bytes`] says what to expect, and a
@@ -104,7 +104,7 @@ pub fn row_bytes(warehouses: i32) -> u64 {
 
 /// Creates the tables in `store` and loads the initial database, generating on `threads` threads.
 ///
-/// `progress` hears how many parts of how many are stored.
+/// `progress` is called with how many parts of how many are stored.
 ///
 /// # Errors
 /// When the store refuses a table, a row or an index entry; what was stored so far stays.

@@ -1,6 +1,6 @@
 //! How many rows transactions will add, so that memory for them can be taken beforehand.
 //!
-//! Counted from the inputs of New Orders and Payments. Not here: who takes the memory.
+//! Counted from the inputs of New Orders and Payments. Not here: taking the memory.
 
 use tombolo_storage::schema::DeclaredTable;
 

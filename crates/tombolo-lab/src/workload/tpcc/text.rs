@@ -205,7 +205,7 @@ const STEPS: [u8; 256] = {
     steps
 };
 
-/// Whether I_DATA or S_DATA holds "ORIGINAL". Its first two letters are looked for everywhere at once;
+/// Whether I_DATA or S_DATA holds "ORIGINAL". Its first two letters are looked for at all places together;
 /// next to no other text has them.
 #[inline(always)]
 #[must_use]

@@ -1,12 +1,11 @@
-//! `CheckpointProcess`: what the other process does, as steps: it takes the image's lock, says hello,
-//! opens image and log, and then hands what it hears to the stages of `checkpoint/`, and tells what
-//! they come to.
+//! `CheckpointProcess`: what the other process does, as steps. It takes the image's lock, says hello, opens
+//! image and log; then it hands the messages it gets to the stages of `checkpoint/`, and reports their results.
 //!
 //! ```text
 //!   locking ──► greeted ──Welcome──► working ──► over
 //!      │           │       opened       │         ▲
 //!      └───────────┴────────────────────┴─────────┘
-//!             the link has ended, or it was told to close
+//!             the link has ended, or it was asked to close
 //! ```
 //!
 //! Not here: threads (`threads.rs`), the stages. Invariants: without the lock nothing is said, before
@@ -37,7 +36,7 @@ const LOCK_NS: u64 = 10_000_000;
 const REPORT_NS: u64 = 2_000_000;
 /// How often it says that it still opens the image.
 const OPENING_NS: u64 = 1_000_000_000;
-/// Messages heard in a step, before anything is reported.
+/// Messages received in a step, before anything is reported.
 const MESSAGES: usize = 64;
 
 /// Records that have arrived.
@@ -84,11 +83,11 @@ struct Working {
     to_stages: ToCheckpoint<Arrived>,
     shared: Arc<Shared<()>>,
     buffers: Arc<Pool<Arrived>>,
-    /// Until somebody takes them.
+    /// Until they are taken.
     stages: Vec<(Box<dyn Stage>, Arc<Signal>)>,
-    /// Which hold it was told of, 0 for none.
+    /// The last hold that a message announced, 0 for none.
     hold: u64,
-    /// The last look it was told of.
+    /// The last look that a message asked for.
     seen: u64,
     reported: Option<Report>,
 }
@@ -114,7 +113,7 @@ impl CheckpointProcess {
         };
         stepped.unwrap_or_else(|why| {
             let Some(why) = why else { return Step::Ended };
-            // Whether it is heard or not, this is over.
+            // Whether that message arrives or not, this is over.
             _ = self.link.send(&[&FromProcess::Refused(why).encode()]);
             self.leave(now_ns)
         })
@@ -131,7 +130,7 @@ impl CheckpointProcess {
         }
     }
 
-    /// The stages to be stepped beside this, once they are there: each until it has ended.
+    /// The stages to be stepped next to this, once they are there: each until it has ended.
     pub fn take_stages(&mut self) -> Vec<(Box<dyn Stage>, Arc<Signal>)> {
         match &mut self.place {
             Place::Working(working) => std::mem::take(&mut working.stages),
@@ -250,7 +249,7 @@ impl CheckpointProcess {
 }
 
 impl Working {
-    /// Hears what has arrived, some of it; whether there was anything.
+    /// Receives some of what has arrived; returns whether there was anything.
     fn listen(&mut self, link: &mut dyn Link) -> Result<bool, Option<String>> {
         for n in 0..MESSAGES {
             let message = link.receive().map_err(|_| None)?;
@@ -281,7 +280,7 @@ impl Working {
         Ok(true)
     }
 
-    /// Tells what has changed; whether anything had.
+    /// Reports what has changed; returns whether anything had.
     fn report(
         &mut self,
         link: &mut dyn Link,

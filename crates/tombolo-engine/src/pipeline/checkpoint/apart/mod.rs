@@ -13,22 +13,22 @@
 //! waits in the handover, and past the handover's bound only the position is kept.
 //!
 //! It may end at any moment, and so may the database's process. Then the other one notices that the
-//! link has ended. The process ends too; the database goes on, its log grows, and it starts another
-//! process after a while, which loads the image as it lies there, reads the log behind it, and goes on
-//! with the checkpoint that was interrupted, as a restart of the database would. A process that does not
-//! answer for long is ended, and then it is the same.
+//! link has ended. The process ends too. The database continues, its log grows, and after a while it starts
+//! another process. That one loads the image as it lies there, reads the log behind it, and continues the
+//! checkpoint that was interrupted, as a restart of the database would. A process that does not answer for long
+//! is ended; the rest is the same.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `protocol.rs` | what is said |
-//! | `near.rs`, `told.rs` | the stage in the database's process; its course, which is told |
+//! | `near.rs`, `told.rs` | the stage in the database's process; its course, as the other process reports it |
 //! | `signs.rs` | whether the other process still answers |
 //! | `far.rs`, `open.rs` | the other process; image and log as it finds them |
 //! | `threads.rs` | that process on threads |
 //!
 //! Not here: links and starting processes (the doors). Invariants: the log is released only up to what
 //! a report says, and a report says what is durable; one process at a time writes an image, which its
-//! lock sees to, and it writes nothing before a process that has the directory has answered it.
+//! lock ensures, and it writes nothing before a process that has the directory has answered it.
 
 mod far;
 mod near;

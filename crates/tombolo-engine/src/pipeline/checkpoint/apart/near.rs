@@ -3,16 +3,16 @@
 //!
 //! ```text
 //!            started                Hello               Welcome sent
-//!   nobody ──────────► [greeting] ─────────► [greeted] ─────────────► talking ──► over
+//!   absent ──────────► [greeting] ─────────► [greeted] ─────────────► talking ──► over
 //!     ▲                     │                    │                       │   Close sent,
 //!     │   after a while     │                    │ held: waits           │   it says so
 //!     └─────────────────────┴────────────────────┴───────────────────────┘
 //!       it has ended, the link has, it does not answer, or it cannot
 //! ```
 //!
-//! Before *talking* nothing is kept but where the log ends: what the process is not sent it reads.
-//! Nobody wakes this stage when something arrives, so while something is to come it looks every few
-//! milliseconds, else a few times a second. Not here: what the process does (`far.rs`).
+//! Before *talking* nothing is kept but where the log ends: the process reads what it is not sent. An arriving
+//! message does not wake this stage. So it looks every few milliseconds while something is to come, else a few
+//! times a second. Not here: what the process does (`far.rs`).
 //!
 //! Invariants: what is sent is in the order of the log; a demand is sent behind what was durable when
 //! it was made; a process that is given up is gone before another one is started.
@@ -78,7 +78,7 @@ struct Talk {
     link: Box<dyn Link>,
     process: Box<dyn Process>,
     is_greeted: bool,
-    /// It was told where the log ends, and everything since.
+    /// It was sent the log's end, and everything since.
     is_welcome: bool,
     told: Told,
     heard: Report,
@@ -87,7 +87,7 @@ struct Talk {
     ends_until_ns: Option<u64>,
 }
 
-/// What a process was told last.
+/// What was last sent to a process.
 #[derive(Default)]
 struct Told {
     asked: u64,
@@ -132,7 +132,7 @@ impl<A, B: Records> Near<A, B> {
         let was_closed = self.parts.arrivals.is_closed;
         self.parts.arrivals.take();
         if self.parts.arrivals.is_closed && !was_closed {
-            // Who closes waits.
+            // The closing thread waits.
             self.not_before_ns = self.not_before_ns.min(now_ns + DELAY_NS);
         }
     }
@@ -178,7 +178,7 @@ impl<A, B: Records> Near<A, B> {
         Ok(Step::Progress)
     }
 
-    /// Hears what the process says; whether it said anything.
+    /// Receives what the process says; returns whether it said anything.
     fn listen(&mut self, talk: &mut Talk, now_ns: u64) -> Result<bool, String> {
         let mut has_heard = false;
         loop {
@@ -312,7 +312,7 @@ impl<A, B: Records> Near<A, B> {
         Ok(true)
     }
 
-    /// Listens and tells.
+    /// Receives and sends.
     fn converse(&mut self, mut talk: Talk, now_ns: u64) -> Result<Step, String> {
         let has_heard = self.listen(&mut talk, now_ns)?;
         if let Some(silent_s) = talk.signs.silent_s(now_ns) {

@@ -1,5 +1,5 @@
 //! A checkpoint process's DB′: the image as it lies there, and the log behind it, which another process
-//! goes on writing (TPK-20, TPK-22).
+//! continues to write (TPK-20, TPK-22).
 //!
 //! As a restart of the database does it (`recovery/`), but without cutting the log: up to where that
 //! one says it is durable, it is whole. Not here: the log's own recovery, threads. Invariant: nothing
@@ -98,7 +98,7 @@ pub(super) fn open(
     Ok(Opened { checkpointing, behind_bytes, position })
 }
 
-/// Replays the log behind the image; how far it goes. Tells of the bytes of each group's records.
+/// Replays the log behind the image; returns how far it goes. Calls `told` with the bytes of each group's records.
 fn replay(
     image: &Image,
     loaded: &mut LoadedPart,
@@ -110,8 +110,8 @@ fn replay(
     if plant::is(Plant::ApartLogNotRead) && at.group > 0 {
         return Ok(to);
     }
-    // As a recovery does: who went on with this checkpoint before may have, and put the values of that
-    // group's rows elsewhere.
+    // As a recovery does: an earlier process that continued this checkpoint may have replayed it too, and put
+    // the values of that group's rows elsewhere.
     log.again(at);
     while at.group < to.group {
         at = log.read(at, to.group, READ_BYTES, &mut |position: LogPosition, records| {

@@ -11,7 +11,7 @@
 //!        │ ◄──────────── Refused: why it cannot ─────────── │
 //! ```
 //!
-//! A report says everything each time, and only what is so on the disk: one that is lost, or comes
+//! A report says everything each time, and only what is so on the disk: a report that is lost, or comes
 //! from a process that is gone, does no harm. Numbers are little endian; what does not decode ends the
 //! link. Not here: framing, checksums (`link.rs`). Both processes are of one program, so there is one
 //! version, which changes with any message; only a program that was replaced meanwhile has another.
@@ -25,7 +25,7 @@ use super::super::CheckpointPolicy;
 /// The version of everything here.
 pub(super) const VERSION: u64 = 3;
 
-/// What a process is told when it has said hello.
+/// What a process is sent when it has said hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Welcome {
     /// Which process of this database it is; its reports say so.
@@ -57,7 +57,7 @@ pub(super) enum ToProcess<'a> {
     Demand(u64),
     /// Whether the log runs short of room.
     IsShort(bool),
-    /// No checkpoint may begin, for the so-manieth time; 0: one may.
+    /// No checkpoint may begin: the number of this hold; 0: one may.
     Hold(u64),
     /// A report is wanted that has this number.
     Look(u64),
@@ -78,11 +78,11 @@ pub(super) struct Report {
     /// Why no checkpoint is written any more; empty: one may be.
     pub(super) failure: String,
     pub(super) is_writing: bool,
-    /// The last hold it was told of, if nothing of the image changes any more; else 0.
+    /// The last hold that was announced to it, if nothing of the image changes any more; else 0.
     pub(super) held: u64,
-    /// Nothing more is written: it was told to close, or has failed.
+    /// Nothing more is written: it was asked to close, or has failed.
     pub(super) is_over: bool,
-    /// The last look it was told of.
+    /// The last look that it was asked for.
     pub(super) seen: u64,
     /// Since it was started.
     pub(super) counted: Counted,

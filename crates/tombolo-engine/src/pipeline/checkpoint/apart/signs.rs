@@ -7,13 +7,13 @@
 //!      └───────────────────────────────────┴────────────────────────────────────────────┴─► silent
 //! ```
 //!
-//! A process that is stopped, or hangs, ends no link: it is told by its silence. While it opens the image
-//! it says so now and then, but what it does in one go then takes as long as the database is large. Not
-//! here: what is done about it (`near.rs`). Invariant: who has not been asked anything is not silent.
+//! A process that is stopped, or hangs, does not end its link: only its silence shows it. While it opens the
+//! image it says so now and then, but single steps of that take as long as the database is large. Not here:
+//! what is done about it (`near.rs`). Invariant: a process that has not been asked anything is not silent.
 
 /// How long after an answer it is asked again.
 const LOOK_NS: u64 = 1_000_000_000;
-/// From when on an answer is late: nobody waits for it eagerly any more.
+/// From when on an answer is late: it is no longer waited for eagerly.
 const LATE_NS: u64 = 100_000_000;
 /// When it is silent, and when it is while it opens the image.
 const ANSWER_NS: u64 = 30_000_000_000;
@@ -41,7 +41,7 @@ impl Signs {
         self.waits = None;
     }
 
-    /// It was told to open the image, or is opening it.
+    /// It was asked to open the image, or is opening it.
     pub(super) fn opens(&mut self, now_ns: u64) {
         self.waits = Some((now_ns, OPENING_NS));
     }

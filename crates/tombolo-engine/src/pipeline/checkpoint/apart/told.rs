@@ -1,8 +1,8 @@
-//! The course of checkpoints that another process writes: as that process tells it, and what it tells.
+//! The course of checkpoints that another process writes: as that process reports it.
 //!
-//! Not here: the course of those that are written here (`course.rs`). Invariants: what was told
-//! once stays so, whatever an older report says; while a process may write to the image the only place
-//! says *writing*, so that whoever copies the image waits.
+//! Not here: the course of those that are written here (`course.rs`). Invariants: what was reported once stays
+//! so, whatever an older report says; while a process may write to the image the only place says *writing*, so
+//! that a copy of the image waits.
 
 use tombolo_storage::sync::Ordering;
 
@@ -12,7 +12,7 @@ use super::super::demands::CheckpointRefusal;
 use super::protocol::{Counted, Report};
 
 impl Course {
-    /// Lets a process write to the image from here on, unless somebody holds checkpoints off.
+    /// Lets a process write to the image from here on, unless checkpoints are held off.
     pub(super) fn lets_process_write(&self) -> bool {
         let mut inner = self.inner.lock();
         let may = inner.holds == 0;
@@ -28,7 +28,7 @@ impl Course {
         self.rested.notify_all();
     }
 
-    /// Whether somebody holds checkpoints off.
+    /// Whether checkpoints are held off.
     pub(super) fn is_held(&self) -> bool {
         self.inner.lock().holds > 0
     }
@@ -88,7 +88,7 @@ impl Course {
         }
         match is_held {
             true => self.no_process_writes(),
-            // Who waits looks whether the disk was found full.
+            // A waiting thread looks whether the disk was found full.
             false => drop(self.inner.lock()),
         }
         self.rested.notify_all();

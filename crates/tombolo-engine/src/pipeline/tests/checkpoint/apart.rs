@@ -1,6 +1,6 @@
 //! The stage in another process: sent what is durable, ended at any moment, started again.
 //!
-//! Here the processes are stepped beside the stages, over a link in memory.
+//! Here the processes are stepped together with the stages, over a link in memory.
 
 use std::sync::{Mutex, MutexGuard, Weak};
 
@@ -95,7 +95,7 @@ impl StartCompanion for Starter {
     }
 }
 
-/// All processes as one stage, for whoever steps stages.
+/// All processes as one stage, for tests that step stages.
 struct Others {
     processes: Processes,
     token: Weak<()>,
@@ -244,7 +244,7 @@ fn the_log_is_released_for_what_the_process_has_completed() {
     assert!(verify(&disks, how, &paid) < 3 * SEGMENT_BYTES);
 }
 
-/// Lets a database of `payments` ask for a checkpoint, and both sides go on for so many steps.
+/// Lets a database of `payments` ask for a checkpoint, and both sides continue for so many steps.
 fn interrupted(
     disks: &Disks,
     how: How,
@@ -444,7 +444,7 @@ fn a_full_disk_is_told_and_tried_again() {
     assert_eq!(asked.poll(), Some(Ok(())));
 }
 
-/// Wherever it was when it stopped: nobody waits for it for ever.
+/// Wherever it was when it stopped: the database does not wait for it for ever.
 #[test]
 fn a_process_that_hangs_is_ended_and_another_one_started() {
     for steps in 1..40 {
@@ -481,7 +481,7 @@ fn a_process_that_hangs_is_ended_and_another_one_started() {
     }
 }
 
-/// The process takes its lock before it says anything, so whoever opens the directory next finds it.
+/// The process takes its lock before it says anything, so the next process that opens the directory finds it.
 #[test]
 fn a_process_that_outlives_its_database_keeps_others_out_until_it_ends() {
     use tombolo_storage::value_log::DirectoryLock;
@@ -509,7 +509,7 @@ fn a_process_that_cannot_is_started_again_less_and_less_often() {
     let disks = Disks::default();
     let (mut database, processes) = open(&disks, HOW);
     database.pay(50);
-    // Somebody else has the image.
+    // Another process has the image.
     disks[1].set_fault(Some(Fault {
         operation: Operation::Open,
         after: 0,

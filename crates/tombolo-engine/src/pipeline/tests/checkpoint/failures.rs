@@ -48,14 +48,14 @@ fn a_full_disk_puts_a_checkpoint_off() {
         disk.set_capacity_bytes(None);
     }
     database.pay(100);
-    // It is not tried at once.
+    // It is not tried immediately.
     let asked = database.pipeline().checkpoint();
     database.step(1_000, |_| true);
     assert_eq!((asked.poll(), database.statistics().put_off), (None, 1));
     database.clock.0.fetch_add(2_000_000_000, Ordering::Relaxed);
     database.step(1_000, |_| true);
     assert_eq!(asked.poll(), Some(Ok(())));
-    // The last one is not tried again, and told.
+    // The last one is not tried again, and reported.
     database.pay(100);
     for disk in &disks {
         disk.set_capacity_bytes(Some(1 << 10));

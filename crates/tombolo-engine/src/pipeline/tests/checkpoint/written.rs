@@ -129,7 +129,7 @@ fn a_checkpoint_is_due_by_what_the_log_takes() {
     }
 }
 
-/// Whoever opens a database looks through all files of its log.
+/// Opening a database looks through all files of its log.
 #[test]
 fn a_database_that_was_closed_keeps_no_log_that_nobody_needs() {
     let disks = Disks::default();
@@ -171,7 +171,7 @@ fn nothing_is_released_before_the_checkpoint_is_complete() {
         let names = disk.list().unwrap();
         names.iter().filter(|name| name.starts_with("log-")).count()
     };
-    // Until the limit is met: nobody steps the checkpoint stage.
+    // Until the limit is met: the checkpoint stage is not stepped.
     while segments(&disks[0]) < 4 {
         database.pay(5);
     }
@@ -230,7 +230,7 @@ fn what_has_no_room_is_the_next_checkpoints() {
         let (disks, how) = (Disks::default(), How { parts, copy, policy, ..HOW });
         let mut database = Database::open(&disks, how);
         for round in 1..=3 {
-            // What is installed meanwhile is the part's choice: nobody steps its stage.
+            // What is installed meanwhile is the part's choice: its stage is not stepped.
             database.pay(400);
             let before = database.statistics().count;
             assert_eq!(database.checkpoint(), Ok(()));
@@ -248,7 +248,7 @@ fn what_has_no_room_is_the_next_checkpoints() {
     }
 }
 
-/// Who is to close without a checkpoint does so, however much is not installed for lack of room.
+/// A pipeline that is to close without a checkpoint does so, however much is not installed for lack of room.
 #[test]
 fn closing_without_one_does_not_wait_for_room() {
     for queue_bytes_max in [u64::MAX, 1_000] {

@@ -38,7 +38,7 @@ use crate::workload::debit_credit::schema::BALANCE_MAX;
 const PROGRAM: &str = "postgres";
 const MAKER: &str = "initdb";
 const PACKAGE: &str = "postgresql";
-/// Where Debian keeps versions, beside the path.
+/// Where Debian keeps versions, apart from the path.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// As whom it runs instead of root.
 const USERS: [&str; 2] = ["postgres", "nobody"];
@@ -78,7 +78,7 @@ fn programs() -> Result<(PathBuf, PathBuf), Failure> {
         std::cmp::Reverse(version.and_then(|name| name.parse::<u32>().ok()))
     });
     let maker = find_program(MAKER, &versions).ok_or_else(|| not_installed(MAKER, PACKAGE))?;
-    // On the path there may be a link; the server lies beside what it leads to.
+    // On the path there may be a link; the server lies next to what it leads to.
     let maker = fs::canonicalize(&maker).unwrap_or(maker);
     let beside = maker.parent().map(|folder| folder.join(PROGRAM));
     let server = beside.filter(|program| program.is_file());
@@ -141,7 +141,7 @@ fn settings(is_durable: bool, clients: usize, rows: &Rows) -> Vec<String> {
         "wal_level=minimal".to_owned(),
         "max_wal_senders=0".to_owned(),
         "wal_buffers=64MB".to_owned(),
-        // Nothing beside the transactions.
+        // Nothing runs next to the transactions.
         "autovacuum=off".to_owned(),
         "track_counts=off".to_owned(),
         "track_activities=off".to_owned(),

@@ -24,7 +24,7 @@ struct Inserts<'c> {
     stock: Statement<'c>,
 }
 
-/// Loads warehouses 1 to `warehouses`; tells `progress` after each.
+/// Loads warehouses 1 to `warehouses`; calls `progress` after each.
 pub(super) fn load(
     connection: &Connection,
     seed: u64,

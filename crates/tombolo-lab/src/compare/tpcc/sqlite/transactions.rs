@@ -23,7 +23,7 @@ use crate::workload::tpcc::{DISTRICTS, ORDER_LINES_MAX};
 
 const LINES: usize = ORDER_LINES_MAX as usize;
 
-/// What an Order Status tells the terminal.
+/// What an Order Status returns to the terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Status {
     pub(super) customer: Option<(Text<16>, Text<2>, Text<16>, i64)>,

@@ -31,7 +31,7 @@ pub(super) struct Customers {
 }
 
 /// The customers with one last name whose rows a search remembers; there are about fifty of the
-/// most frequent name, and the middle one of twice as many can be told without a second scan.
+/// most frequent name, and the middle one of twice as many can be found without a second scan.
 const NAMESAKES: usize = 64;
 
 impl Customers {

@@ -38,7 +38,7 @@ use crate::workload::tpcc::schema::{
 };
 use crate::workload::tpcc::text::{Text, is_original};
 
-/// What a New Order tells the terminal.
+/// What a New Order returns to the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOrderAnswer {
     /// O_ID.
@@ -216,7 +216,7 @@ impl NewOrder {
     }
 
     /// Finds all rows that the input names, then asks for them: those that lie far apart right behind
-    /// each other, because the processor waits for where their pages are, and for several at once.
+    /// each other, because the processor waits for where their pages are, and for several together.
     /// Nothing if one of them is not there.
     #[inline(always)]
     fn find_named<S: Store>(&self, store: &S, input: &NewOrderInput, hints: &mut Hints) {

@@ -33,7 +33,7 @@ pub struct StatusLine {
     pub delivery_d: Option<i64>,
 }
 
-/// What an Order Status tells the terminal.
+/// What an Order Status returns to the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderStatusAnswer {
     /// C_ID.

@@ -22,7 +22,7 @@ use crate::workload::tpcc::schema::{
 };
 use crate::workload::tpcc::text::Text;
 
-/// What a Payment tells the terminal.
+/// What a Payment returns to the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaymentAnswer {
     /// C_ID.

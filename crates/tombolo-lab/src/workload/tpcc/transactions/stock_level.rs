@@ -23,7 +23,7 @@ const LINES: usize = ORDERS as usize * ORDER_LINES_MAX as usize;
 /// The stocks looked up together.
 const TOGETHER: usize = 16;
 
-/// What a Stock Level tells the terminal.
+/// What a Stock Level returns to the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelAnswer {
     /// The number of different items with less stock than the threshold.
@@ -87,7 +87,7 @@ impl Procedure for StockLevel {
 }
 
 impl StockLevel {
-    /// Tells `found` the items of up to [`TOGETHER`] lines that run low.
+    /// Gives `found` the items of up to [`TOGETHER`] lines that run low.
     #[inline(always)]
     fn low_items<S: Store>(
         &self,

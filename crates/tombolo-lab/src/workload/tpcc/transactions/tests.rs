@@ -43,7 +43,7 @@ fn counted(
     (answer, store.calls.take())
 }
 
-/// Reads something from the store, on nobody's counts.
+/// Reads something from the store, outside all counts.
 fn read<T>(
     store: &mut TestStore,
     read: impl FnOnce(&mut Reading<'_, TestStore>, &Handles) -> Result<T, Error>,
