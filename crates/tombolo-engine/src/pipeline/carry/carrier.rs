@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_storage::sync::{Spin, thread_local};
+use tombolo_storage::sync::Spin;
 
 use super::super::StageKind;
 use super::super::call::{Refusal, panic_message};
