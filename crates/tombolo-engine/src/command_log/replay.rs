@@ -24,7 +24,7 @@ use tombolo_storage::store::Store;
 use tombolo_storage::sync::Arc;
 use tombolo_storage::value_log::{
     self, Cut, GroupNumber, LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, Progress,
-    Record, RecoverOptions, Refused, Replay, definition,
+    Record, RecoverOptions, Refused, Replay, SchemaKind, SchemaRecord, definition,
 };
 
 use super::procedures::{CommandStore, NotRun, ProcedureNumbers, Procedures, Run};
@@ -160,10 +160,11 @@ impl<'p> Again<'p> {
         };
         for record in records {
             let record = record.map_err(|error| error.to_string())?;
-            let Record::Schema(change) = record else {
+            let Record::Schema(SchemaRecord { kind: SchemaKind::TableCreated, bytes, .. }) = record
+            else {
                 return Err("a row's values behind the first command".to_owned());
             };
-            let table = definition::decode(change.bytes);
+            let table = definition::decode(bytes);
             let table = table.ok_or("a table's definition cannot be read")?;
             store.create_table(table).map_err(|error| error.to_string())?;
         }
