@@ -348,12 +348,13 @@ fn engine_bars(page: &mut Markup, engines: &[&EngineResult]) {
         let most = ends.fold(0.0, f64::max);
         let mut lines = Vec::new();
         for engine in engines {
+            let rounds = &engine.us_per_transaction_cpu_rounds;
             lines.push(Slim::Heading(format!("{} · {}", engine.engine, engine.engine_version)));
             lines.push(Slim::Bar {
                 at: if engine.engine.starts_with("tombolo/") { 0 } else { 1 },
                 value: engine.us_per_transaction_cpu,
                 text: format!("{} µs", quantity(engine.us_per_transaction_cpu)),
-                spread: Some(engine.us_per_transaction_cpu_rounds).map(|s| (s.min, s.max)),
+                spread: Some((rounds.min, rounds.max)),
             });
         }
         let said: Vec<String> = engines
