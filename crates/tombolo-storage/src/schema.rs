@@ -464,14 +464,14 @@ impl Schema {
         Ok(position)
     }
 
-    /// Forgets the table at position `table`; returns its indexes' positions among all. They are not
-    /// used again.
+    /// Forgets the table at position `table`. The positions of its indexes among all are not used
+    /// again.
     ///
     /// # Panics
     /// When there is no such table.
-    pub(crate) fn drop_table(&mut self, table: usize) -> Vec<usize> {
+    pub(crate) fn drop_table(&mut self, table: usize) {
         self.tables[table] = TableDef::dropped();
-        std::mem::take(&mut self.positions[table])
+        self.positions[table].clear();
     }
 
     /// Forgets a column of a table; its place in the rows stays.
@@ -483,14 +483,13 @@ impl Schema {
         columns[column] = columns[column].dropped();
     }
 
-    /// Forgets a table's index number `index`; returns its position among all, which is not used
-    /// again.
+    /// Forgets a table's index number `index`. Its position among all is not used again.
     ///
     /// # Panics
     /// When there is none.
-    pub(crate) fn drop_index(&mut self, table: usize, index: usize) -> usize {
+    pub(crate) fn drop_index(&mut self, table: usize, index: usize) {
         self.tables[table].indexes.remove(index);
-        self.positions[table].remove(index)
+        self.positions[table].remove(index);
     }
 
     /// Gives indexes the positions of those that were dropped: while no handles of them exist.

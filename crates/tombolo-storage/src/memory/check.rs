@@ -34,7 +34,7 @@ pub(super) fn key_values<'a>(
 }
 
 fn row<'a>(rows: &'a Rows, values: &'a SizeClasses, slot: u32) -> MemoryRow<'a> {
-    let fixed = rows.slab.head(slot.into(), rows.row_bytes);
+    let fixed = rows.slab.head(slot.into(), rows.shape.row_bytes);
     MemoryRow { fixed: fixed.expect("an index or the slab itself named the slot"), values }
 }
 
@@ -122,7 +122,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         for rows in &self.tables {
             usage.raw_row_bytes += rows.slab.len() as u64 * rows.raw_row_bytes as u64;
             for slot in rows.slab.live() {
-                for &offset in &rows.variable_offsets {
+                for &offset in &rows.shape.variable_offsets {
                     let handle = Handle::read(rows.slab.slot(slot), offset);
                     usage.raw_row_bytes += self.values.get(handle).len() as u64;
                 }
@@ -193,11 +193,11 @@ impl<'a> SharedView<'a> {
     /// Every variable-length value is of one row, and every row's is there.
     fn verify_values(&self) -> Result<(), String> {
         let handles = self.tables.iter().flat_map(|rows| {
-            let has_values = !rows.variable_offsets.is_empty();
+            let has_values = !rows.shape.variable_offsets.is_empty();
             let slots = has_values.then(|| rows.slab.live()).into_iter().flatten();
             slots.flat_map(|slot| {
                 let bytes = rows.slab.slot(slot);
-                rows.variable_offsets.iter().map(|&offset| Handle::read(bytes, offset))
+                rows.shape.variable_offsets.iter().map(|&offset| Handle::read(bytes, offset))
             })
         });
         self.values.check_handles(handles.chain(self.remains.iter().flat_map(Remains::handles)))

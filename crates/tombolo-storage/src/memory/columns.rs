@@ -135,33 +135,24 @@ impl RowShape {
 
     /// Whether a handle lies there of a column that was dropped.
     pub(super) fn is_dropped(&self, offset: usize) -> bool {
-        is_dropped(&self.variable_offsets, &self.handle_offsets, offset)
+        !self.variable_offsets.contains(&offset) && self.handle_offsets.contains(&offset)
     }
 
     /// Where a piece of the slots begins, and how long it is.
     pub(super) fn piece(&self, piece: usize) -> Option<(usize, usize)> {
-        piece_of(&self.widths, piece)
+        let end = *self.widths.get(piece)?;
+        let start = if piece == 0 { 0 } else { self.widths[piece - 1] };
+        Some((start, end - start))
     }
-}
-
-/// Whether a handle at this offset is of a column that was dropped.
-pub(super) fn is_dropped(variable: &[usize], handles: &[usize], offset: usize) -> bool {
-    !variable.contains(&offset) && handles.contains(&offset)
-}
-
-/// Where a piece of slots that are, and were, so long begins, and how long it is.
-pub(super) fn piece_of(widths: &[usize], piece: usize) -> Option<(usize, usize)> {
-    let end = *widths.get(piece)?;
-    let start = if piece == 0 { 0 } else { widths[piece - 1] };
-    Some((start, end - start))
 }
 
 impl Rows {
     /// Zeros in what was added, of a slot that is not live any more.
     #[inline]
     pub(super) fn forget_added(&mut self, slot: u32) {
-        if self.row_bytes > self.base_bytes && !plant::is(Plant::AddedNotCleared) {
-            self.slab.clear(slot, self.base_bytes..self.row_bytes);
+        let RowShape { row_bytes, base_bytes, .. } = self.shape;
+        if row_bytes > base_bytes && !plant::is(Plant::AddedNotCleared) {
+            self.slab.clear(slot, base_bytes..row_bytes);
         }
     }
 
@@ -172,7 +163,11 @@ impl Rows {
             std::mem::replace(&mut self.slab, slab)
         });
         self.describe(table);
-        assert_eq!(self.widths.last(), Some(&self.slab.slot_bytes()), "slots are as long as rows");
+        assert_eq!(
+            self.shape.widths.last(),
+            Some(&self.slab.slot_bytes()),
+            "slots are as long as rows"
+        );
         old
     }
 }
@@ -192,7 +187,7 @@ impl Widening {
         if let Some(wider) = &mut self.rows
             && !plant::is(Plant::AddedCopyNotCleared)
         {
-            wider.clear(slot, rows.base_bytes..rows.row_bytes);
+            wider.clear(slot, rows.shape.base_bytes..rows.shape.row_bytes);
         }
     }
 

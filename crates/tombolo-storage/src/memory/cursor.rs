@@ -89,7 +89,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let mut seen = 0;
         // Whether this was the last row of the piece.
         let mut give = |slot: u32| {
-            let fixed = rows.slab.live_head(slot.into(), rows.row_bytes);
+            let fixed = rows.slab.live_head(slot.into(), rows.shape.row_bytes);
             let Some(fixed) = fixed else { unreachable!("an index leads to a live row") };
             visit((rows.named(slot), Row::new(MemoryRow { fixed, values: &self.values })));
             seen += 1;

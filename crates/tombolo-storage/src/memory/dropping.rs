@@ -81,10 +81,11 @@ impl Remains {
 
     /// Frees the values of at most so many slots; whether that was all, and how many there were.
     fn free(&mut self, tables: &mut [Rows], values: &mut SizeClasses, slots: u32) -> (bool, u32) {
-        let column = |offset| std::slice::from_ref(offset);
         let (slab, offsets) = match &mut self.what {
             What::Table(slab, offsets) => (slab, &offsets[..]),
-            What::Column(table, offset) => (&mut tables[*table].slab, column(&*offset)),
+            What::Column(table, offset) => {
+                (&mut tables[*table].slab, std::slice::from_ref(&*offset))
+            }
         };
         let (first, used) = (self.cursor, slab.used());
         self.cursor = first.saturating_add(slots).min(used);
@@ -142,7 +143,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let def = &self.schema.tables[table];
         if number == 0 && def.indexes[0].unique {
             let what = format!(
-                "is the primary key of {}: its rows are told apart by it; drop the table, or keep it",
+                "is the primary key of {}: it identifies the table's rows; drop the table, or keep it",
                 def.name
             );
             return Err(SchemaError::new(name, &what));
@@ -203,11 +204,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log_change(SchemaKind::TableDropped, position, None, &[]);
         self.unfollow(&indexes);
         self.remains.retain(|remains| !remains.is_column_of(position));
-        let Rows { slab, variable_offsets, .. } = rows;
-        if variable_offsets.is_empty() {
+        let Rows { slab, shape, .. } = rows;
+        if shape.variable_offsets.is_empty() {
             return Ok(Vacated::of(Some(slab), vacated));
         }
-        self.remains.push_back(Remains { what: What::Table(slab, variable_offsets), cursor: 0 });
+        let what = What::Table(slab, shape.variable_offsets);
+        self.remains.push_back(Remains { what, cursor: 0 });
         Ok(Vacated::of(None, vacated))
     }
 
@@ -285,7 +287,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let vacated = match self.remains.pop_front().map(|remains| remains.what) {
             Some(What::Table(slab, _)) => Some(Vacated::of(Some(slab), Vec::new())),
             Some(What::Column(table, offset)) => {
-                self.tables[table].variable_offsets.retain(|&other| other != offset);
+                self.tables[table].shape.variable_offsets.retain(|&other| other != offset);
                 None
             }
             None => None,

@@ -364,9 +364,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         rows.sort_unstable_by_key(|row| (row.table, row.row));
         rows.dedup_by_key(|row| (row.table, row.row));
         for row in &mut *rows {
-            let Rows { slab, row_bytes, .. } = &self.tables[row.table as usize];
+            let Rows { slab, shape, .. } = &self.tables[row.table as usize];
             row.at = before.len();
-            before.extend_from_slice(slab.head(row.row.into(), *row_bytes).unwrap_or_default());
+            before
+                .extend_from_slice(slab.head(row.row.into(), shape.row_bytes).unwrap_or_default());
         }
         let mut end = images.len();
         for &change in changes.iter().rev() {
@@ -536,7 +537,7 @@ fn keys<'k>(
     before: &[u8],
     (old, new): &'k mut (Vec<u8>, Vec<u8>),
 ) -> (Option<Key<'k>>, Option<Key<'k>>) {
-    let fixed = &before[row.at..row.at + within.rows.row_bytes];
+    let fixed = &before[row.at..row.at + within.rows.shape.row_bytes];
     let was = MemoryRow { fixed, values: within.values };
     let was = row.was_there.then(|| key_of(index, within.columns, &was, old));
     let is = row.is_there.then(|| key_of(index, within.columns, &within.row(row.row), new));

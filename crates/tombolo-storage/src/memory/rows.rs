@@ -16,7 +16,7 @@
 use std::ops::ControlFlow;
 
 use super::budget::Allowance;
-use super::columns::{RowShape, slot_widths};
+use super::columns::RowShape;
 use super::region::RegionError;
 use super::slab::Slab;
 use super::store::{MemoryRow, MemoryStore};
@@ -31,46 +31,23 @@ use crate::store::{Index, Order, Table, TableType};
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) slab: Slab,
-    pub(super) row_bytes: usize,
-    /// Bytes of a row without the columns that were added.
-    pub(super) base_bytes: usize,
-    /// How long slots are, and were (`columns.rs`).
-    pub(super) widths: Vec<usize>,
+    /// Where their columns lie; handles of a dropped column are among the others until its values are free.
+    pub(super) shape: RowShape,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
-    /// Offsets of the handles of variable-length columns.
-    pub(super) variable_offsets: Vec<usize>,
-    /// The same with those of columns that were dropped.
-    pub(super) handle_offsets: Vec<usize>,
 }
 
 impl Rows {
     /// The empty rows of a table.
     pub(super) fn new(table: &TableDef, allowance: &Allowance) -> Result<Self, RegionError> {
-        let width = slot_widths(table).pop().unwrap_or_default();
-        let slab = Slab::new(width, allowance.clone())?;
-        let (row_bytes, base_bytes, raw_row_bytes) = (0, 0, 0);
-        let (widths, variable_offsets, handle_offsets) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rows = Self {
-            slab,
-            row_bytes,
-            base_bytes,
-            widths,
-            raw_row_bytes,
-            variable_offsets,
-            handle_offsets,
-        };
-        rows.describe(table);
-        Ok(rows)
+        let shape = RowShape::of(table);
+        let slab = Slab::new(shape.widths.last().copied().unwrap_or_default(), allowance.clone())?;
+        Ok(Self { slab, shape, raw_row_bytes: table.raw_row_bytes() })
     }
 
     /// The rows are this table's from now on.
     pub(super) fn describe(&mut self, table: &TableDef) {
-        let shape = RowShape::of(table);
-        (self.row_bytes, self.base_bytes, self.widths) =
-            (shape.row_bytes, shape.base_bytes, shape.widths);
-        (self.variable_offsets, self.handle_offsets) =
-            (shape.variable_offsets, shape.handle_offsets);
+        self.shape = RowShape::of(table);
         self.raw_row_bytes = table.raw_row_bytes();
     }
 

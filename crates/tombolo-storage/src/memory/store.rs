@@ -456,8 +456,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         match change {
             Change::Deleted { table, row } => {
                 let rows = &mut tables[table as usize];
-                let bytes = rows.slab.head(row.into(), rows.row_bytes).unwrap_or_default();
-                for &offset in &rows.variable_offsets {
+                let bytes = rows.slab.head(row.into(), rows.shape.row_bytes).unwrap_or_default();
+                for &offset in &rows.shape.variable_offsets {
                     values.free(Handle::read(bytes, offset));
                 }
                 rows.forget_added(row);

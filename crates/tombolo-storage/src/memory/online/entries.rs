@@ -58,7 +58,7 @@ pub(super) struct Within<'a> {
 
 impl<'a> Within<'a> {
     pub(super) fn row(&self, slot: u32) -> MemoryRow<'a> {
-        let fixed = self.rows.slab.head(slot.into(), self.rows.row_bytes);
+        let fixed = self.rows.slab.head(slot.into(), self.rows.shape.row_bytes);
         MemoryRow { fixed: fixed.unwrap_or_default(), values: self.values }
     }
 

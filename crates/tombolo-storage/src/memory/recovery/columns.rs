@@ -28,25 +28,25 @@ impl Rows {
             slab.take_over(&self.slab, 0, self.slab.used())?;
             wider = Some(slab);
         }
-        let before = self.row_bytes;
+        let before = self.shape.row_bytes;
         drop(self.take_columns(table, wider));
         // Blocks of an image that are newer than this record have what came later in there.
-        let added = before..self.row_bytes;
+        let added = before..self.shape.row_bytes;
         (0..self.slab.used()).for_each(|slot| self.slab.clear(slot, added.clone()));
         Ok(())
     }
 
     /// Zeros where handles of columns lay that were dropped.
     pub(super) fn clear_dropped(&mut self) {
-        let Self { slab, variable_offsets, handle_offsets, .. } = self;
-        for offset in handle_offsets.iter().filter(|offset| !variable_offsets.contains(offset)) {
-            (0..slab.used()).for_each(|slot| slab.clear(slot, *offset..*offset + HANDLE_BYTES));
+        let Self { slab, shape, .. } = self;
+        for &offset in shape.handle_offsets.iter().filter(|&&offset| shape.is_dropped(offset)) {
+            (0..slab.used()).for_each(|slot| slab.clear(slot, offset..offset + HANDLE_BYTES));
         }
     }
 
     /// Zeros in what was added, of slots that are not live: rows that died left theirs.
     pub(super) fn forget_dead(&mut self) {
-        if self.row_bytes > self.base_bytes {
+        if self.shape.row_bytes > self.shape.base_bytes {
             self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
         }
     }
@@ -55,10 +55,10 @@ impl Rows {
 impl ReplayTable {
     /// Frees the values of columns that were dropped: the table is `def` from now on.
     pub(super) fn forget_dropped(&mut self, def: &TableDef) {
-        let before = std::mem::take(&mut self.rows.variable_offsets);
+        let before = std::mem::take(&mut self.rows.shape.variable_offsets);
         self.rows.describe(def);
         let Self { rows, values } = self;
-        for offset in before.into_iter().filter(|at| !rows.variable_offsets.contains(at)) {
+        for offset in before.into_iter().filter(|at| !rows.shape.variable_offsets.contains(at)) {
             for row in rows.slab.live() {
                 let handle = Handle::read(rows.slab.slot(row), offset);
                 if handle != Handle::DANGLING {

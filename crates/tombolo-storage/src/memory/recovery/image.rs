@@ -7,7 +7,6 @@
 use super::super::Limits;
 use super::super::bits::Bits;
 use super::super::budget::Allowance;
-use super::super::columns::piece_of;
 use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::slab::Slab;
@@ -43,13 +42,6 @@ impl SlabName {
 /// The kind of piece `piece` of a table's rows.
 pub(in crate::memory) const fn piece_kind(piece: usize) -> u32 {
     if piece == 0 { 0 } else { (CLASSES + piece) as u32 }
-}
-
-impl Rows {
-    /// Where a piece of the slots begins, and how long it is.
-    fn piece(&self, piece: usize) -> Option<(usize, usize)> {
-        piece_of(&self.widths, piece)
-    }
 }
 
 /// Which slots of a table are in use: what a checkpoint has to know of rows that are on disk only.
@@ -154,8 +146,11 @@ impl ReplayPart {
         tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
             |(table, parts)| {
                 let rows = &parts.rows;
-                let pieces = (0..rows.widths.len()).filter_map(|piece| {
-                    Some((piece_kind(piece), Slots { slab: &rows.slab, piece: rows.piece(piece)? }))
+                let pieces = (0..rows.shape.widths.len()).filter_map(|piece| {
+                    Some((
+                        piece_kind(piece),
+                        Slots { slab: &rows.slab, piece: rows.shape.piece(piece)? },
+                    ))
                 });
                 let values = (0..CLASSES).filter_map(|class| {
                     parts.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
@@ -172,7 +167,7 @@ impl ReplayPart {
         match name.class() {
             Some(class) => table.values.slab(class).map(Slots::whole),
             None => {
-                let piece = table.rows.piece(name.piece()?)?;
+                let piece = table.rows.shape.piece(name.piece()?)?;
                 Some(Slots { slab: &table.rows.slab, piece })
             }
         }
@@ -184,7 +179,7 @@ impl ReplayPart {
         let table = self.tables.get(name.table as usize)?.as_ref()?;
         match name.class() {
             Some(class) => Some(slot_bytes(class)),
-            None => table.rows.piece(name.piece()?).map(|(_, width)| width),
+            None => table.rows.shape.piece(name.piece()?).map(|(_, width)| width),
         }
     }
 
@@ -211,7 +206,7 @@ impl ReplayPart {
                 (slab, (0, width))
             }
             None => {
-                let piece = name.piece().and_then(|piece| table.rows.piece(piece));
+                let piece = name.piece().and_then(|piece| table.rows.shape.piece(piece));
                 (&mut table.rows.slab, piece.expect("a piece of the rows"))
             }
         };
@@ -316,17 +311,12 @@ impl ReplayPart {
 
 impl ReplayTable {
     fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, row_bytes, base_bytes, widths, raw_row_bytes, .. } = &self.rows;
-        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
+        let Rows { slab, shape, raw_row_bytes } = &self.rows;
         Ok(ReplayTable {
             rows: Rows {
                 slab: slab.mirror(allowance.clone())?,
-                row_bytes: *row_bytes,
-                base_bytes: *base_bytes,
-                widths: widths.clone(),
+                shape: shape.clone(),
                 raw_row_bytes: *raw_row_bytes,
-                variable_offsets: variable_offsets.clone(),
-                handle_offsets: handle_offsets.clone(),
             },
             values: self.values.mirror(allowance.clone())?,
         })
@@ -339,14 +329,14 @@ impl ReplayTable {
         let mut claimed = Claims::new(values);
         // The ids are gathered word by word: the rows change under the walk.
         for first in (0..rows.slab.used()).step_by(64) {
-            if rows.variable_offsets.is_empty() {
+            if rows.shape.variable_offsets.is_empty() {
                 break;
             }
             let mut live = rows.slab.live_bits(first);
             while live != 0 {
                 let row = first + live.trailing_zeros();
                 live &= live - 1;
-                for &offset in &rows.variable_offsets {
+                for &offset in &rows.shape.variable_offsets {
                     let slot = &mut rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
                     let handle = Handle::read(slot, 0);
                     if handle == Handle::EMPTY

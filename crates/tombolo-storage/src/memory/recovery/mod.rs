@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use super::Limits;
 use super::budget::{Allowance, Budget};
-use super::columns::{RowShape, is_dropped};
+use super::columns::RowShape;
 use super::index::RowIndex;
 use super::region::RegionError;
 use super::rows::Rows;
@@ -402,18 +402,18 @@ fn no_memory(error: RegionError) -> String {
 impl ReplayTable {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
-        let Rows { row_bytes: bytes, base_bytes, .. } = self.rows;
+        let RowShape { row_bytes: bytes, base_bytes, .. } = self.rows.shape;
         // Procedures that know nothing of columns that were added make shorter ones.
         if !(base_bytes..=bytes).contains(&fixed.len()) {
             return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
         }
-        if !self.rows.variable_offsets.is_empty() {
+        if !self.rows.shape.variable_offsets.is_empty() {
             self.free_values(row);
         }
         let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
         slot[..fixed.len()].copy_from_slice(fixed);
         slot[fixed.len()..bytes].fill(0);
-        for &offset in &self.rows.handle_offsets {
+        for &offset in &self.rows.shape.handle_offsets {
             slot[offset..offset + HANDLE_BYTES].fill(0);
         }
         Ok(())
@@ -427,14 +427,15 @@ impl ReplayTable {
         bytes: &[u8],
         handles: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
-        let Rows { slab, row_bytes, handle_offsets, .. } = &mut self.rows;
-        let slot = slab.head_mut(row.into(), *row_bytes).ok_or("the row was never inserted")?;
+        let Rows { slab, shape, .. } = &mut self.rows;
+        let slot =
+            slab.head_mut(row.into(), shape.row_bytes).ok_or("the row was never inserted")?;
         let end = offset + bytes.len();
         let Some(range) = slot.get_mut(offset..end) else {
             return Err(format!("bytes {offset} to {end} are not all in the row"));
         };
         handles.clear();
-        for &at in &*handle_offsets {
+        for &at in &shape.handle_offsets {
             if at >= offset && at + HANDLE_BYTES <= end {
                 handles.push((at - offset, Handle::read(range, at - offset).to_bits()));
             }
@@ -459,7 +460,7 @@ impl ReplayTable {
         if !self.rows.slab.is_live(row) {
             return;
         }
-        for &offset in &self.rows.variable_offsets {
+        for &offset in &self.rows.shape.variable_offsets {
             let slot = self.rows.slab.slot_mut(row);
             let handle = Handle::read(slot, offset);
             slot[offset..offset + HANDLE_BYTES].fill(0);
@@ -470,11 +471,11 @@ impl ReplayTable {
     }
 
     fn set_value(&mut self, row: u32, offset: usize, value: &[u8]) -> Result<(), String> {
-        let Rows { variable_offsets, handle_offsets, .. } = &self.rows;
-        if is_dropped(variable_offsets, handle_offsets, offset) {
+        let shape = &self.rows.shape;
+        if shape.is_dropped(offset) {
             return Ok(()); // the image knows more than the record
         }
-        if !variable_offsets.contains(&offset) {
+        if !shape.variable_offsets.contains(&offset) {
             return Err(format!("no variable-length column lies at byte {offset} of the row"));
         }
         if !self.rows.slab.is_live(row) {
@@ -503,7 +504,7 @@ impl ReplayTable {
         let live: Vec<u32> = self.rows.slab.live().collect();
         for row in live {
             let slot = self.rows.slab.slot_mut(row);
-            for &offset in &self.rows.variable_offsets {
+            for &offset in &self.rows.shape.variable_offsets {
                 let new = values.put(self.values.get(Handle::read(slot, offset)))?;
                 slot[offset..offset + HANDLE_BYTES].copy_from_slice(&new.to_bits().to_le_bytes());
             }

@@ -381,7 +381,7 @@ impl Snapshots {
         self.turn_back(changes, before);
         for at in 0..self.imaged.len() {
             let (table, row) = self.imaged[at];
-            for &offset in &tables[table as usize].variable_offsets {
+            for &offset in &tables[table as usize].shape.variable_offsets {
                 self.until_kept(|snapshots| snapshots.copy_value(values, table, row, offset));
             }
         }
@@ -407,11 +407,11 @@ impl Snapshots {
     ) -> Result<(), RegionError> {
         let Some(newest) = self.layers.back_mut() else { return Ok(()) };
         let rows = &tables[table as usize];
-        let images = newest.table_mut(table as usize, rows.row_bytes, &self.budget)?;
+        let images = newest.table_mut(table as usize, rows.shape.row_bytes, &self.budget)?;
         if !was_there {
             return images.set_entry(row, ABSENT);
         }
-        let now = rows.slab.head(row.into(), rows.row_bytes).unwrap_or_default();
+        let now = rows.slab.head(row.into(), rows.shape.row_bytes).unwrap_or_default();
         images.add_image(row, now, self.commits)?;
         self.imaged.push((table, row));
         Ok(())

@@ -190,7 +190,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     fn row_as_it_was(&self, layer: usize, table: usize, slot: u32) -> Option<MemoryRow<'_>> {
         match self.snapshots.image(layer, table, slot) {
             Some(image) => {
-                let row_bytes = self.tables[table].row_bytes;
+                let row_bytes = self.tables[table].shape.row_bytes;
                 image.map(|(image, values)| MemoryRow { fixed: &image[..row_bytes], values })
             }
             None if self.tables[table].slab.is_live(slot) => Some(self.row_in_place(table, slot)),
@@ -201,7 +201,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[inline]
     fn row_in_place(&self, table: usize, slot: u32) -> MemoryRow<'_> {
         let rows = &self.tables[table];
-        MemoryRow { fixed: &rows.slab.slot(slot)[..rows.row_bytes], values: &self.values }
+        MemoryRow { fixed: &rows.slab.slot(slot)[..rows.shape.row_bytes], values: &self.values }
     }
 
     /// Within a transaction rows may be changed whose images are not kept yet.
