@@ -6,8 +6,9 @@
 //! that predictable. Objects go to a target folder of their own so that no other build is thrown away.
 //! It is no part of `ci`: the instrumented build and run take minutes and need no repetition at each change.
 
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
-use crate::{Failure, target_folder};
 use std::path::Path;
 
 /// Naming the target keeps the sanitizer out of build scripts and procedural macros.
@@ -77,7 +78,9 @@ mod tests {
         let config = "[build]\n# why\nrustflags = [\"-Ctarget-cpu=x86-64-v3\", \"-Cforce-frame-pointers\"]\n";
         assert_eq!(rustflags(config).unwrap(), "-Ctarget-cpu=x86-64-v3 -Cforce-frame-pointers");
         assert_eq!(rustflags("[build]\n"), None);
-        assert!(workspace_flags(&crate::repository_root()).unwrap().contains("target-cpu"));
+        assert!(
+            workspace_flags(&crate::folders::repository_root()).unwrap().contains("target-cpu")
+        );
     }
 
     #[test]

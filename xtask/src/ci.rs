@@ -18,9 +18,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::{Invocation, Outcome};
 use crate::stopwatch::Stopwatch;
-use crate::{Failure, target_folder};
 
 pub(crate) use steps::{CRATES, list, selection};
 use steps::{Lane, STEPS, Step};
@@ -189,8 +190,8 @@ mod tests {
     fn a_failing_step_ends_the_run_and_is_named() {
         let scratch = Scratch::new(&[("crates/a/src/lib.rs", "no head\n")]);
         let failure = run(scratch.root(), &["tidy"]).unwrap_err();
-        assert_eq!(failure.status, 1);
-        assert!(failure.message.contains("Run it alone: cargo xtask tidy"), "{}", failure.message);
+        assert_eq!(failure.status(), 1);
+        assert!(failure.to_string().contains("Run it alone: cargo xtask tidy"), "{failure}");
     }
 
     #[test]
@@ -233,7 +234,7 @@ mod tests {
             while !said().ends_with('\n') {
                 crate::process::sleep(Duration::from_millis(5));
             }
-            let failure = crate::Failure::check("x");
+            let failure = crate::failure::Failure::check("x");
             *work.state() = State { failure: Some(failure), ..State::default() };
             assert_eq!(other.join().unwrap(), Ok(None));
         });

@@ -6,8 +6,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::ci;
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
-use crate::{Failure, ci, target_folder};
 
 /// An example, and what is wrong with what its runs said, one behind the other in one directory.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);

@@ -26,8 +26,8 @@ mod tests;
 
 use std::path::Path;
 
-use crate::Failure;
-use crate::tidy::Findings;
+use crate::failure::Failure;
+use crate::findings::Findings;
 use crate::tidy::tree::Tree;
 use results::Results;
 use template::Templates;

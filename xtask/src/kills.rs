@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::stopwatch::Stopwatch;
 use crate::{needs, shipped};
 
@@ -105,7 +105,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     let program = shipped::program(root, options.program.as_deref())?;
     let clock = Stopwatch::start();
-    let world = World::prepare(program, crate::target_folder(root).join("kills"), options.seed)?;
+    let world =
+        World::prepare(program, crate::folders::target_folder(root).join("kills"), options.seed)?;
     let chains: Vec<usize> = match options.chain {
         Some(chain) => vec![chain],
         None => (0..options.count.div_ceil(CASES_PER_CHAIN)).collect(),
@@ -163,7 +164,7 @@ mod tests {
         let read = read.unwrap();
         assert_eq!((read.count, read.seed, read.chain), (1_000, 7, Some(3)));
         for bad in [&["--count"][..], &["--count", "x"], &["--frob", "1"], &["7"]] {
-            assert_eq!(options(bad).unwrap_err().status, 2, "{bad:?}");
+            assert_eq!(options(bad).unwrap_err().status(), 2, "{bad:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Three pictures are written next to the page for a person to look at: no test can say whether a chart is
 //! legible. It is no part of `ci`; the page's form (well formed, loads nothing) is held by the lab's tests.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::invocation::Invocation;
 use std::path::{Path, PathBuf};
 
@@ -97,6 +97,6 @@ mod tests {
 
     #[test]
     fn a_page_that_is_not_there_is_bad_usage() {
-        assert_eq!(run(Path::new("/"), "no-such-page.html").unwrap_err().status, 2);
+        assert_eq!(run(Path::new("/"), "no-such-page.html").unwrap_err().status(), 2);
     }
 }

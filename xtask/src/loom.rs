@@ -4,9 +4,11 @@
 //! (`sync.rs`) and run with a bounded number of preemptions, because the unbounded number takes for ever.
 //! Objects go to a target folder of their own so that no other build is thrown away.
 
+use crate::asan;
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use crate::stopwatch::Stopwatch;
-use crate::{Failure, asan, target_folder};
 use std::path::Path;
 
 /// What is explored: a name, the package and its tests that do it.
@@ -97,14 +99,14 @@ mod tests {
         assert_eq!(chosen(None).unwrap(), MODULES);
         let log = ("log", "tombolo-storage", "log::loom_tests");
         assert_eq!(chosen(Some("log")).unwrap(), [log]);
-        assert_eq!(chosen(Some("nonsense")).unwrap_err().status, 2);
+        assert_eq!(chosen(Some("nonsense")).unwrap_err().status(), 2);
     }
 
     #[test]
     fn every_module_that_has_such_tests_is_listed() {
         let mut found = Vec::new();
         for package in ["tombolo-storage", "tombolo-engine"] {
-            let source = crate::repository_root().join("crates").join(package).join("src");
+            let source = crate::folders::repository_root().join("crates").join(package).join("src");
             let mut folders = vec![source.clone()];
             while let Some(folder) = folders.pop() {
                 for entry in std::fs::read_dir(folder).unwrap() {

@@ -16,7 +16,10 @@
 mod asan;
 mod ci;
 mod examples;
+mod failure;
 mod figures;
+mod findings;
+mod folders;
 mod invocation;
 mod kills;
 mod look;
@@ -32,7 +35,9 @@ mod stopwatch;
 mod tidy;
 mod trace;
 
-use std::path::{Path, PathBuf};
+use failure::Failure;
+use folders::repository_root;
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -64,38 +69,14 @@ Usage: cargo xtask COMMAND
 Example: cargo xtask ci --only fmt,tidy
 ";
 
-/// Why a chore ended early: one line for people and the exit status for scripts.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    message: String,
-    status: u8,
-}
-
-impl Failure {
-    /// A check found something wrong.
-    pub(crate) fn check(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: 1 }
-    }
-
-    /// The command line makes no sense.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: 2 }
-    }
-
-    /// The machine lacks a program or a right.
-    pub(crate) fn machine(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: 3 }
-    }
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match dispatch(&repository_root(), &words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("xtask: {}", failure.message);
-            ExitCode::from(failure.status)
+            eprintln!("xtask: {failure}");
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -132,22 +113,10 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The folder above this package: chores work wherever in the repository they are called.
-fn repository_root() -> PathBuf {
-    // Cargo sets the variable for what it runs; the compiled-in value would be stale in a moved folder.
-    let package = std::env::var_os("CARGO_MANIFEST_DIR");
-    let package = package.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
-}
-
-/// Where cargo puts what it makes.
-fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{dispatch, repository_root};
+    use super::dispatch;
+    use crate::folders::repository_root;
 
     #[test]
     fn help_is_there_for_every_command() {
@@ -166,7 +135,7 @@ mod tests {
             &["ci", "--only", "nonsense"],
             &["loom", "--only", "x"],
         ] {
-            assert_eq!(dispatch(&repository_root(), words).unwrap_err().status, 2, "{words:?}");
+            assert_eq!(dispatch(&repository_root(), words).unwrap_err().status(), 2, "{words:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! elsewhere, or without root, the exact command is printed and nothing is changed. `cargo` itself fetches the
 //! crates in `Cargo.lock`, and rustup the toolchain in `rust-toolchain.toml`; neither is this file's business.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::invocation::Invocation;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;

@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_row_says_where_it_comes_from() {
-        let row = stamped(&crate::repository_root(), "{\"command\":\"soak\"}");
+        let row = stamped(&crate::folders::repository_root(), "{\"command\":\"soak\"}");
         let row: serde_json::Value = serde_json::from_str(&row).unwrap();
         assert!(!row["host"]["cpu"].as_str().unwrap().is_empty(), "{row}");
         assert!(row["host"]["cores"].as_u64().unwrap() > 0, "{row}");

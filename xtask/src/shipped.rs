@@ -4,10 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use crate::process::{LOOK, PATIENCE, sleep};
 use crate::stopwatch::Stopwatch;
-use crate::{Failure, target_folder};
 
 /// The command: the one named, or one that is built.
 pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {

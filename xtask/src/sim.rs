@@ -6,9 +6,11 @@
 //! its own so that no other build is thrown away; `--plant all` plants one after the other and prints
 //! a table. What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
 
+use crate::asan;
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use crate::stopwatch::Stopwatch;
-use crate::{Failure, asan, target_folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

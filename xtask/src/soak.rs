@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::failure::Failure;
+use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use crate::provenance::stamped;
-use crate::{Failure, target_folder};
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,7 +110,7 @@ mod tests {
         let expected = vec!["--seconds", "5", "--threads", "8"];
         assert_eq!((read.out, read.rest), (Some("x.jsonl"), expected));
         for bad in [&["--seconds"][..], &["--frob", "1"], &["7"]] {
-            assert_eq!(options(bad).unwrap_err().status, 2, "{bad:?}");
+            assert_eq!(options(bad).unwrap_err().status(), 2, "{bad:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ mod rules;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::needs;
 use crate::process::{Ended, PATIENCE, Running};
 use crate::provenance::stamped;
@@ -102,7 +102,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     let program = shipped::program(root, options.program)?;
     let clock = Stopwatch::start();
-    let folder = crate::target_folder(root).join("trace");
+    let folder = crate::folders::target_folder(root).join("trace");
     let tracer = Tracer::prepare(program, folder).map_err(machine)?;
     let mut shown = String::new();
     // Transactions in the log before the measured ones: the same for the same number of callers.
@@ -398,6 +398,6 @@ mod tests {
 
     #[test]
     fn bad_usage_is_refused() {
-        assert_eq!(run(Path::new("/"), &["--frob"]).unwrap_err().status, 2);
+        assert_eq!(run(Path::new("/"), &["--frob"]).unwrap_err().status(), 2);
     }
 }

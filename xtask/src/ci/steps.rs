@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::Failure;
+use crate::failure::Failure;
+use crate::findings::Findings;
 use crate::invocation::{Invocation, Outcome};
-use crate::tidy::Findings;
 
 /// One check: its name for `--only`, what it shows, where it runs and what.
 pub(super) struct Step {
@@ -173,7 +173,7 @@ fn trace(root: &Path) -> Option<Invocation> {
 
 /// What `release` built.
 fn sim(root: &Path) -> Option<Invocation> {
-    let program = crate::target_folder(root).join("release").join("tombolo-sim");
+    let program = crate::folders::target_folder(root).join("release").join("tombolo-sim");
     let named = ["--program".to_string(), program.display().to_string()];
     own(root, "tombolo-sim", "sim").map(|call| call.with(named))
 }
@@ -331,7 +331,7 @@ mod tests {
     /// Cargo selects tests by name alone: the command's would run a second time, as built for tests.
     #[test]
     fn no_test_of_the_command_has_the_name_of_another() {
-        let root = crate::repository_root();
+        let root = crate::folders::repository_root();
         let of_the_command = integration_tests(&root, is_of_the_command);
         let mut others =
             integration_tests(&root, |package, name| !is_of_the_command(package, name));

@@ -6,7 +6,7 @@
 
 use super::blocks;
 use super::results::{HASH_MIN, Results};
-use crate::tidy::Findings;
+use crate::findings::Findings;
 use crate::tidy::text::numbered;
 use crate::tidy::tree::Tree;
 

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::tidy::Findings;
+use crate::findings::Findings;
 use crate::tidy::text::numbered;
 use crate::tidy::tree::Tree;
 

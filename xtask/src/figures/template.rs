@@ -21,7 +21,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::results::Results;
-use crate::tidy::Findings;
+use crate::findings::Findings;
 use crate::tidy::tree::Tree;
 
 /// Where templates are.

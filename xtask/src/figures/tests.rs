@@ -143,6 +143,6 @@ fn commits_are_those_of_the_history() {
 
 #[test]
 fn the_repository_shows_what_it_measured() {
-    let found = findings(&crate::repository_root()).unwrap().shown();
+    let found = findings(&crate::folders::repository_root()).unwrap().shown();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::answers::Answers;
 use super::case::{self, Kind, Outcome, Random};
 use super::summary::CaseEnd;
-use crate::Failure;
+use crate::failure::Failure;
 use crate::process::{Ended, MEMORY_KB, PATIENCE, Running};
 use crate::shipped::{copy, wait_until_free};
 

@@ -6,9 +6,9 @@
 //! people write `memory/btree`, and that is clear enough. Code blocks are not read: they show trees and sessions, often
 //! of other folders.
 
-use super::Findings;
 use super::text::numbered;
 use super::tree::Tree;
+use crate::findings::Findings;
 
 const MEND: &str = "name the file as it is now, or describe the idea without a path";
 

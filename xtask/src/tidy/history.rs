@@ -3,9 +3,9 @@
 //! The last 50 commits are looked at. Without git, without history or in a source archive there is nothing to say.
 //! Merges are left out: their subjects are git's.
 
-use super::Findings;
 use super::exceptions::{self, Exceptions};
 use super::tree::Tree;
+use crate::findings::Findings;
 use std::process::Command;
 
 /// What fits in one line of `git log --oneline` next to the hash.

@@ -3,9 +3,9 @@
 //! Packages of this workspace need none (their place in the design is the reason), nor do lines that inherit from
 //! `[workspace.dependencies]`, where the reason is given once. A table (`[dependencies.name]`) counts as a line.
 
-use super::Findings;
 use super::text::numbered;
 use super::tree::Tree;
+use crate::findings::Findings;
 
 /// Checks the manifests of all packages and of the workspace.
 pub(crate) fn reasons(tree: &Tree, findings: &mut Findings) {

@@ -6,8 +6,9 @@
 //! and follows `mod name;`, inline modules, `#[path = "…"]` and `include!("…")`.
 //! Declarations made by macros are not seen; the project has none.
 
+use super::code;
 use super::tree::{RustFile, Tree};
-use super::{Findings, code};
+use crate::findings::Findings;
 use std::collections::BTreeMap;
 
 /// Each file reached, and whether only tests reach it.
@@ -22,13 +23,40 @@ pub(crate) fn reached(tree: &Tree) -> BTreeMap<String, bool> {
             continue;
         }
         reached.insert(path, test);
-        for (candidates, in_test_item) in declarations(file, is_root) {
-            for candidate in candidates {
-                open.push((candidate, test || in_test_item, false));
+        for declared in declarations(file, is_root) {
+            for candidate in declared.candidates {
+                open.push((candidate, test || declared.in_test_item, false));
             }
         }
     }
     reached
+}
+
+/// The files of the crate whose root file is `root`, each by its module's path; tests do not count.
+pub(crate) fn source_modules<'a>(
+    tree: &'a Tree,
+    root: &str,
+) -> impl Iterator<Item = (Vec<String>, &'a RustFile)> {
+    let mut open = vec![(Vec::new(), root.to_string())];
+    std::iter::from_fn(move || {
+        while let Some((place, path)) = open.pop() {
+            let Some(file) = tree.rust.get(&path) else { continue };
+            for declared in declarations(file, place.is_empty()) {
+                // What is included has no name of its own.
+                if !declared.in_test_item && !declared.name.is_empty() {
+                    let place = [place.as_slice(), &declared.name].concat();
+                    open.extend(declared.candidates.into_iter().map(|path| (place.clone(), path)));
+                }
+            }
+            return Some((place, file));
+        }
+        None
+    })
+}
+
+/// The root files of libraries and programs that ship.
+pub(crate) fn source_roots(tree: &Tree) -> impl Iterator<Item = String> {
+    roots(tree).filter(|(path, test)| !test && path.contains("src/")).map(|(path, _)| path)
 }
 
 /// Every file under a package's `src` or `tests` is reached.
@@ -82,8 +110,17 @@ fn is_root(path_in_package: &str) -> bool {
     )
 }
 
-/// The files a file names: for each declaration the places its module may be, and whether it is a test item.
-fn declarations(file: &RustFile, is_root: bool) -> Vec<(Vec<String>, bool)> {
+/// One file that another names.
+struct Declared {
+    /// The module's name, behind those of the inline modules around it; empty for what is included.
+    name: Vec<String>,
+    /// Where the file may be.
+    candidates: Vec<String>,
+    in_test_item: bool,
+}
+
+/// The files that a file names.
+fn declarations(file: &RustFile, is_root: bool) -> Vec<Declared> {
     let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
     let mut base: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     if !is_root && name != "mod.rs" {
@@ -97,9 +134,11 @@ fn declarations(file: &RustFile, is_root: bool) -> Vec<(Vec<String>, bool)> {
     while let Some((at, word)) = words.next() {
         inline.retain(|(_, end)| *end > at);
         if word == "include" {
-            let named =
-                literal_after(file, at + word.len()).map(|path| vec![joined(&folder, path)]);
-            found.extend(named.map(|path| (path, file.in_test_item(at))));
+            found.extend(literal_after(file, at + word.len()).map(|path| Declared {
+                name: Vec::new(),
+                candidates: vec![joined(&folder, path)],
+                in_test_item: file.in_test_item(at),
+            }));
         }
         let (true, Some((name_at, name))) = (word == "mod", words.peek().copied()) else {
             continue;
@@ -110,8 +149,8 @@ fn declarations(file: &RustFile, is_root: bool) -> Vec<(Vec<String>, bool)> {
         match file.code.as_bytes().get(punctuation) {
             Some(b'{') => inline.push((name, code::closing(&file.code, punctuation))),
             Some(b';') => {
-                let mut parts = base.clone();
-                parts.extend(inline.iter().map(|(name, _)| *name));
+                let around: Vec<&str> = inline.iter().map(|(name, _)| *name).collect();
+                let parts = [base.as_slice(), &around].concat();
                 let candidates = match path_attribute(file, at) {
                     Some(path) => vec![joined(&folder, path)],
                     None => {
@@ -119,7 +158,8 @@ fn declarations(file: &RustFile, is_root: bool) -> Vec<(Vec<String>, bool)> {
                         vec![format!("{module}.rs"), format!("{module}/mod.rs")]
                     }
                 };
-                found.push((candidates, file.in_test_item(at)));
+                let name = around.iter().chain([&name]).map(|name| (*name).to_string()).collect();
+                found.push(Declared { name, candidates, in_test_item: file.in_test_item(at) });
             }
             _ => {}
         }

@@ -4,8 +4,9 @@
 //! Tests do not count: a long list of cases is not a hard file.
 
 use super::exceptions::{self, Exceptions};
+use super::modules;
 use super::tree::{RustFile, Tree};
-use super::{Findings, modules};
+use crate::findings::Findings;
 
 /// A file one reads in one sitting.
 const LINES_MAX: usize = 600;

@@ -288,6 +288,85 @@ fn subjects_have_one_form() {
     assert!(problem(&of_length(73)).unwrap().contains("73 characters"));
 }
 
+/// A library whose module `shelf` has the face `front`, and in its folder `inner.rs` with `inner`, next to `b.rs`.
+fn library(front: &str, inner: &str, b: &str) -> Scratch {
+    let scratch = Scratch::new(&CLEAN);
+    let source = "crates/tombolo-storage/src";
+    scratch.write(
+        &format!("{source}/lib.rs"),
+        "//! Library.\nmod shelf;\nmod b;\nmod memory;\nmod store;\n",
+    );
+    scratch.write(&format!("{source}/shelf.rs"), &format!("//! Face.\nmod inner;\n{front}\n"));
+    scratch.write(&format!("{source}/shelf/inner.rs"), &format!("//! Inner.\n{inner}\n"));
+    scratch.write(&format!("{source}/b.rs"), &format!("//! B.\n{b}\n"));
+    scratch
+}
+
+#[test]
+fn files_in_several_folders_do_not_need_each_other() {
+    const INNER: &str = "use crate::b::{self, Below as _};\npub struct Inner(b::Above);";
+    for b in [
+        "pub struct Above;\npub trait Below {}\nimpl Below for crate::shelf::Inner {}",
+        "use super::shelf::*;\npub struct Above;\npub trait Below {}\nfn f(_: Inner) {}",
+        "use crate::shelf::{Inner as Deep};\npub struct Above;\npub trait Below {}",
+    ] {
+        let found = shown(&library("pub use inner::Inner;", INNER, b));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        for part in
+            ["src/b.rs:1: 2 files", "inner.rs takes Above, Below from ", "/b.rs takes Inner from "]
+        {
+            assert!(found[0].contains(part), "{} lacks {part}", found[0]);
+        }
+    }
+}
+
+#[test]
+fn names_handed_on_tests_and_faces_make_no_circle() {
+    // The face hands `Inner` on and does not use it; what `b` takes from it is the face's own.
+    let face = "pub(crate) use inner::Inner;\npub struct Own;";
+    let inner = "use crate::b::Above;\npub struct Inner(Above);";
+    let found = |b: &str| shown(&library(face, inner, b));
+    assert_eq!(found("use crate::shelf::Own;\npub struct Above(Own);"), Vec::<String>::new());
+    let test = "pub struct Above;\n#[cfg(test)]\nmod tests {\n    use crate::shelf::Inner;\n}";
+    assert_eq!(found(test), Vec::<String>::new());
+    // `std::fmt` is not the crate's own `fmt`, and `$crate` stands in a macro's text.
+    let others =
+        "pub struct Above(std::shelf::Inner);\nmacro_rules! m { () => { $crate::shelf::Inner } }";
+    assert_eq!(found(others), Vec::<String>::new());
+}
+
+#[test]
+fn a_circle_within_a_folder_is_listed_and_one_granted_may_only_shrink() {
+    let within = library(
+        "pub use inner::Inner;\npub struct Own(Inner);",
+        "pub struct Inner(super::Own);",
+        "",
+    );
+    assert_eq!(shown(&within), Vec::<String>::new());
+    let listed = super::circles::within_folders(&super::Tree::load(within.root()).unwrap());
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    assert!(
+        listed[0].starts_with(
+            "2 files need each other: crates/tombolo-storage/src/shelf.rs takes Inner"
+        )
+    );
+
+    let across = library(
+        "",
+        "use crate::b::B;\npub struct Inner;",
+        "pub struct B(crate::shelf::inner::Inner);",
+    );
+    let granted = |count: usize| {
+        let entry = format!("circle crates/tombolo-storage/src/b.rs {count}\n");
+        across.write("xtask/exceptions.txt", &entry);
+        shown(&across)
+    };
+    assert_eq!(granted(2), Vec::<String>::new());
+    assert!(granted(3)[0].contains("has 2 files now, fewer than 3"));
+    across.write("crates/tombolo-storage/src/b.rs", "//! B.\npub struct B;\n");
+    assert!(granted(2)[0].contains("no circle across folders begins with"));
+}
+
 #[test]
 fn history_and_ignored_files_come_from_git() {
     let scratch = Scratch::new(&CLEAN);
@@ -309,6 +388,6 @@ fn history_and_ignored_files_come_from_git() {
 
 #[test]
 fn the_repository_is_tidy() {
-    let shown = findings(&crate::repository_root()).unwrap().shown();
+    let shown = findings(&crate::folders::repository_root()).unwrap().shown();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
 }

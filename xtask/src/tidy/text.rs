@@ -1,7 +1,8 @@
 //! Rules about plain text: what a line may hold, how a file starts, how large it may be.
 
+use super::code;
 use super::tree::Tree;
-use super::{Findings, code};
+use crate::findings::Findings;
 
 /// Wide enough for a table row; the formatter keeps code narrower.
 const COLUMNS_MAX: usize = 120;
