@@ -5,9 +5,9 @@
 //! instruction behind. Numbers a user tunes are settings, not switches. Profiles know nothing of
 //! workloads.
 //!
-//! A memory store is built of two components ([`MemoryProfile`]), a paged store of seven
-//! ([`PagedProfile`]), which stand for ten switches. What a switch of the paged store can be set to
-//! is in `profile/switch.rs`, the profiles that are made of them in `profile/paged.rs`.
+//! A memory store is built of two components ([`MemoryProfile`]), a paged store of seven ([`PagedProfile`]), which
+//! stand for ten switches; each store declares its own. What a switch of the paged store can be set to is in
+//! `profile/switch.rs`, the profiles that are made of them in `profile/paged.rs`.
 
 mod paged;
 mod switch;
@@ -15,24 +15,13 @@ mod switch;
 pub use paged::*;
 pub use switch::*;
 
-use crate::command_log::CommandLog;
-use crate::latch::Latching;
-use crate::lock::Locking;
-use crate::log::Logging;
-use crate::memory::log::{Log, NoLog, ValueLog};
-use crate::memory::undo::{Copies, NoUndo, Undo};
-use crate::paged::btree::KeyFormat;
-use crate::paged::store::{Directory, RowAccess, Sessions, Sharing};
+pub use crate::memory::profile::MemoryProfile;
+pub use crate::paged::store::{PagedProfile, Switches};
 
-/// The components a memory store is built of.
-pub trait MemoryProfile: 'static {
-    /// The profile's name on the command line.
-    const NAME: &'static str;
-    /// How changes are taken back.
-    type Undo: Undo;
-    /// The log, which is called with every change, for durability.
-    type Log: Log;
-}
+use crate::command_log::CommandLog;
+use crate::log::Logging;
+use crate::memory::log::{NoLog, ValueLog};
+use crate::memory::undo::{Copies, NoUndo};
 
 /// LG-S11: the memory store with nothing besides; no undo, no log.
 #[derive(Clone, Copy, Debug)]
@@ -70,29 +59,6 @@ impl MemoryProfile for MemoryCommandLogged {
     type Undo = Copies;
     type Log = CommandLog;
 }
-
-/// The components a paged store is built of.
-pub trait PagedProfile: 'static {
-    /// S1: how keys are kept and compared.
-    type Keys: KeyFormat;
-    /// S2, S3, S4: the log, which is called with every change.
-    type Log: Logging;
-    /// S5: whether transactions lock rows.
-    type Locks: Locking;
-    /// S6: whether structures are latched; how sessions share a database follows from it.
-    type Latching: Latching + Sharing;
-    /// S7: how a table or an index is found at each call.
-    type Directory: Directory<Self::Latching>;
-    /// S8, S9: how large pages are and how they are reached.
-    type Pages: RowAccess<<Self::Log as Logging>::Ahead>;
-    /// S10: whether transactions are registered.
-    type Sessions: Sessions<Self::Latching>;
-    /// Which switches are on.
-    const SWITCHES: Switches;
-}
-
-/// Which of the eleven switches of LG-S1 … LG-S11 are on, in the paper's order.
-pub type Switches = [bool; 11];
 
 /// What `run --list-profiles` prints about a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,9 +25,7 @@
 //! Not here: when slices run (engine `pipeline/long.rs`), indexes as part of a table's definition.
 //! Profiles without undo have no notes, and take no index later.
 
-mod entries;
-
-use entries::{Key, NotEntered, Within, key_of, leave};
+use super::entries::{Key, NotEntered, Within, key_of, leave};
 
 use super::check::key_values;
 use super::index::RowIndex;

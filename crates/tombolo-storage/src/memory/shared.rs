@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::before_images::Snapshots;
 use super::dropping::Remains;
 use super::index::RowIndex;
 use super::rows::Rows;
-use super::snapshot::Snapshots;
 use super::store::{MemoryRow, MemoryStore};
 use super::variable::SizeClasses;
 use crate::profile::MemoryProfile;

@@ -17,6 +17,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Limits;
+use super::before_images::Snapshots;
 use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
 use super::columns::Columns;
@@ -25,7 +26,6 @@ use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
 use super::rows::Rows;
-use super::snapshot::Snapshots;
 use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::command_log::ProcedureNumber;

@@ -3,7 +3,7 @@
 //! A long reader (scan, aggregate, dump, index build) opens a snapshot between two transactions and
 //! reads a few rows at a time. Transactions change rows in place as ever; while a snapshot is open
 //! the first change of a row since then leaves the row as it was, its *before-image*, behind
-//! (`images.rs`). What a snapshot shows of a row is its image if there is one, else the row itself.
+//! (`before_images.rs`). What a snapshot shows of a row is its image if there is one, else the row itself.
 //!
 //! What it costs: without snapshots one predictable branch per commit; with them a look-up per
 //! changed row, and a copy of the row, with its variable-length values, at its first change. Memory
@@ -16,13 +16,11 @@
 //!
 //! Implements "long reads run in slices on a snapshot" of the design.
 
-mod images;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
-pub(super) use images::Snapshots;
-
+use super::before_images::WORD;
 use super::store::{MemoryRow, MemoryStore, State};
 use crate::error::{Error, Result};
 use crate::profile::MemoryProfile;
@@ -55,9 +53,6 @@ pub enum Slice {
     /// All were visited.
     Done,
 }
-
-/// How many slots are looked at together: a word of the bitmap, a page of entries.
-const WORD: u32 = 64;
 
 impl<P: MemoryProfile> MemoryStore<P> {
     /// Opens a snapshot of the store as it is now.

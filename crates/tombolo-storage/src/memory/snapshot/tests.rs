@@ -291,7 +291,7 @@ fn long_rows() -> (MemoryStore<Memory>, impl Fn(&mut MemoryStore<Memory>, usize)
 }
 
 /// The most that one call may give back: a piece, and what each structure rounds up to.
-const GIVEN_BACK_MAX: u64 = images::PIECE_BYTES as u64 + (64 << 10);
+const GIVEN_BACK_MAX: u64 = crate::memory::before_images::PIECE_BYTES as u64 + (64 << 10);
 
 #[test]
 fn a_closed_snapshot_is_given_back_in_pieces() {

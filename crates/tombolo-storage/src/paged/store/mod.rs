@@ -30,6 +30,7 @@ mod database;
 mod directory;
 mod entries;
 mod error;
+mod profile;
 mod rows;
 mod sessions;
 mod sharing;
@@ -43,6 +44,7 @@ mod tests;
 
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
+pub use profile::{PagedProfile, Switches};
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInPage, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
 pub use sharing::Sharing;
@@ -58,7 +60,6 @@ use super::pool::{PageAccess, PoolUsage};
 use crate::disk::Disk;
 use crate::lock::LockSettings;
 use crate::log::{LogSettings, LogUsage, Logging};
-use crate::profile::PagedProfile;
 
 /// The sizes and limits of a paged database.
 #[derive(Clone, Debug)]

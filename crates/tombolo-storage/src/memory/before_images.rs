@@ -22,7 +22,7 @@
 //!
 //! A layer goes when its snapshot and all older ones are closed. To give much memory back takes long, so
 //! that is done piece by piece: one when a snapshot is closed, others when a commit needs the room, the
-//! rest by [`MemoryStore::give_back_closed`](super::super::store::MemoryStore::give_back_closed). Until
+//! rest by [`MemoryStore::give_back_closed`](super::store::MemoryStore::give_back_closed). Until
 //! then a closed layer counts as held. Invariants: the oldest layer is of
 //! an open snapshot; slots that had never been used when a snapshot was opened are not in it, and
 //! have no entries.
@@ -30,14 +30,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::budget::{Allowance, Budget};
-use super::super::region::{RESERVATION_BYTES, RegionError};
-use super::super::rows::Rows;
-use super::super::slab::{Slab, shorten};
-use super::super::undo::{Change, Undo};
-use super::super::variable::{HANDLE_BYTES, Handle, SizeClasses};
-use super::WORD;
+use super::budget::{Allowance, Budget};
+use super::region::{RESERVATION_BYTES, RegionError};
+use super::rows::Rows;
+use super::slab::{Slab, shorten};
+use super::undo::{Change, Undo};
+use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
 use crate::error::{Error, Result};
+
+/// How many slots are looked at together: a word of the bitmap, a page of entries.
+pub(super) const WORD: u32 = 64;
 
 const ENTRY_BYTES: usize = size_of::<u32>();
 const PAGE_BYTES: usize = WORD as usize * ENTRY_BYTES;

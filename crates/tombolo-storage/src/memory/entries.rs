@@ -4,11 +4,11 @@
 //! matter whether the walk or a commit came first. Nothing is noted for undo here. Not here: which
 //! rows, and when (`online.rs`).
 
-use super::super::check::key_values;
-use super::super::index::{Entries, RowIndex};
-use super::super::rows::Rows;
-use super::super::store::MemoryRow;
-use super::super::variable::SizeClasses;
+use super::check::key_values;
+use super::index::{Entries, RowIndex};
+use super::rows::Rows;
+use super::store::MemoryRow;
+use super::variable::SizeClasses;
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::schema::ColumnDef;
 

@@ -1,0 +1,14 @@
+//! What a memory store is built of; the profiles themselves are in `profile.rs`.
+
+use super::log::Log;
+use super::undo::Undo;
+
+/// The components a memory store is built of.
+pub trait MemoryProfile: 'static {
+    /// The profile's name on the command line.
+    const NAME: &'static str;
+    /// How changes are taken back.
+    type Undo: Undo;
+    /// The log, which is called with every change, for durability.
+    type Log: Log;
+}
