@@ -19,10 +19,6 @@ pub(crate) fn report(error: &Error) -> u8 {
             let _ = write!(std::io::stdout(), "{error}");
             0
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output::say(error.to_string().trim_end());
-            STATUS_USAGE
-        }
         _ => {
             output::complain(&line(error));
             STATUS_USAGE
@@ -59,7 +55,7 @@ fn line(error: &Error) -> String {
             format!("{} needs {}: {help}", command(), context(ContextKind::InvalidArg))
         }
         ErrorKind::MissingSubcommand => {
-            format!("a command is missing: use {}", commands().join(", "))
+            format!("a command is missing: use {}; {help}", commands().join(", "))
         }
         _ => {
             let text = error.to_string();

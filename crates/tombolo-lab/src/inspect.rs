@@ -169,6 +169,7 @@ pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
                 "{failure} (recover, check and inspect: --checkpoint-directory DIR for each but the first)"
             ))
         }
+        failure if failure.is_damage() => Failure::check(failure.to_string()),
         failure => Failure::environment(failure.to_string()),
     }
 }

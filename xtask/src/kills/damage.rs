@@ -33,14 +33,14 @@ pub(super) fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
             chain.verify(&chain.data())?;
             continue;
         }
-        let is_clear = refused.is_clear_refusal() && refused.status == Some(3);
+        let is_clear = names_damage(&refused);
         if !is_clear || !refused.stderr.contains(&name) || !refused.stderr.contains("offset") {
             let brief = refused.brief();
             return Err(format!("{name} was {how} at {at}, and recover ended with {brief}"));
         }
         let accepted = recover(chain, Some("--accept-loss"))?;
         if !accepted.succeeded() {
-            let is_clear = accepted.is_clear_refusal() && accepted.status == Some(3);
+            let is_clear = names_damage(&accepted);
             // A file that cannot be read is left out then, and the place is where the log ends without it.
             if !is_clear || !accepted.stderr.contains("offset") {
                 return Err(format!("recover --accept-loss ended with {}", accepted.brief()));
@@ -61,7 +61,12 @@ pub(super) fn damage(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
         }
         return Ok(Outcome::struck(format!("{how} log")));
     }
-    Ok(Outcome::Missed("what was spoilt is read by nobody".to_owned()))
+    Ok(Outcome::Missed("what was spoilt is not read".to_owned()))
+}
+
+/// Whether it ended with one line and the status of damage, or of a file that reads as another version's.
+fn names_damage(ended: &Ended) -> bool {
+    ended.is_clear_refusal() && matches!(ended.status, Some(1 | 3))
 }
 
 fn recover(chain: &Chain<'_>, flag: Option<&str>) -> Result<Ended, String> {

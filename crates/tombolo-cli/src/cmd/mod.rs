@@ -38,7 +38,7 @@ Examples:
 /// A main-memory OLTP database that shows what each of its parts costs.
 #[derive(Debug, Parser)]
 #[command(name = "tombolo", version, after_help = EXAMPLES, disable_help_subcommand = true)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -12,6 +12,7 @@ fn commands_and_flags_that_do_not_exist() {
         "there is no command serve: did you mean recover? use run, check, inspect, recover, settings, compare, \
          demo, dissect, paper, report",
     );
+    refused("", 2, "a command is missing: use run, check");
     refused("rum tpcc", 2, "did you mean run?");
     refused("--fast", 2, "tombolo has no flag --fast");
     refused("run tpcc --ack file", 2, "tombolo run has no flag --ack: ");

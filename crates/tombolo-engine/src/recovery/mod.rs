@@ -95,6 +95,20 @@ pub enum OpenFailure {
     Threads(NoThread),
 }
 
+impl OpenFailure {
+    /// Whether the files do not hold what they are known to have held.
+    pub const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Log(
+                LogFailure::Damaged { .. }
+                    | LogFailure::Irreparable { .. }
+                    | LogFailure::Replay { .. }
+            ) | Self::Image(ImageFailure::Damaged { .. } | ImageFailure::NoCatalogue { .. })
+        )
+    }
+}
+
 impl From<LogFailure> for OpenFailure {
     fn from(failure: LogFailure) -> Self {
         Self::Log(failure)

@@ -88,8 +88,8 @@ fn refuse_strangers(disks: &[Arc<dyn Disk>]) -> Result<(), OpenFailure> {
 /// Opens the database in `directories`: its own, then those its image lies in besides.
 ///
 /// # Errors
-/// Usage when no database with a log lies there; environment when it is in use, of another version,
-/// damaged, or cannot be read.
+/// Usage when no database with a log lies there; check when it is damaged; environment when
+/// it is in use, of another version, or cannot be read.
 ///
 /// # Panics
 /// When no directory is given.
