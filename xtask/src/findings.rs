@@ -8,12 +8,12 @@ pub(crate) struct Finding {
     path: String,
     line: usize,
     problem: String,
-    mend: &'static str,
+    fix: &'static str,
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}:{}: {} — {}", self.path, self.line, self.problem, self.mend)
+        write!(out, "{}:{}: {} — {}", self.path, self.line, self.problem, self.fix)
     }
 }
 
@@ -27,9 +27,9 @@ impl Findings {
         path: &str,
         line: usize,
         problem: impl Into<String>,
-        mend: &'static str,
+        fix: &'static str,
     ) {
-        self.0.push(Finding { path: path.to_string(), line, problem: problem.into(), mend });
+        self.0.push(Finding { path: path.to_string(), line, problem: problem.into(), fix });
     }
 
     /// In order of path and line, each once.

@@ -27,7 +27,7 @@ pub(crate) fn run(root: &Path, page: &str) -> Result<(), Failure> {
             )
         })?;
     // A browser's window may not get as narrow as a phone; a frame does, and asks no one.
-    let frame = beside(&page, "phone.html");
+    let frame = sibling(&page, "phone.html");
     std::fs::write(&frame, framed(&page)).map_err(|error| {
         Failure::machine(format!("{} cannot be written: {error}", frame.display()))
     })?;
@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, page: &str) -> Result<(), Failure> {
         [(&page, "light.png", false), (&page, "dark.png", true), (&frame, "phone.png", false)];
     let taken = shots.iter().try_for_each(|(shown, name, dark)| {
         let width = if *name == "phone.png" { PHONE } else { 1_000 };
-        let picture = beside(&page, name);
+        let picture = sibling(&page, name);
         let call = shot(browser, shown, &picture, width, *dark);
         eprintln!("xtask: {call}");
         match call.run(root) {
@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, page: &str) -> Result<(), Failure> {
 }
 
 /// `report.html` → `report-NAME`.
-fn beside(page: &Path, name: &str) -> PathBuf {
+fn sibling(page: &Path, name: &str) -> PathBuf {
     let stem = page.file_stem().unwrap_or_default().to_string_lossy();
     page.with_file_name(format!("{stem}-{name}"))
 }
@@ -82,13 +82,13 @@ fn shot(browser: &str, page: &Path, picture: &Path, width: u32, dark: bool) -> I
 
 #[cfg(test)]
 mod tests {
-    use super::{beside, framed, run, shot};
+    use super::{framed, run, shot, sibling};
     use std::path::Path;
 
     #[test]
     fn pictures_stand_beside_the_page() {
         let page = Path::new("/a/report.html");
-        assert_eq!(beside(page, "dark.png"), Path::new("/a/report-dark.png"));
+        assert_eq!(sibling(page, "dark.png"), Path::new("/a/report-dark.png"));
         assert!(framed(page).contains("src=\"report.html\"") && framed(page).contains("390px"));
         let call = shot("chromium", page, Path::new("/a/p.png"), 390, true).to_string();
         assert!(call.contains("preferredColorScheme=0 --window-size=390,24000"), "{call}");

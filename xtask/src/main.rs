@@ -59,7 +59,7 @@ Usage: cargo xtask COMMAND
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
   soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
-                        a minute of 20 threads that call, beside an index that is added and backups (60 seconds, twice)
+                        a minute of 20 threads that call while an index is added and backups are taken (60 seconds, twice)
   trace [--program TOMBOLO] [--errors N] [--seed S]
                         system calls of real processes: one fdatasync per flush, no answer before it, and none after
                         a call that failed; with --errors, N times at a call chosen by chance

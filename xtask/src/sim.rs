@@ -65,7 +65,7 @@ fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     match missed.as_slice() {
         [] => Ok(()),
-        missed => Err(Failure::check(format!("sim: nobody noticed {}", missed.join(", ")))),
+        missed => Err(Failure::check(format!("sim: not noticed: {}", missed.join(", ")))),
     }
 }
 

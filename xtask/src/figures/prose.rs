@@ -24,8 +24,8 @@ pub(super) fn verify(tree: &Tree, results: &Results, findings: &mut Findings) {
         }
     }
     for (line, number) in numbers(tree.text(README).unwrap_or_default()) {
-        let mend = "put the sentence into a block of figures, or say it without a number";
-        findings.add(README, line, format!("the number {number} has no source"), mend);
+        let fix = "put the sentence into a block of figures, or say it without a number";
+        findings.add(README, line, format!("the number {number} has no source"), fix);
     }
 }
 

@@ -32,9 +32,9 @@ pub(crate) fn change_log(tree: &Tree, findings: &mut Findings) {
     const PATH: &str = "CHANGELOG.md";
     let text = tree.text(PATH).unwrap_or_default();
     if !text.lines().any(|line| line.starts_with('#') && line.contains("Unreleased")) {
-        let mend =
+        let fix =
             "add `## Unreleased` with Durability & Correctness, Performance, Features, Internals";
-        findings.add(PATH, 1, "no section Unreleased", mend);
+        findings.add(PATH, 1, "no section Unreleased", fix);
     }
 }
 

@@ -22,8 +22,8 @@ pub(crate) fn subjects(tree: &Tree, findings: &mut Findings) {
         if !exceptions.allows_subject_of(&hash) {
             let problem =
                 format!("commit {}: {problem}: \"{subject}\"", &hash[..hash.len().min(10)]);
-            let mend = "reword it before it is shared; afterwards list it as `subject HASH REASON`";
-            findings.add(exceptions::PATH, 1, problem, mend);
+            let fix = "reword it before it is shared; afterwards list it as `subject HASH REASON`";
+            findings.add(exceptions::PATH, 1, problem, fix);
         }
     }
 }

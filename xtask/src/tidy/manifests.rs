@@ -40,8 +40,8 @@ fn check(path: &str, text: &str, findings: &mut Findings) {
             && !comment
             && !above.trim_start().starts_with('#')
         {
-            let mend = "say in a comment on the line or above it why the project depends on it";
-            findings.add(path, number, format!("dependency `{name}` without a reason"), mend);
+            let fix = "say in a comment on the line or above it why the project depends on it";
+            findings.add(path, number, format!("dependency `{name}` without a reason"), fix);
         }
         if !code.starts_with('[') || open > 0 {
             open += brackets(code);

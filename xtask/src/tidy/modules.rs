@@ -68,8 +68,8 @@ pub(crate) fn unreached(tree: &Tree, findings: &mut Findings) {
                 .is_some_and(|rest| rest.starts_with("src/") || rest.starts_with("tests/"))
         });
         if in_package {
-            let mend = "declare it with `mod`, or remove the file";
-            findings.add(path, 1, "no `mod` declaration reaches this file", mend);
+            let fix = "declare it with `mod`, or remove the file";
+            findings.add(path, 1, "no `mod` declaration reaches this file", fix);
         }
     }
 }

@@ -14,8 +14,8 @@ const BYTES_MAX: u64 = 512 * 1024;
 pub(crate) fn heads(tree: &Tree, findings: &mut Findings) {
     for file in tree.rust.values() {
         if !file.text.starts_with("//!") {
-            let mend = "say in `//!` lines what the file is, what it does not do, which invariants it keeps";
-            findings.add(&file.path, 1, "the file does not start with `//!`", mend);
+            let fix = "say in `//!` lines what the file is, what it does not do, which invariants it keeps";
+            findings.add(&file.path, 1, "the file does not start with `//!`", fix);
         }
     }
 }

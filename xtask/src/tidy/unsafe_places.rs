@@ -35,13 +35,13 @@ pub(crate) fn strangers(tree: &Tree, findings: &mut Findings) {
         let Some((offset, _)) = code::words(&file.code).find(|(_, word)| *word == "unsafe") else {
             continue;
         };
-        let mend =
+        let fix =
             "use a safe form, or move it into a module listed in xtask/src/tidy/unsafe_places.rs";
         findings.add(
             &file.path,
             file.line_of(offset),
             "`unsafe` outside the modules that may hold it",
-            mend,
+            fix,
         );
     }
 }
