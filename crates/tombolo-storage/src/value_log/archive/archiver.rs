@@ -20,6 +20,7 @@ use super::super::settings::{GroupNumber, LogFailure};
 use super::super::start::LogPosition;
 use super::part::{HEADER_BYTES, Head, is_part};
 use super::{ArchiveFailure, Held, UNFINISHED_FILE, held, parts};
+use crate::checksum as sum;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -208,7 +209,7 @@ impl Archiver {
             let bytes = reader.whole(&group).map_err(LogFailure::from)?;
             file.write_at(bytes, HEADER_BYTES as u64 + head.bytes)?;
             head.bytes += bytes.len() as u64;
-            head.content = crc32c::crc32c_append(head.content, bytes);
+            head.content = sum::append(head.content, bytes);
             (head.last, head.checksum) = (group.number, checksum);
             (head.transactions, head.last_us) = (group.transactions, group.time_us);
         }

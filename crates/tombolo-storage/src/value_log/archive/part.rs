@@ -31,7 +31,9 @@ use super::super::segment::{FIRST_GROUP_OFFSET, Header};
 use super::super::settings::{GroupNumber, LogFailure, LogKind};
 use super::super::start::LogPosition;
 use super::{ArchiveFailure, open};
+use crate::checksum;
 use crate::disk::Disk;
+use crate::header_copies::{long, short};
 
 /// Bytes before the groups.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -127,18 +129,15 @@ impl Head {
 
     /// The header in `bytes`; what is wrong with it, and of which version it is if it is of another.
     fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Wrong> {
-        let long = |n: usize| {
-            let at = FIELDS + 8 * n;
-            u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-        };
-        let short_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let short = |n: usize| short_at(SHORT_FIELDS + 4 * n);
-        if bytes[..VERSION] != MAGIC || short_at(CHECKSUM) != checksum(bytes) {
+        if bytes[..VERSION] != MAGIC || short(bytes, CHECKSUM) != checksum(bytes) {
             return Err(Wrong::Damaged);
         }
-        if !(1..=FORMAT_VERSION).contains(&short_at(VERSION)) {
-            return Err(Wrong::Version(short_at(VERSION)));
+        let version = short(bytes, VERSION);
+        if !(1..=FORMAT_VERSION).contains(&version) {
+            return Err(Wrong::Version(version));
         }
+        let long = |n: usize| long(bytes, FIELDS + 8 * n);
+        let short = |n: usize| short(bytes, SHORT_FIELDS + 4 * n);
         let head = Self {
             kind: if short(4) == 1 { LogKind::Command } else { LogKind::Value },
             salt: long(0),
@@ -177,7 +176,7 @@ enum Wrong {
 }
 
 fn checksum(header: &[u8; HEADER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&header[..CHECKSUM]), &header[FIELDS..])
+    checksum::of(&[&header[..CHECKSUM], &header[FIELDS..]])
 }
 
 /// Whether a file's name is a part's.
@@ -254,7 +253,7 @@ impl Part {
                 return Err(self.is_damaged(at, "the group there is not the one that was").into());
             };
             let bytes = groups.reader().whole(&placed.group).map_err(ArchiveFailure::from)?;
-            content = crc32c::crc32c_append(content, bytes);
+            content = checksum::append(content, bytes);
             if !visit(placed, bytes)? {
                 return Ok(());
             }
