@@ -119,25 +119,7 @@ impl Disk for AheadDisk {
         Ok(self.ahead(self.disk.open_direct(name, how)?, how))
     }
 
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        self.disk.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        self.disk.exists(name)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.disk.rename(from, to)
-    }
-
-    fn sync_dir(&self) -> Result<(), DiskError> {
-        self.disk.sync_dir()
-    }
+    tombolo_storage::forward_disk!(disk: list exists remove rename sync_dir);
 }
 
 /// A file that is read only.
@@ -165,14 +147,6 @@ impl Piece {
 }
 
 impl DiskFile for AheadFile {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn alignment(&self) -> usize {
-        self.file.alignment()
-    }
-
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
         let mut pieces = self.pieces.lock();
         while pieces.front().is_some_and(|piece| piece.end() <= offset) {
@@ -222,25 +196,7 @@ impl DiskFile for AheadFile {
         }
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> Result<(), DiskError> {
-        self.file.sync()
-    }
-
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.file.set_len(bytes)
-    }
-
-    fn len(&self) -> Result<u64, DiskError> {
-        self.file.len()
-    }
-
-    fn try_lock(&self) -> Result<bool, DiskError> {
-        self.file.try_lock()
-    }
+    tombolo_storage::forward_disk!(file: name alignment write_at sync set_len len try_lock);
 }
 
 #[cfg(test)]

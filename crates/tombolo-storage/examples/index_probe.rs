@@ -14,23 +14,16 @@ use tombolo_storage::memory::hash::HashTable;
 use tombolo_storage::memory::region::RESERVATION_BYTES;
 use tombolo_storage::memory::slab::Slab;
 
+#[path = "../src/memory/test_random.rs"]
+mod test_random;
+
+use test_random::Random;
+
 /// Keys looked up together: about what a New-Order asks of one index.
 const GROUP: usize = 12;
 const ROW_BYTES: usize = 128;
 const RUNS: u64 = 50;
 const RUN_KEYS: u64 = 10;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-}
 
 #[expect(clippy::disallowed_methods, reason = "a measuring program outside of the engine")]
 fn timed(name: &str, operations: usize, work: impl FnOnce()) {
@@ -44,7 +37,7 @@ fn timed(name: &str, operations: usize, work: impl FnOnce()) {
 fn shuffled_keys(count: usize, random: &mut Random) -> Vec<u64> {
     let mut keys: Vec<u64> = (0..count as u64).map(|key| key * 3).collect();
     for i in (1..keys.len()).rev() {
-        keys.swap(i, (random.next() % (i as u64 + 1)) as usize);
+        keys.swap(i, random.below(i as u64 + 1) as usize);
     }
     keys
 }
@@ -175,7 +168,7 @@ fn integer_tree(keys: &[u64]) -> Option<()> {
         let slot = rows.allocate().ok()?;
         rows.slot_mut(slot).fill(slot as u8);
     }
-    let order = shuffled_keys(count, &mut Random(99));
+    let order = shuffled_keys(count, &mut Random::new(99));
     timed("integer: get", count, || probe_get(&tree, &order));
     timed("integer: get, each after the other", count, || probe_dependent_get(&tree, keys));
     timed("integer: find_many of 12", count, || probe_many(&mut tree, &order));
@@ -239,7 +232,7 @@ fn hash_table(keys: &[u64]) -> Option<()> {
     let mut table = HashTable::new(RESERVATION_BYTES, 1).ok()?;
     timed("hash: insert", count, || probe_hash_insert(&mut table, keys));
     println!("  {:.1} bytes a key", table.committed_bytes() as f64 / count as f64);
-    let order = shuffled_keys(count, &mut Random(99));
+    let order = shuffled_keys(count, &mut Random::new(99));
     timed("hash: get", count, || probe_hash_get(&table, &order));
     timed("hash: get_many of 12", count, || probe_hash_many(&table, &order));
     Some(())
@@ -284,7 +277,7 @@ fn byte_tree(keys: &[u64]) -> Option<()> {
     timed("bytes: insert, random", count, || probe_byte_insert(&mut tree, keys));
     let bytes = tree.committed_bytes() as f64 / count as f64;
     println!("  height {}, fill {:.2}, {bytes:.1} bytes a key", tree.height(), tree.node_fill());
-    let order = shuffled_keys(count, &mut Random(99));
+    let order = shuffled_keys(count, &mut Random::new(99));
     timed("bytes: get", count, || probe_byte_get(&tree, &order));
     timed("bytes: get_many of 12", count, || probe_byte_many(&tree, &order));
     Some(())
@@ -295,7 +288,7 @@ fn main() {
     let count = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(500_000);
     let part = arguments.get(1).map_or("all", String::as_str);
     let wanted = |name: &str| part == "all" || part == name;
-    let keys = shuffled_keys(count, &mut Random(1));
+    let keys = shuffled_keys(count, &mut Random::new(1));
     let done = (!wanted("integer") || integer_tree(&keys).is_some())
         && (!wanted("runs") || integer_runs(count).is_some())
         && (!wanted("hash") || hash_table(&keys).is_some())

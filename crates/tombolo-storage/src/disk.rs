@@ -12,6 +12,7 @@
 //! Not here: buffering, what the bytes mean, retries (a failed sync leaves the file in an unknown
 //! state: the caller must poison, not try again).
 
+mod forward;
 mod memory;
 mod os;
 

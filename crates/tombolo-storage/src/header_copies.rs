@@ -21,6 +21,8 @@
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
+use crate::checksum;
+
 /// Copies lie in blocks of their own: what tears one leaves the other alone.
 pub(crate) const COPY_BYTES: usize = 4096;
 
@@ -57,13 +59,22 @@ pub(crate) enum Copy<H> {
 }
 
 /// Reads the number at `at`.
-pub(crate) fn long(copy: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| copy[at + i]))
+#[inline]
+pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
 }
 
 /// Reads the short number at `at`.
-pub(crate) fn short(copy: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| copy[at + i]))
+#[inline]
+pub(crate) fn short(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+#[inline]
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
 }
 
 /// The message when a file is opened whose version is not among `read`. An opened database is written
@@ -96,9 +107,7 @@ impl Layout {
 
     /// What the checksum of `copy` is, if it is of this version.
     fn checksum(&self, version: u32, copy: &[u8]) -> u32 {
-        let magic = crc32c::crc32c(&copy[..VERSION]);
-        let magic = crc32c::crc32c_append(magic, &version.to_le_bytes());
-        crc32c::crc32c_append(magic, &copy[self.fields()])
+        checksum::of(&[&copy[..VERSION], &version.to_le_bytes(), &copy[self.fields()]])
     }
 
     /// Fills `copy`, which is zero but for the kind's own fields.

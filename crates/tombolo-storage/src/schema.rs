@@ -8,8 +8,6 @@ mod declared;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::SchemaError;
 use crate::row::{column_offset, row_size};
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
@@ -20,7 +18,7 @@ pub use declared::ascii_lower;
 pub use declared::{DeclaredIndex, DeclaredTable};
 
 /// One column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDef {
     /// Its name, lower case; empty of a column that was dropped, whose place in the rows stays.
     pub name: Cow<'static, str>,
@@ -135,7 +133,7 @@ impl ColumnDef {
 }
 
 /// What finds a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// A B+tree: equality, ranges and prefixes, in key order.
     Tree,
@@ -144,7 +142,7 @@ pub enum IndexKind {
 }
 
 /// One index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDef {
     /// Its name, unique in the schema.
     pub name: Cow<'static, str>,
@@ -169,7 +167,7 @@ impl IndexDef {
 }
 
 /// One table with its indexes; the first index is the primary key, if there is any.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDef {
     /// Its name, unique in the schema.
     pub name: Cow<'static, str>,

@@ -20,4 +20,20 @@ impl<'a> Source<'a> {
         self.0 = rest;
         Some(taken)
     }
+
+    /// The next short number.
+    pub(crate) fn short(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next long number.
+    pub(crate) fn long(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// The next bytes behind their length, a short number.
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.short()?;
+        self.take(length as usize)
+    }
 }

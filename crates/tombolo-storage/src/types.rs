@@ -12,8 +12,6 @@
 
 use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
-
 use crate::row::{Column, RowBytes};
 
 /// The longest `char(n)` or `varchar(n)`; longer values are `text`.
@@ -23,7 +21,7 @@ pub const INLINE_BYTES_MAX: u16 = 2_000;
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// The type of a column, as a schema states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlType {
     /// `boolean`, one byte.
     Boolean,

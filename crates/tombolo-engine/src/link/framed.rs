@@ -10,6 +10,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
+use tombolo_storage::checksum;
+
 use super::{Link, LinkEnd};
 
 /// The longest message: more is never sent, and taken for damage.
@@ -37,10 +39,6 @@ pub struct Framed<S> {
     taken: usize,
     filled: usize,
     end: Option<LinkEnd>,
-}
-
-fn checksum(length: [u8; 4], message: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&length), message)
 }
 
 impl<S: Stream> Framed<S> {
@@ -80,7 +78,7 @@ impl<S: Stream> Framed<S> {
         }
         let Some((expected, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let Some(message) = rest.get(..bytes_max) else { return Ok(None) };
-        if checksum(*length, message) != u32::from_le_bytes(*expected) {
+        if checksum::of(&[length, message]) != u32::from_le_bytes(*expected) {
             return Err(self.ends(LinkEnd::Damaged("a wrong checksum".to_owned())));
         }
         Ok(Some(bytes_max))
@@ -114,8 +112,8 @@ impl<S: Stream> Link for Framed<S> {
         let bytes: usize = message.iter().map(|part| part.len()).sum();
         assert!(bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes");
         let length = (bytes as u32).to_le_bytes();
-        let append = |checksum, part: &&[u8]| crc32c::crc32c_append(checksum, part);
-        let checksum = message.iter().fold(crc32c::crc32c(&length), append);
+        let append = |sum, part: &&[u8]| checksum::append(sum, part);
+        let checksum = message.iter().fold(checksum::of(&[&length]), append);
         self.out.extend_from_slice(&length);
         self.out.extend_from_slice(&checksum.to_le_bytes());
         message.iter().for_each(|part| self.out.extend_from_slice(part));

@@ -68,7 +68,7 @@ fn a_message_that_is_damaged_ends_the_link() {
     use std::io::Write;
     let mut damaged: Vec<Vec<u8>> = vec![vec![0xff; 8]];
     let (length, text) = (3_u32.to_le_bytes(), *b"abc");
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&length), &text);
+    let checksum = tombolo_storage::checksum::of(&[&length, &text]);
     let whole = [&length[..], &checksum.to_le_bytes(), &text].concat();
     damaged.extend((4..whole.len()).map(|at| {
         let mut bytes = whole.clone();

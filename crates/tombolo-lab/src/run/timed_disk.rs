@@ -59,21 +59,8 @@ impl<D: Disk> Disk for TimedDisk<D> {
     fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
         self.disk.open_direct(name, how).map(|file| self.timed(name, file))
     }
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        self.disk.list()
-    }
-    fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        self.disk.exists(name)
-    }
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.disk.rename(from, to)
-    }
-    fn sync_dir(&self) -> Result<(), DiskError> {
-        self.disk.sync_dir()
-    }
+
+    tombolo_storage::forward_disk!(disk: list exists remove rename sync_dir);
 }
 
 #[derive(Debug)]
@@ -84,33 +71,14 @@ struct TimedFile {
 }
 
 impl DiskFile for TimedFile {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-    fn alignment(&self) -> usize {
-        self.file.alignment()
-    }
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
-        self.file.read_at(bytes, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        self.file.write_at(bytes, offset)
-    }
     fn sync(&self) -> Result<(), DiskError> {
         let start = self.clock.now_ns();
         let synced = self.file.sync();
         self.times.record(self.clock.now_ns() - start);
         synced
     }
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.file.set_len(bytes)
-    }
-    fn len(&self) -> Result<u64, DiskError> {
-        self.file.len()
-    }
-    fn try_lock(&self) -> Result<bool, DiskError> {
-        self.file.try_lock()
-    }
+
+    tombolo_storage::forward_disk!(file: name alignment read_at write_at set_len len try_lock);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::failure::BackupFailure;
 use super::{UNFINISHED_FILE, is_copy};
+use crate::checksum;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::value_log::LOCK_FILE;
 
@@ -133,7 +134,7 @@ impl Copying {
     pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         self.skip_to(offset);
         self.file.write_at(bytes, offset)?;
-        self.copied.checksum = crc32c::crc32c_append(self.copied.checksum, bytes);
+        self.copied.checksum = checksum::append(self.copied.checksum, bytes);
         self.at += bytes.len() as u64;
         assert!(self.at <= self.copied.bytes, "{} grows past its length", self.copied.name);
         Ok(())
@@ -145,7 +146,7 @@ impl Copying {
         while self.at < offset {
             let count = (offset - self.at).min(ZEROS.len() as u64);
             let zeros = &ZEROS[..count as usize];
-            self.copied.checksum = crc32c::crc32c_append(self.copied.checksum, zeros);
+            self.copied.checksum = checksum::append(self.copied.checksum, zeros);
             self.at += count;
         }
     }

@@ -12,6 +12,7 @@
 //! file; in the last line of all lines before it.
 
 use super::{BACKUP_FILE, Backup, BackupFailure, CopiedFile, UNFINISHED_FILE};
+use crate::checksum;
 use crate::disk::{Disk, DiskError, Open};
 use crate::value_log::LogPosition;
 
@@ -83,7 +84,7 @@ impl Manifest {
         for CopiedFile { name, bytes, checksum } in &self.files {
             text += &format!("file {name} {bytes} {checksum:08x}\n");
         }
-        let checksum = crc32c::crc32c(text.as_bytes());
+        let checksum = checksum::append(0, text.as_bytes());
         text + &format!("checksum {checksum:08x}\n")
     }
 
@@ -140,7 +141,7 @@ mod tests {
     fn the_text_is_what_the_format_states() {
         let lines = "tombolo backup 1\ngroup 4711 0badcafe transactions 99\n\
                      file checkpoint-000007 512 000000ab\nfile log-000012 8192 000000ab\n";
-        let checksum = crc32c::crc32c(lines.as_bytes());
+        let checksum = checksum::append(0, lines.as_bytes());
         assert_eq!(manifest().encode(), format!("{lines}checksum {checksum:08x}\n"));
     }
 

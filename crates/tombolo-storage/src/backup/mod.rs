@@ -28,7 +28,7 @@ mod manifest;
 
 pub use failure::BackupFailure;
 
-pub(crate) use copier::{CopiedFile, Copier};
+pub(crate) use copier::{CopiedFile, Copier, Copying};
 pub(crate) use failure::is_no_database;
 use manifest::Manifest;
 

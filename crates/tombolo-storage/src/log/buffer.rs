@@ -27,8 +27,6 @@
 //!
 //! Not here: files, waiting, what is in a record but its checksum.
 
-pub(super) mod checksum;
-
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -180,6 +180,8 @@ impl Default for UndoRecord {
 ///
 /// After a failed write or sync of the log nothing is promised any more: everything that was not
 /// known to be durable by then fails with [`Error::Poisoned`] and the reason.
+///
+/// What a call does by default is right where no records are assembled; a log of records has all of them.
 pub trait Logging: Sized + Send + 'static {
     /// S3: whether records are assembled. Where they are not, nothing can be undone by the log.
     const RECORDS: bool;
@@ -202,7 +204,9 @@ pub trait Logging: Sized + Send + 'static {
     /// # Errors
     /// When it was not closed, is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
-    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError>;
+    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+        Self::create(settings, disk)
+    }
 
     /// A handle for the pool.
     fn ahead(&self) -> Self::Ahead;
@@ -252,51 +256,77 @@ pub trait Logging: Sized + Send + 'static {
     ///
     /// # Errors
     /// `Poisoned`: whether the transaction will be found after a restart is unknown.
-    fn harden(&self, lsn: u64) -> Result<(), Error>;
+    #[inline(always)]
+    fn harden(&self, lsn: u64) -> Result<(), Error> {
+        _ = lsn;
+        Ok(())
+    }
 
     /// The number of the newest record: what a transaction that only read must harden if it may
     /// have read what is not durable yet. 0 where there are no records.
-    fn newest(&self) -> u64;
+    #[inline(always)]
+    fn newest(&self) -> u64 {
+        0
+    }
 
     /// Makes everything durable that was logged so far, whatever the settings demand of commits
     /// (but with [`Durability::None`] nothing).
     ///
     /// # Errors
     /// `Poisoned`.
-    fn flush(&self) -> Result<(), Error>;
+    #[inline(always)]
+    fn flush(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Takes the newest change that is not undone yet off the transaction and shows it in `undo`;
     /// `false` when all are undone. Changes that are only redone are skipped.
-    fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool;
+    #[inline(always)]
+    fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool {
+        _ = (transaction, undo);
+        false
+    }
 
     /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.
     ///
     /// # Errors
     /// `Poisoned`. Space for it was set aside with the change, if it is no longer.
+    #[inline(always)]
     fn compensate(
         &self,
         transaction: &mut Self::Transaction,
         change: Change,
         before: &[u8],
         after: &[u8],
-    ) -> Result<Stamp, Error>;
+    ) -> Result<Stamp, Error> {
+        self.change(transaction, change, before, after)
+    }
 
     /// Writes that the transaction is undone; it is over.
     ///
     /// # Errors
     /// `Poisoned`.
-    fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error>;
+    #[inline(always)]
+    fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
+        self.commit(transaction).map(drop)
+    }
 
     /// What was written so far.
-    fn usage(&self) -> LogUsage;
+    fn usage(&self) -> LogUsage {
+        LogUsage::default()
+    }
 
     /// Reads back what is durable. There must be no transaction.
-    fn check(&self) -> Vec<Damage>;
+    fn check(&self) -> Vec<Damage> {
+        Vec::new()
+    }
 
     /// Ends the log of a database whose pages are all durable: nothing in it is needed any more.
     /// Must be called before the data file is marked as closed; nothing is logged after that.
     ///
     /// # Errors
     /// When the disk fails: the database counts as not closed.
-    fn close(&self) -> Result<(), LogError>;
+    fn close(&self) -> Result<(), LogError> {
+        Ok(())
+    }
 }

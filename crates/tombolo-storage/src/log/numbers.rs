@@ -4,7 +4,7 @@
 //! transactions as ever. No latch, version or cache check uses such a number, so S4 can stand alone.
 
 use super::record::record_bytes;
-use super::{Change, LogError, LogSettings, LogUsage, Logging, UndoRecord};
+use super::{Change, LogError, LogSettings, Logging};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::{Counter as _, Latching};
@@ -12,7 +12,6 @@ use crate::paged::heap::Stamp;
 use crate::paged::page::{Page, PageSize};
 use crate::paged::pool::NoWriteAhead;
 use crate::probe::{self, Counter};
-use crate::store::Damage;
 
 /// Numbers without a log.
 #[derive(Debug)]
@@ -61,10 +60,6 @@ impl<L: Latching> Logging for Numbers<L> {
         Ok(Self { next: L::Counter::new(settings.first_lsn()) })
     }
 
-    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
-        Self::create(settings, disk)
-    }
-
     fn ahead(&self) -> NoWriteAhead {
         NoWriteAhead
     }
@@ -102,53 +97,5 @@ impl<L: Latching> Logging for Numbers<L> {
         let lsn = self.take(0);
         transaction.add(lsn);
         Ok(lsn)
-    }
-
-    #[inline(always)]
-    fn harden(&self, _: u64) -> Result<(), Error> {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn newest(&self) -> u64 {
-        0
-    }
-
-    #[inline(always)]
-    fn flush(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn next_undo(&self, _: &mut NumberedTransaction, _: &mut UndoRecord) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn compensate(
-        &self,
-        transaction: &mut NumberedTransaction,
-        change: Change,
-        before: &[u8],
-        after: &[u8],
-    ) -> Result<Stamp, Error> {
-        self.change(transaction, change, before, after)
-    }
-
-    #[inline(always)]
-    fn end_abort(&self, transaction: &mut NumberedTransaction) -> Result<(), Error> {
-        self.commit(transaction).map(|_| ())
-    }
-
-    fn usage(&self) -> LogUsage {
-        LogUsage::default()
-    }
-
-    fn check(&self) -> Vec<Damage> {
-        Vec::new()
-    }
-
-    fn close(&self) -> Result<(), LogError> {
-        Ok(())
     }
 }

@@ -27,8 +27,9 @@
 //! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
 
-use super::buffer::checksum;
 use super::{Change, ChangeKind};
+use crate::checksum::append_short;
+use crate::header_copies::{long, short};
 use crate::paged::heap::Place;
 use crate::paged::page::{PAGE_BYTES_MAX, PageId, StoreId};
 use crate::row::RowId;
@@ -227,7 +228,7 @@ impl<'a> Record<'a> {
         if padding > 0 {
             out.extend_from_slice(&[0; ALIGNMENT_BYTES][..padding]);
         }
-        let sum = checksum::append(bytes as u32, &out[start + KIND..]);
+        let sum = append_short(bytes as u32, &out[start + KIND..]);
         out[start + CHECKSUM..start + KIND].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(out.len(), start + bytes);
         debug_assert_eq!(Record::parse(&out[start..]), Ok(*self));
@@ -241,8 +242,8 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8], lsn: u64) -> Result<Self, &'static str> {
         let length = length(bytes)?;
         let Some(bytes) = bytes.get(..length) else { return Err("the record is cut off") };
-        let sum = checksum::append(length as u32, &bytes[KIND..]) ^ lsn as u32;
-        if read_u32(bytes, CHECKSUM) != sum {
+        let sum = append_short(length as u32, &bytes[KIND..]) ^ lsn as u32;
+        if short(bytes, CHECKSUM) != sum {
             return Err("the checksum is wrong");
         }
         let record = Self::parse(bytes)?;
@@ -268,7 +269,7 @@ impl<'a> Record<'a> {
         let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
         let content = content(bytes, before, &after[..after_bytes])?;
         let is_redo_only = bytes[FLAGS] & REDO_ONLY != 0;
-        let at = |offset| read_u64(bytes, offset);
+        let at = |offset| long(bytes, offset);
         let (transaction, previous, undo_next) = (at(TRANSACTION), at(PREVIOUS), at(UNDO_NEXT));
         Ok(Self { is_redo_only, transaction, previous, undo_next, content })
     }
@@ -279,7 +280,7 @@ pub(super) fn length(bytes: &[u8]) -> Result<usize, &'static str> {
     if bytes.len() < HEADER_BYTES {
         return Err("the record's header is cut off");
     }
-    let length = read_u32(bytes, LENGTH) as usize;
+    let length = short(bytes, LENGTH) as usize;
     match length {
         HEADER_BYTES..=RECORD_BYTES_MAX if length.is_multiple_of(ALIGNMENT_BYTES) => Ok(length),
         _ => Err("the length is none that a record can have"),
@@ -292,18 +293,18 @@ fn content<'a>(
     after: &'a [u8],
 ) -> Result<Content<'a>, &'static str> {
     let store = StoreId(read_u16(bytes, STORE));
-    let page = PageId(read_u32(bytes, PAGE));
+    let page = PageId(short(bytes, PAGE));
     match bytes[KIND] {
         PAGE_IMAGE => {
             let following = read_u16(bytes, WITHIN);
             return Ok(Content::PageImage { store, page, following, bytes: after });
         }
-        COMMITTED => return Ok(Content::Committed { durable: read_u64(bytes, ROW) }),
-        ABORTED => return Ok(Content::Aborted { durable: read_u64(bytes, ROW) }),
+        COMMITTED => return Ok(Content::Committed { durable: long(bytes, ROW) }),
+        ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),
         _ => {}
     }
     let Some(kind) = ChangeKind::from_byte(bytes[KIND]) else { return Err("unknown kind") };
-    let Some(location) = read_u64(bytes, ROW).checked_sub(1) else {
+    let Some(location) = long(bytes, ROW).checked_sub(1) else {
         return Err("a change that names no row");
     };
     let (slot, offset) = (read_u16(bytes, SLOT), read_u16(bytes, OFFSET));
@@ -315,15 +316,15 @@ fn content<'a>(
 /// Makes an encoded record's checksum that of a record at `lsn`, where it was of none.
 #[inline(always)]
 pub(super) fn stamp(record: &mut [u8], lsn: u64) {
-    let checksum = read_u32(record, CHECKSUM) ^ lsn as u32;
+    let checksum = short(record, CHECKSUM) ^ lsn as u32;
     record[CHECKSUM..KIND].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Puts the checksum of a record whose only image follows separately into its header.
 pub(super) fn seal(header: &mut [u8; HEADER_BYTES], image: &[u8]) {
-    let length = read_u32(header, LENGTH);
+    let length = short(header, LENGTH);
     assert_eq!(length as usize, HEADER_BYTES + image.len(), "such a record has no padding");
-    let sum = checksum::append(checksum::append(length, &header[KIND..]), image);
+    let sum = append_short(append_short(length, &header[KIND..]), image);
     header[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -332,18 +333,4 @@ fn read_u16(bytes: &[u8], at: usize) -> u16 {
     let mut value = [0; 2];
     value.copy_from_slice(&bytes[at..at + 2]);
     u16::from_le_bytes(value)
-}
-
-#[inline(always)]
-fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(value)
-}
-
-#[inline(always)]
-fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(value)
 }

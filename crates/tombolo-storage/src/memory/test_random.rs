@@ -1,4 +1,4 @@
-//! The seeded random numbers of this folder's tests (SplitMix64).
+//! The seeded random numbers of this crate's tests (SplitMix64).
 
 /// A stream of random numbers that depends on its seed only.
 pub(crate) struct Random(u64);

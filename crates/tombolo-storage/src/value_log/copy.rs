@@ -8,11 +8,12 @@
 
 use super::directory::Directory;
 use super::group::Group;
-use super::reader::{Chain, SegmentReader, find_run};
+use super::groups::{AtGap, Groups};
+use super::reader::{Placed, SegmentReader};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::{LogPosition, LogStart};
-use crate::backup::{BackupFailure, Copier};
+use crate::backup::{BackupFailure, Copier, Copying};
 use crate::disk::Disk;
 
 /// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
@@ -29,121 +30,62 @@ pub(crate) fn copy(
 ) -> Result<LogPosition, BackupFailure> {
     if start.known > to {
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
-        return Err(lost(".", FIRST_GROUP_OFFSET, to, what).into());
+        return Err(lost(to, what).into());
     }
     // A segment that cannot be read is being made in this moment, or its lack is noticed below.
-    let mut segments = Directory::read(disk, true, settings)?.segments;
-    let (mut at, mut offset, mut chain) = find(&mut segments, &start)?;
+    let mut groups = Groups::new(Directory::read(disk, true, settings)?.segments);
+    find(&mut groups, &start)?;
     let mut position = LogPosition::default();
-    while position.group < to {
-        let Some(reader) = segments.get_mut(at) else {
-            let what = "a group that is durable is not there".to_owned();
-            return Err(lost(".", FIRST_GROUP_OFFSET, chain.number, what).into());
+    let mut current: Option<(u64, Copying)> = None;
+    while position.group < to
+        && let Some(Placed { group, checksum }) = groups.next(AtGap::Refuse)?
+    {
+        let reader = groups.reader();
+        start.expect(&group, checksum, reader.name())?;
+        let file = match current.take() {
+            Some((sequence, file)) if sequence == group.sequence => file,
+            done => {
+                done.map(|(_, file)| copier.end(file)).transpose()?;
+                begin(reader, copier)?
+            }
         };
-        let first = reader.group(offset)?.map(|placed| placed.group);
-        if first.is_some_and(|group| chain.continues(&group)) {
-            copy_segment(reader, offset, (&start, to), &mut chain, &mut position, copier)?;
-        }
-        reader.forget();
-        (at, offset) = (at + 1, FIRST_GROUP_OFFSET);
+        let (_, file) = current.insert((group.sequence, file));
+        file.write(reader.whole(&group)?, group.offset)?;
+        let Group { number, transactions, .. } = group;
+        position = LogPosition { group: number, checksum, transactions };
     }
+    current.map(|(_, file)| copier.end(file)).transpose()?;
     Ok(position)
 }
 
-/// Where the copy begins, in which segment and at which offset: the newest segment that begins, with a
-/// whole run, before what is needed. Where no way leads from there to the group an image was made behind,
-/// that group itself: nothing needs what lies before it, and its checksum says that it is the right one.
-fn find(
-    segments: &mut [SegmentReader],
-    start: &LogStart,
-) -> Result<(usize, u64, Chain), LogFailure> {
-    let is_other =
-        |reader: &&SegmentReader| start.salt.is_some_and(|salt| reader.header.salt != salt);
-    if let Some(other) = segments.iter().rev().find(is_other) {
-        return Err(start.other_database(other.name()));
-    }
-    let (mut first, mut oldest) = (None, None);
-    for (at, reader) in segments.iter_mut().enumerate().rev() {
-        let group = reader.first_group()?.map(|placed| placed.group);
-        reader.forget();
-        let Some(group) = group else { continue };
-        if group.number <= start.group && !group.continues {
-            first = Some((at, FIRST_GROUP_OFFSET, Chain::of(&group)));
-            break;
+/// Goes to where the copy begins: the newest segment that begins, with a whole run, before what is needed.
+/// Where no way leads from there to the group an image was made behind, that group itself: nothing needs
+/// what lies before it, and its checksum says that it is the right one.
+fn find(groups: &mut Groups, start: &LogStart) -> Result<(), LogFailure> {
+    start.expect_salt(&groups.segments)?;
+    let found = groups.go_to_segment(start.group, true)?;
+    let first = groups.place;
+    groups.forget();
+    if let Some(position) = start.position() {
+        // What cannot be read now counts as missing; a caller that needs it reads it again.
+        let leads_to = found.is_ok() && matches!(groups.go_behind(start.group), Ok(Some(_)));
+        if !leads_to && groups.jump(position, false)? {
+            return Ok(());
         }
-        oldest = Some((group.number, reader.name().to_owned()));
     }
-    if let Some(checksum) = start.checksum
-        && !first.is_some_and(|(at, _, chain)| leads_to(segments, at, chain, start.group))
-        && let Some((at, run, _)) = find_run(segments, start.group, checksum)?
-    {
-        return Ok((at, run.offset, Chain::of(&run)));
-    }
-    first.ok_or_else(|| match oldest {
-        Some((number, file)) => start.is_gone(number, file),
-        None => lost(".", FIRST_GROUP_OFFSET, start.group, "no segment holds it".to_owned()),
+    groups.place = first;
+    found.map_err(|over| {
+        over.failure(start).unwrap_or_else(|| lost(start.group, "no segment holds it".to_owned()))
     })
 }
 
-/// Whether all groups from the beginning of a segment up to this one are there.
-fn leads_to(
-    segments: &mut [SegmentReader],
-    first: usize,
-    mut chain: Chain,
-    group: GroupNumber,
-) -> bool {
-    for reader in &mut segments[first..] {
-        let mut offset = FIRST_GROUP_OFFSET;
-        // What cannot be read now counts as missing; a caller that needs it reads it again.
-        while let Ok(Some(placed)) = reader.group(offset) {
-            let (placed, checksum) = (placed.group, placed.checksum);
-            if !chain.continues(&placed) {
-                break;
-            }
-            if placed.number == group {
-                return true;
-            }
-            (chain, offset) = (Chain::behind(&placed, checksum), reader.behind(&placed));
-        }
-        reader.forget();
-    }
-    false
-}
-
-/// Copies the groups of a segment from `offset` on that belong to the chain.
-fn copy_segment(
-    reader: &mut SegmentReader,
-    mut offset: u64,
-    (start, to): (&LogStart, GroupNumber),
-    chain: &mut Chain,
-    position: &mut LogPosition,
-    copier: &mut Copier<'_>,
-) -> Result<(), BackupFailure> {
+/// Begins the file of a segment with its header.
+fn begin(reader: &mut SegmentReader, copier: &mut Copier<'_>) -> Result<Copying, BackupFailure> {
     let mut file = copier.file(&file_name(reader.number), reader.header.segment_bytes)?;
-    let mut bytes = vec![0; FIRST_GROUP_OFFSET as usize];
-    reader.read(0, &mut bytes)?;
-    file.write(&bytes, 0)?;
-    while position.group < to {
-        let placed = reader.group(offset)?.map(|placed| (placed.group, placed.checksum));
-        let Some((group, checksum)) = placed.filter(|(group, _)| chain.continues(group)) else {
-            break;
-        };
-        if group.number == start.group && start.checksum.is_some_and(|known| known != checksum) {
-            return Err(start.stranger(checksum, reader.name(), offset).into());
-        }
-        let behind = reader.behind(&group);
-        bytes.resize((behind - offset) as usize, 0);
-        reader.read(offset, &mut bytes)?;
-        file.write(&bytes, offset)?;
-        let Group { number, transactions, epoch, .. } = group;
-        *position = LogPosition { group: number, checksum, transactions };
-        *chain = Chain { number: number + 1, previous: Some(checksum), epoch };
-        offset = behind;
-    }
-    copier.end(file)?;
-    Ok(())
+    file.write(reader.before_groups()?, 0)?;
+    Ok(file)
 }
 
-fn lost(file: &str, offset: u64, group: GroupNumber, what: String) -> LogFailure {
-    LogFailure::Damaged { file: file.to_owned(), offset, group, what }
+fn lost(group: GroupNumber, what: String) -> LogFailure {
+    LogFailure::Damaged { file: ".".to_owned(), offset: FIRST_GROUP_OFFSET, group, what }
 }

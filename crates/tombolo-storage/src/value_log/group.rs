@@ -28,6 +28,8 @@
 //!
 //! Not here: which intact groups belong to the log (`reader.rs`).
 
+use crate::checksum;
+use crate::header_copies::{long, short};
 use crate::plant::{self, Plant};
 use crate::value_log::settings::GroupNumber;
 
@@ -76,12 +78,6 @@ pub(super) struct Group {
     pub(super) continues: bool,
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
-}
-
 impl Group {
     /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
     /// returns the checksum.
@@ -120,9 +116,8 @@ impl Group {
     /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; whether
     /// it is intact, only [`is_intact`] knows.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let magic: [u8; CHECKSUM] = array(bytes, 0);
-        let long = |at| u64::from_le_bytes(array(bytes, at));
-        let short = |at| u32::from_le_bytes(array(bytes, at));
+        let magic = *bytes.first_chunk()?;
+        let (long, short) = (|at| long(bytes, at), |at| short(bytes, at));
         let (offset, watermark, time_us) = match magic {
             MAGIC => {
                 let watermark = long(NUMBER).checked_sub(short(BEHIND).into())?;
@@ -155,16 +150,13 @@ impl Group {
 }
 
 fn checksum(salt: u64, bytes: &[u8]) -> u32 {
-    let salted = crc32c::crc32c(&salt.to_le_bytes());
-    if plant::is(Plant::ChecksumOfHeader) {
-        return crc32c::crc32c_append(salted, &bytes[NUMBER..HEADER_BYTES]);
-    }
-    crc32c::crc32c_append(salted, &bytes[NUMBER..])
+    let end = if plant::is(Plant::ChecksumOfHeader) { HEADER_BYTES } else { bytes.len() };
+    checksum::of(&[&salt.to_le_bytes(), &bytes[NUMBER..end]])
 }
 
 /// The checksum that header and records in `bytes` are stored with, if it is theirs.
 pub(super) fn is_intact(salt: u64, bytes: &[u8]) -> Option<u32> {
-    let stored = u32::from_le_bytes(array(bytes, CHECKSUM));
+    let stored = short(bytes, CHECKSUM);
     let intact = plant::is(Plant::IgnoredChecksum) || checksum(salt, bytes) == stored;
     intact.then_some(stored)
 }

@@ -20,6 +20,7 @@ pub mod definition;
 mod directory;
 mod follow;
 mod group;
+mod groups;
 mod lock;
 mod reader;
 pub mod record;

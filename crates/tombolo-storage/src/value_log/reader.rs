@@ -1,10 +1,9 @@
 //! Reads groups back: one segment at a time, through a window of a few megabytes.
 //!
-//! A group that is intact and says it lies where it does is *in place*. Which groups in place are the
-//! log is a matter of the chain: numbers that ascend by one, each naming its predecessor's checksum,
-//! epochs that never fall and rise only where an epoch begins.
-//!
-//! Not here: what to do where the chain ends (`recover.rs`).
+//! A group that is intact and says it lies where it does is *in place*. Not here: which groups in place are the
+//! log, and in which order they are read (`groups.rs`).
+
+use std::ops::Range;
 
 use super::aligned::AlignedBuffer;
 use super::group::{Group, HEADER_BYTES, is_intact};
@@ -12,7 +11,6 @@ use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{BLOCK_BYTES_MAX, GroupNumber};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::header_copies::{COPY_BYTES, VERSION, short};
-use crate::plant::{self, Plant};
 
 const WINDOW_BYTES: u64 = 4 << 20;
 
@@ -27,18 +25,21 @@ pub(super) struct SegmentReader {
     pub(super) header: Header,
     /// Which copy of the header that is.
     copy: usize,
+    /// Where the groups end.
+    limit: u64,
+    /// How far before its place in the segment a group lies in the file.
+    moved: u64,
     /// Bytes `start..end` of the file.
     window: AlignedBuffer,
     start: u64,
     end: u64,
 }
 
-/// A group in place, with its records.
-#[derive(Debug)]
-pub(super) struct Placed<'a> {
+/// A group in place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
     pub(super) group: Group,
     pub(super) checksum: u32,
-    pub(super) records: &'a [u8],
 }
 
 /// Whether a block holds nothing but zeros. Compared with zeros as a whole: byte by byte, a segment
@@ -48,68 +49,23 @@ fn is_blank(block: &[u8]) -> bool {
     block == &ZEROS[..block.len()]
 }
 
-/// What the next group of the log has to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chain {
-    /// Its number.
-    pub(super) number: GroupNumber,
-    /// Its predecessor's checksum; `None` if that is not known.
-    pub(super) previous: Option<u32>,
-    /// Its predecessor's epoch.
-    pub(super) epoch: u32,
-}
-
-impl Chain {
-    /// Whatever came before `group`.
-    pub(super) fn of(group: &Group) -> Self {
-        Self { number: group.number, previous: None, epoch: group.epoch }
-    }
-
-    /// What follows `group`, which has this checksum.
-    pub(super) fn behind(group: &Group, checksum: u32) -> Self {
-        Self { number: group.number + 1, previous: Some(checksum), epoch: group.epoch }
-    }
-
-    /// Whether `group` is the next of the log.
-    pub(super) fn continues(&self, group: &Group) -> bool {
-        if group.number != self.number {
-            return false;
-        }
-        if plant::is(Plant::StaleEpochAccepted) && group.epoch < self.epoch {
-            return true;
-        }
-        let is_chained = self.previous.is_none_or(|previous| previous == group.previous);
-        let rises = group.starts_epoch && group.epoch > self.epoch;
-        is_chained && (group.epoch == self.epoch || rises || self.previous.is_none())
-    }
-}
-
-/// Where the run lies that ends with the group of this number and checksum, whatever lies before it: the
-/// segment's place among these, the newest of which come last, and the run's first and last group.
-///
-/// # Errors
-/// When the disk fails.
-pub(super) fn find_run(
-    segments: &mut [SegmentReader],
-    number: GroupNumber,
-    checksum: u32,
-) -> Result<Option<(usize, Group, Group)>, DiskError> {
-    for (position, reader) in segments.iter_mut().enumerate().rev() {
-        let first = reader.first_group()?.map(|placed| placed.group.number);
-        if first.is_none_or(|first| first <= number)
-            && let Some((run, group)) = reader.run_up_to(number, checksum)?
-        {
-            return Ok(Some((position, run, group)));
-        }
-        reader.forget();
-    }
-    Ok(None)
-}
-
 impl SegmentReader {
     /// Reads `file`, which has this number and header, found in `copy`.
     pub(super) fn new(file: Box<dyn DiskFile>, number: u64, header: Header, copy: usize) -> Self {
-        Self { file, number, header, copy, window: AlignedBuffer::default(), start: 0, end: 0 }
+        let (window, limit) = (AlignedBuffer::default(), header.segment_bytes);
+        Self { file, number, header, copy, limit, moved: 0, window, start: 0, end: 0 }
+    }
+
+    /// Reads a part of a segment with this header: the groups between these offsets, in a file that has
+    /// `before` bytes in front of them.
+    pub(super) fn of_part(
+        file: Box<dyn DiskFile>,
+        header: Header,
+        groups: Range<u64>,
+        before: u64,
+    ) -> Self {
+        let (limit, moved) = (groups.end, groups.start - before);
+        Self { limit, moved, ..Self::new(file, 0, header, 0) }
     }
 
     /// The segment, to be written to.
@@ -139,7 +95,7 @@ impl SegmentReader {
 
     /// Whether no group can begin at `offset`.
     pub(super) fn ends_at(&self, offset: u64) -> bool {
-        offset + HEADER_BYTES as u64 > self.header.segment_bytes
+        offset + HEADER_BYTES as u64 > self.limit
     }
 
     /// The `length` bytes at `offset`, which lie within the segment.
@@ -148,14 +104,14 @@ impl SegmentReader {
             // What the file demands of a read divides the block size, and so every group's offset.
             let start = offset / self.header.block_bytes * self.header.block_bytes;
             let needed = (offset - start + length as u64).next_multiple_of(self.header.block_bytes);
-            let bytes = needed.max(WINDOW_BYTES).min(self.header.segment_bytes - start);
+            let bytes = needed.max(WINDOW_BYTES).min(self.limit - start);
             (self.start, self.end) = (0, 0);
             let window = self.window.try_first(bytes as usize, Operation::Read, &*self.file)?;
-            self.file.read_at(window, start)?;
+            self.file.read_at(window, start - self.moved)?;
             (self.start, self.end) = (start, start + bytes);
-            let behind = self.header.segment_bytes - self.end;
+            let behind = self.limit - self.end;
             if behind > 0 {
-                self.file.read_ahead(self.end, behind.min(AHEAD_BYTES));
+                self.file.read_ahead(self.end - self.moved, behind.min(AHEAD_BYTES));
             }
         }
         let from = (offset - self.start) as usize;
@@ -166,6 +122,14 @@ impl SegmentReader {
     pub(super) fn forget(&mut self) {
         self.window = AlignedBuffer::default();
         (self.start, self.end) = (0, 0);
+    }
+
+    /// All that lies before the first group.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn before_groups(&mut self) -> Result<&[u8], DiskError> {
+        self.bytes(0, FIRST_GROUP_OFFSET as usize)
     }
 
     /// Fills `out` with the bytes at `offset`, which lie within the segment.
@@ -182,7 +146,7 @@ impl SegmentReader {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn group(&mut self, offset: u64) -> Result<Option<Placed<'_>>, DiskError> {
+    pub(super) fn group(&mut self, offset: u64) -> Result<Option<Placed>, DiskError> {
         if self.ends_at(offset) {
             return Ok(None);
         }
@@ -190,16 +154,24 @@ impl SegmentReader {
             return Ok(None);
         };
         let is_here = group.sequence == self.header.sequence && group.offset == offset;
-        if !is_here || offset + group.bytes() as u64 > self.header.segment_bytes {
+        if !is_here || offset + group.bytes() as u64 > self.limit {
             return Ok(None);
         }
         let salt = self.header.salt;
-        let bytes = self.bytes(offset, group.bytes())?;
-        let Some(checksum) = is_intact(salt, bytes) else { return Ok(None) };
-        Ok(Some(Placed { group, checksum, records: &bytes[HEADER_BYTES..] }))
+        let checksum = is_intact(salt, self.bytes(offset, group.bytes())?);
+        Ok(checksum.map(|checksum| Placed { group, checksum }))
     }
 
-    /// The records of a group that was found in place.
+    /// A group that was found in place, up to where the next one would begin.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn whole(&mut self, group: &Group) -> Result<&[u8], DiskError> {
+        let length = self.behind(group) - group.offset;
+        self.bytes(group.offset, length as usize)
+    }
+
+    /// The records of such a group.
     ///
     /// # Errors
     /// When the disk fails.
@@ -216,7 +188,7 @@ impl SegmentReader {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn first_group(&mut self) -> Result<Option<Placed<'_>>, DiskError> {
+    pub(super) fn first_group(&mut self) -> Result<Option<Placed>, DiskError> {
         self.group(FIRST_GROUP_OFFSET)
     }
 
@@ -228,55 +200,6 @@ impl SegmentReader {
         let group = Group::decode(self.bytes(FIRST_GROUP_OFFSET, HEADER_BYTES)?);
         let is_here = |group: &Group| group.sequence == self.header.sequence;
         Ok(group.filter(is_here).map(|group| group.number))
-    }
-
-    /// Visits all groups in place from `offset` on, whatever lies between them.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub(super) fn scan(
-        &mut self,
-        mut offset: u64,
-        mut visit: impl FnMut(&Group),
-    ) -> Result<(), DiskError> {
-        while !self.ends_at(offset) {
-            let placed = self.group(offset)?.map(|placed| placed.group);
-            offset = match placed {
-                Some(group) => {
-                    visit(&group);
-                    self.behind(&group)
-                }
-                None => offset + self.header.block_bytes,
-            };
-        }
-        Ok(())
-    }
-
-    /// The first group of the run that ends here with the group of this number and checksum, and that
-    /// group itself; they are one unless its records began before it. What lies before the run is
-    /// skipped, intact or not.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    fn run_up_to(
-        &mut self,
-        number: GroupNumber,
-        checksum: u32,
-    ) -> Result<Option<(Group, Group)>, DiskError> {
-        let (mut offset, mut run) = (FIRST_GROUP_OFFSET, None);
-        while !self.ends_at(offset) {
-            let placed = self.group(offset)?.map(|placed| (placed.group, placed.checksum));
-            let Some((group, found)) = placed else {
-                offset += self.header.block_bytes;
-                continue;
-            };
-            run = if group.continues { run } else { Some(group) };
-            if (group.number, found) == (number, checksum) {
-                return Ok(run.map(|run| (run, group)));
-            }
-            offset = self.behind(&group);
-        }
-        Ok(None)
     }
 
     /// How many bytes at `offset`, where no group continues the chain, are what is left of one of

@@ -36,6 +36,7 @@ use super::aligned::AlignedBuffer;
 use super::archive;
 use super::aside;
 use super::directory::Directory;
+use super::groups::{Groups, Place};
 use super::lock::DirectoryLock;
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
@@ -187,9 +188,10 @@ pub fn recover_locked(
     walk.run()?;
     let mut cut = walk.judge(damage)?;
     walk.complete()?;
-    let (groups, transactions) = (walk.progress.groups, walk.progress.transactions);
-    let mut end = walk.end();
-    let salt = end.segments.first().map_or(settings.salt, |segment| segment.header.salt);
+    let Walk { mut end, .. } = walk;
+    let Progress { groups, transactions, .. } = end.progress;
+    let segments = &end.groups.segments;
+    let salt = segments.first().map_or(settings.salt, |segment| segment.header.salt);
     let settings = LogSettings { salt, ..settings };
     let leftovers_end = end.leftovers_end()?;
     if let Some(group) = options.keep.filter(|_| !plant::is(Plant::ArchiveNotKept)) {
@@ -197,19 +199,21 @@ pub fn recover_locked(
     }
     // Nothing was changed so far.
     if let Some(cut) = cut.as_mut().filter(|cut| cut.damage.is_some()) {
-        let behind = end.segments.iter().skip(end.segment).map(|segment| segment.number);
+        let Groups { segments, place } = &end.groups;
+        let behind = segments.iter().skip(place.segment).map(|segment| segment.number);
         let files = behind.chain(damaged.iter().chain(&unfinished).copied());
         cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
     }
     remove(&*disk, &unfinished)?;
     let Opened { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
+    let Place { at, chain, .. } = end.groups.place;
     let tail = Tail {
-        newest: end.chain.number - 1,
-        checksum: end.chain.previous.unwrap_or_default(),
+        newest: chain.number - 1,
+        checksum: chain.previous.unwrap_or_default(),
         transactions: end.transactions,
         time_us: end.time_us,
         epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
-        at: end.at,
+        at,
     };
     let mut writer =
         LogWriter::start(Arc::clone(&disk), settings, lock, pool, tail, current, closed)?;
@@ -237,19 +241,20 @@ fn open_segments(
     end: &mut End,
     damaged: &[u64],
 ) -> Result<Opened, LogFailure> {
-    let numbers = end.segments.iter().map(|segment| segment.number);
+    let Groups { segments, place } = &mut end.groups;
+    let numbers = segments.iter().map(|segment| segment.number);
     let mut pool = Pool {
         next_number: numbers.chain(damaged.iter().copied()).max().unwrap_or(0) + 1,
-        next_sequence: end.segments.last().map_or(0, |last| last.header.sequence) + 1,
-        log_bytes: end.segments.iter().map(|segment| segment.header.segment_bytes).sum(),
+        next_sequence: segments.last().map_or(0, |last| last.header.sequence) + 1,
+        log_bytes: segments.iter().map(|segment| segment.header.segment_bytes).sum(),
         ..Pool::default()
     };
     let (mut closed, mut current) = (Vec::new(), None);
     // The chain may have passed groups that an earlier recovery cut off: a medium that lies brings them
     // back.
-    let start = end.passed.first().map_or(end.segment, |passed| passed.segment);
+    let start = end.passed.first().map_or(place.segment, |passed| passed.segment);
     let mut buffer = AlignedBuffer::default();
-    for (position, reader) in end.segments.iter_mut().enumerate() {
+    for (position, reader) in segments.iter_mut().enumerate() {
         let segment = reader.open_for_writing(disk, settings.direct)?;
         let passed = end.passed.iter().find(|passed| passed.segment == position);
         for group in end.doubtful.iter().filter(|group| group.segment == position) {
@@ -260,9 +265,9 @@ fn open_segments(
         if passed.is_some() && !plant::is(Plant::TailNotCut) {
             segment.file.sync()?;
         }
-        let is_current = position == end.segment;
+        let is_current = position == place.segment;
         match passed {
-            _ if is_current && !reader.ends_at(end.at) => current = Some(segment.whole()?),
+            _ if is_current && !reader.ends_at(place.at) => current = Some(segment.whole()?),
             Some(&Passed { last, runs_on, .. }) => {
                 closed.push(Closed { segment, last, runs_on, is_synced: true });
             }

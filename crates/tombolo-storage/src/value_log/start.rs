@@ -6,6 +6,8 @@
 //!
 //! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
 
+use super::group::Group;
+use super::reader::SegmentReader;
 use super::segment::{FIRST_GROUP_OFFSET, SALT};
 use super::settings::{GroupNumber, LogFailure};
 
@@ -69,6 +71,36 @@ impl LogStart {
         }
     }
 
+    /// The group that an image was made behind, if one knows its checksum.
+    pub(super) fn position(&self) -> Option<LogPosition> {
+        let group = self.group;
+        self.checksum.map(|checksum| LogPosition { group, checksum, transactions: 0 })
+    }
+
+    /// Refuses segments of a log with another salt.
+    pub(super) fn expect_salt(&self, segments: &[SegmentReader]) -> Result<(), LogFailure> {
+        let is_other =
+            |found: &&SegmentReader| self.salt.is_some_and(|salt| found.header.salt != salt);
+        let Some(other) = segments.iter().find(is_other) else { return Ok(()) };
+        let what = "it is of another database than the image: image and log do not belong together";
+        let (file, group, what) = (other.name().to_owned(), self.group, what.to_owned());
+        Err(LogFailure::Irreparable { file, offset: SALT as u64, group, what })
+    }
+
+    /// Refuses another group, in `file`, in place of the one that an image was made behind.
+    pub(super) fn expect(&self, group: &Group, found: u32, file: &str) -> Result<(), LogFailure> {
+        let Some(known) = self.checksum.filter(|&known| known != found) else { return Ok(()) };
+        if group.number != self.group {
+            return Ok(());
+        }
+        let what = format!(
+            "its checksum is {found:08x}, but the image was made behind a group with {known:08x}: \
+             image and log do not belong together"
+        );
+        let (file, offset, group) = (file.to_owned(), group.offset, self.group);
+        Err(LogFailure::Irreparable { file, offset, group, what })
+    }
+
     /// The newest group that the log must hold.
     pub(super) fn needed(&self) -> GroupNumber {
         let first = self.group.saturating_sub(u64::from(self.checksum.is_none()));
@@ -95,22 +127,5 @@ impl LogStart {
         let what =
             format!("it is damaged, and the image needs the log from group {} on", self.group);
         LogFailure::Irreparable { file, offset: FIRST_GROUP_OFFSET, group, what }
-    }
-
-    /// That a segment, `file`, is of a log with another salt.
-    pub(super) fn other_database(&self, file: &str) -> LogFailure {
-        let what = "it is of another database than the image: image and log do not belong together";
-        let (file, group) = (file.to_owned(), self.group);
-        LogFailure::Irreparable { file, offset: SALT as u64, group, what: what.to_owned() }
-    }
-
-    /// That the first group, with this checksum, is not the one the image was made behind.
-    pub(super) fn stranger(&self, found: u32, file: &str, offset: u64) -> LogFailure {
-        let known = self.checksum.unwrap_or_default();
-        let what = format!(
-            "its checksum is {found:08x}, but the image was made behind a group with {known:08x}: \
-             image and log do not belong together"
-        );
-        LogFailure::Irreparable { file: file.to_owned(), offset, group: self.group, what }
     }
 }

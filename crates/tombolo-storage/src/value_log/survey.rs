@@ -13,7 +13,7 @@ use super::recover::{Cut, Lost, Progress, Replay};
 use super::segment::file_name;
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::{LogStart, RecoverOptions};
-use super::walk::Walk;
+use super::walk::{End, Walk};
 use crate::disk::Disk;
 
 /// What a segment's file is to the log.
@@ -113,12 +113,13 @@ pub fn survey_locked(
     let Directory { segments, unfinished, damaged, damage } = directory;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
-    let cut = match walk.segments.is_empty() {
+    let cut = match walk.end.groups.segments.is_empty() {
         true => damage.map(whole_log_lost),
         false => walk.judge(damage)?,
     };
     walk.complete()?;
-    let mut found = used_and_spare(&mut walk)?;
+    let Walk { mut end, .. } = walk;
+    let mut found = used_and_spare(&mut end)?;
     for (numbers, state) in
         [(unfinished, SegmentState::Unfinished), (damaged, SegmentState::Damaged)]
     {
@@ -126,11 +127,11 @@ pub fn survey_locked(
     }
     Ok(Survey {
         segments: found,
-        groups: walk.progress.groups,
-        transactions: walk.transactions,
-        bytes: walk.progress.bytes,
-        last_group: walk.chain.number - 1,
-        epoch: walk.chain.epoch,
+        groups: end.progress.groups,
+        transactions: end.transactions,
+        bytes: end.progress.bytes,
+        last_group: end.groups.place.chain.number - 1,
+        epoch: end.groups.place.chain.epoch,
         cut,
     })
 }
@@ -146,13 +147,13 @@ fn whole_log_lost(damage: LogFailure) -> Cut {
     Cut { file, offset, group: 1, torn_bytes, damage, lost, kept }
 }
 
-fn used_and_spare(walk: &mut Walk<'_>) -> Result<Vec<SegmentSurvey>, LogFailure> {
+fn used_and_spare(end: &mut End) -> Result<Vec<SegmentSurvey>, LogFailure> {
     let spare = |reader| survey_of(reader, SegmentState::Spare);
     let mut segments =
-        walk.segments.iter_mut().map(spare).collect::<Result<Vec<_>, LogFailure>>()?;
+        end.groups.segments.iter_mut().map(spare).collect::<Result<Vec<_>, LogFailure>>()?;
     // The first that was read: older ones may be gone.
-    let mut first = walk.chain.number - walk.progress.groups;
-    for passed in walk.passed.iter() {
+    let mut first = end.groups.place.chain.number - end.progress.groups;
+    for passed in &end.passed {
         segments[passed.segment].state = SegmentState::Used { first, last: passed.last };
         first = passed.last + 1;
     }

@@ -1,26 +1,11 @@
-//! The seeded random numbers of the model test (SplitMix64).
+//! The seeded random numbers of the model test: those of the crate's own tests, and choices by them.
 
-/// A stream of random numbers that depends on its seed only.
-pub(crate) struct Random(u64);
+#[path = "../../src/memory/test_random.rs"]
+mod test_random;
+
+pub(crate) use test_random::Random;
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
     /// True `percent` times in a hundred.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent

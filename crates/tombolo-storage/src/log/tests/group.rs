@@ -25,30 +25,11 @@ impl Disk for SlowDisk {
         let file = self.disk.open(name, how)?;
         Ok(Box::new(SlowFile { file, arrived: Arc::clone(&self.arrived), order: Mutex::new(()) }))
     }
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        self.disk.list()
-    }
-    fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        self.disk.exists(name)
-    }
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.disk.rename(from, to)
-    }
-    fn sync_dir(&self) -> Result<(), DiskError> {
-        self.disk.sync_dir()
-    }
+
+    crate::forward_disk!(disk: list exists remove rename sync_dir);
 }
 
 impl DiskFile for SlowFile {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
-        self.file.read_at(bytes, offset)
-    }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         let _one = self.order.try_lock().expect("two flushers at once");
         self.file.write_at(bytes, offset)
@@ -65,15 +46,8 @@ impl DiskFile for SlowFile {
         }
         self.file.sync()
     }
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.file.set_len(bytes)
-    }
-    fn len(&self) -> Result<u64, DiskError> {
-        self.file.len()
-    }
-    fn try_lock(&self) -> Result<bool, DiskError> {
-        self.file.try_lock()
-    }
+
+    crate::forward_disk!(file: name read_at set_len len try_lock);
 }
 
 const THREADS: u64 = 4;

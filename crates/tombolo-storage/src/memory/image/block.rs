@@ -23,6 +23,7 @@
 use super::super::recovery::Slots;
 use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
 use super::stamp::Stamp;
+use crate::checksum;
 use crate::header_copies::{long, short};
 use crate::value_log::GroupNumber;
 
@@ -65,7 +66,7 @@ impl Block<'_> {
 }
 
 fn checksum(salt: u64, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &bytes[RING..])
+    checksum::of(&[&salt.to_le_bytes(), &bytes[RING..]])
 }
 
 /// Puts a block of a ring into `out`, which is as long as blocks are; returns how many bytes of it

@@ -48,6 +48,7 @@ use super::super::recovery::SlabName;
 use super::ring::Ring;
 use super::settings::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, ImageFailure};
 use super::stamp::Stamp;
+use crate::checksum;
 use crate::disk::{Disk, DiskError, Open};
 use crate::source::Source;
 use crate::value_log::LogPosition;
@@ -297,7 +298,7 @@ impl Catalogue {
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM]), &bytes[SEQUENCE..])
+    checksum::of(&[&bytes[..CHECKSUM], &bytes[SEQUENCE..]])
 }
 
 /// Whether catalogues of this version are read.
@@ -316,20 +317,7 @@ fn version_of(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes([version[0], version[1], version[2], version[3]]))
 }
 
-impl<'a> Source<'a> {
-    fn short(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.short()? as usize;
-        self.take(length)
-    }
-
+impl Source<'_> {
     fn ring(&mut self) -> Option<Ring> {
         const { assert!(RING_BYTES == 10 * 4 + 8) };
         Some(Ring {

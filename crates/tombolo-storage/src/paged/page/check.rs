@@ -7,10 +7,11 @@
 use super::format::{self, HEADER_BYTES, NO_SLOT, RECORD_ALIGNMENT_BYTES, SLOT_BYTES};
 use super::slots::{SlotKind, record_space};
 use super::{PAGE_BYTES_MAX, Page, PageId, PageKind, PageMut, PageSize};
+use crate::checksum;
 
 impl<S: PageSize> Page<'_, S> {
     fn computed_checksum(self) -> u32 {
-        crc32c::crc32c(&self.bytes()[format::ID..])
+        checksum::append(0, &self.bytes()[format::ID..])
     }
 
     /// Whether the stored checksum is that of the bytes.

@@ -1,41 +1,51 @@
 //! What a closed database remembers of itself: its layout, its tables, and where each begins.
 //!
-//! A chain of pages that begins at the root of the data file; together they hold one text. It
+//! A chain of pages that begins at the root of the data file; together they hold what follows. It
 //! is written when the database is closed and read when it is opened. The pages are used again by
-//! the next close: as many as the text needs, the others are given back.
+//! the next close: as many as the bytes need, the others are given back.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | magic | 8: `tombcat` and a line feed |
+//! | version of the format | 4 |
+//! | how keys are kept (S1) | 4 length, then UTF-8 |
+//! | tables | 4 how many, then each as below |
+//!
+//! A table: 4 length, then its definition (`value_log/definition.rs`); 4 where the rows' map begins; 4 how many
+//! indexes, 4 each one's root page. All numbers are little-endian.
 //!
 //! Not here: finding a table for a call (`directory.rs`). Not logged: restart will need the
 //! catalogue to be written when a table is made.
-
-use serde::{Deserialize, Serialize};
 
 use super::Directory;
 use super::database::{Database, RowsOf};
 use super::error::OpenError;
 use super::rows::RowAccess;
-use crate::error::SchemaError;
 use crate::paged::btree::{BTree, KeyFormat, KeyShape};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
 use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage};
 use crate::profile::PagedProfile;
 use crate::schema::TableDef;
+use crate::source::Source;
+use crate::value_log::definition;
 
 /// The pages of the catalogue belong to no table or index.
 const STORE: StoreId = StoreId(u16::MAX);
 
-/// The version of the text.
-const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"tombcat\n";
 
-/// The text.
-#[derive(Serialize, Deserialize)]
+/// The version of the format. Version 1 was a text in RON.
+const VERSION: u32 = 2;
+const VERSION_1: &[u8] = b"(version:1,";
+
+#[derive(Debug, PartialEq, Eq)]
 struct Catalogue {
-    version: u32,
     /// How keys are kept (S1).
     keys: String,
     tables: Vec<StoredTable>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 struct StoredTable {
     definition: TableDef,
     /// Where the rows' map begins.
@@ -44,23 +54,51 @@ struct StoredTable {
     indexes: Vec<u32>,
 }
 
-/// The text, compiled once: whatever the profile.
+/// The bytes, compiled once: whatever the profile.
 impl Catalogue {
-    fn text(&self) -> Result<String, SchemaError> {
-        ron::to_string(self)
-            .map_err(|error| SchemaError::new("the catalogue", &format!("cannot be told: {error}")))
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put(&mut out, VERSION);
+        put_bytes(&mut out, self.keys.as_bytes());
+        put(&mut out, self.tables.len() as u32);
+        for StoredTable { definition, rows, indexes } in &self.tables {
+            put_bytes(&mut out, &definition::encode(definition));
+            put(&mut out, *rows);
+            put(&mut out, indexes.len() as u32);
+            indexes.iter().for_each(|&root| put(&mut out, root));
+        }
+        out
     }
 
-    /// What `text` says; otherwise what is wrong with it.
-    fn read(text: &[u8]) -> Result<Self, String> {
-        let catalogue: Self = ron::de::from_bytes(text)
-            .map_err(|error| format!("the catalogue cannot be read: {error}"))?;
-        match catalogue.version {
-            VERSION => Ok(catalogue),
-            other => {
-                Err(format!("the catalogue is of version {other}, this program reads {VERSION}"))
+    /// What `bytes` say; otherwise what is wrong with them.
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut from = Source(bytes);
+        let version = match from.array() {
+            Some(MAGIC) => from.short(),
+            _ => bytes.starts_with(VERSION_1).then_some(1),
+        };
+        match version {
+            Some(VERSION) => Self::from_source(&mut from),
+            Some(other) => {
+                let what = "the catalogue is of version";
+                return Err(format!("{what} {other}, this program reads {VERSION}"));
             }
+            None => None,
         }
+        .filter(|_| from.0.is_empty())
+        .ok_or_else(|| "the catalogue cannot be read".to_owned())
+    }
+
+    fn from_source(from: &mut Source<'_>) -> Option<Self> {
+        let keys = std::str::from_utf8(from.bytes()?).ok()?.to_owned();
+        let table = |from: &mut Source<'_>| {
+            let definition = definition::decode(from.bytes()?)?;
+            let rows = from.short()?;
+            let indexes = (0..from.short()?).map(|_| from.short()).collect::<Option<_>>()?;
+            Some(StoredTable { definition, rows, indexes })
+        };
+        let tables = (0..from.short()?).map(|_| table(from)).collect::<Option<_>>()?;
+        Some(Self { keys, tables })
     }
 
     /// Refuses keys that are kept another way.
@@ -71,6 +109,15 @@ impl Catalogue {
         }
         Err(OpenError::Layout { stored: describe(&self.keys), expected: describe(name) })
     }
+}
+
+fn put(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u32);
+    out.extend_from_slice(bytes);
 }
 
 type Pages<P> = <P as PagedProfile>::Pages;
@@ -90,15 +137,15 @@ pub(super) fn write<P: PagedProfile>(database: &Database<P>) -> Result<(), OpenE
         let indexes = roots.map(|index| index.tree.root().0).collect();
         tables.push(StoredTable { definition: definition.clone(), rows, indexes });
     }
-    let catalogue = Catalogue { version: VERSION, keys: P::Keys::NAME.to_owned(), tables };
-    write_text(database, catalogue.text()?.as_bytes())
+    let catalogue = Catalogue { keys: P::Keys::NAME.to_owned(), tables };
+    write_bytes(database, &catalogue.encode())
 }
 
-/// Spreads `text` over the chain of catalogue pages.
-fn write_text<P: PagedProfile>(database: &Database<P>, text: &[u8]) -> Result<(), OpenError> {
+/// Spreads `bytes` over the chain of catalogue pages.
+fn write_bytes<P: PagedProfile>(database: &Database<P>, bytes: &[u8]) -> Result<(), OpenError> {
     let pages = &database.pages;
     let body_bytes = pages_body_bytes::<P>();
-    let mut chunks = text.chunks(body_bytes).peekable();
+    let mut chunks = bytes.chunks(body_bytes).peekable();
     let mut page = match pages.root() {
         Some(root) => pages.fix_exclusive(root)?,
         None => {
@@ -152,8 +199,8 @@ pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), Op
     let Some(root) = database.pages.root() else {
         return Err(damaged::<P>(PageId(0), "the data file has no catalogue"));
     };
-    let text = read_text(database, root)?;
-    let catalogue = Catalogue::read(&text).map_err(|what| damaged::<P>(root, &what))?;
+    let bytes = read_bytes(database, root)?;
+    let catalogue = Catalogue::decode(&bytes).map_err(|what| damaged::<P>(root, &what))?;
     catalogue.expect_keys(P::Keys::NAME)?;
     for table in catalogue.tables {
         open_table(database, root, table)?;
@@ -161,8 +208,8 @@ pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), Op
     Ok(())
 }
 
-fn read_text<P: PagedProfile>(database: &Database<P>, root: PageId) -> Result<Vec<u8>, OpenError> {
-    let mut text = Vec::new();
+fn read_bytes<P: PagedProfile>(database: &Database<P>, root: PageId) -> Result<Vec<u8>, OpenError> {
+    let mut read = Vec::new();
     let (mut next, mut pages) = (Some(root), 0);
     while let Some(id) = next {
         let guard = database.pages.fix_shared(id)?;
@@ -175,10 +222,10 @@ fn read_text<P: PagedProfile>(database: &Database<P>, root: PageId) -> Result<Ve
         {
             return Err(damaged::<P>(id, "the page is no page of the catalogue"));
         }
-        text.extend_from_slice(&page.body()[..bytes]);
+        read.extend_from_slice(&page.body()[..bytes]);
         next = page.next();
     }
-    Ok(text)
+    Ok(read)
 }
 
 fn open_table<P: PagedProfile>(
@@ -203,4 +250,43 @@ fn open_table<P: PagedProfile>(
     database.enter_table(position, &definition, rows, trees);
     database.directory.enter(&database.schema);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{ColumnDef, IndexDef, IndexKind};
+    use crate::types::SqlType;
+
+    fn catalogue() -> Catalogue {
+        let (nullable, range, hot, added, default) = (true, Some((-1, 2)), false, false, None);
+        let (name, sql) = ("a".into(), SqlType::Integer);
+        let column = ColumnDef { name, sql, nullable, range, hot, added, default };
+        let (columns, unique, kind) = (vec![0], true, IndexKind::Tree);
+        let index = IndexDef { name: "i".into(), columns, unique, kind };
+        let definition = TableDef { name: "t".into(), columns: vec![column], indexes: vec![index] };
+        let table = StoredTable { definition, rows: 7, indexes: vec![9] };
+        Catalogue { keys: "normalised".to_owned(), tables: vec![table] }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_nothing_less() {
+        let bytes = catalogue().encode();
+        assert_eq!(Catalogue::decode(&bytes), Ok(catalogue()));
+        for length in 0..bytes.len() {
+            assert!(Catalogue::decode(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        assert!(Catalogue::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn other_versions_are_refused_by_their_number() {
+        let text = br#"(version:1,keys:"normalised",tables:[])"#;
+        let what = Catalogue::decode(text).unwrap_err();
+        assert_eq!(what, "the catalogue is of version 1, this program reads 2");
+        let mut bytes = catalogue().encode();
+        bytes[8] = 3;
+        let what = Catalogue::decode(&bytes).unwrap_err();
+        assert_eq!(what, "the catalogue is of version 3, this program reads 2");
+    }
 }

@@ -10,13 +10,17 @@
 //! (the caller says so), threads. Invariants: a part has its name only when all its bytes are durable;
 //! after a failure nothing is taken for archived that may not be, and the same call may be tried again.
 
-use super::super::follow::{LogReader, Way};
+use super::super::follow::LogReader;
 use super::super::group::Group;
+use super::super::groups::{AtGap, Groups};
 use super::super::lock::{DirectoryLock, LOCK_FILE};
+use super::super::reader::Placed;
+use super::super::segment::Header;
 use super::super::settings::{GroupNumber, LogFailure};
 use super::super::start::LogPosition;
 use super::part::{HEADER_BYTES, Head, is_part};
 use super::{ArchiveFailure, Held, UNFINISHED_FILE, held, parts};
+use crate::checksum as sum;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -70,9 +74,9 @@ impl LogArchive {
             Some(held) => held.last,
             None => before(&reader, end)?,
         };
-        let way = None;
+        let groups = None;
         let mut archiver =
-            Archiver { disk, _lock: lock, reader, way, position, parts: 0, bytes: 0 };
+            Archiver { disk, _lock: lock, reader, groups, position, parts: 0, bytes: 0 };
         match held {
             Some(held) if !archiver.leads_to(end.group)? => {
                 let newest = end.group;
@@ -86,22 +90,16 @@ impl LogArchive {
 
 /// Where the log ended before its group `end`.
 fn before(reader: &LogReader, end: LogPosition) -> Result<LogPosition, ArchiveFailure> {
-    let before = LogPosition { group: end.group - 1, ..end };
-    let Some(mut way) = reader.begin(before, false)? else { return Err(missing(end.group)) };
-    // The checksum is not known: it is what the group behind names.
-    way.chain.previous = None;
-    while let Some((group, checksum)) = way.next_group()? {
-        if group.number == end.group {
-            let transactions = end.transactions; // an epoch's first group has none
-            return Ok(LogPosition {
-                group: end.group - 1,
-                checksum: group.previous,
-                transactions,
-            });
-        }
-        way.pass(&group, checksum);
+    let mut groups = reader.groups()?;
+    let begins = groups.go_to_segment(end.group, false).map_err(LogFailure::from)?;
+    if begins.is_err() {
+        groups.place.chain.number = end.group;
     }
-    Err(way.is_missing().into())
+    let Some((_, placed)) = groups.go_behind(end.group)? else {
+        return Err(groups.is_missing().into());
+    };
+    // The checksum is what the group behind names; an epoch's first group has no transactions.
+    Ok(LogPosition { group: end.group - 1, checksum: placed.group.previous, ..end })
 }
 
 fn take_away_unfinished(disk: &dyn Disk) -> Result<(), DiskError> {
@@ -118,7 +116,7 @@ pub struct Archiver {
     /// No other process writes to the archive.
     _lock: DirectoryLock,
     reader: LogReader,
-    way: Option<Way>,
+    groups: Option<Groups>,
     position: LogPosition,
     parts: u64,
     bytes: u64,
@@ -145,13 +143,13 @@ impl Archiver {
         if self.position.group >= to {
             return Ok(false);
         }
-        let mut way = match self.way.take() {
-            Some(way) => way,
-            None => self.reader.find(self.position)?,
+        let mut groups = match self.groups.take() {
+            Some(groups) => groups,
+            None => self.reader.find(self.position, false)?,
         };
         take_away_unfinished(&*self.disk)?;
         let file = self.disk.open(UNFINISHED_FILE, Open::New)?;
-        let written = self.write(&mut way, &*file, to);
+        let written = self.write(&mut groups, &*file, to);
         drop(file);
         let head = match written {
             Ok(head) => head,
@@ -166,60 +164,56 @@ impl Archiver {
         self.position = head.end();
         self.parts += 1;
         self.bytes += head.bytes;
-        way.rest();
-        self.way = Some(way);
+        groups.forget();
+        self.groups = Some(groups);
         Ok(true)
     }
 
     /// Whether the log leads from the group the archive ends with to `end`. The whole way is read: some
     /// groups of released segments may still lie there.
     fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
-        let mut way = match self.reader.find(self.position) {
+        let mut groups = match self.reader.find(self.position, false) {
             Err(LogFailure::Damaged { .. }) => return Ok(false),
             found => found?,
         };
-        while way.chain.number <= end {
-            let Some((group, checksum)) = way.next_group()? else { return Ok(false) };
-            way.pass(&group, checksum);
-        }
         // Opening a log writes a group: without one behind the archive's end, nothing names that.
-        Ok(self.position.group < end)
+        Ok(self.position.group < end && groups.go_behind(end)?.is_some())
     }
 
     /// Writes a part to `file` and syncs it.
     fn write(
         &mut self,
-        way: &mut Way,
+        groups: &mut Groups,
         file: &dyn DiskFile,
         to: GroupNumber,
     ) -> Result<Head, ArchiveFailure> {
-        let (mut head, mut bytes) = (None::<Head>, Vec::new());
-        let mut looked_again = false;
-        while way.chain.number <= to {
-            let Some((group, checksum)) = way.next_group()? else {
-                if looked_again || head.is_some() {
+        let mut head = None::<Head>;
+        let mut at_gap = AtGap::Stop;
+        while groups.place.chain.number <= to {
+            let before = groups.place;
+            let Some(Placed { group, checksum }) = groups.next(at_gap)? else {
+                if head.is_some() {
                     break;
                 }
                 // It continues in a segment that was not there yet, or not in use.
-                (*way, looked_again) = (self.reader.find(self.position)?, true);
+                (*groups, at_gap) = (self.reader.find(self.position, false)?, AtGap::Refuse);
                 continue;
             };
             if head.is_some_and(|head| head.sequence != group.sequence) {
+                groups.place = before;
                 break;
             }
-            let reader = way.reader();
-            let length = reader.behind(&group) - group.offset;
-            bytes.resize(length as usize, 0);
-            reader.read(group.offset, &mut bytes).map_err(LogFailure::from)?;
+            at_gap = AtGap::Stop;
+            let reader = groups.reader();
             let head = head.get_or_insert_with(|| begin(&group, reader.header));
-            file.write_at(&bytes, HEADER_BYTES as u64 + head.bytes)?;
-            head.bytes += length;
-            head.content = crc32c::crc32c_append(head.content, &bytes);
+            let bytes = reader.whole(&group).map_err(LogFailure::from)?;
+            file.write_at(bytes, HEADER_BYTES as u64 + head.bytes)?;
+            head.bytes += bytes.len() as u64;
+            head.content = sum::append(head.content, bytes);
             (head.last, head.checksum) = (group.number, checksum);
             (head.transactions, head.last_us) = (group.transactions, group.time_us);
-            way.pass(&group, checksum);
         }
-        let head = head.ok_or_else(|| missing(way.chain.number))?;
+        let head = head.ok_or_else(|| groups.is_missing())?;
         file.write_at(&head.encode(), 0)?;
         if !plant::is(Plant::ArchiveNotSynced) {
             file.sync()?;
@@ -229,7 +223,7 @@ impl Archiver {
 }
 
 /// The header of a part that begins with `group`, in a segment with this header.
-fn begin(group: &Group, segment: super::super::segment::Header) -> Head {
+fn begin(group: &Group, segment: Header) -> Head {
     Head {
         kind: segment.kind,
         salt: segment.salt,
@@ -248,10 +242,4 @@ fn begin(group: &Group, segment: super::super::segment::Header) -> Head {
         epoch: group.epoch,
         content: 0,
     }
-}
-
-/// That a group which is durable and was not released is not there.
-fn missing(group: GroupNumber) -> ArchiveFailure {
-    let what = "a group that is to be archived is not there".to_owned();
-    LogFailure::Damaged { file: ".".to_owned(), offset: 0, group, what }.into()
 }

@@ -7,28 +7,31 @@
 //! lies before it (segments used in an earlier life of the log, or never) is not.
 
 use super::super::group::Group;
-use super::super::reader::{Chain, SegmentReader};
-use super::super::segment::FIRST_GROUP_OFFSET;
+use super::super::groups::Chain;
+use super::super::reader::{Placed, SegmentReader};
 use super::super::settings::{GroupNumber, LogFailure};
 use super::super::walk::{End, Passed};
 
 /// Adds the segments with groups from `from` on to those the walk passed, as far as they are there.
 pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(), LogFailure> {
     let Some(start) = end.passed.first().map(|passed| passed.segment) else { return Ok(()) };
-    let Some(mut next) = first_group(&mut end.segments[start])? else { return Ok(()) };
+    let segments = &mut end.groups.segments;
+    let Some(Placed { group: mut next, .. }) = segments[start].first_group()? else {
+        return Ok(());
+    };
     let mut kept = Vec::new();
-    for segment in (0..start).rev() {
+    for (segment, reader) in segments[..start].iter_mut().enumerate().rev() {
         if next.number <= from {
             break;
         }
-        let reader = &mut end.segments[segment];
-        if let Some(first) = first_group(reader)? {
-            let (last, checksum) = last_group(reader, first)?;
-            if (last.number + 1, checksum) != (next.number, next.previous) {
+        if let Some(first) = reader.first_group()? {
+            let last = last_group(reader, first)?;
+            if !Chain::behind(&last).continues(&next) {
                 break;
             }
-            kept.push(Passed { segment, last: last.number, runs_on: last.more });
-            next = first;
+            let Group { number, more, .. } = last.group;
+            kept.push(Passed { segment, last: number, runs_on: more });
+            next = first.group;
         }
         reader.forget();
     }
@@ -38,18 +41,14 @@ pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(),
     Ok(())
 }
 
-fn first_group(reader: &mut SegmentReader) -> Result<Option<Group>, LogFailure> {
-    Ok(reader.first_group()?.map(|placed| placed.group))
-}
-
-/// The last group of the segment's chain, and its checksum.
-fn last_group(reader: &mut SegmentReader, first: Group) -> Result<(Group, u32), LogFailure> {
-    let mut chain = Chain::of(&first);
-    let (mut last, mut checksum, mut at) = (first, 0, FIRST_GROUP_OFFSET);
-    while let Some(placed) = reader.group(at)?.filter(|placed| chain.continues(&placed.group)) {
-        (last, checksum) = (placed.group, placed.checksum);
-        chain = Chain::behind(&last, checksum);
-        at = reader.behind(&last);
+/// The last group of the segment's chain.
+fn last_group(reader: &mut SegmentReader, first: Placed) -> Result<Placed, LogFailure> {
+    let mut last = first;
+    loop {
+        let (chain, at) = (Chain::behind(&last), reader.behind(&last.group));
+        match reader.group(at)? {
+            Some(next) if chain.continues(&next.group) => last = next,
+            _ => return Ok(last),
+        }
     }
-    Ok((last, checksum))
 }

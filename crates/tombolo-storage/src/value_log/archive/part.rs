@@ -25,13 +25,15 @@
 //!
 //! Not here: which parts belong together (`plan.rs`), how one is written (`archiver.rs`).
 
-use super::super::group::{Group, HEADER_BYTES as GROUP_BYTES, is_intact};
-use super::super::reader::Chain;
+use super::super::groups::{AtGap, Chain, Groups, Place};
+use super::super::reader::{Placed, SegmentReader};
 use super::super::segment::{FIRST_GROUP_OFFSET, Header};
-use super::super::settings::{GroupNumber, LogKind};
+use super::super::settings::{GroupNumber, LogFailure, LogKind};
 use super::super::start::LogPosition;
 use super::{ArchiveFailure, open};
-use crate::disk::{Disk, DiskFile};
+use crate::checksum;
+use crate::disk::Disk;
+use crate::header_copies::{long, short};
 
 /// Bytes before the groups.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -48,8 +50,8 @@ const _: () = assert!(SHORT_FIELDS + 6 * 4 == HEADER_BYTES);
 
 const PREFIX: &str = "archive-";
 
-/// What is done with a group, its checksum and its bytes; whether there is more to be visited.
-pub(super) type Visit<'a, E> = dyn FnMut(&Group, u32, &[u8]) -> Result<bool, E> + 'a;
+/// What is done with a group and its bytes; whether there is more to be visited.
+pub(super) type Visit<'a, E> = dyn FnMut(Placed, &[u8]) -> Result<bool, E> + 'a;
 
 /// What the header of a part says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,18 +129,15 @@ impl Head {
 
     /// The header in `bytes`; what is wrong with it, and of which version it is if it is of another.
     fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Wrong> {
-        let long = |n: usize| {
-            let at = FIELDS + 8 * n;
-            u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-        };
-        let short_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let short = |n: usize| short_at(SHORT_FIELDS + 4 * n);
-        if bytes[..VERSION] != MAGIC || short_at(CHECKSUM) != checksum(bytes) {
+        if bytes[..VERSION] != MAGIC || short(bytes, CHECKSUM) != checksum(bytes) {
             return Err(Wrong::Damaged);
         }
-        if !(1..=FORMAT_VERSION).contains(&short_at(VERSION)) {
-            return Err(Wrong::Version(short_at(VERSION)));
+        let version = short(bytes, VERSION);
+        if !(1..=FORMAT_VERSION).contains(&version) {
+            return Err(Wrong::Version(version));
         }
+        let long = |n: usize| long(bytes, FIELDS + 8 * n);
+        let short = |n: usize| short(bytes, SHORT_FIELDS + 4 * n);
         let head = Self {
             kind: if short(4) == 1 { LogKind::Command } else { LogKind::Value },
             salt: long(0),
@@ -165,6 +164,8 @@ impl Head {
         self.segment().is_possible()
             && self.first <= self.last
             && self.offset >= FIRST_GROUP_OFFSET
+            && self.offset.is_multiple_of(self.block_bytes)
+            && self.bytes.is_multiple_of(self.block_bytes)
             && end.is_some_and(|end| end <= self.segment_bytes)
     }
 }
@@ -175,7 +176,7 @@ enum Wrong {
 }
 
 fn checksum(header: &[u8; HEADER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&header[..CHECKSUM]), &header[FIELDS..])
+    checksum::of(&[&header[..CHECKSUM], &header[FIELDS..]])
 }
 
 /// Whether a file's name is a part's.
@@ -237,61 +238,43 @@ impl Part {
         disk: &dyn Disk,
         visit: &mut Visit<'_, E>,
     ) -> Result<(), E> {
-        let Head { sequence, salt, block_bytes, offset, epoch, .. } = self.head;
+        let Head { offset, bytes, first, previous, epoch, .. } = self.head;
+        let end = offset + bytes;
         let file = open(disk, &self.name).map_err(ArchiveFailure::from)?;
-        let mut bytes = Vec::new();
-        let mut chain =
-            Chain { number: self.head.first, previous: Some(self.head.previous), epoch };
-        let (mut at, mut content) = (0, 0);
-        while at < self.head.bytes {
-            let group = self.read_group(&*file, at, &mut bytes)?;
-            let is_here = (group.sequence, group.offset) == (sequence, offset + at);
-            let checksum = is_intact(salt, &bytes[..group.bytes()]);
-            let Some(checksum) = checksum.filter(|_| is_here && chain.continues(&group)) else {
+        let segment = self.head.segment();
+        let reader = SegmentReader::of_part(file, segment, offset..end, HEADER_BYTES as u64);
+        let chain = Chain { number: first, previous: Some(previous), epoch };
+        let mut groups =
+            Groups { segments: vec![reader], place: Place { segment: 0, at: offset, chain } };
+        let mut content = 0;
+        while groups.place.at < end {
+            let at = groups.place.at - offset;
+            let Some(placed) = groups.next(AtGap::Stop).map_err(not_read)? else {
                 return Err(self.is_damaged(at, "the group there is not the one that was").into());
             };
-            content = crc32c::crc32c_append(content, &bytes);
-            if !visit(&group, checksum, &bytes)? {
+            let bytes = groups.reader().whole(&placed.group).map_err(ArchiveFailure::from)?;
+            content = checksum::append(content, bytes);
+            if !visit(placed, bytes)? {
                 return Ok(());
             }
-            let number = group.number + 1;
-            chain = Chain { number, previous: Some(checksum), epoch: group.epoch };
-            at += (group.bytes() as u64).next_multiple_of(block_bytes);
         }
-        if content != self.head.content || chain.previous != Some(self.head.checksum) {
-            return Err(self.is_damaged(at, "its groups are not those that were").into());
+        if content != self.head.content || groups.place.chain.previous != Some(self.head.checksum) {
+            return Err(self.is_damaged(bytes, "its groups are not those that were").into());
         }
         Ok(())
-    }
-
-    /// Reads the group at `at` among the groups, up to where the next one begins.
-    fn read_group(
-        &self,
-        file: &dyn DiskFile,
-        at: u64,
-        bytes: &mut Vec<u8>,
-    ) -> Result<Group, ArchiveFailure> {
-        let left = self.head.bytes - at;
-        let place = HEADER_BYTES as u64 + at;
-        let none = "there is no group";
-        if left < GROUP_BYTES as u64 {
-            return Err(self.is_damaged(at, none));
-        }
-        bytes.resize(GROUP_BYTES, 0);
-        file.read_at(bytes, place)?;
-        let Some(group) = Group::decode(bytes) else { return Err(self.is_damaged(at, none)) };
-        let length = (group.bytes() as u64).next_multiple_of(self.head.block_bytes);
-        if length > left {
-            return Err(self.is_damaged(at, "the group there is longer than the file"));
-        }
-        bytes.resize(length as usize, 0);
-        file.read_at(bytes, place)?;
-        Ok(group)
     }
 
     fn is_damaged(&self, at: u64, what: &str) -> ArchiveFailure {
         let what = format!("at offset {}, {what}", HEADER_BYTES as u64 + at);
         ArchiveFailure::Damaged { file: self.path.clone(), what }
+    }
+}
+
+/// A part's disk failed, not the log's.
+fn not_read(failure: LogFailure) -> ArchiveFailure {
+    match failure {
+        LogFailure::Disk(error) => error.into(),
+        other => other.into(),
     }
 }
 

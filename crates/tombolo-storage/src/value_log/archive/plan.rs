@@ -7,7 +7,9 @@
 
 use super::super::directory::Directory;
 use super::super::group::Group;
-use super::super::segment::{FIRST_GROUP_OFFSET, file_name};
+use super::super::groups::{Groups, InPlace};
+use super::super::reader::{Placed, SegmentReader};
+use super::super::segment::file_name;
 use super::super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::super::start::LogPosition;
 use super::failure::time_text;
@@ -61,28 +63,17 @@ impl Tail {
     /// When it is not there, or the disk fails.
     pub(crate) fn find(disk: &dyn Disk, position: LogPosition) -> Result<Self, LogFailure> {
         let settings = LogSettings { direct: false, ..LogSettings::default() };
-        let mut segments = Directory::read(disk, false, &settings)?.segments;
-        let next_number = segments.iter().map(|reader| reader.number).max().unwrap_or(0) + 1;
-        for reader in segments.iter_mut().rev() {
-            let mut at = FIRST_GROUP_OFFSET;
-            // Whatever lies before: a backup begins with the group that its image was made behind.
-            while !reader.ends_at(at) {
-                let placed = reader.group(at)?.map(|placed| (placed.group, placed.checksum));
-                let Some((group, checksum)) = placed else {
-                    at += reader.header.block_bytes;
-                    continue;
-                };
-                if (group.number, checksum) == (position.group, position.checksum) {
-                    let (salt, sequence) = (reader.header.salt, reader.header.sequence);
-                    let (number, time_us) = (reader.number, group.time_us);
-                    return Ok(Self { position, time_us, salt, sequence, number, next_number });
-                }
-                at = reader.behind(&group);
-            }
-            reader.forget();
-        }
-        let what = "the backup's last group is not in its log".to_owned();
-        Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group: position.group, what })
+        let mut groups = Groups::new(Directory::read(disk, false, &settings)?.segments);
+        let next_number = groups.segments.iter().map(|reader| reader.number).max().unwrap_or(0) + 1;
+        // Whatever lies before: a backup begins with the group that its image was made behind.
+        let LogPosition { group, checksum, .. } = position;
+        let Some(InPlace { segment, placed, .. }) = groups.find_in_place(group, checksum)? else {
+            let what = "the backup's last group is not in its log".to_owned();
+            return Err(LogFailure::Damaged { file: ".".to_owned(), offset: 0, group, what });
+        };
+        let SegmentReader { header, number, .. } = groups.segments[segment];
+        let (salt, sequence, time_us) = (header.salt, header.sequence, placed.group.time_us);
+        Ok(Self { position, time_us, salt, sequence, number, next_number })
     }
 }
 
@@ -155,7 +146,7 @@ impl Plan {
         let mut next_number = tail.next_number;
         let mut current: Option<(u64, Box<dyn DiskFile>)> = None;
         for part in &self.parts {
-            let mut visit = |group: &Group, checksum, bytes: &[u8]| {
+            let mut visit = |Placed { group, checksum }: Placed, bytes: &[u8]| {
                 if group.number <= tail.position.group || group.number > self.to {
                     return Ok(group.number <= self.to);
                 }
@@ -176,7 +167,7 @@ impl Plan {
                 if let Some((_, file)) = &current {
                     file.write_at(bytes, group.offset)?;
                 }
-                let Group { number, transactions, .. } = *group;
+                let Group { number, transactions, .. } = group;
                 position = LogPosition { group: number, checksum, transactions };
                 Ok::<_, BackupFailure>(true)
             };
@@ -254,7 +245,7 @@ fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<boo
         return Ok(part.head.previous == position.checksum || plant::is(Plant::ArchiveUnchained));
     }
     let mut follows = false;
-    part.visit::<ArchiveFailure>(archive, &mut |group, checksum, _| {
+    part.visit::<ArchiveFailure>(archive, &mut |Placed { group, checksum }, _| {
         follows |= (group.number, checksum) == (position.group, position.checksum);
         Ok(group.number < position.group)
     })?;
@@ -278,7 +269,7 @@ fn last_whole(
         head.first <= to && !is_later
     };
     for part in chain.iter().rev().filter(within) {
-        part.visit::<ArchiveFailure>(archive, &mut |group, _, _| {
+        part.visit::<ArchiveFailure>(archive, &mut |Placed { group, .. }, _| {
             let is_within = group.number <= to && group.time_us <= until_us;
             if is_within && !group.more && group.number > last.0 {
                 last = (group.number, group.time_us);

@@ -169,21 +169,7 @@ impl Disk for Fleeting {
         Ok(names)
     }
 
-    fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        self.0.exists(name)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.0.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.0.rename(from, to)
-    }
-
-    fn sync_dir(&self) -> Result<(), DiskError> {
-        self.0.sync_dir()
-    }
+    crate::forward_disk!(0: exists remove rename sync_dir);
 }
 
 #[test]
