@@ -22,21 +22,18 @@ mod session;
 mod verify;
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::store::Usage;
 
 use crate::counters::CounterError;
 use crate::counters::meter::{Native, NativeCount};
 use crate::counting::CountInputs;
 use crate::drive::Tally;
-use crate::dump::{DumpError, StateHash};
 use crate::failure::Failure;
-use crate::restore::{RestoreError, Rows};
 use crate::work::WorkDone;
 use crate::workload::Workload;
 use crate::workload::error::WorkloadError;
@@ -49,10 +46,7 @@ pub use open::{
 };
 pub use part::Part;
 pub use product::GROUP;
-pub use verify::{Finding, Verification, verify_in_memory};
-
-/// Where a table's dump goes.
-pub type OpenTable<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn io::Write>>;
+pub use verify::{Finding, Quiescent, Verification};
 
 /// What executing a batch took and did, over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,17 +70,11 @@ pub trait Instance<W: Workload = Scale> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<(), WorkloadError>;
 
-    /// Creates the tables of `workload` and fills them with dumped rows.
-    ///
-    /// # Errors
-    /// A line that is no row, or what the store refused.
-    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError>;
-
     /// Prepares the transactions of `workload` on the tables there are.
     ///
     /// # Errors
     /// When these are not its tables.
-    fn bind(&mut self, workload: W) -> Result<(), WorkloadError>;
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError>;
 
     /// Reads all of a database that was opened into memory, as far as there is room for it.
     ///
@@ -162,32 +150,11 @@ pub trait Instance<W: Workload = Scale> {
         calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError>;
 
-    /// Runs all checks.
+    /// The database, in which nothing runs until the next transaction.
     ///
     /// # Errors
-    /// When the store refuses to be read.
-    fn verify(&mut self) -> Result<Verification, WorkloadError>;
-
-    /// The hash of all rows.
-    ///
-    /// # Errors
-    /// When the store refuses to be read.
-    fn state_hash(&mut self) -> Result<StateHash, WorkloadError>;
-
-    /// Writes all rows.
-    ///
-    /// # Errors
-    /// When the store refuses to be read or a table cannot be written.
-    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError>;
-
-    /// Breaks the condition called `check`, and only it.
-    ///
-    /// # Errors
-    /// When there is none of that name or it cannot be broken here.
-    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError>;
-
-    /// Memory taken and used.
-    fn usage(&mut self) -> Usage;
+    /// Why what ran could not be ended.
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure>;
 
     /// What went through the log so far, where there is one.
     fn log_usage(&self) -> Option<LogUsage>;

@@ -36,7 +36,7 @@ use crate::dump_files::DumpDirectory;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{self, Deployed, Instance, Part, Verification};
+use crate::instance::{self, Deployed, Instance, Part, Quiescent, Verification};
 use crate::progress::Progress;
 use crate::report;
 
@@ -137,7 +137,7 @@ fn run_workload<W: Deployed>(
     let disk_before = host::disk_bytes();
     let times = FlushTimes::default();
     let (mut instance, load_s) = load(plan, &workload, place.as_ref(), &times, &clock, progress)?;
-    let usage = instance.usage();
+    let usage = instance.rest()?.usage();
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     let measured = measure(plan, &workload, &clock, &times, &mut *instance, progress)?;
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
@@ -162,27 +162,24 @@ fn run_workload<W: Deployed>(
         pipeline: None,
     };
     progress.measured(&outcome);
-    (outcome.verification, outcome.state_hash) = look(plan, &mut *instance, dump, progress)?;
+    (outcome.verification, outcome.state_hash) =
+        look(plan, instance.rest()?, dump.as_ref(), progress)?;
     end(plan, instance, outcome.place.as_ref())?; // the counted databases need the memory
     (outcome.counts, outcome.cycles) = count(plan, &workload, counter, progress)?;
     Ok(outcome)
 }
 
 /// Verifies what the run left, and hashes and dumps it.
-fn look<W: Deployed>(
+fn look(
     plan: &Plan,
-    instance: &mut dyn Instance<W>,
-    dump: Option<DumpDirectory>,
+    mut left: Quiescent<'_>,
+    dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
     progress.begin("verifying");
-    let cannot_read = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
-    let verification = instance.verify().map_err(|error| cannot_read(&error))?;
+    let verification = left.verify().map_err(|error| Failure::check(error.to_string()))?;
     progress.part(0.5, "hashing");
-    let hash = match dump {
-        Some(directory) => directory.write(instance)?,
-        None => instance.state_hash().map_err(|error| cannot_read(&error))?,
-    };
+    let hash = left.hash(dump)?;
     progress.end();
     Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
 }

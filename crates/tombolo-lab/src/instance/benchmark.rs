@@ -16,22 +16,20 @@ use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::store::{Store, Usage};
+use tombolo_storage::store::Store;
 
 use super::erased::{Erased, Handles};
 use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
-use super::verify::{StoreChecks, Verification, verify};
-use super::{Executed, Instance, OpenTable};
+use super::verify::{Quiescent, StoreChecks};
+use super::{Executed, Instance};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::counting::{CountInputs, Group, kind_of};
 use crate::drive::Tally;
-use crate::dump::{self, DumpError, StateHash};
 use crate::failure::Failure;
 use crate::metered::Metered;
-use crate::restore::{RestoreError, Rows};
 use crate::workload::error::WorkloadError;
-use crate::workload::{Workload, WorkloadInput, tamper};
+use crate::workload::{Workload, WorkloadInput};
 
 /// How often a transaction is tried again by default.
 const RETRIES: u64 = 1_000;
@@ -169,13 +167,6 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
         Self { metered, others, bound, retries_max, ahead, kind: PhantomData }
     }
 
-    fn bind_to(&mut self, workload: W) -> Result<(), SchemaError> {
-        let schema = self.metered.store.schema();
-        let transactions = workload.bind(schema)?;
-        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
-        Ok(())
-    }
-
     /// Executes on all sessions; a lone one looks ahead, unless each transaction is timed: then it
     /// is as if none waited behind it.
     fn on_all(
@@ -250,17 +241,14 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
             progress(done, of);
             Ok(())
         })?;
-        Ok(self.bind_to(workload)?)
+        Ok(self.bind(workload)?)
     }
 
-    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-        let store = &mut Erased::new(&mut self.metered.store);
-        crate::restore::restore_tables(store, workload.tables(), rows)?;
-        Ok(self.bind_to(workload)?)
-    }
-
-    fn bind(&mut self, workload: W) -> Result<(), WorkloadError> {
-        Ok(self.bind_to(workload)?)
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError> {
+        let schema = self.metered.store.schema();
+        let transactions = workload.bind(schema)?;
+        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
+        Ok(())
     }
 
     fn read_all(&mut self) -> Result<(), Failure> {
@@ -351,24 +339,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         Ok(counts)
     }
 
-    fn verify(&mut self) -> Result<Verification, WorkloadError> {
-        verify(&mut self.metered.store, K::CHECKS)
-    }
-
-    fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
-        Ok(dump::state_hash(&mut self.metered.store)?)
-    }
-
-    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
-        dump::dump(&mut self.metered.store, open)
-    }
-
-    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
-        tamper(&mut Erased::new(&mut self.metered.store), check)
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.metered.store.usage()
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure> {
+        Ok(Quiescent::new(&mut self.metered.store, K::CHECKS))
     }
 
     fn log_usage(&self) -> Option<LogUsage> {

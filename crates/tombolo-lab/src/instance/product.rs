@@ -28,23 +28,19 @@ use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::profile::MemoryLogged;
-use tombolo_storage::store::{Store, Usage};
 use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
 
-use super::erased::Erased;
 use super::part::Part;
-use super::verify::{Verification, verify_in_memory};
-use super::{Executed, Instance, OpenTable};
+use super::verify::Quiescent;
+use super::{Executed, Instance};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::counting::{CountInputs, Group, kind_of};
 use crate::drive::Tally;
-use crate::dump::{self, DumpError, StateHash};
 use crate::durable::{Answered, Answers, Calling, Clients, Database, Logged, Request, Watch};
 use crate::failure::Failure;
-use crate::restore::{RestoreError, Rows};
 use crate::workload::error::WorkloadError;
-use crate::workload::{Workload, WorkloadInput, tamper};
+use crate::workload::{Workload, WorkloadInput};
 
 /// Transactions that are made durable together: as many as a pipeline's batch.
 pub const GROUP: usize = 256;
@@ -410,16 +406,8 @@ impl<W: Workload> Instance<W> for Product<W> {
         Ok(self.make_ready(workload)?)
     }
 
-    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-        let store = &mut Erased::new(self.store());
-        crate::restore::restore_tables(store, workload.tables(), rows)?;
-        let mut passed_over = LogBuffer::new();
-        self.store().take_log(&mut passed_over);
-        Ok(self.make_ready(workload)?)
-    }
-
-    fn bind(&mut self, workload: W) -> Result<(), WorkloadError> {
-        Ok(self.make_ready(workload)?)
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError> {
+        self.make_ready(workload)
     }
 
     fn read_all(&mut self) -> Result<(), Failure> {
@@ -505,24 +493,8 @@ impl<W: Workload> Instance<W> for Product<W> {
         Ok(counts)
     }
 
-    fn verify(&mut self) -> Result<Verification, WorkloadError> {
-        verify_in_memory(self.store())
-    }
-
-    fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
-        Ok(dump::state_hash(self.store())?)
-    }
-
-    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
-        dump::dump(self.store(), open)
-    }
-
-    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
-        tamper(&mut Erased::new(self.store()), check)
-    }
-
-    fn usage(&mut self) -> Usage {
-        Store::usage(self.store())
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure> {
+        Ok(Quiescent::in_memory(self.store()))
     }
 
     fn log_usage(&self) -> Option<LogUsage> {

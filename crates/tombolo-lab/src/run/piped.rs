@@ -29,7 +29,6 @@ use super::{Outcome, Place, Plan, WARM_UP};
 use crate::counters::miss;
 use crate::counting::Counter;
 use crate::drive::{self, Bound, Throughput};
-use crate::dump::state_hash;
 use crate::dump_files::DumpDirectory;
 use crate::durable::{
     self, Acks, Answered, Answers, Arrivals, Behind, Calling, Clients, Database, RawFlush,
@@ -38,7 +37,7 @@ use crate::durable::{
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{Deployed, DynamicStore, Verification, verify_in_memory};
+use crate::instance::{Deployed, Quiescent, Verification};
 use crate::progress::Progress;
 use crate::report;
 use crate::workload::Workload;
@@ -261,7 +260,8 @@ where
         plan: plan.clone(),
     };
     progress.measured(&outcome);
-    (outcome.verification, outcome.state_hash) = look(&plan, &mut store, dump, progress)?;
+    (outcome.verification, outcome.state_hash) =
+        super::look(&plan, Quiescent::in_memory(&mut store), dump.as_ref(), progress)?;
     drop(store); // the counted databases need the memory
     let place = outcome.place.as_ref();
     if let Some(place) = place.filter(|place| place.is_fresh && !plan.keep_fresh) {
@@ -271,25 +271,6 @@ where
     (outcome.counts, outcome.cycles) = super::count(&plan, &workload, counter, progress)?;
     outcome.stages = stages;
     Ok(outcome)
-}
-
-/// Verifies what the run left, and hashes and dumps it.
-fn look(
-    plan: &Plan,
-    store: &mut dyn DynamicStore,
-    dump: Option<DumpDirectory>,
-    progress: &mut dyn Progress,
-) -> Result<(Verification, Option<String>), Failure> {
-    progress.begin("verifying");
-    let cannot_read = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
-    let verification = verify_in_memory(store).map_err(|error| cannot_read(&error))?;
-    progress.part(0.5, "hashing");
-    let hash = match dump {
-        Some(directory) => directory.write_with(|open| crate::dump::dump(store, open))?,
-        None => state_hash(store).map_err(|error| cannot_read(&error))?,
-    };
-    progress.end();
-    Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
 }
 
 /// A run on its way through the pipeline, and what was found so far.

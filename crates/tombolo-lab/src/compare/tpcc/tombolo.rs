@@ -60,10 +60,10 @@ impl Engine for Tombolo {
     }
 
     fn verify(&mut self) -> Result<Verification, Failure> {
-        self.instance.verify().map_err(failed)
+        self.instance.rest()?.verify().map_err(failed)
     }
 
     fn state_hash(&mut self) -> Result<StateHash, Failure> {
-        self.instance.state_hash().map_err(failed)
+        self.instance.rest()?.state_hash().map_err(failed)
     }
 }

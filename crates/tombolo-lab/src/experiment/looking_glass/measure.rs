@@ -155,7 +155,8 @@ impl<'p> Workbench<'p> {
             let (throughput, is_whole) =
                 run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
             if is_whole && let Some(profile) = self.found.profiles.get(name) {
-                let hash = instance.state_hash().map_err(|error| check(&error))?.to_string();
+                let hash =
+                    instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string();
                 let durable = format!("{} with its log on disk", self.plan.name_of(name));
                 verify_same(&durable, &hash, "without", &profile.state_hash)?;
             }
@@ -362,7 +363,7 @@ fn verified(
     name: &str,
     instance: &mut dyn Instance,
 ) -> Result<String, Failure> {
-    let Verification { damage, .. } = instance.verify().map_err(|error| check(&error))?;
+    let Verification { damage, .. } = instance.rest()?.verify().map_err(|error| check(&error))?;
     if let Some(finding) = damage.first() {
         return Err(Failure::check(format!(
             "{}: check {} failed: {}: this is a defect, please report the command",
@@ -371,7 +372,7 @@ fn verified(
             finding.what
         )));
     }
-    Ok(instance.state_hash().map_err(|error| check(&error))?.to_string())
+    Ok(instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string())
 }
 
 /// What components were asked to do, by type of transaction, in a build that counts it: empty in
