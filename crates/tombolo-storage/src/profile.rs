@@ -29,9 +29,9 @@ pub trait MemoryProfile: 'static {
     /// The profile's name on the command line.
     const NAME: &'static str;
     /// How changes are taken back.
-    type Undo: Undo;
+    type Undo: Undo + Send;
     /// The log, which is called with every change, for durability.
-    type Log: Log;
+    type Log: Log + Send;
 }
 
 /// LG-S11: the memory store with nothing besides; no undo, no log.

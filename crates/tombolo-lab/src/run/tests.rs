@@ -125,7 +125,7 @@ fn profiles_leave_the_same_state() {
     let profiles: Vec<&'static str> = PROFILES
         .iter()
         .map(|profile| profile.name)
-        .filter(|name| instance::open::<Scale>(name).is_some())
+        .filter(|name| instance::create::<Scale>(name, &instance::Options::default()).is_ok())
         .collect();
     assert!(profiles.len() >= 6, "{profiles:?}");
     // Less than a whole run, which measures the machine as well.
@@ -156,9 +156,9 @@ fn looking_ahead_changes_no_state() {
     let after = |ahead: usize| {
         let given = [("mix", "standard"), ("profile", "bare"), ("warehouses", "1")];
         let plan = plan(&given).unwrap();
-        let mut instance = instance::create("bare", &plan.options()).unwrap();
+        let options = instance::Options { locate_ahead: Some(ahead), ..plan.options() };
+        let mut instance = instance::create("bare", &options).unwrap();
         instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
-        instance.set_locate_ahead(Some(ahead));
         let (inputs, mut tally) = (plan.inputs().take(1_500), Tally::default());
         instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
         (tally, instance.rest().unwrap().state_hash().unwrap())

@@ -21,7 +21,7 @@ use crate::counting::{self, Counter, GroupCost};
 use crate::drive::{Bound, Driver, Tally, Throughput, kind_name};
 use crate::failure::Failure;
 use crate::host;
-use crate::instance::{Instance, Verification};
+use crate::instance::{Batch, Instance, Verification};
 use crate::progress::Progress;
 use crate::report::separated;
 use crate::run::{Plan, WARM_UP};
@@ -384,13 +384,13 @@ fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
     }
     let mut instance =
         saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
-    let clock = SystemClock::new();
+    let (clock, mut told) = (SystemClock::new(), |_| ());
     let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
     for input in plan.inputs().take(plan.counted) {
         let mut tally = Tally::default();
         let name = kind_name(input.kind());
-        let executed = instance.run_on_all(&[input], &clock, &mut tally);
-        let executed = executed.map_err(|stop| check(&stop))?;
+        let batch = Batch::whole(std::slice::from_ref(&input), &clock, &mut told);
+        let executed = instance.run_on_all(batch, &mut tally)?;
         if tally.total().committed == 1 {
             let (count, sum) = sums.entry(name).or_default();
             *count += 1;
