@@ -105,6 +105,9 @@ impl Outcome {
     }
 }
 
+/// Called with the figures of a run as soon as there are any; what verifies them, and counts, is still to come.
+pub type Measured<'m> = &'m mut dyn FnMut(&Outcome);
+
 /// Runs `plan`.
 ///
 /// # Errors
@@ -113,10 +116,13 @@ pub fn run(
     plan: &Plan,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
+    measured: Measured<'_>,
 ) -> Result<Outcome, Failure> {
     match plan.workload {
-        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress),
-        PlannedWorkload::DebitCredit => run_workload(plan, plan.debit_credit, dump, progress),
+        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress, measured),
+        PlannedWorkload::DebitCredit => {
+            run_workload(plan, plan.debit_credit, dump, progress, measured)
+        }
     }
 }
 
@@ -125,6 +131,7 @@ fn run_workload<W: Deployed>(
     workload: W,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
+    show: Measured<'_>,
 ) -> Result<Outcome, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_machine()?;
@@ -174,7 +181,7 @@ fn run_workload<W: Deployed>(
         notes,
         pipeline,
     };
-    progress.measured(&outcome);
+    show(&outcome);
     (outcome.verification, outcome.state_hash) =
         look(&plan, instance.rest()?, dump.as_ref(), progress)?;
     let place = outcome.place.as_ref();
@@ -187,7 +194,7 @@ fn run_workload<W: Deployed>(
 }
 
 /// Times flushes like those of the run, without a database; without room for the file there is no figure.
-fn probe(place: &Place, clock: &SystemClock, measured: &Measured) -> Option<RawFlush> {
+fn probe(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlush> {
     let log = &measured.log;
     let bytes = log.bytes.checked_div(log.flushes)? + GROUP_HEADER_BYTES;
     // Between two flushes of the run.
@@ -310,7 +317,7 @@ fn load<W: Deployed>(
 }
 
 /// What the passes found.
-struct Measured {
+struct Passes {
     throughput: Throughput,
     log: LogUsage,
     flushes: Latencies,
@@ -324,7 +331,7 @@ fn measure<W: Deployed>(
     flushes: &FlushTimes,
     instance: &mut dyn Instance<W>,
     progress: &mut dyn Progress,
-) -> Result<Measured, Failure> {
+) -> Result<Passes, Failure> {
     let mut inputs = workload.inputs();
     let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
     driver.warm_up(instance, WARM_UP)?;
@@ -347,7 +354,7 @@ fn measure<W: Deployed>(
         Bound::Transactions(_) => None,
     };
     let latencies = driver.time(instance, plan.latency_transactions, plan.callers, limit)?;
-    Ok(Measured { throughput, log, flushes, latencies })
+    Ok(Passes { throughput, log, flushes, latencies })
 }
 
 /// What went through the log between `before` and `after`.

@@ -101,7 +101,7 @@ const TINY: [(&str, &str); 4] = [
 
 fn run_with(more: &[(&str, &str)]) -> Outcome {
     let given: Vec<_> = TINY.iter().chain(more).copied().collect();
-    run(&plan(&given).unwrap(), None, &mut ()).unwrap()
+    run(&plan(&given).unwrap(), None, &mut (), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> Outcome {
     given.extend([("log_segment_bytes", "4MB"), ("clients", "16")]);
     given.extend(more);
     let plan = Plan { volatile_ok: true, resume, ..plan(&given).unwrap() };
-    run(&plan, None, &mut ()).unwrap()
+    run(&plan, None, &mut (), &mut |_| ()).unwrap()
 }
 
 #[test]
