@@ -14,20 +14,19 @@ mod saved;
 use std::path::Path;
 
 use tombolo_storage::error::Error;
-use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::Memory;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 
 use crate::dump::StateHash;
 use crate::dump_files::{self, DumpDirectory, DumpReader};
 use crate::failure::Failure;
-use crate::instance::{self, Deployed, Instance, Verification};
+use crate::instance::{Quiescent, Verification};
 use crate::progress::Progress;
 use crate::restore::{RestoreError, Rows};
 use crate::workload::error::WorkloadError;
 use crate::workload::tpcc::input::Mix;
-use crate::workload::{Workload, debit_credit, tpcc};
-
-/// The profile a dump is loaded into; any would do.
-const PROFILE: &str = "memory";
+use crate::workload::{debit_credit, tpcc};
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -130,10 +129,9 @@ pub fn check(
         return saved::check(directory, tamper, dump, progress);
     }
     if directory.join(debit_credit_file()).exists() {
-        return check_dump(directory, debit_credit(), tamper, dump, progress);
+        return check_dump(directory, debit_credit::schema::tables(), tamper, dump, progress);
     }
-    let tpcc = tpcc::loader::Scale { seed: 0, warehouses: 1, mix: Mix::Standard };
-    check_dump(directory, tpcc, tamper, dump, progress)
+    check_dump(directory, tpcc::schema::tables(Mix::Standard), tamper, dump, progress)
 }
 
 /// A file that only a dump of debit-credit has.
@@ -141,36 +139,29 @@ fn debit_credit_file() -> String {
     dump_files::file_name(debit_credit::schema::Account::NAME)
 }
 
-/// Debit-credit at any scale: which rows there are is in the dump.
-fn debit_credit() -> debit_credit::Scale {
-    debit_credit::Scale { seed: 0, branches: 1, tellers_per_branch: 1, accounts_per_branch: 1 }
-}
-
-/// Verifies a dump of `workload`, at whatever scale it is.
-fn check_dump<W: Deployed>(
+/// Verifies a dump of `tables`, at whatever scale it is.
+fn check_dump(
     directory: &Path,
-    workload: W,
+    tables: Vec<TableDef>,
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    let tables = workload.tables();
     let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
-    let Some(mut instance) = instance::open::<W>(PROFILE) else {
-        return Err(Failure::check(format!("profile {PROFILE} is not known")));
-    };
+    let mut store = MemoryStore::<Memory>::new(Limits::default());
+    let mut database = Quiescent::in_memory(&mut store);
     progress.begin("loading the dump");
     let mut watched = Watched { rows, progress, until_told: 0 };
-    let restored = instance.restore(workload, &mut watched);
+    let restored = database.restore(tables, &mut watched);
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;
     let remedy = "dump the database again, or report it";
-    verify(&mut *instance, tamper, dump, remedy, progress)
+    verify(database, tamper, dump, remedy, progress)
 }
 
 /// Verifies what was loaded or opened.
-fn verify<W: Workload>(
-    instance: &mut dyn Instance<W>,
+fn verify(
+    mut database: Quiescent<'_>,
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
     remedy: &'static str,
@@ -178,14 +169,14 @@ fn verify<W: Workload>(
 ) -> Result<Checked, Failure> {
     progress.begin("verifying");
     let hash = match dump {
-        Some(dump) => Ok(dump.write(instance)?),
-        None => instance.state_hash(),
+        Some(dump) => Ok(dump.write(database.store())?),
+        None => database.state_hash(),
     };
     if let Some(check) = tamper {
-        instance.tamper(check).map_err(failed)?;
+        database.tamper(check).map_err(failed)?;
     }
     progress.part(0.5, "");
-    let verification = instance.verify().map_err(failed)?;
+    let verification = database.verify().map_err(failed)?;
     progress.end();
     let state_hash = match hash {
         Ok(hash) => Some(hash),

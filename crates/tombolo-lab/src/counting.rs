@@ -264,14 +264,13 @@ fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded
     let structure_bytes_max = structure_bytes_max as usize;
     let limits = Limits { structure_bytes_max, hash_seed, ..Limits::default() };
     let mut options = plan.options().within(limits);
-    options.paged.log.durability = Durability::None;
+    (options.paged.log.durability, options.threads) = (Durability::None, 1);
     let transactions = transactions + UNCOUNTED as u64;
     options.paged.pool_bytes = estimate::page_bytes(workload, transactions) as usize;
     if instance::can_be_saved(&plan.profile) {
         options.paged.structure_bytes_max = options.paged.pool_bytes; // its pages are one structure
     }
-    let mut instance = saved::database(plan, workload, options, threads, &mut ())?;
-    instance.set_locate_ahead(plan.locate_ahead);
+    let instance = saved::database(plan, workload, options, threads, &mut ())?;
     Ok((instance, CountInputs::new(workload, plan.counted)))
 }
 

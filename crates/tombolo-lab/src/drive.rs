@@ -3,8 +3,8 @@
 //! # What is measured
 //! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock
 //! time, processor time of the process and of the executing threads (`engine_cpu_s`).
-//! The throughput pass has no probe. Latencies come from a pass of its own that reads the clock
-//! once per transaction; the cost of a reading is measured and taken off.
+//! The throughput pass has no probe. Where answers are not timed as they come, latencies come from a pass of
+//! its own that reads the clock once per transaction; the cost of a reading is measured and taken off.
 //!
 //! Where memory is taken in advance (setting `reserve`), so is the memory that a batch's new rows
 //! will need: what that costs is measured apart.
@@ -20,14 +20,13 @@
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::threads::both;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::Instance;
+use crate::instance::{Batch, Instance};
 use crate::work::WorkDone;
 use crate::workload::{Kind, Workload, WorkloadInput};
 
@@ -184,13 +183,22 @@ impl Throughput {
     }
 
     /// How many transactions are left, at most; none when the pass is over.
-    pub(crate) fn rest(&self, bound: Bound) -> Option<u64> {
+    fn rest(&self, bound: Bound) -> Option<u64> {
         let rest = match bound {
             Bound::Transactions(wanted) => wanted - self.done(),
             Bound::Time(wanted) if self.wall >= wanted => 0,
             Bound::Time(_) => u64::MAX,
         };
         (rest > 0).then_some(rest)
+    }
+
+    /// Which part of the pass is done when after this were `since` and `done` more.
+    fn part(&self, bound: Bound, since: Duration, done: u64) -> f64 {
+        let part = match bound {
+            Bound::Transactions(wanted) => (self.done() + done) as f64 / wanted as f64,
+            Bound::Time(wanted) => (self.wall + since).as_secs_f64() / wanted.as_secs_f64(),
+        };
+        part.min(1.0)
     }
 
     /// Committed transactions per second of processor time.
@@ -206,24 +214,6 @@ impl Throughput {
 
 fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
-}
-
-/// Fills `batch` with the next `count` of `inputs`.
-fn fill<I>(inputs: &mut dyn Iterator<Item = I>, batch: &mut Vec<I>, count: usize) {
-    batch.clear();
-    batch.extend(inputs.take(count));
-}
-
-/// Takes the memory for the rows of `batch`, if it is to be taken beforehand.
-fn take_memory<W: Workload>(
-    instance: &mut dyn Instance<W>,
-    batch: &[W::Input],
-    reserve: bool,
-) -> Result<(), Failure> {
-    if !reserve {
-        return Ok(());
-    }
-    instance.reserve(batch).map_err(|stop| stopped(stop, 0))
 }
 
 /// Drives one instance.
@@ -253,23 +243,22 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         Self { clock, inputs, batch, reserve, memory_limit, slice: SLICE }
     }
 
-    /// Takes the memory for `batch` while another thread makes the next one of `further` inputs;
-    /// returns the processor time of taking memory.
+    /// Makes the next `count` inputs and takes the memory for their rows, if it is to be taken beforehand;
+    /// returns them with the processor time of taking memory.
     fn prepare<W: Workload<Input = I>>(
         &mut self,
         instance: &mut dyn Instance<W>,
-        batch: &[I],
-        next: &mut Vec<I>,
-        further: usize,
+        batch: &mut Vec<I>,
+        count: usize,
     ) -> Result<Duration, Failure> {
-        let Self { clock, inputs, reserve, .. } = self;
-        let make = || fill(&mut **inputs, next, further);
-        let take = || {
-            let before = clock.thread_cpu();
-            take_memory(instance, batch, *reserve)?;
-            Ok(clock.thread_cpu().saturating_sub(before))
-        };
-        both(make, take).1
+        batch.clear();
+        batch.extend(self.inputs.take(count));
+        if !self.reserve {
+            return Ok(Duration::ZERO);
+        }
+        let before = self.clock.process_cpu();
+        instance.reserve(batch)?;
+        Ok(self.clock.process_cpu().saturating_sub(before))
     }
 
     /// Runs `count` transactions that nothing is measured of.
@@ -281,9 +270,8 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         instance: &mut dyn Instance<W>,
         count: usize,
     ) -> Result<(), Failure> {
-        let mut batch = Vec::new();
-        fill(self.inputs, &mut batch, count);
-        instance.run(&batch, &mut Tally::default()).map_err(|stop| stopped(stop, 0))
+        let batch: Vec<_> = self.inputs.take(count).collect();
+        instance.run(&batch, &mut Tally::default())
     }
 
     /// The throughput pass.
@@ -299,25 +287,16 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         progress: &mut dyn FnMut(f64, &Throughput),
     ) -> Result<Throughput, Failure> {
         let mut found = Throughput::default();
-        let size = self.batch as u64;
-        let (mut batch, mut next) = (Vec::new(), Vec::new());
-        loop {
-            let Some(rest) = found.rest(bound) else { return Ok(found) };
+        let mut batch = Vec::new();
+        while let Some(rest) = found.rest(bound) {
             verify_memory(self.memory_limit, &found)?;
-            if next.is_empty() {
-                fill(self.inputs, &mut next, rest.min(size) as usize);
-            }
-            std::mem::swap(&mut batch, &mut next);
             // No more than are wanted: what runs afterwards continues with the input after the last.
-            let further = rest.saturating_sub(batch.len() as u64).min(size) as usize;
-            found.reserve_cpu += self.prepare(instance, &batch, &mut next, further)?;
-            self.run_batch(instance, &batch, bound, &mut found)?;
-            let part = match bound {
-                Bound::Transactions(wanted) => found.done() as f64 / wanted as f64,
-                Bound::Time(wanted) => found.wall.as_secs_f64() / wanted.as_secs_f64(),
-            };
-            progress(part.min(1.0), &found);
+            let count = rest.min(self.batch as u64) as usize;
+            found.reserve_cpu += self.prepare(instance, &mut batch, count)?;
+            self.run_batch(instance, &batch, bound, &mut found, progress)?;
+            progress(found.part(bound, Duration::ZERO, 0), &found);
         }
+        Ok(found)
     }
 
     /// Executes one batch, or the part of it that fits the bound. Only this is measured.
@@ -327,27 +306,40 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         batch: &[I],
         bound: Bound,
         found: &mut Throughput,
+        progress: &mut dyn FnMut(f64, &Throughput),
     ) -> Result<(), Failure> {
-        let process = self.clock.process_cpu();
-        let start = self.clock.now_ns();
-        let before = found.wall;
+        let (clock, before) = (self.clock, found.clone());
+        let at_once = instance.takes_all_at_once();
+        instance.begin();
+        let (process, start) = (clock.process_cpu(), clock.now_ns());
+        let mut told = |done: usize| {
+            let since = Duration::from_nanos(clock.now_ns() - start);
+            progress(before.part(bound, since, done as u64), &before);
+        };
         let (mut rest, mut last) = (batch, start);
         while !rest.is_empty() {
-            let (slice, after) = rest.split_at(self.slice.min(rest.len()));
+            let count = if at_once { rest.len() } else { self.slice.min(rest.len()) };
+            let (slice, after) = rest.split_at(count);
             rest = after;
-            let outcome = instance.run_on_all(slice, self.clock, &mut found.tally);
-            let now = self.clock.now_ns();
-            found.wall = before + Duration::from_nanos(now - start);
-            let executed = outcome.map_err(|stop| stopped(stop, found.done()))?;
+            let time_left = match bound {
+                Bound::Time(wanted) => Some(wanted.saturating_sub(found.wall)),
+                Bound::Transactions(_) => None,
+            };
+            let batch = Batch { inputs: slice, clock, time_left, told: &mut told };
+            let executed = instance.run_on_all(batch, &mut found.tally);
+            let now = clock.now_ns();
+            found.wall = before.wall + Duration::from_nanos(now - start);
+            let executed = executed?;
             found.engine_cpu += executed.engine_cpu;
             found.work.add(&executed.work);
-            if matches!(bound, Bound::Time(wanted) if found.wall >= wanted) {
+            if time_left.is_some_and(|_| found.rest(bound).is_none()) {
                 break;
             }
             self.adapt_slice(now - last);
             last = now;
         }
-        found.process_cpu += self.clock.process_cpu().saturating_sub(process);
+        found.process_cpu += clock.process_cpu().saturating_sub(process);
+        instance.end();
         Ok(())
     }
 
@@ -372,6 +364,13 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         callers: usize,
         limit: Option<Duration>,
     ) -> Result<ByKind, Failure> {
+        if let Some(latencies) = instance.answered() {
+            // As many more as would be timed one by one elsewhere, so that all leave the same rows.
+            if limit.is_none() && count > 0 {
+                self.warm_up(instance, count + callers)?;
+            }
+            return Ok(latencies);
+        }
         let mut latencies = ByKind::default();
         let probe = reading_ns(self.clock);
         let at_once = if limit.is_some() { TIMED.max(4 * callers) } else { count };
@@ -383,12 +382,10 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
             let now = rest.min(at_once);
             rest -= now;
             // Until every caller has had one answer the queue is shorter than it will be.
-            fill(self.inputs, &mut batch, now + callers);
-            take_memory(instance, &batch, self.reserve)?;
+            self.prepare(instance, &mut batch, now + callers)?;
             ends.clear();
             ends.resize(batch.len(), 0);
-            let outcome = instance.run_timed(&batch, self.clock, &mut ends);
-            outcome.map_err(|stop| stopped(stop, 0))?;
+            instance.run_timed(&batch, self.clock, &mut ends)?;
             record(&mut latencies, &batch, &ends, callers, probe);
         }
         Ok(latencies)
@@ -399,7 +396,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
 ///
 /// # Errors
 /// When what may be taken is used up.
-pub(crate) fn verify_memory(limit: Option<u64>, found: &Throughput) -> Result<(), Failure> {
+fn verify_memory(limit: Option<u64>, found: &Throughput) -> Result<(), Failure> {
     let resident = host::resident_bytes();
     let used_up = match limit {
         Some(limit) => resident > limit,

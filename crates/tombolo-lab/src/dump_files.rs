@@ -5,14 +5,13 @@
 //! database: they are not written durably.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::dump::{DumpError, StateHash};
+use crate::dump::{DumpError, StateHash, dump};
 use crate::failure::Failure;
-use crate::instance::{Instance, OpenTable};
+use crate::instance::DynamicStore;
 use crate::restore::Rows;
-use crate::workload::Workload;
 
 /// The file of `table`.
 pub(crate) fn file_name(table: &str) -> String {
@@ -50,28 +49,17 @@ impl DumpDirectory {
         &self.path
     }
 
-    /// Writes all tables.
+    /// Writes all tables of `store`.
     ///
     /// # Errors
-    /// When one cannot be written.
-    pub fn write<W: Workload>(&self, instance: &mut dyn Instance<W>) -> Result<StateHash, Failure> {
-        self.write_with(|open| instance.dump(open))
-    }
-
-    /// Writes what `dump` dumps.
-    ///
-    /// # Errors
-    /// When a table cannot be written.
-    pub fn write_with(
-        &self,
-        dump: impl FnOnce(OpenTable<'_>) -> Result<StateHash, DumpError>,
-    ) -> Result<StateHash, Failure> {
-        let mut open = |table: &str| -> io::Result<Box<dyn Write>> {
+    /// When one cannot be read or written.
+    pub fn write(&self, store: &mut dyn DynamicStore) -> Result<StateHash, Failure> {
+        let open = |table: &str| {
             let path = self.path.join(file_name(table));
             let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-            Ok(Box::new(BufWriter::new(file)))
+            Ok(BufWriter::new(file))
         };
-        dump(&mut open).map_err(|error| match error {
+        dump(store, open).map_err(|error| match error {
             DumpError::Write { table, error } => Failure::environment(format!(
                 "{} cannot be written: {}: free space or give --dump another directory",
                 self.path.join(file_name(&table)).display(),

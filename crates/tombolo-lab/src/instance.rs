@@ -2,8 +2,9 @@
 //! them.
 //!
 //! # Map
-//! The engine and the transactions that are measured are compiled once per profile, in `benchmark.rs`;
-//! `open.rs` lists the profiles, and the crate `tombolo-ladder` those on pages. Everything else —
+//! The engine and the transactions that are measured are compiled once per profile, in `benchmark.rs`, and
+//! for profile `memory` behind its pipeline in `product.rs`; `open.rs` lists the profiles, and the crate
+//! `tombolo-ladder` those on pages. Everything else —
 //! loading, checking, dumping, restoring, tampering — is compiled once, over a store without type
 //! (`erased.rs`). Behind [`Instance`] there is one dynamic call per batch of inputs and none inside.
 //! Not here: clocks, files, what is printed.
@@ -22,37 +23,34 @@ mod session;
 mod verify;
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::store::Usage;
 
 use crate::counters::CounterError;
 use crate::counters::meter::{Native, NativeCount};
 use crate::counting::CountInputs;
-use crate::drive::Tally;
-use crate::dump::{DumpError, StateHash};
+use crate::drive::{ByKind, Tally};
 use crate::failure::Failure;
-use crate::restore::{RestoreError, Rows};
+use crate::progress::Progress;
 use crate::work::WorkDone;
 use crate::workload::Workload;
-use crate::workload::error::WorkloadError;
 use crate::workload::tpcc::loader::Scale;
 
+pub use crate::timed_disk::FlushTimes;
 pub use erased::{DynamicStore, Erased, ErasedPin};
 pub use open::{
-    Deployed, How, Made, MakePaged, NoDatabase, Options, can_be_saved, create, create_product,
-    has_pages, open, open_saved, paged, run_on_pages_by, runs_all_natively,
+    Deployed, How, Made, MakePaged, NoDatabase, Options, can_be_saved, create, has_pages,
+    open_saved, paged, run_on_pages_by, runs_all_natively,
 };
 pub use part::Part;
-pub use product::GROUP;
-pub use verify::{Finding, Verification, verify_in_memory};
-
-/// Where a table's dump goes.
-pub type OpenTable<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn io::Write>>;
+pub use product::{GROUP, PipelineOutcome};
+pub(crate) use product::{
+    Product, create as create_piped, create_part, pipeline_busy_since, resume,
+};
+pub use verify::{Finding, Quiescent, Verification};
 
 /// What executing a batch took and did, over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +61,37 @@ pub struct Executed {
     pub work: WorkDone,
 }
 
+/// A batch of transactions that is measured.
+pub struct Batch<'b, I> {
+    /// What they are called with.
+    pub inputs: &'b [I],
+    /// The clock of what drives them.
+    pub clock: &'b dyn Clock,
+    /// How much time is left for them, if it is not all there is; only a database that takes all at once
+    /// looks at it.
+    pub time_left: Option<Duration>,
+    /// Called now and then with how many are done, by such a database.
+    pub told: &'b mut dyn FnMut(usize),
+}
+
+impl<I> fmt::Debug for Batch<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("inputs", &self.inputs.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'b, I> Batch<'b, I> {
+    /// All of `inputs`, however long they take.
+    pub fn whole(inputs: &'b [I], clock: &'b dyn Clock, told: &'b mut dyn FnMut(usize)) -> Self {
+        Self { inputs, clock, time_left: None, told }
+    }
+}
+
 /// The database of one workload on one store; of TPC-C by default.
+///
+/// ```text
+/// load or bind ─▶ start ─▶ run, run_on_all, … ─▶ rest ─▶ save
+/// ```
 pub trait Instance<W: Workload = Scale> {
     /// Creates the tables and loads the initial database.
     ///
@@ -74,51 +102,48 @@ pub trait Instance<W: Workload = Scale> {
         workload: W,
         threads: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), WorkloadError>;
-
-    /// Creates the tables of `workload` and fills them with dumped rows.
-    ///
-    /// # Errors
-    /// A line that is no row, or what the store refused.
-    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError>;
+    ) -> Result<(), Failure>;
 
     /// Prepares the transactions of `workload` on the tables there are.
     ///
     /// # Errors
     /// When these are not its tables.
-    fn bind(&mut self, workload: W) -> Result<(), WorkloadError>;
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError>;
 
     /// Reads all of a database that was opened into memory, as far as there is room for it.
     ///
     /// # Errors
     /// When it cannot be read.
-    fn read_all(&mut self) -> Result<(), Failure>;
+    fn read_all(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Makes everything ready that transactions run in: as many sessions as threads were asked for, or a
+    /// pipeline. Without, the first transaction does, on one session.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    fn start(&mut self, progress: &mut dyn Progress) -> Result<(), Failure>;
 
     /// Takes and touches the memory that the rows of these transactions will need.
     ///
     /// # Errors
-    /// `NoSpace`.
-    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop>;
+    /// When there is none.
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Failure>;
 
-    /// Opens sessions until `threads` threads can run transactions simultaneously.
-    ///
-    /// # Errors
-    /// When the profile has one session, or the store refuses another.
-    fn open_sessions(&mut self, threads: usize) -> Result<(), Failure>;
-
-    /// How often a transaction that gave way to others is tried again; 1,000 times by default.
-    fn set_retries_max(&mut self, retries: u64);
-
-    /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs on a store
-    /// that can gain by it; `None`: as many as pay. By default none. While counting there is no looking ahead
-    /// unless a number was given.
-    fn set_locate_ahead(&mut self, transactions: Option<usize>);
-
-    /// Runs one transaction per input on the first session.
+    /// Runs one transaction per input, of which only the rows matter.
     ///
     /// # Errors
     /// What the store failed with; aborts are outcomes.
-    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop>;
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Failure>;
+
+    /// Whether a batch is handed over as a whole, and ends by itself when its time is over.
+    fn takes_all_at_once(&self) -> bool {
+        false
+    }
+
+    /// A batch will be measured: what is counted of the process besides is counted from here on.
+    fn begin(&mut self) {}
 
     /// Runs one transaction per input, each on the first session that is free, a thread for each.
     ///
@@ -126,22 +151,31 @@ pub trait Instance<W: Workload = Scale> {
     /// What the store failed with; the others end with the transactions they are in.
     fn run_on_all(
         &mut self,
-        inputs: &[W::Input],
-        clock: &dyn Clock,
+        batch: Batch<'_, W::Input>,
         tally: &mut Tally,
-    ) -> Result<Executed, Stop>;
+    ) -> Result<Executed, Failure>;
 
-    /// Runs one transaction per input on all sessions and notes when each was over. `ends` is as
-    /// long as `inputs`.
+    /// A batch was measured.
+    fn end(&mut self) {}
+
+    /// How long the answers took that were measured, where each of them is timed as it comes.
+    fn answered(&mut self) -> Option<ByKind> {
+        None
+    }
+
+    /// Runs one transaction per input on all sessions and notes when each was over, where answers are not
+    /// timed as they come. `ends` is as long as `inputs`.
     ///
     /// # Errors
     /// What the store failed with.
     fn run_timed(
         &mut self,
         inputs: &[W::Input],
-        clock: &dyn Clock,
-        ends: &mut [u64],
-    ) -> Result<(), Stop>;
+        _: &dyn Clock,
+        _: &mut [u64],
+    ) -> Result<(), Failure> {
+        self.run(inputs, &mut Tally::default())
+    }
 
     /// Counts each group's transactions, in a process under callgrind.
     ///
@@ -162,32 +196,16 @@ pub trait Instance<W: Workload = Scale> {
         calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError>;
 
-    /// Runs all checks.
+    /// The database, in which nothing runs until the next transaction.
     ///
     /// # Errors
-    /// When the store refuses to be read.
-    fn verify(&mut self) -> Result<Verification, WorkloadError>;
+    /// Why what ran could not be ended.
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure>;
 
-    /// The hash of all rows.
-    ///
-    /// # Errors
-    /// When the store refuses to be read.
-    fn state_hash(&mut self) -> Result<StateHash, WorkloadError>;
-
-    /// Writes all rows.
-    ///
-    /// # Errors
-    /// When the store refuses to be read or a table cannot be written.
-    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError>;
-
-    /// Breaks the condition called `check`, and only it.
-    ///
-    /// # Errors
-    /// When there is none of that name or it cannot be broken here.
-    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError>;
-
-    /// Memory taken and used.
-    fn usage(&mut self) -> Usage;
+    /// What a pipeline did, where there was one; for once it is at rest.
+    fn pipeline(&mut self) -> Option<PipelineOutcome> {
+        None
+    }
 
     /// What went through the log so far, where there is one.
     fn log_usage(&self) -> Option<LogUsage>;

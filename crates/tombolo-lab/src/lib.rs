@@ -35,5 +35,6 @@ pub mod restore;
 pub mod run;
 pub mod saved;
 pub mod sweep;
+mod timed_disk;
 pub mod work;
 pub mod workload;

@@ -3,8 +3,6 @@
 //! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line
 //! written to a file in the middle of a run would be counted as the run's own disk traffic.
 
-use crate::run::Outcome;
-
 /// Reports on stages that take a while.
 pub trait Progress {
     /// A stage begins.
@@ -13,8 +11,6 @@ pub trait Progress {
     fn part(&mut self, part: f64, detail: &str);
     /// The stage is over.
     fn end(&mut self);
-    /// A run has its figures; what verifies them, and counts, is still to come.
-    fn measured(&mut self, _: &Outcome) {}
 }
 
 /// Progress is not shown.

@@ -8,12 +8,9 @@
 //! Not here: the loop (`drive.rs`), what a result looks like (`report/`), arguments and exit codes
 //! (the command).
 
-pub(crate) mod on_disk;
-mod piped;
 mod place;
 mod plan;
 mod planned;
-mod timed_disk;
 
 use std::path::PathBuf;
 
@@ -22,26 +19,29 @@ use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::store::Usage;
 
-pub use piped::PipelineOutcome;
+pub use crate::instance::PipelineOutcome;
 pub use place::Place;
 pub use plan::{Plan, make_effective, verify_memory};
 pub use planned::{PlannedWorkload, mix_name};
-
-use timed_disk::{FlushTimes, TimedDisk};
 
 use crate::counters::miss;
 use crate::counting::{self, Counter, GroupCost};
 use crate::drive::{Bound, ByKind, Driver, Throughput};
 use crate::dump_files::DumpDirectory;
+use crate::durable::{self, RawFlush};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host;
-use crate::instance::{self, Deployed, Instance, Part, Verification};
+use crate::instance::{self, Deployed, Instance, Part, Quiescent, Verification};
 use crate::progress::Progress;
 use crate::report;
+use crate::timed_disk::{FlushTimes, TimedDisk};
 
 /// Transactions before anything is measured.
 pub const WARM_UP: usize = 2_000;
+/// Bytes in front of a group's records, about.
+const GROUP_HEADER_BYTES: u64 = 64;
+
 /// What a run found.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -105,6 +105,9 @@ impl Outcome {
     }
 }
 
+/// Called with the figures of a run as soon as there are any; what verifies them, and counts, is still to come.
+pub type Measured<'m> = &'m mut dyn FnMut(&Outcome);
+
 /// Runs `plan`.
 ///
 /// # Errors
@@ -113,10 +116,13 @@ pub fn run(
     plan: &Plan,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
+    measured: Measured<'_>,
 ) -> Result<Outcome, Failure> {
     match plan.workload {
-        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress),
-        PlannedWorkload::DebitCredit => run_workload(plan, plan.debit_credit, dump, progress),
+        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress, measured),
+        PlannedWorkload::DebitCredit => {
+            run_workload(plan, plan.debit_credit, dump, progress, measured)
+        }
     }
 }
 
@@ -125,21 +131,35 @@ fn run_workload<W: Deployed>(
     workload: W,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
+    show: Measured<'_>,
 ) -> Result<Outcome, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_machine()?;
     let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let place = plan.make_place()?;
-    if plan.is_piped() {
-        return piped::run(plan, workload, (counter, note), dump, place, progress);
-    }
-    let clock = SystemClock::new();
+    let (clock, flushes) = (SystemClock::new(), FlushTimes::default());
     let disk_before = host::disk_bytes();
-    let times = FlushTimes::default();
-    let (mut instance, load_s) = load(plan, &workload, place.as_ref(), &times, &clock, progress)?;
-    let usage = instance.usage();
+    let (mut instance, workload, load_s) =
+        load(plan, workload, place.as_ref(), &flushes, &clock, progress)?;
+    let mut plan = plan.clone();
+    workload.note_in(&mut plan);
+    let usage = instance.rest()?.usage();
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
-    let measured = measure(plan, &workload, &clock, &times, &mut *instance, progress)?;
+    instance.start(progress)?;
+    let measured = measure(&plan, &workload, &clock, &flushes, &mut *instance, progress)?;
+    progress.begin("closing");
+    let store_end_bytes = instance.rest()?.usage().memory_bytes;
+    progress.end();
+    let mut pipeline = instance.pipeline();
+    let mut notes: Vec<String> = note.into_iter().collect();
+    if let Some(found) = &mut pipeline {
+        found.store_end_bytes = store_end_bytes;
+        found.raw_flush = place.as_ref().and_then(|place| probe(place, &clock, &measured));
+        let cut = found.recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
+        notes.extend(cut.map(|cut| durable::notice(cut, true)));
+        notes.append(&mut found.notes);
+    }
+    notes.extend(plan.notes());
     let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     let mut outcome = Outcome {
         plan: plan.clone(),
@@ -158,31 +178,44 @@ fn run_workload<W: Deployed>(
         counts: Vec::new(),
         cycles: Vec::new(),
         stages: Vec::new(),
-        notes: note.into_iter().chain(plan.notes()).collect(),
-        pipeline: None,
+        notes,
+        pipeline,
     };
-    progress.measured(&outcome);
-    (outcome.verification, outcome.state_hash) = look(plan, &mut *instance, dump, progress)?;
-    end(plan, instance, outcome.place.as_ref())?; // the counted databases need the memory
-    (outcome.counts, outcome.cycles) = count(plan, &workload, counter, progress)?;
+    show(&outcome);
+    (outcome.verification, outcome.state_hash) =
+        look(&plan, instance.rest()?, dump.as_ref(), progress)?;
+    let place = outcome.place.as_ref();
+    end(&plan, instance, place)?; // the counted databases need the memory
+    if outcome.pipeline.is_some() {
+        outcome.stages = count_stages(&plan, &workload, counter, place, progress)?;
+    }
+    (outcome.counts, outcome.cycles) = count(&plan, &workload, counter, progress)?;
     Ok(outcome)
 }
 
+/// Times flushes like those of the run, without a database; without room for the file there is no figure.
+fn probe(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlush> {
+    let log = &measured.log;
+    let bytes = log.bytes.checked_div(log.flushes)? + GROUP_HEADER_BYTES;
+    // Between two flushes of the run.
+    let flush_ns = measured.flushes.summary().map_or(0.0, |flush| flush.mean * 1e3);
+    let each_ns = measured.throughput.wall.as_nanos() as f64 / log.flushes as f64;
+    let pause_ns = (each_ns - flush_ns).max(0.0) as u64;
+    let disk = OsDisk::open(&place.path).ok()?;
+    durable::measure_raw_flush(&disk, clock, bytes, pause_ns).ok()
+}
+
 /// Verifies what the run left, and hashes and dumps it.
-fn look<W: Deployed>(
+fn look(
     plan: &Plan,
-    instance: &mut dyn Instance<W>,
-    dump: Option<DumpDirectory>,
+    mut left: Quiescent<'_>,
+    dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
     progress.begin("verifying");
-    let cannot_read = |error: &dyn std::fmt::Display| Failure::check(error.to_string());
-    let verification = instance.verify().map_err(|error| cannot_read(&error))?;
+    let verification = left.verify().map_err(|error| Failure::check(error.to_string()))?;
     progress.part(0.5, "hashing");
-    let hash = match dump {
-        Some(directory) => directory.write(instance)?,
-        None => instance.state_hash().map_err(|error| cannot_read(&error))?,
-    };
+    let hash = left.hash(dump)?;
     progress.end();
     Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
 }
@@ -244,40 +277,47 @@ fn count_stages<W: Deployed>(
     Ok(counts.into_iter().filter(|count| count.name.contains('.')).collect())
 }
 
-type Loaded<W> = (Box<dyn Instance<W>>, (f64, f64));
+/// A database, the workload at the scale it has, and the wall-clock and processor time it took in seconds.
+type Loaded<W> = (Box<dyn Instance<W>>, W, (f64, f64));
 
 fn load<W: Deployed>(
     plan: &Plan,
-    workload: &W,
+    workload: W,
     place: Option<&Place>,
-    times: &FlushTimes,
+    flushes: &FlushTimes,
     clock: &SystemClock,
     progress: &mut dyn Progress,
 ) -> Result<Loaded<W>, Failure> {
-    let mut options = plan.options();
-    if let Some(place) = place {
-        let disk = OsDisk::open(&place.path);
-        let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
-        options.disk = Box::new(TimedDisk::new(disk, *clock, times.clone()));
-    }
-    let mut instance = instance::create(&plan.profile, &options)?;
+    let mut instance = match place {
+        Some(place) if plan.resume => {
+            return instance::resume(plan, &workload, place, flushes, progress);
+        }
+        _ if plan.is_piped() => {
+            instance::create_piped(plan, place.map(|place| &*place.path), flushes)?
+        }
+        _ => {
+            let mut options = plan.options();
+            if let Some(place) = place {
+                let disk = OsDisk::open(&place.path);
+                let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
+                options.disk = Box::new(TimedDisk::new(disk, *clock, flushes.clone()));
+            }
+            instance::create(&plan.profile, &options)?
+        }
+    };
     progress.begin(&format!("loading {}", workload.describe()));
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
-    let loaded = instance.load(*workload, plan.load_threads, &mut |done, of| {
+    let loaded = instance.load(workload, plan.load_threads, &mut |done, of| {
         progress.part(done as f64 / of as f64, "");
     });
     let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
     let wall_s = (clock.now_ns() - wall) as f64 / 1e9;
     progress.end();
-    loaded.map_err(|error| Failure::environment(error.to_string()))?;
-    instance.set_retries_max(plan.retries_max);
-    instance.set_locate_ahead(plan.locate_ahead);
-    instance.open_sessions(plan.threads)?;
-    Ok((instance, (wall_s, cpu_s)))
+    loaded.map(|()| (instance, workload, (wall_s, cpu_s)))
 }
 
 /// What the passes found.
-struct Measured {
+struct Passes {
     throughput: Throughput,
     log: LogUsage,
     flushes: Latencies,
@@ -288,29 +328,33 @@ fn measure<W: Deployed>(
     plan: &Plan,
     workload: &W,
     clock: &dyn Clock,
-    times: &FlushTimes,
+    flushes: &FlushTimes,
     instance: &mut dyn Instance<W>,
     progress: &mut dyn Progress,
-) -> Result<Measured, Failure> {
+) -> Result<Passes, Failure> {
     let mut inputs = workload.inputs();
     let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
     driver.warm_up(instance, WARM_UP)?;
     let before = instance.log_usage().unwrap_or_default();
-    times.take();
+    flushes.take();
     progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
     let throughput = driver.run(instance, plan.bound, &mut |part, so_far| {
-        let rate = report::quantity(so_far.per_cpu_second());
-        progress.part(part, &format!("{rate} transactions per CPU-second"));
+        let (rate, of) = match plan.is_piped() {
+            true => (so_far.per_second(), "second"),
+            false => (so_far.per_cpu_second(), "CPU-second"),
+        };
+        let rate = report::quantity(rate);
+        progress.part(part, &format!("{rate} transactions per {of}"));
     })?;
     progress.end();
-    let (log, flushes) = (since(instance.log_usage().unwrap_or_default(), before), times.take());
+    let (log, flushes) = (since(instance.log_usage().unwrap_or_default(), before), flushes.take());
     // A disk may make each transaction wait: where time bounds a run, it bounds this pass too.
     let limit = match plan.bound {
         Bound::Time(time) => Some(time),
         Bound::Transactions(_) => None,
     };
     let latencies = driver.time(instance, plan.latency_transactions, plan.callers, limit)?;
-    Ok(Measured { throughput, log, flushes, latencies })
+    Ok(Passes { throughput, log, flushes, latencies })
 }
 
 /// What went through the log between `before` and `after`.

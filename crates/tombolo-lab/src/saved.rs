@@ -103,7 +103,7 @@ pub fn database<W: Deployed>(
         return open(plan, workload, &options);
     }
     let mut instance = match &plan.part {
-        Some((part, parent)) => instance::create_product(*part, &options, fresh(parent))?,
+        Some((part, parent)) => instance::create_part(*part, plan, options.limits, fresh(parent))?,
         None => instance::create(&plan.profile, &options)?,
     };
     progress.begin(&format!("loading {}", workload.describe()));
@@ -111,8 +111,7 @@ pub fn database<W: Deployed>(
         progress.part(done as f64 / of as f64, &plan.profile);
     });
     progress.end();
-    loaded.map_err(|error| Failure::environment(error.to_string()))?;
-    Ok(instance)
+    loaded.map(|()| instance)
 }
 
 /// A name that nothing in `parent` has.

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output.people(|style| text::opening(&Host::read(), directory, style))?;
     let mut results = Vec::new();
     for (step, settings, plan) in &demonstration.runs {
-        let (result, failure) = run_one(settings, plan, None)?;
+        let (result, failure) = run_one(settings, plan)?;
         output.result(&result, |result, style| text::step(step, result, style))?;
         if let Some(failure) = failure {
             return Err(failure);

@@ -105,11 +105,7 @@ pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Fa
 
 /// The common fields of a result that covers `scope`.
 pub(super) fn header(command: &str, settings: &Settings, scope: Scope) -> Header {
-    Header::new(command, BUILD, settings, &Host::read()).and(&[
-        ("ladder", scope.ladder.name().into()),
-        ("only", scope.only.map(|switch| switch.key).into()),
-        ("lattice", scope.lattice.into()),
-    ])
+    Header::new(command, BUILD, settings, &Host::read()).and(&scope.header())
 }
 
 fn ladder_named(name: &str) -> Result<Ladder, Failure> {

@@ -3,17 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tombolo_lab::experiment::looking_glass::figures::Figure;
-use tombolo_lab::experiment::looking_glass::reproduce;
 use tombolo_lab::experiment::looking_glass::result::Headed;
-use tombolo_lab::experiment::tpk::table::{self, Table, TablePlan};
+use tombolo_lab::experiment::{self, PAPERS, Reproducible, Wanted};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::listed::Listed;
 use tombolo_lab::report::{Header, dissection};
 
 use super::BUILD;
-use super::dissect::{DissectSettings, header};
+use super::dissect::DissectSettings;
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -25,9 +23,6 @@ Examples:
   tombolo paper lg/fig1 lg/throughput --json   several from one run, for scripts
   tombolo paper lg/fig7 --warehouses 1         on a smaller database, sooner
   tombolo paper tpk/table1 tpk/breakdown       debit-credit on one processor and on several";
-
-/// How long a terminal takes, in microseconds, where nothing else is said: the least of the paper's.
-const TERMINAL_US: u64 = 500;
 
 /// List a paper's figures and tables, or reproduce them: paper, ours, ratio, caveat
 #[derive(Debug, clap::Args)]
@@ -49,67 +44,52 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let output = Output::new(arguments.flags.json);
-    if arguments.ids.is_empty() {
+    let ids = &arguments.ids;
+    if ids.is_empty() {
         return list(output);
     }
-    let tables: Vec<Table> = arguments.ids.iter().filter_map(|id| Table::find(id)).collect();
-    let figures = arguments.ids.iter().filter(|id| Table::find(id).is_none());
-    let figures: Vec<Figure> = figures.map(|id| reproduce::find(id)).collect::<Result<_, _>>()?;
-    if arguments.terminal_us.is_some() && tables.is_empty() {
+    experiment::verify(ids)?;
+    // Of each paper, what is asked for of it.
+    let asked = PAPERS.map(|paper| {
+        let items = paper.items();
+        let is_of_it = |id: &&str| items.iter().any(|item| item.id == *id);
+        (paper, ids.iter().map(String::as_str).filter(is_of_it).collect::<Vec<_>>())
+    });
+    let has_terminals = asked.iter().any(|(paper, ids)| paper.has_terminals() && !ids.is_empty());
+    if arguments.terminal_us.is_some() && !has_terminals {
         return Err(Failure::usage(
             "--terminal-us is of tpk/table1 and tpk/breakdown: leave it out",
         ));
     }
-    if !figures.is_empty() {
-        show_figures(arguments, &figures, output)?;
-    }
-    if tables.is_empty() { Ok(()) } else { show_tables(arguments, &tables, output) }
-}
-
-fn show_figures(arguments: &Arguments, figures: &[Figure], output: Output) -> Result<(), Failure> {
-    let mut plan = reproduce::plan(&arguments.flags.settings()?, figures)?;
-    plan.volatile_ok = arguments.volatile_ok;
-    let (_, reproductions) = reproduce::reproduce(&plan, figures, &mut Bar::default())?;
-    for found in reproductions {
-        let result = Headed { header: header("paper", &plan.settings, plan.scope), found };
-        output.result(&result, |result, _| {
-            dissection::reproduction(&result.found, output.canvas())
-        })?;
-    }
-    Ok(())
-}
-
-fn show_tables(arguments: &Arguments, tables: &[Table], output: Output) -> Result<(), Failure> {
-    let terminal_us = arguments.terminal_us.unwrap_or(TERMINAL_US);
-    let settings = arguments.flags.settings()?;
-    let mut plan = TablePlan::new(&settings, Duration::from_micros(terminal_us))?;
-    plan.volatile_ok = arguments.volatile_ok;
-    for found in table::reproduce(&plan, tables, &mut Bar::default())? {
-        let header = Header::new("paper", BUILD, &plan.settings, &Host::read());
-        let header = header.and(&[("terminal_us", terminal_us.into())]);
-        output.result(&Headed { header, found }, |result, _| {
-            dissection::reproduction(&result.found, output.canvas())
-        })?;
+    let wanted = Wanted {
+        settings: arguments.flags.settings()?,
+        volatile_ok: arguments.volatile_ok,
+        terminal: arguments.terminal_us.map(Duration::from_micros),
+    };
+    for (paper, ids) in asked.into_iter().filter(|(_, ids)| !ids.is_empty()) {
+        let reproduced = paper.reproduce(&ids, &wanted, &mut Bar::default())?;
+        let header = Header::new("paper", BUILD, &reproduced.settings, &Host::read());
+        let header = header.and(&reproduced.header);
+        for found in reproduced.found {
+            let result = Headed { header: header.clone(), found };
+            output.result(&result, |result, _| {
+                dissection::reproduction(&result.found, output.canvas())
+            })?;
+        }
     }
     Ok(())
-}
-
-/// Everything that can be reproduced: name and title.
-fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let figures = Figure::ALL.into_iter().map(|figure| (figure.id(), figure.title()));
-    figures.chain(Table::ALL.into_iter().map(|table| (table.id(), table.title())))
 }
 
 fn list(output: Output) -> Result<(), Failure> {
     output.people(|style| {
         let mut text = String::new();
-        for (id, title) in all() {
+        for Reproducible { id, title } in experiment::items() {
             // Writing into a string cannot fail.
             let _ = writeln!(text, "  {id:<15} {}", style.faint(title));
         }
         text
     })?;
-    for (id, title) in all() {
+    for Reproducible { id, title } in experiment::items() {
         let [command, version, commit, id, title] =
             ["paper", BUILD.version, BUILD.commit, id, title].map(str::to_owned);
         let listed = Listed { command, version, commit, id, title };

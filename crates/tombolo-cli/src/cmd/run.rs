@@ -7,11 +7,10 @@ use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
-use tombolo_lab::progress::Progress;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run::{self, Outcome, Plan, PlannedWorkload};
-use tombolo_lab::sweep::{self, Point, Summary};
+use tombolo_lab::sweep::{self, Summary};
 use tombolo_storage::profile::PROFILES;
 
 use super::{BUILD, workload};
@@ -118,17 +117,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             plan.keep_fresh = !many;
             let at = many.then(|| (point.clone(), round));
-            let mut shown = Shown { settings, output, at, bar: Bar::default(), failed: None };
-            let dump = arguments.dump.clone();
-            let (mut result, failure) = run_with(settings, &plan, dump, &mut shown)?;
-            shown.failed.map_or(Ok(()), Err)?;
+            let mut shown = Ok(());
+            // For people: a run's figures as soon as it has them.
+            let mut show = |outcome: &Outcome| {
+                shown = output.people(|style| {
+                    let mut result = result_of(settings, outcome);
+                    (result.point, result.round) = at.clone().unzip();
+                    terminal::measured(&result, style)
+                });
+            };
+            let outcome = run::run(&plan, arguments.dump.clone(), &mut Bar::default(), &mut show)?;
+            shown?;
+            let mut result = result_of(settings, &outcome);
             if let Some(configuration) = configuration {
                 result.config = Some(configuration.name().to_owned());
                 result.notes.extend(configuration.caveat(threads::available()));
             }
-            (result.point, result.round) = shown.at.unzip();
+            (result.point, result.round) = at.unzip();
             output.result(&result, terminal::verified)?;
-            if let Some(failure) = failure {
+            if let Some(failure) = outcome.failure() {
                 return Err(failure);
             }
             results.push(result);
@@ -156,59 +163,17 @@ fn settings_of(
     Ok((Some(configuration), settings))
 }
 
+fn result_of(settings: &Settings, outcome: &Outcome) -> RunResult {
+    RunResult::new(Header::new("run", BUILD, settings, &Host::read()), outcome)
+}
+
 /// One run: its result, and what makes it a failure if it is one.
 pub(super) fn run_one(
     settings: &Settings,
     plan: &Plan,
-    dump: Option<PathBuf>,
 ) -> Result<(RunResult, Option<Failure>), Failure> {
-    run_with(settings, plan, dump, &mut Bar::default())
-}
-
-fn run_with(
-    settings: &Settings,
-    plan: &Plan,
-    dump: Option<PathBuf>,
-    progress: &mut dyn Progress,
-) -> Result<(RunResult, Option<Failure>), Failure> {
-    let outcome = run::run(plan, dump, progress)?;
-    let header = Header::new("run", BUILD, settings, &Host::read());
-    Ok((RunResult::new(header, &outcome), outcome.failure()))
-}
-
-/// A run's progress, and for people its figures as soon as it has them.
-struct Shown<'a> {
-    settings: &'a Settings,
-    output: Output,
-    /// Where a sweep is.
-    at: Option<(Point, u64)>,
-    bar: Bar,
-    /// Why the figures could not be shown.
-    failed: Option<Failure>,
-}
-
-impl Progress for Shown<'_> {
-    fn begin(&mut self, what: &str) {
-        self.bar.begin(what);
-    }
-
-    fn part(&mut self, part: f64, detail: &str) {
-        self.bar.part(part, detail);
-    }
-
-    fn end(&mut self) {
-        self.bar.end();
-    }
-
-    fn measured(&mut self, outcome: &Outcome) {
-        let shown = self.output.people(|style| {
-            let header = Header::new("run", BUILD, self.settings, &Host::read());
-            let mut result = RunResult::new(header, outcome);
-            (result.point, result.round) = self.at.clone().unzip();
-            terminal::measured(&result, style)
-        });
-        self.failed = shown.err();
-    }
+    let outcome = run::run(plan, None, &mut Bar::default(), &mut |_| ())?;
+    Ok((result_of(settings, &outcome), outcome.failure()))
 }
 
 fn list_profiles(output: Output, json: bool) -> Result<(), Failure> {

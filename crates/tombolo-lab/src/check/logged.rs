@@ -10,20 +10,16 @@ use tombolo_engine::clock::SystemClock;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::memory::image::ImageFailure;
-use tombolo_storage::store::Damage;
 use tombolo_storage::value_log::{self, LogFailure};
 
-use super::{Checked, failed};
-use crate::dump;
+use super::{Checked, verify};
 use crate::dump_files::DumpDirectory;
-use crate::durable::{self, Logged, OpenOptions, Surveyed};
+use crate::durable::{self, OpenOptions, Surveyed};
 use crate::failure::Failure;
 use crate::inspect::refused;
-use crate::instance::{DynamicStore, Erased, Finding, Verification, verify_in_memory};
+use crate::instance::{Finding, Quiescent, Verification};
 use crate::progress::Progress;
 use crate::recover;
-use crate::workload::error::WorkloadError;
-use crate::workload::tamper as tamper_with;
 
 /// The check of the log itself.
 const LOG: &str = "log";
@@ -68,21 +64,12 @@ pub(super) fn check(
             None => return Err(refused(directories[0].as_ref(), &failure)),
         },
     };
-    progress.begin("verifying");
-    let hash = match dump {
-        Some(dump) => dump.write_with(|open| dump::dump(&mut store, open))?,
-        None => {
-            let hash = dump::state_hash(&mut store);
-            hash.map_err(|error| Failure::check(error.to_string()))?
-        }
-    };
-    if let Some(check) = tamper {
-        tamper_with(&mut Erased::new(&mut store), check).map_err(failed)?;
-    }
-    let mut verification = verify(&mut store)?;
-    let left_out = store.left_out().iter().map(|(index, what)| format!("{index}: {what}"));
-    left_out.for_each(|what| note(&mut verification, Damage { check: INDEXES, what }));
-    progress.end();
+    let left_out: Vec<_> =
+        store.left_out().iter().map(|(index, what)| format!("{index}: {what}")).collect();
+    let database = Quiescent::in_memory(&mut store);
+    let mut checked = verify(database, tamper, dump, REMEDY, progress)?;
+    let verification = &mut checked.verification;
+    left_out.into_iter().for_each(|what| verification.note(INDEXES, Some(what)));
     if image_bytes > 0 {
         verification.checks.push((IMAGE.to_owned(), true));
     }
@@ -90,32 +77,8 @@ pub(super) fn check(
     let damage = damage.and_then(|damage| finding(&damage.into()));
     verification.checks.push((LOG.to_owned(), damage.is_none()));
     verification.damage.splice(0..0, damage);
-    let mut checked = Checked::new(verification, Some(hash), tamper, REMEDY);
     checked.notice = log.cut.as_ref().map(|cut| durable::notice(cut, false));
     Ok(checked)
-}
-
-/// All checks; where the tables are not those of a workload, only the store's own.
-fn verify(store: &mut Logged) -> Result<Verification, Failure> {
-    match verify_in_memory(store) {
-        Err(WorkloadError::Schema(_)) => {}
-        verified => return verified.map_err(failed),
-    }
-    let mut verification = Verification {
-        checks: [INDEXES, "slabs"].map(|check| (check.to_owned(), true)).to_vec(),
-        damage: Vec::new(),
-    };
-    DynamicStore::check(store).into_iter().for_each(|damage| note(&mut verification, damage));
-    Ok(verification)
-}
-
-/// Adds what a store's own check has found.
-fn note(verification: &mut Verification, damage: Damage) {
-    for (check, holds) in &mut verification.checks {
-        *holds &= check != damage.check;
-    }
-    let (check, what) = (damage.check.to_owned(), damage.what);
-    verification.damage.push(Finding { check, what, file: None, offset: None });
 }
 
 /// The damage that a failure is, if it is any.

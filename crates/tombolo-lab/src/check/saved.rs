@@ -45,7 +45,7 @@ pub(super) fn check(
     let opened = open(directory)?;
     match opened {
         Ok(mut instance) => {
-            let mut checked = verify(&mut *instance, tamper, dump, REMEDY, progress)?;
+            let mut checked = verify(instance.rest()?, tamper, dump, REMEDY, progress)?;
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
             in_file.for_each(|finding| finding.file = Some(pages.clone()));

@@ -31,7 +31,7 @@ impl Clock for StepClock {
 }
 
 fn with_driver(run: impl FnOnce(&mut Driver<'_, Input>, &mut dyn Instance)) {
-    let mut instance = instance::open("memory").unwrap();
+    let mut instance = instance::create("memory", &instance::Options::default()).unwrap();
     let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Paper };
     instance.load(scale, 1, &mut |_, _| {}).unwrap();
     let clock = StepClock::default();

@@ -13,10 +13,8 @@
 
 use std::time::Duration;
 
-use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{
-    Call, Caller, Durability, Executor, Failure as CallFailure, Pipeline, Reply,
-};
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::pipeline::{Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply};
 use tombolo_engine::threads::{StageLoop, give_way};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
@@ -42,14 +40,13 @@ const LOOKING_NS_MAX: u64 = 100_000_000;
 const NAP: Duration = Duration::from_millis(1);
 
 /// What was found of answers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct Answers<'a> {
     /// How transactions ended.
-    pub(crate) tally: Tally,
+    pub(crate) tally: &'a mut Tally,
     /// How long answers took, by kind.
-    pub(crate) latencies: ByKind,
+    pub(crate) latencies: &'a mut ByKind,
     /// How long those took, of any kind, that came while a checkpoint was written.
-    pub(crate) in_checkpoint: Latencies,
+    pub(crate) in_checkpoint: &'a mut Latencies,
 }
 
 /// A call under way.
@@ -72,11 +69,11 @@ struct Group<W: Workload> {
 }
 
 /// What a batch is run with.
-struct Batch<'b, 'w, I> {
+struct Batch<'b, 'a, 'w, I> {
     inputs: &'b [I],
     /// When no more calls are made.
     until_ns: u64,
-    answers: &'b mut Answers,
+    answers: &'b mut Answers<'a>,
     watch: Watch<'w>,
 }
 
@@ -88,16 +85,9 @@ pub(crate) struct Watch<'b> {
     pub(crate) progress: &'b mut dyn FnMut(usize),
 }
 
-impl<'b> Watch<'b> {
-    /// Reports progress only.
-    pub(crate) fn progress(progress: &'b mut dyn FnMut(usize)) -> Self {
-        Self { is_writing_checkpoint: &|| false, progress }
-    }
-}
-
 /// The callers of one pipeline.
-pub(crate) struct Clients<'a, W: Workload> {
-    clock: &'a dyn Clock,
+pub(crate) struct Clients<W: Workload> {
+    clock: SystemClock,
     measured: Group<W>,
     bulk: Group<W>,
     /// The stages that run on this thread, where the settings say so.
@@ -206,16 +196,13 @@ fn no_outcome(failure: CallFailure, done: u64) -> Failure {
     }
 }
 
-impl<'a, W: Workload> Clients<'a, W> {
+impl<W: Workload> Clients<W> {
     /// The callers of `pipeline`.
     pub(crate) fn new<P: MemoryProfile>(
         pipeline: &Pipeline<Database<P, W>>,
         calling: Calling,
-        clock: &'a dyn Clock,
-    ) -> Self
-    where
-        Database<P, W>: Executor<Request = Request<W>, Answer = Answered<W>>,
-    {
+        clock: SystemClock,
+    ) -> Self {
         let Calling { clients, in_flight, durability, sequences, acks } = calling;
         let calls = clients * in_flight;
         let bulk = Group::new(pipeline.caller(BULK), BULK, Durability::Group);
@@ -255,7 +242,7 @@ impl<'a, W: Workload> Clients<'a, W> {
         &mut self,
         inputs: &[W::Input],
         until_ns: u64,
-        answers: &mut Answers,
+        answers: &mut Answers<'_>,
         watch: Watch<'_>,
     ) -> Result<(), Failure> {
         let Self { clock, measured, own, sequences, acks, in_flight, arrivals, .. } = self;
@@ -273,10 +260,15 @@ impl<'a, W: Workload> Clients<'a, W> {
     ///
     /// # Errors
     /// As [`Clients::run`].
-    pub(crate) fn run_unmeasured(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
-        let answers = &mut Answers::default();
-        let watch = &mut |_| ();
-        let watch = Watch::progress(watch);
+    pub(crate) fn run_unmeasured(
+        &mut self,
+        inputs: &[W::Input],
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let (mut latencies, mut in_checkpoint) = Default::default();
+        let answers =
+            &mut Answers { tally, latencies: &mut latencies, in_checkpoint: &mut in_checkpoint };
+        let watch = Watch { is_writing_checkpoint: &|| false, progress: &mut |_| () };
         let batch = Batch { inputs, until_ns: u64::MAX, answers, watch };
         run(self.clock, (&mut self.bulk, None), &mut self.own, None, |_| None, batch)
     }
@@ -311,12 +303,12 @@ impl<'a, W: Workload> Clients<'a, W> {
 
 /// Runs a batch with the callers of `group`, whose calls begin at `arrivals` in an open loop.
 fn run<W: Workload>(
-    clock: &dyn Clock,
+    clock: SystemClock,
     (group, mut arrivals): (&mut Group<W>, Option<&mut Arrivals>),
     own: &mut Option<StageLoop>,
     mut acks: Option<&mut Acks>,
     mut number_of: impl FnMut(u32) -> Option<CallNumber>,
-    batch: Batch<'_, '_, W::Input>,
+    batch: Batch<'_, '_, '_, W::Input>,
 ) -> Result<(), Failure> {
     let Batch { mut inputs, until_ns, answers, watch } = batch;
     let (count, mut now_ns, mut looked_ns) = (inputs.len(), clock.now_ns(), 0);
@@ -360,7 +352,7 @@ fn run<W: Workload>(
 fn take<W: Workload>(
     group: &mut Group<W>,
     (now_ns, is_in_checkpoint): (u64, bool),
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
     mut acks: Option<&mut Acks>,
 ) -> Result<(), Failure> {
     let Answers { tally, latencies, in_checkpoint } = answers;

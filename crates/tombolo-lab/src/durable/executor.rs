@@ -4,12 +4,15 @@
 //! procedure answers. What a transaction may log is known from its kind before it runs. Not here:
 //! queues and threads (the engine's pipeline), callers (`clients.rs`).
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tombolo_engine::hints::{Hints, Upcoming};
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::probe;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogBuffer;
@@ -55,11 +58,12 @@ pub(crate) struct Database<P: MemoryProfile, W: Workload> {
     /// The rows.
     pub(crate) store: MemoryStore<P>,
     transactions: W::Transactions,
-    sequences: Option<Sequences>,
+    /// Where calls are numbered.
+    pub(crate) sequences: Option<Sequences>,
     /// What looking ahead found for the calls that run next.
     upcoming: Upcoming,
-    /// What components were asked to do.
-    pub(crate) work: WorkDone,
+    /// What components were asked to do; nothing in a build without probes.
+    pub(crate) work: Arc<Mutex<WorkDone>>,
 }
 
 impl<P: MemoryProfile, W: Workload> Database<P, W> {
@@ -67,14 +71,10 @@ impl<P: MemoryProfile, W: Workload> Database<P, W> {
     ///
     /// # Errors
     /// When its tables are not the workload's.
-    pub(crate) fn new(
-        store: MemoryStore<P>,
-        workload: &W,
-        sequences: Option<Sequences>,
-    ) -> Result<Self, SchemaError> {
+    pub(crate) fn new(store: MemoryStore<P>, workload: &W) -> Result<Self, SchemaError> {
         let transactions = workload.bind(store.schema())?;
         let (upcoming, work) = Default::default();
-        Ok(Self { store, transactions, sequences, upcoming, work })
+        Ok(Self { store, transactions, sequences: None, upcoming, work })
     }
 
     /// Runs one transaction.
@@ -114,10 +114,7 @@ fn call<W: Workload, S: Store>(
     W::call(transactions, store, input, hints).map(|answer| Answered::Ran(answer.into()))
 }
 
-impl<P: MemoryProfile, W: Workload> Executor for Database<P, W>
-where
-    MemoryStore<P>: Send,
-{
+impl<P: MemoryProfile, W: Workload> Executor for Database<P, W> {
     type Request = Request<W>;
     type Answer = Answered<W>;
     type Records = LogBuffer;
@@ -138,7 +135,10 @@ where
             batch.answer(outcome, self.store.log_bytes());
         }
         self.upcoming.ran();
-        self.work.add(&WorkDone::take());
+        if probe::enabled() {
+            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            work.add(&WorkDone::take());
+        }
     }
 
     fn locate(&mut self, calls: &mut [Call<Request<W>>]) {
@@ -193,7 +193,8 @@ mod tests {
         workload.load_parts(&mut store, 2, take_log).unwrap();
         let sequences = Sequences::open(&mut store, 3).unwrap();
         store.take_log(&mut LogBuffer::new());
-        let mut database = Database::new(store, workload, Some(sequences)).unwrap();
+        let mut database = Database::new(store, workload).unwrap();
+        database.sequences = Some(sequences);
         let (mut logged_most, mut said_most) = (0, 0);
         for (n, input) in workload.inputs().take(2_000).enumerate() {
             let number = (n % 3 > 0).then_some(CallNumber { client: 2, sequence: n as u64 });

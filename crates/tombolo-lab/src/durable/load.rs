@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tombolo_engine::threads::{NoThread, Running};
 use tombolo_storage::error::Error;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter};
 
-use super::Logged;
 use crate::failure::Failure;
 use crate::workload::Workload;
 
@@ -50,7 +51,7 @@ impl Writing {
     }
 
     /// Hands on what the store has logged; whether it is taken.
-    fn take_from(&self, store: &mut Logged) -> bool {
+    fn take_from<P: MemoryProfile>(&self, store: &mut MemoryStore<P>) -> bool {
         let mut buffer = self.empty.try_recv().unwrap_or_default();
         store.take_log(&mut buffer);
         buffer.is_empty() || self.records.send(buffer).is_ok()
@@ -68,29 +69,34 @@ impl Writing {
     }
 }
 
-/// Loads the database of `workload` into a store without tables, and into its log.
+/// Loads the database of `workload` into a store without tables, and into its log if there is one.
 ///
 /// # Errors
 /// What the store or the log refused.
-pub(crate) fn load<W: Workload>(
-    store: &mut Logged,
-    writer: LogWriter,
+pub(crate) fn load<P: MemoryProfile, W: Workload>(
+    store: &mut MemoryStore<P>,
+    writer: Option<LogWriter>,
     workload: &W,
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<LogWriter, Failure> {
-    let writing = Writing::start(writer);
+) -> Result<Option<LogWriter>, Failure> {
+    let writing = writer.map(Writing::start).transpose();
     let writing = writing.map_err(|refused| Failure::environment(refused.to_string()))?;
+    let mut passed_over = LogBuffer::new();
     let mut is_refused = false;
     let loaded = workload.load_parts(store, threads, |store, done, of| {
         progress(done, of);
-        is_refused |= !writing.take_from(store);
+        match &writing {
+            Some(writing) => is_refused |= !writing.take_from(store),
+            None => store.take_log(&mut passed_over),
+        }
+        passed_over.clear();
         match is_refused {
             true => Err(Error::Poisoned { reason: "the log refused what was loaded" }.into()),
             false => Ok(()),
         }
     });
-    let written = writing.finish();
+    let written = writing.map(Writing::finish).transpose();
     match loaded {
         Err(error) if !is_refused => Err(Failure::environment(error.to_string())),
         _ => written,

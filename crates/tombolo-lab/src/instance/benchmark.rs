@@ -16,25 +16,21 @@ use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::store::{Store, Usage};
+use tombolo_storage::store::Store;
 
 use super::erased::{Erased, Handles};
+use super::open::Options;
 use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
-use super::verify::{StoreChecks, Verification, verify};
-use super::{Executed, Instance, OpenTable};
+use super::verify::{Quiescent, StoreChecks};
+use super::{Batch, Executed, Instance};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::counting::{CountInputs, Group, kind_of};
-use crate::drive::Tally;
-use crate::dump::{self, DumpError, StateHash};
+use crate::drive::{Tally, stopped};
 use crate::failure::Failure;
 use crate::metered::Metered;
-use crate::restore::{RestoreError, Rows};
-use crate::workload::error::WorkloadError;
-use crate::workload::{Workload, WorkloadInput, tamper};
-
-/// How often a transaction is tried again by default.
-const RETRIES: u64 = 1_000;
+use crate::progress::Progress;
+use crate::workload::{Workload, WorkloadInput};
 
 /// What a store can do besides what [`Store`] says: no part of it, for not every store can.
 pub(super) trait Kind<S>: 'static {
@@ -88,6 +84,7 @@ pub(super) struct Benchmark<W: Workload, S, K> {
     others: Vec<S>,
     /// Bound once there are tables.
     bound: Option<Bound<W>>,
+    threads: usize,
     retries_max: u64,
     /// How many inputs are looked ahead at.
     ahead: LookAhead,
@@ -163,17 +160,27 @@ fn not_loaded() -> Stop {
 
 impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
     /// A database on `store`, which is its first session.
-    pub(super) fn new(store: S) -> Self {
-        let (metered, others) = (Metered::new(store), Vec::new());
-        let (bound, retries_max, ahead) = (None, RETRIES, LookAhead::always(0));
-        Self { metered, others, bound, retries_max, ahead, kind: PhantomData }
+    pub(super) fn new(store: S, options: &Options) -> Self {
+        let locate_ahead = if K::LOOKS_AHEAD { options.locate_ahead } else { Some(0) };
+        Self {
+            metered: Metered::new(store),
+            others: Vec::new(),
+            bound: None,
+            threads: options.threads,
+            retries_max: options.retries_max,
+            ahead: LookAhead::of(locate_ahead),
+            kind: PhantomData,
+        }
     }
 
-    fn bind_to(&mut self, workload: W) -> Result<(), SchemaError> {
-        let schema = self.metered.store.schema();
-        let transactions = workload.bind(schema)?;
-        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
-        Ok(())
+    /// Executes on the first session, and looks ahead.
+    fn run_alone(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
+        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
+        let retries_max = self.retries_max;
+        let (store, ahead) = (&mut self.metered.store, self.ahead.untimed());
+        look_ahead(store, inputs, ahead, &locate_with(bound), |store, input, hints| {
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
+        })
     }
 
     /// Executes on all sessions; a lone one looks ahead, unless each transaction is timed: then it
@@ -244,41 +251,29 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         workload: W,
         threads: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), WorkloadError> {
+    ) -> Result<(), Failure> {
         let store = &mut Erased::new(&mut self.metered.store);
-        workload.load_parts(store, threads, |_, done, of| {
+        let loaded = workload.load_parts(store, threads, |_, done, of| {
             progress(done, of);
             Ok(())
-        })?;
-        Ok(self.bind_to(workload)?)
+        });
+        let bound = loaded.and_then(|()| Ok(self.bind(workload)?));
+        bound.map_err(|error| Failure::environment(error.to_string()))
     }
 
-    fn restore(&mut self, workload: W, rows: &mut dyn Rows) -> Result<(), RestoreError> {
-        let store = &mut Erased::new(&mut self.metered.store);
-        crate::restore::restore_tables(store, workload.tables(), rows)?;
-        Ok(self.bind_to(workload)?)
-    }
-
-    fn bind(&mut self, workload: W) -> Result<(), WorkloadError> {
-        Ok(self.bind_to(workload)?)
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError> {
+        let schema = self.metered.store.schema();
+        let transactions = workload.bind(schema)?;
+        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
+        Ok(())
     }
 
     fn read_all(&mut self) -> Result<(), Failure> {
         K::read_all(&self.metered.store)
     }
 
-    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Stop> {
-        let store = &mut self.metered.store;
-        for (table, rows) in W::by_table(W::new_rows(inputs)) {
-            if let Some(position) = store.schema().table(table) {
-                K::reserve(store, position, rows)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn open_sessions(&mut self, threads: usize) -> Result<(), Failure> {
-        while self.others.len() + 1 < threads {
+    fn start(&mut self, _: &mut dyn Progress) -> Result<(), Failure> {
+        while self.others.len() + 1 < self.threads {
             match K::session(&self.metered.store) {
                 Some(session) => self.others.push(session?),
                 None => return Err(Failure::usage("the profile has one session: use --threads 1")),
@@ -287,30 +282,26 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         Ok(())
     }
 
-    fn set_retries_max(&mut self, retries: u64) {
-        self.retries_max = retries;
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
+        let store = &mut self.metered.store;
+        for (table, rows) in W::by_table(W::new_rows(inputs)) {
+            if let Some(position) = store.schema().table(table) {
+                K::reserve(store, position, rows).map_err(|error| stopped(error.into(), 0))?;
+            }
+        }
+        Ok(())
     }
 
-    fn set_locate_ahead(&mut self, transactions: Option<usize>) {
-        self.ahead = LookAhead::of(if K::LOOKS_AHEAD { transactions } else { Some(0) });
-    }
-
-    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
-        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
-        let retries_max = self.retries_max;
-        let (store, ahead) = (&mut self.metered.store, self.ahead.untimed());
-        look_ahead(store, inputs, ahead, &locate_with(bound), |store, input, hints| {
-            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
-        })
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Failure> {
+        self.run_alone(inputs, tally).map_err(|stop| stopped(stop, tally.done()))
     }
 
     fn run_on_all(
         &mut self,
-        inputs: &[W::Input],
-        clock: &dyn Clock,
+        Batch { inputs, clock, .. }: Batch<'_, W::Input>,
         tally: &mut Tally,
-    ) -> Result<Executed, Stop> {
-        self.on_all(inputs, clock, tally, None)
+    ) -> Result<Executed, Failure> {
+        self.on_all(inputs, clock, tally, None).map_err(|stop| stopped(stop, tally.done()))
     }
 
     fn run_timed(
@@ -318,8 +309,9 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         inputs: &[W::Input],
         clock: &dyn Clock,
         ends: &mut [u64],
-    ) -> Result<(), Stop> {
-        self.on_all(inputs, clock, &mut Tally::default(), Some(ends)).map(|_| ())
+    ) -> Result<(), Failure> {
+        let ran = self.on_all(inputs, clock, &mut Tally::default(), Some(ends));
+        ran.map(|_| ()).map_err(|stop| stopped(stop, 0))
     }
 
     fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
@@ -351,24 +343,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         Ok(counts)
     }
 
-    fn verify(&mut self) -> Result<Verification, WorkloadError> {
-        verify(&mut self.metered.store, K::CHECKS)
-    }
-
-    fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
-        Ok(dump::state_hash(&mut self.metered.store)?)
-    }
-
-    fn dump(&mut self, open: OpenTable<'_>) -> Result<StateHash, DumpError> {
-        dump::dump(&mut self.metered.store, open)
-    }
-
-    fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
-        tamper(&mut Erased::new(&mut self.metered.store), check)
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.metered.store.usage()
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure> {
+        Ok(Quiescent::new(&mut self.metered.store, K::CHECKS))
     }
 
     fn log_usage(&self) -> Option<LogUsage> {

@@ -6,7 +6,6 @@
 //! (`run/plan.rs`).
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use tombolo_storage::disk::{Disk, MemDisk};
@@ -21,8 +20,6 @@ use tombolo_storage::{for_each_memory_profile, for_each_paged_profile};
 
 use super::Instance;
 use super::benchmark::{Benchmark, Kind};
-use super::part::Part;
-use super::product::Product;
 use super::verify::StoreChecks;
 use crate::failure::Failure;
 use crate::run::Plan;
@@ -37,14 +34,32 @@ pub struct Options {
     pub paged: PagedSettings,
     /// Where a paged store's files go.
     pub disk: Box<dyn Disk>,
+    /// Threads that run transactions simultaneously once it was started.
+    pub threads: usize,
+    /// How often a transaction that gave way to others is tried again.
+    pub retries_max: u64,
+    /// How many of the inputs that come next are looked ahead at (TPK-44) where one session runs on a store
+    /// that can gain by it; `None`: as many as pay. While counting there is no looking ahead unless a number
+    /// was given.
+    pub locate_ahead: Option<usize>,
 }
 
+/// How often a transaction is tried again by default.
+const RETRIES: u64 = 1_000;
+
 impl Default for Options {
-    /// In memory, the log too.
+    /// In memory, the log too; one thread, which does not look ahead.
     fn default() -> Self {
         let mut paged = PagedSettings::default();
         paged.log.durability = Durability::None;
-        Self { limits: Limits::default(), paged, disk: Box::new(MemDisk::new()) }
+        Self {
+            limits: Limits::default(),
+            paged,
+            disk: Box::new(MemDisk::new()),
+            threads: 1,
+            retries_max: RETRIES,
+            locate_ahead: Some(0),
+        }
     }
 }
 
@@ -173,7 +188,7 @@ where
         How::Open => PagedStore::<P>::open(disk, &options.paged),
     };
     let store = store.map_err(NoDatabase::Refused)?;
-    Ok(Box::new(Benchmark::<W, _, OnPages>::new(store)))
+    Ok(Box::new(Benchmark::<W, _, OnPages>::new(store, options)))
 }
 
 const fn all_on(switches: &Switches) -> bool {
@@ -226,7 +241,7 @@ fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W>
                     return Some(Err(NoDatabase::NothingToOpen));
                 }
                 let store = MemoryStore::<$profile>::new(options.limits);
-                return Some(Ok(Box::new(Benchmark::<W, _, InMemory>::new(store))));
+                return Some(Ok(Box::new(Benchmark::<W, _, InMemory>::new(store, options))));
             }
         };
     }
@@ -296,20 +311,6 @@ pub fn create<W: Deployed>(
     })
 }
 
-/// An empty database of profile `memory` with a part of what makes it durable, and all before it.
-/// Its log, where it goes to a disk, is in `directory`, which must not be there yet and goes with
-/// the database.
-///
-/// # Errors
-/// When it cannot be made.
-pub fn create_product<W: Workload>(
-    part: Part,
-    options: &Options,
-    directory: PathBuf,
-) -> Result<Box<dyn Instance<W>>, Failure> {
-    Ok(Box::new(Product::create(part, options.limits, directory)?))
-}
-
 /// A database that was saved, of a profile that lays data out in the same way as the one called
 /// `profile`.
 ///
@@ -345,9 +346,4 @@ pub fn runs_all_natively(profile: &str) -> bool {
     PROFILES
         .iter()
         .any(|info| info.name == profile && (info.store == "memory" || all_on(&info.switches)))
-}
-
-/// An empty database in memory of the profile called `profile`; none of that name: `None`.
-pub fn open<W: Deployed>(profile: &str) -> Option<Box<dyn Instance<W>>> {
-    create(profile, &Options::default()).ok()
 }

@@ -18,12 +18,12 @@ fn every_profile_that_is_listed_opens_or_is_in_another_build() {
     for always in ["bare", "memory", "conventional", "no-sessions"] {
         assert!(opened.contains(&always), "{always}");
     }
-    assert!(open::<Scale>("fast").is_none());
+    assert!(create::<Scale>("fast", &Options::default()).is_err());
 }
 
 #[test]
 fn nothing_runs_before_it_is_loaded() {
-    let mut instance = open::<Scale>("bare").unwrap();
+    let mut instance = create::<Scale>("bare", &Options::default()).unwrap();
     let error = instance.run(&[], &mut Tally::default()).unwrap_err();
     assert!(error.to_string().contains("nothing was loaded"), "{error}");
 }

@@ -1,16 +1,23 @@
-//! What verifying a database finds: every check and whether it holds.
+//! A database in which nothing runs, and what is found by looking at it: every check and whether it
+//! holds, its hash, its rows.
 //!
-//! Not here: the checks themselves (each workload's `checks.rs`, the stores).
+//! Every command that looks at rows does so here, whatever ran before and on whichever store. Not here:
+//! the checks themselves (each workload's `checks.rs`, the stores), files (`dump_files.rs`).
 
 use serde::{Deserialize, Serialize};
 use tombolo_engine::threads::{self, ordered_parallel};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
-use tombolo_storage::store::Damage;
+use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::{Damage, Usage};
 
-use super::erased::DynamicStore;
-use crate::workload::checks;
+use super::erased::{DynamicStore, Erased};
+use crate::dump::{self, StateHash};
+use crate::dump_files::DumpDirectory;
+use crate::failure::Failure;
+use crate::restore::{RestoreError, Rows, restore_tables};
 use crate::workload::error::WorkloadError;
+use crate::workload::{checks, tamper};
 
 /// Something a verification found wrong; results have it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +48,7 @@ impl Verification {
     }
 
     /// Notes that `check` was made, and what it found.
-    pub(super) fn note(&mut self, check: &str, damage: Option<String>) {
+    pub(crate) fn note(&mut self, check: &str, damage: Option<String>) {
         self.note_at(check, None, damage);
     }
 
@@ -86,39 +93,104 @@ fn offset_of(what: &str, page_bytes: u64) -> Option<u64> {
     (page_bytes > 0).then_some(page * page_bytes)
 }
 
-/// Runs all checks on a memory store.
-///
-/// # Errors
-/// When the store refuses to be read.
-pub fn verify_in_memory(store: &mut dyn DynamicStore) -> Result<Verification, WorkloadError> {
-    verify(store, StoreChecks::IN_MEMORY)
+/// A database in which nothing runs.
+pub struct Quiescent<'s> {
+    store: &'s mut dyn DynamicStore,
+    own: StoreChecks,
 }
 
-/// Runs all checks: the conditions of the workload whose tables there are, then the store's own.
-///
-/// # Errors
-/// When the store refuses to be read for another reason than damage.
-pub(super) fn verify(
-    store: &mut dyn DynamicStore,
-    own: StoreChecks,
-) -> Result<Verification, WorkloadError> {
-    let mut verification = Verification::default();
-    match checks(store) {
-        Ok(checks) => {
-            checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
-        }
-        Err(WorkloadError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
-            let what = format!("the conditions cannot be asked: {error}");
-            verification.note_at("pages", Some(offset), Some(what));
-        }
-        Err(error) => return Err(error),
+impl std::fmt::Debug for Quiescent<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Quiescent").field("own", &self.own).finish_non_exhaustive()
     }
-    own.names.iter().for_each(|name| verification.note(name, None));
-    for damage in check_in_parts(store) {
-        let offset = offset_of(&damage.what, own.page_bytes);
-        verification.note_at(check_name(damage.check), offset, Some(damage.what));
+}
+
+impl<'s> Quiescent<'s> {
+    /// The database in a memory store.
+    pub fn in_memory(store: &'s mut dyn DynamicStore) -> Self {
+        Self { store, own: StoreChecks::IN_MEMORY }
     }
-    Ok(verification)
+
+    /// The database in a store that verifies `own` itself.
+    pub(super) fn new(store: &'s mut dyn DynamicStore, own: StoreChecks) -> Self {
+        Self { store, own }
+    }
+
+    /// Its rows.
+    pub fn store(&mut self) -> &mut dyn DynamicStore {
+        self.store
+    }
+
+    /// Memory taken and used.
+    pub fn usage(&mut self) -> Usage {
+        self.store.usage()
+    }
+
+    /// Runs all checks: the conditions of the workload whose tables there are, then the store's own. A
+    /// memory store may hold the tables of any program; then there are only the store's own.
+    ///
+    /// # Errors
+    /// When the store refuses to be read for another reason than damage.
+    pub fn verify(&mut self) -> Result<Verification, WorkloadError> {
+        let mut verification = Verification::default();
+        let has_pages = self.own.page_bytes > 0;
+        match checks(self.store) {
+            Ok(checks) => {
+                checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
+            }
+            Err(WorkloadError::Schema(_)) if !has_pages => {}
+            Err(WorkloadError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
+                let what = format!("the conditions cannot be asked: {error}");
+                verification.note_at("pages", Some(offset), Some(what));
+            }
+            Err(error) => return Err(error),
+        }
+        self.own.names.iter().for_each(|name| verification.note(name, None));
+        for damage in check_in_parts(self.store) {
+            let offset = offset_of(&damage.what, self.own.page_bytes);
+            verification.note_at(check_name(damage.check), offset, Some(damage.what));
+        }
+        Ok(verification)
+    }
+
+    /// The hash of all rows, which go to `dump` if there is one.
+    ///
+    /// # Errors
+    /// When the store refuses to be read, or a table cannot be written.
+    pub fn hash(&mut self, dump: Option<&DumpDirectory>) -> Result<StateHash, Failure> {
+        match dump {
+            Some(directory) => directory.write(self.store),
+            None => self.state_hash().map_err(|error| Failure::check(error.to_string())),
+        }
+    }
+
+    /// The hash of all rows.
+    ///
+    /// # Errors
+    /// When the store refuses to be read.
+    pub fn state_hash(&mut self) -> Result<StateHash, WorkloadError> {
+        Ok(dump::state_hash(self.store)?)
+    }
+
+    /// Breaks the condition called `check`, and only it.
+    ///
+    /// # Errors
+    /// When there is none of that name or it cannot be broken here.
+    pub fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
+        tamper(&mut Erased::new(self.store), check)
+    }
+
+    /// Creates `tables` and fills them with dumped rows.
+    ///
+    /// # Errors
+    /// A line that is no row, or what the store refused.
+    pub fn restore(
+        &mut self,
+        tables: Vec<TableDef>,
+        rows: &mut dyn Rows,
+    ) -> Result<(), RestoreError> {
+        restore_tables(&mut Erased::new(self.store), tables, rows)
+    }
 }
 
 /// What the store finds wrong itself, in parts by several threads where they can read it in parallel.

@@ -245,7 +245,14 @@ impl Plan {
             },
             ..PagedSettings::default()
         };
-        Options { paged, limits: self.limits, ..Options::default() }
+        Options {
+            paged,
+            limits: self.limits,
+            threads: self.threads,
+            retries_max: self.retries_max,
+            locate_ahead: self.locate_ahead,
+            ..Options::default()
+        }
     }
 
     /// Whether transactions for which there is no memory are an outcome: of a budget that was given,
@@ -265,7 +272,7 @@ impl Plan {
     }
 
     /// How many calls are under way when a pipeline's callers are measured.
-    pub(super) fn calls_under_way(&self) -> (usize, usize) {
+    pub(crate) fn calls_under_way(&self) -> (usize, usize) {
         match self.rate {
             Some(_) => (OPEN_CALLS_MAX, 1),
             None => (self.clients, self.in_flight),

@@ -101,7 +101,7 @@ const TINY: [(&str, &str); 4] = [
 
 fn run_with(more: &[(&str, &str)]) -> Outcome {
     let given: Vec<_> = TINY.iter().chain(more).copied().collect();
-    run(&plan(&given).unwrap(), None, &mut ()).unwrap()
+    run(&plan(&given).unwrap(), None, &mut (), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn profiles_leave_the_same_state() {
     let profiles: Vec<&'static str> = PROFILES
         .iter()
         .map(|profile| profile.name)
-        .filter(|name| instance::open::<Scale>(name).is_some())
+        .filter(|name| instance::create::<Scale>(name, &instance::Options::default()).is_ok())
         .collect();
     assert!(profiles.len() >= 6, "{profiles:?}");
     // Less than a whole run, which measures the machine as well.
@@ -138,9 +138,9 @@ fn profiles_leave_the_same_state() {
         let inputs: Vec<_> = plan.inputs().take(1_000).collect();
         let mut tally = Tally::default();
         instance.run(&inputs, &mut tally).unwrap();
-        let verification = instance.verify().unwrap();
+        let verification = instance.rest().unwrap().verify().unwrap();
         assert!(verification.consistent(), "{profile}: {verification:?}");
-        (*profile, tally, instance.state_hash().unwrap())
+        (*profile, tally, instance.rest().unwrap().state_hash().unwrap())
     };
     let (_, tally, state) = work(&"memory");
     assert_eq!(tally.done(), 1_000);
@@ -156,12 +156,12 @@ fn looking_ahead_changes_no_state() {
     let after = |ahead: usize| {
         let given = [("mix", "standard"), ("profile", "bare"), ("warehouses", "1")];
         let plan = plan(&given).unwrap();
-        let mut instance = instance::create("bare", &plan.options()).unwrap();
+        let options = instance::Options { locate_ahead: Some(ahead), ..plan.options() };
+        let mut instance = instance::create("bare", &options).unwrap();
         instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
-        instance.set_locate_ahead(Some(ahead));
         let (inputs, mut tally) = (plan.inputs().take(1_500), Tally::default());
         instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
-        (tally, instance.state_hash().unwrap())
+        (tally, instance.rest().unwrap().state_hash().unwrap())
     };
     let expected = after(0);
     assert_eq!(expected.0.done(), 1_500);
@@ -236,7 +236,7 @@ fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> Outcome {
     given.extend([("log_segment_bytes", "4MB"), ("clients", "16")]);
     given.extend(more);
     let plan = Plan { volatile_ok: true, resume, ..plan(&given).unwrap() };
-    run(&plan, None, &mut ()).unwrap()
+    run(&plan, None, &mut (), &mut |_| ()).unwrap()
 }
 
 #[test]

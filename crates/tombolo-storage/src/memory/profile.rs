@@ -8,7 +8,7 @@ pub trait MemoryProfile: 'static {
     /// The profile's name on the command line.
     const NAME: &'static str;
     /// How changes are taken back.
-    type Undo: Undo;
+    type Undo: Undo + Send;
     /// The log, which is called with every change, for durability.
-    type Log: Log;
+    type Log: Log + Send;
 }

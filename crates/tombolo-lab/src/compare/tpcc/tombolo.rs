@@ -4,7 +4,7 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::threads;
 
 use super::{Batch, Engine, OURS, Watch};
-use crate::drive::{Tally, stopped};
+use crate::drive::Tally;
 use crate::dump::StateHash;
 use crate::failure::Failure;
 use crate::instance::{Instance, Options, Verification};
@@ -45,8 +45,7 @@ impl Engine for Tombolo {
 
     fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
         let mut part = |done: usize, of: usize| progress(done as f64 / of as f64);
-        let loaded = self.instance.load(scale, threads::available(), &mut part);
-        loaded.map_err(|error| Failure::environment(error.to_string()))
+        self.instance.load(scale, threads::available(), &mut part)
     }
 
     fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure> {
@@ -55,15 +54,15 @@ impl Engine for Tombolo {
         let outcome = self.instance.run(inputs, &mut tally);
         let total = tally.total();
         let batch = watch.stop(total.committed, total.aborted);
-        outcome.map_err(|stop| stopped(stop, total.committed + total.aborted))?;
+        outcome?;
         Ok(batch)
     }
 
     fn verify(&mut self) -> Result<Verification, Failure> {
-        self.instance.verify().map_err(failed)
+        self.instance.rest()?.verify().map_err(failed)
     }
 
     fn state_hash(&mut self) -> Result<StateHash, Failure> {
-        self.instance.state_hash().map_err(failed)
+        self.instance.rest()?.state_hash().map_err(failed)
     }
 }

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::PROFILES;
@@ -35,6 +36,17 @@ pub struct Scope {
     pub only: Option<&'static Switch>,
     /// All points of the lattice.
     pub lattice: bool,
+}
+
+impl Scope {
+    /// What it adds to the head of a result.
+    pub fn header(self) -> Vec<(&'static str, Json)> {
+        vec![
+            ("ladder", self.ladder.name().into()),
+            ("only", self.only.map(|switch| switch.key).into()),
+            ("lattice", self.lattice.into()),
+        ]
+    }
 }
 
 /// What `dissect` does, its settings read and found to fit each other.

@@ -8,6 +8,7 @@
 use super::ladder::CONVENTIONAL;
 use super::paper::{self, Transaction};
 use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung};
+use crate::experiment::Reproducible;
 
 /// A figure or table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,30 +41,28 @@ impl Figure {
         Self::Fig8,
     ];
 
+    /// Its name and what it shows.
+    pub const fn item(self) -> Reproducible {
+        let (id, title) = match self {
+            Self::Fig1 => ("lg/fig1", "Figure 1: where New Order's instructions go"),
+            Self::Fig5 => ("lg/fig5", "Figure 5: Payment, component by component"),
+            Self::Fig6 => ("lg/fig6", "Figure 6: New Order, component by component"),
+            Self::Fig7 => ("lg/fig7", "Figure 7: New Order, switch by switch"),
+            Self::Fig8 => ("lg/fig8", "Figure 8: instructions against cycles, New Order"),
+            Self::Throughput => ("lg/throughput", "Throughput, from out of the box to optimal"),
+            Self::Table1 => ("lg/table1", "Table 1: what a property lets one remove"),
+        };
+        Reproducible { id, title }
+    }
+
     /// Its name on the command line.
     pub const fn id(self) -> &'static str {
-        match self {
-            Self::Fig1 => "lg/fig1",
-            Self::Fig5 => "lg/fig5",
-            Self::Fig6 => "lg/fig6",
-            Self::Fig7 => "lg/fig7",
-            Self::Fig8 => "lg/fig8",
-            Self::Throughput => "lg/throughput",
-            Self::Table1 => "lg/table1",
-        }
+        self.item().id
     }
 
     /// What it shows.
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Fig1 => "Figure 1: where New Order's instructions go",
-            Self::Fig5 => "Figure 5: Payment, component by component",
-            Self::Fig6 => "Figure 6: New Order, component by component",
-            Self::Fig7 => "Figure 7: New Order, switch by switch",
-            Self::Fig8 => "Figure 8: instructions against cycles, New Order",
-            Self::Throughput => "Throughput, from out of the box to optimal",
-            Self::Table1 => "Table 1: what a property lets one remove",
-        }
+        self.item().title
     }
 
     /// The figure of this name.

@@ -21,7 +21,7 @@ use crate::counting::{self, Counter, GroupCost};
 use crate::drive::{Bound, Driver, Tally, Throughput, kind_name};
 use crate::failure::Failure;
 use crate::host;
-use crate::instance::{Instance, Verification};
+use crate::instance::{Batch, Instance, Verification};
 use crate::progress::Progress;
 use crate::report::separated;
 use crate::run::{Plan, WARM_UP};
@@ -155,7 +155,8 @@ impl<'p> Workbench<'p> {
             let (throughput, is_whole) =
                 run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
             if is_whole && let Some(profile) = self.found.profiles.get(name) {
-                let hash = instance.state_hash().map_err(|error| check(&error))?.to_string();
+                let hash =
+                    instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string();
                 let durable = format!("{} with its log on disk", self.plan.name_of(name));
                 verify_same(&durable, &hash, "without", &profile.state_hash)?;
             }
@@ -362,7 +363,7 @@ fn verified(
     name: &str,
     instance: &mut dyn Instance,
 ) -> Result<String, Failure> {
-    let Verification { damage, .. } = instance.verify().map_err(|error| check(&error))?;
+    let Verification { damage, .. } = instance.rest()?.verify().map_err(|error| check(&error))?;
     if let Some(finding) = damage.first() {
         return Err(Failure::check(format!(
             "{}: check {} failed: {}: this is a defect, please report the command",
@@ -371,7 +372,7 @@ fn verified(
             finding.what
         )));
     }
-    Ok(instance.state_hash().map_err(|error| check(&error))?.to_string())
+    Ok(instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string())
 }
 
 /// What components were asked to do, by type of transaction, in a build that counts it: empty in
@@ -383,13 +384,13 @@ fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
     }
     let mut instance =
         saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
-    let clock = SystemClock::new();
+    let (clock, mut told) = (SystemClock::new(), |_| ());
     let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
     for input in plan.inputs().take(plan.counted) {
         let mut tally = Tally::default();
         let name = kind_name(input.kind());
-        let executed = instance.run_on_all(&[input], &clock, &mut tally);
-        let executed = executed.map_err(|stop| check(&stop))?;
+        let batch = Batch::whole(std::slice::from_ref(&input), &clock, &mut told);
+        let executed = instance.run_on_all(batch, &mut tally)?;
         if tally.total().committed == 1 {
             let (count, sum) = sums.entry(name).or_default();
             *count += 1;

@@ -3,7 +3,7 @@
 //! [`dissect`] measures the profiles of a [`ladder`] and of what belongs to it (`measure.rs`), and
 //! `summary.rs` says what follows. [`result`] is what `dissect` and `paper` print; [`mod@derive`] is
 //! what follows from a ladder or a lattice; [`paper`] holds the paper's numbers, [`figures`] puts ours next to
-//! them, [`reproduce`] runs what a figure needs.
+//! them, `reproduce.rs` runs what a figure needs.
 
 pub mod derive;
 pub mod dissect;
@@ -11,9 +11,11 @@ pub mod figures;
 pub mod ladder;
 mod measure;
 pub mod paper;
-pub mod reproduce;
+mod reproduce;
 pub mod result;
 mod summary;
+
+pub use reproduce::LookingGlass;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! `paper`: runs what a figure of the paper needs, and puts ours next to it.
+//! What the paper's figures need together, run once; ours are read off it.
 //!
 //! Not here: the figures themselves (`figures.rs`), running (`dissect.rs`).
 
@@ -7,28 +7,40 @@ use tombolo_engine::settings::{self, Settings, Source};
 use super::dissect::{DissectPlan, Scope, dissect};
 use super::figures::Figure;
 use super::ladder::{Ladder, lattice_point};
-use super::result::{Component, Dissection, Reproduction};
-use crate::experiment::tpk::table::Table;
+use super::result::Component;
+use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// A figure of any paper that this version can reproduce, by its name.
-///
-/// # Errors
-/// With the names there are.
-pub fn find(id: &str) -> Result<Figure, Failure> {
-    Figure::find(id).ok_or_else(|| {
-        let ids = Figure::ALL.map(Figure::id).into_iter().chain(Table::ALL.map(Table::id));
-        let ids = ids.collect::<Vec<_>>().join(", ");
-        Failure::usage(format!("there is no figure {id} in this version: use {ids}"))
-    })
+/// The paper.
+#[derive(Clone, Copy, Debug)]
+pub struct LookingGlass;
+
+impl Paper for LookingGlass {
+    fn items(&self) -> Vec<Reproducible> {
+        Figure::ALL.map(Figure::item).to_vec()
+    }
+
+    fn reproduce(
+        &self,
+        ids: &[&str],
+        wanted: &Wanted,
+        progress: &mut dyn Progress,
+    ) -> Result<Reproduced, Failure> {
+        let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
+        let mut plan = plan(&wanted.settings, &figures)?;
+        plan.volatile_ok = wanted.volatile_ok;
+        let dissection = dissect(&plan, progress)?;
+        let found = figures.iter().map(|figure| figure.reproduce(&dissection)).collect();
+        Ok(Reproduced { header: plan.scope.header(), settings: plan.settings, found })
+    }
 }
 
 /// What `figures` need together.
 ///
 /// # Errors
 /// As [`DissectPlan::new`].
-pub fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Failure> {
+fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Failure> {
     let mut settings = settings.clone();
     if figures.iter().all(|figure| *figure == Figure::Throughput) {
         // It has no instructions in it.
@@ -46,20 +58,6 @@ pub fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Fail
     Ok(plan)
 }
 
-/// Runs `plan` and reads `figures` off what it finds.
-///
-/// # Errors
-/// As [`dissect`].
-pub fn reproduce(
-    plan: &DissectPlan,
-    figures: &[Figure],
-    progress: &mut dyn Progress,
-) -> Result<(Dissection, Vec<Reproduction>), Failure> {
-    let dissection = dissect(plan, progress)?;
-    let reproductions = figures.iter().map(|figure| figure.reproduce(&dissection)).collect();
-    Ok((dissection, reproductions))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,14 +68,6 @@ mod tests {
             settings.set(name, value, Source::Flag).unwrap();
         }
         settings
-    }
-
-    #[test]
-    fn an_unknown_figure_is_refused_with_those_there_are() {
-        assert_eq!(find("lg/fig7"), Ok(Figure::Fig7));
-        let refused = find("lg/fig2").unwrap_err();
-        assert_eq!(refused.blame().status(), 2);
-        assert!(refused.to_string().contains("lg/fig1"), "{refused}");
     }
 
     #[test]

@@ -14,5 +14,7 @@ pub mod configuration;
 pub mod table;
 mod terminals;
 
+pub use table::Tpk;
+
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use tombolo_engine::threads;
 use super::configuration::{Configuration, Printed};
 use super::terminals::{Measured, Point, measure};
 use crate::experiment::looking_glass::result::{Reproduction, Row};
+use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
 use crate::histogram::SECOND_NS;
 use crate::progress::Progress;
@@ -35,28 +36,57 @@ impl Table {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Table1, Self::Breakdown];
 
-    /// Its name on the command line.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Table1 => "tpk/table1",
-            Self::Breakdown => "tpk/breakdown",
-        }
+    /// Its name and what it shows.
+    pub const fn item(self) -> Reproducible {
+        let (id, title) = match self {
+            Self::Table1 => ("tpk/table1", "Table 1: debit-credit on one processor and on several"),
+            Self::Breakdown => ("tpk/breakdown", "Time breakdown: how long each stage is busy"),
+        };
+        Reproducible { id, title }
     }
 
     /// What it shows.
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Table1 => "Table 1: debit-credit on one processor and on several",
-            Self::Breakdown => "Time breakdown: how long each stage is busy",
-        }
+        self.item().title
     }
 
     /// The table of this name.
     pub fn find(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|table| table.id() == id)
+        Self::ALL.into_iter().find(|table| table.item().id == id)
     }
 }
 
+/// The paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Tpk;
+
+impl Paper for Tpk {
+    fn items(&self) -> Vec<Reproducible> {
+        Table::ALL.map(Table::item).to_vec()
+    }
+
+    fn has_terminals(&self) -> bool {
+        true
+    }
+
+    fn reproduce(
+        &self,
+        ids: &[&str],
+        wanted: &Wanted,
+        progress: &mut dyn Progress,
+    ) -> Result<Reproduced, Failure> {
+        let tables: Vec<Table> = ids.iter().filter_map(|id| Table::find(id)).collect();
+        let mut plan = TablePlan::new(&wanted.settings, wanted.terminal.unwrap_or(TERMINAL))?;
+        plan.volatile_ok = wanted.volatile_ok;
+        let found = reproduce(&plan, &tables, progress)?;
+        let terminal_us = plan.terminal.as_micros() as u64;
+        let header = vec![("terminal_us", terminal_us.into())];
+        Ok(Reproduced { settings: plan.settings, header, found })
+    }
+}
+
+/// How long a terminal takes where nothing else is said: the least of the paper's.
+const TERMINAL: Duration = Duration::from_micros(500);
 /// Transactions of a run at the paper's sizes, by default (TPK-38).
 pub const TRANSACTIONS: u64 = 50_000;
 /// How much larger, and longer, runs are that are scaled up.
@@ -142,7 +172,7 @@ impl TablePlan {
 ///
 /// # Errors
 /// As the runs do.
-pub fn reproduce(
+fn reproduce(
     plan: &TablePlan,
     tables: &[Table],
     progress: &mut dyn Progress,
@@ -165,7 +195,7 @@ pub fn reproduce(
     }
     let cores = threads::available();
     let reproduction = |&table: &Table| Reproduction {
-        id: table.id().to_owned(),
+        id: table.item().id.to_owned(),
         rows: rows(table, plan, &found, cores),
         notes: notes(table, plan, &found, cores),
     };

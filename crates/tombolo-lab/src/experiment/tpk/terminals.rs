@@ -15,22 +15,22 @@ use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    Builder, Busy, CheckpointHandle, Durability, Failure as CallFailure, Pipeline, Reply, Sink,
-    Statistics, Submitter, Tagged,
+    Busy, CheckpointHandle, Durability, Failure as CallFailure, Pipeline, Reply, Sink, Statistics,
+    Submitter, Tagged,
 };
 use tombolo_engine::settings::{Settings, Source};
 use tombolo_engine::threads::{self, OnOneCore};
 use tombolo_engine::transaction::Stop;
-use tombolo_storage::disk::OsDisk;
 use tombolo_storage::profile::MemoryLogged;
 
 use super::configuration::Configuration;
-use crate::durable::{self, Answered, Database, Request};
+use crate::durable::{Answered, Database, Request};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host::{self, Switches};
+use crate::instance::{Instance, Product, pipeline_busy_since};
 use crate::progress::Progress;
-use crate::run::{Plan, PlannedWorkload, on_disk};
+use crate::run::{Plan, PlannedWorkload};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 
@@ -198,26 +198,17 @@ pub(super) fn measure(
     progress: &mut dyn Progress,
 ) -> Result<Measured, Failure> {
     let clock = SystemClock::new();
-    let plan = plan(point, settings)?;
-    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
-    let disk = OsDisk::create(directory).map_err(|error| failed(&error))?;
-    let created = durable::create(&[Arc::new(disk)], &on_disk::open_options(&plan));
-    let durable::Created { mut store, writer, checkpointing } =
-        created.map_err(|error| failed(&error))?;
-    let threads = plan.load_threads;
-    let writer = durable::load(&mut store, writer, &point.scale, threads, &mut |_, _| ())?;
-    let database = Database::new(store, &point.scale, None);
-    let database = database.map_err(|error| Failure::check(error.to_string()))?;
-    let mut options = plan.pipeline;
+    let mut plan = plan(point, settings)?;
     // They are asked for.
-    (options.checkpoint.log_bytes, options.checkpoint.at_close) = (u64::MAX, false);
+    (plan.pipeline.checkpoint.log_bytes, plan.pipeline.checkpoint.at_close) = (u64::MAX, false);
+    let threads = plan.load_threads;
+    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
+    let mut database = Product::create(plan, directory)?;
+    database.load(point.scale, threads, &mut |_, _| ())?;
     let bound = match point.configuration {
         Configuration::A => Some(OnOneCore::bind().map_err(|error| failed(&error))?),
         Configuration::B | Configuration::C => None,
     };
-    let disk = on_disk::OnDisk::loaded(&plan, directory, writer, checkpointing)?;
-    let pipeline = disk.wire(Builder::new(database, options)).start(Arc::new(clock));
-    let pipeline: Piped = pipeline.map_err(|refused| failed(&refused))?;
     let terminals = Arc::new(Terminals {
         clock,
         ns: point.terminal.as_nanos() as u64,
@@ -225,16 +216,14 @@ pub(super) fn measure(
         changed: Condvar::new(),
         answered: AtomicU64::new(0),
     });
+    database.start(progress)?;
+    let pipeline = database.running_pipeline()?;
     let submitter = pipeline.register(terminals.clone());
-    let measured = on_disk::write_first_checkpoint(&pipeline, progress)
-        .and_then(|()| run(point, &pipeline, &submitter, &terminals, progress));
+    let measured = run(point, pipeline, &submitter, &terminals, progress);
     drop(submitter);
-    let poison = pipeline.close().poison;
+    database.rest()?;
     drop(bound);
-    match poison {
-        Some(reason) => Err(Failure::environment(format!("the run ended: {reason}"))),
-        None => measured,
-    }
+    measured
 }
 
 /// The settings of a point, and what follows from them.
@@ -297,19 +286,9 @@ fn run(
         aborted: seen.aborted,
         responses: seen.responses,
         input: Duration::from_nanos(input_ns),
-        busy: since(after.busy, before.busy),
+        busy: pipeline_busy_since(after.busy, before.busy),
         switches,
         per_flush: flushed as f64 / flushes.max(1) as f64,
         checkpoints: completed as u64,
     })
-}
-
-fn since(after: Busy, before: Busy) -> Busy {
-    Busy {
-        input_ns: after.input_ns - before.input_ns,
-        execution_ns: after.execution_ns - before.execution_ns,
-        logging_ns: after.logging_ns - before.logging_ns,
-        output_ns: after.output_ns - before.output_ns,
-        checkpoint_ns: after.checkpoint_ns - before.checkpoint_ns,
-    }
 }

@@ -1,12 +1,12 @@
-//! What a durable run has in addition to its store: the log, and the image that checkpoints are written to
-//! (TPK-14 … TPK-19).
+//! What a durable database has in addition to its store: the log, and the image that checkpoints are written
+//! to (TPK-14 … TPK-19).
 //!
 //! What was loaded is in the log alone until a checkpoint holds it. That one is waited for before
 //! anything is measured, so that what is measured are checkpoints of what transactions changed. Where
 //! another process writes them (TPK-33), this one opens the log alone. Not here: opening and making
 //! log and image (`durable/`), when a checkpoint begins (the engine's stage).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::pipeline::{
@@ -15,18 +15,18 @@ use tombolo_engine::pipeline::{
 };
 use tombolo_storage::value_log::LogWriter;
 
-use super::Plan;
 use crate::checkpoint_process;
 use crate::durable::{OpenOptions, Recovery};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::run::Plan;
 
 /// A log, and its image if checkpoints are written.
-pub(crate) struct OnDisk {
-    writer: LogWriter,
+pub(crate) struct Files {
+    directory: PathBuf,
+    /// Away while what is loaded is written.
+    pub(super) writer: Option<LogWriter>,
     checkpointing: Option<Checkpointing>,
-    /// The image, if another process has it.
-    apart: Option<CheckpointsApart>,
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
     /// Whether no image holds any row.
@@ -34,7 +34,7 @@ pub(crate) struct OnDisk {
 }
 
 /// With what a plan's database is made or opened.
-pub(crate) fn open_options(plan: &Plan) -> OpenOptions {
+pub(super) fn open_options(plan: &Plan) -> OpenOptions {
     OpenOptions {
         limits: plan.limits,
         log: plan.log,
@@ -63,51 +63,58 @@ fn apart(
     }))
 }
 
-impl OnDisk {
-    /// Of a database that was just loaded into `directory`.
-    ///
-    /// # Errors
-    /// When another process is to write checkpoints and this one does not know its own program.
-    pub(crate) fn loaded(
-        plan: &Plan,
+impl Files {
+    /// Of a database that was just made in `directory`.
+    pub(super) fn created(
         directory: &Path,
         writer: LogWriter,
         checkpointing: Option<Checkpointing>,
-    ) -> Result<Self, Failure> {
-        let apart = apart(plan, &writer, directory)?;
-        Ok(Self { writer, checkpointing, apart, behind_bytes: 0, is_in_log_only: true })
+    ) -> Self {
+        let (directory, writer) = (directory.to_owned(), Some(writer));
+        Self { directory, writer, checkpointing, behind_bytes: 0, is_in_log_only: true }
     }
 
     /// Of a database that came back from `directory`.
-    ///
-    /// # Errors
-    /// As [`OnDisk::loaded`].
     pub(super) fn opened(
-        plan: &Plan,
         directory: &Path,
         writer: LogWriter,
         checkpointing: Option<Checkpointing>,
         recovery: &Recovery,
-    ) -> Result<Self, Failure> {
-        let apart = apart(plan, &writer, directory)?;
+    ) -> Self {
         let (behind_bytes, is_in_log_only) = (recovery.behind_bytes(), recovery.image_bytes == 0);
-        Ok(Self { writer, checkpointing, apart, behind_bytes, is_in_log_only })
+        let created = Self::created(directory, writer, checkpointing);
+        Self { behind_bytes, is_in_log_only, ..created }
     }
 
     /// Whether a first checkpoint is missing.
-    pub(super) fn wants_first_checkpoint(&self) -> bool {
-        self.is_in_log_only && (self.checkpointing.is_some() || self.apart.is_some())
+    pub(super) fn wants_first(&self, plan: &Plan) -> bool {
+        self.is_in_log_only && plan.image.is_some()
+    }
+
+    /// The log alone.
+    pub(super) fn into_writer(self) -> LogWriter {
+        self.writer.expect("the log is back when loading is over")
     }
 
     /// A pipeline with this log, and with checkpoints if there is an image.
-    pub(crate) fn wire<E: Executor>(self, builder: Builder<E>) -> Builder<E> {
-        let Self { writer, checkpointing, apart, behind_bytes, .. } = self;
+    ///
+    /// # Errors
+    /// When another process is to write checkpoints and this one does not know its own program.
+    pub(super) fn wire<E: Executor>(
+        mut self,
+        plan: &Plan,
+        builder: Builder<E>,
+    ) -> Result<Builder<E>, Failure> {
+        let (checkpointing, behind_bytes) = (self.checkpointing.take(), self.behind_bytes);
+        let directory = std::mem::take(&mut self.directory);
+        let writer = self.into_writer();
+        let apart = apart(plan, &writer, &directory)?;
         let builder = builder.log(Box::new(ValueLogGroups::new(writer)));
-        match (checkpointing, apart) {
+        Ok(match (checkpointing, apart) {
             (Some(checkpointing), _) => builder.checkpoints(checkpointing, behind_bytes),
             (None, Some(apart)) => builder.checkpoints_apart(apart),
             (None, None) => builder,
-        }
+        })
     }
 }
 
@@ -115,7 +122,7 @@ impl OnDisk {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write_first_checkpoint<E: Executor>(
+pub(super) fn write_first_checkpoint<E: Executor>(
     pipeline: &Pipeline<E>,
     progress: &mut dyn Progress,
 ) -> Result<(), Failure> {

@@ -16,22 +16,22 @@ const LOG_FILE: &str = "log";
 
 /// How long flushes took.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FlushTimes(Arc<Mutex<Latencies>>);
+pub struct FlushTimes(Arc<Mutex<Latencies>>);
 
 impl FlushTimes {
     /// Those since this was last asked.
-    pub(super) fn take(&self) -> Latencies {
+    pub(crate) fn take(&self) -> Latencies {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn record(&self, ns: u64) {
+    pub(crate) fn record(&self, ns: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record(ns);
     }
 }
 
 /// A disk whose log is timed.
 #[derive(Debug)]
-pub(super) struct TimedDisk<D> {
+pub(crate) struct TimedDisk<D> {
     disk: D,
     clock: SystemClock,
     times: FlushTimes,
@@ -39,7 +39,7 @@ pub(super) struct TimedDisk<D> {
 
 impl<D: Disk> TimedDisk<D> {
     /// `disk`, timed by `clock`; the times go to `times`.
-    pub(super) fn new(disk: D, clock: SystemClock, times: FlushTimes) -> Self {
+    pub(crate) fn new(disk: D, clock: SystemClock, times: FlushTimes) -> Self {
         Self { disk, clock, times }
     }
 
