@@ -3,10 +3,12 @@
 //!
 //! Builds `tombolo-sim` optimised, if no `--program` is named first, and runs it with the same
 //! options. With `--plant` it builds another one, in which bugs can be planted, in a target folder of
-//! its own so that no other build is thrown away; `--plant all` plants one after the other and prints
-//! a table. What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
+//! its own so that no other build is thrown away; `--plants all` plants one after the other and prints
+//! a table, `--plants N` does so with a sample, another one for each commit: what each run of the checks does.
+//! What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
 
 use crate::invocation::Invocation;
+use crate::provenance::commit;
 use crate::stopwatch::Stopwatch;
 use crate::{Failure, asan, target_folder};
 use std::path::{Path, PathBuf};
@@ -22,7 +24,13 @@ enum Build {
 /// Builds what `words` need and runs it.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
-        ["--plant" | "--plants", "all", rest @ ..] => run_all(root, rest),
+        ["--plant" | "--plants", "all", rest @ ..] => run_plants(root, None, rest),
+        ["--plants", number, rest @ ..] => {
+            let wrong =
+                |_| Failure::usage(format!("sim: --plants {number}: expected all or a number"));
+            run_plants(root, Some(number.parse().map_err(wrong)?), rest)
+        }
+        ["--plants"] => Err(Failure::usage("sim: --plants needs a value: all or a number")),
         ["--program", program, rest @ ..] => run_one(root, Path::new(program), rest),
         _ if words.contains(&"--plant") => {
             let program = build(root, Build::Planted)?;
@@ -46,13 +54,15 @@ fn run_one(root: &Path, program: &Path, words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Plants every bug in turn; fails if one is not noticed.
-fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
+/// Plants bugs in turn, a sample of them if a `number` is given; fails if one is not noticed.
+fn run_plants(root: &Path, number: Option<usize>, words: &[&str]) -> Result<(), Failure> {
     let program = build(root, Build::Planted)?;
     let list = answer(root, &program, &["--list-plants"])?.text;
+    let all: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let plants = sample(&all, number.unwrap_or(all.len()), &commit(root));
     let mut missed = Vec::new();
     println!("{:<28}{:>8}  noticed by", "plant", "seconds");
-    for name in list.lines().filter_map(|line| line.split_whitespace().next()) {
+    for name in plants {
         let start = Stopwatch::start();
         let answer = answer(root, &program, &[&["--plant", name], words].concat())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -65,6 +75,14 @@ fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
         [] => Ok(()),
         missed => Err(Failure::check(format!("sim: nobody noticed {}", missed.join(", ")))),
     }
+}
+
+/// So many of `all`, spread over the list; with which it begins is drawn by the commit.
+fn sample<'a>(all: &[&'a str], number: usize, commit: &str) -> Vec<&'a str> {
+    let number = number.min(all.len());
+    let drawn = u64::from_str_radix(&commit[..commit.len().min(8)], 16).unwrap_or_default();
+    let first = drawn as usize % all.len().max(1);
+    (0..number).map(|n| all[(first + n * all.len() / number) % all.len()]).collect()
 }
 
 /// What a program printed and whether it was content.
@@ -121,12 +139,22 @@ fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, noticed};
+    use super::{Answer, noticed, sample};
 
     #[test]
     fn the_first_violation_is_shown_short() {
         let text = "cargo xtask sim --seed 17 --plant x  # prefix: step 3\n9 seeds".to_string();
         assert_eq!(noticed(&Answer { text, success: true }), "seed 17, prefix: step 3");
+    }
+
+    #[test]
+    fn a_sample_is_spread_and_another_commit_draws_another() {
+        let all = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(sample(&all, 3, "00000001ab"), ["b", "d", "f"]);
+        assert_eq!(sample(&all, 3, "00000006ab"), ["g", "b", "d"]);
+        assert_eq!(sample(&all, 7, "unknown"), all);
+        assert_eq!(sample(&all, 99, "").len(), 7);
+        assert!(sample(&[], 2, "1").is_empty());
     }
 
     #[test]
