@@ -1,4 +1,4 @@
-//! Gives the command the commit it is built from: results carry it.
+//! Gives the command and the simulator the commit they are built from: results carry it.
 //!
 //! Read from the repository's own files, without running git; `unknown` where there is no repository.
 
@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
     let commit = commit(Path::new("../../.git")).unwrap_or_else(|| "unknown".to_owned());
     // No name that begins like a setting's: `cargo run` hands it to the program, too.
     println!("cargo::rustc-env=BUILT_FROM_COMMIT={commit}");

@@ -55,11 +55,13 @@ Usage: cargo xtask COMMAND
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
-  sim --plant NAME|all  whether a bug planted on purpose is noticed; --list-plants names them
+  sim --plant NAME      whether a bug planted on purpose is noticed; --list-plants names them
+  sim --plants all|N    all of them one after the other, or a sample of N, another one for each commit
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
                         real processes killed, starved, spoilt; what they answered must be there (100 of them)
   soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
-                        a minute of 20 threads that call while an index is added and backups are taken (60 seconds, twice)
+                        a minute of 20 threads that call while an index is added and backups are taken
+                        (60 seconds, twice)
   trace [--program TOMBOLO] [--errors N] [--seed S]
                         system calls of real processes: one fdatasync per flush, no answer before it, and none after
                         a call that failed; with --errors, N times at a call chosen by chance

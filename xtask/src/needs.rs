@@ -11,13 +11,13 @@ use std::path::Path;
 
 /// A program some check calls, or a file it reads, and the Debian package that holds it.
 struct Need {
-    /// A name on the path, or the file's whole path.
+    /// A name on the path, or the file's whole path, in which a folder `*` is any.
     what: &'static str,
     package: &'static str,
     why: &'static str,
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 7] = [
     Need { what: "valgrind", package: "valgrind", why: "instruction counts (--counter callgrind)" },
     Need {
         what: "python3",
@@ -33,6 +33,11 @@ const NEEDS: [Need; 6] = [
         what: "redis-server",
         package: "redis-server",
         why: "a server to be compared with (compare debit-credit --with redis)",
+    },
+    Need {
+        what: "/usr/lib/postgresql/*/bin/postgres",
+        package: "postgresql",
+        why: "a server to be compared with (compare debit-credit --with postgres)",
     },
     Need {
         what: "/usr/include/rocksdb/c.h",
@@ -105,7 +110,14 @@ pub(crate) fn is_root() -> bool {
 }
 
 fn is_there(what: &str) -> bool {
-    if what.starts_with('/') { Path::new(what).is_file() } else { on_path(what) }
+    match what.split_once("/*/") {
+        Some((folder, file)) => {
+            let folders = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            folders.into_iter().any(|folder| folder.path().join(file).is_file())
+        }
+        None if what.starts_with('/') => Path::new(what).is_file(),
+        None => on_path(what),
+    }
 }
 
 pub(crate) fn on_path(program: &str) -> bool {
@@ -153,5 +165,6 @@ mod tests {
         assert!(on_path("sh") && is_there("sh"));
         assert!(!on_path("no-such-program") && !is_there("no-such-program"));
         assert!(is_there("/proc/self/status") && !is_there("/proc/self") && !is_there("/no-file"));
+        assert!(is_there("/proc/*/status") && !is_there("/proc/*/no-file"));
     }
 }

@@ -69,6 +69,11 @@ impl Ended {
         self.status == Some(0)
     }
 
+    /// The row that it printed; null if that is not all it printed.
+    pub(crate) fn row(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_default()
+    }
+
     /// Whether it ended with a clear error: one that says what to do, and no panic.
     pub(crate) fn is_clear_refusal(&self) -> bool {
         let errors = self.stderr.lines().filter(|line| !line.contains("notice:"));

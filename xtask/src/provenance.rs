@@ -5,20 +5,47 @@
 use std::path::Path;
 use std::process::Command;
 
-/// `"host":{…}`: model and number of this machine's processors.
-pub(crate) fn host() -> String {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let host = serde_json::json!({ "cpu": model(&cpu).unwrap_or("unknown"), "cores": cores });
-    format!("\"host\":{host}")
+use serde::Serialize;
+
+/// This machine, as rows name it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Host {
+    /// The processors' model.
+    cpu: String,
+    /// How many there are.
+    cores: usize,
 }
 
-/// `row`, an object in JSON, with commit and machine as its first fields.
-pub(crate) fn stamped(root: &Path, row: &str) -> String {
-    match row.strip_prefix('{') {
-        Some(rest) => format!("{{\"commit\":\"{}\",{},{rest}", commit(root), host()),
-        None => row.to_string(),
+impl Host {
+    pub(crate) fn read() -> Self {
+        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { cpu: model(&cpu).unwrap_or("unknown").to_string(), cores }
     }
+}
+
+/// A row with commit and machine as its first fields.
+#[derive(Debug, Serialize)]
+struct Stamped<T> {
+    commit: String,
+    host: Host,
+    #[serde(flatten)]
+    row: T,
+}
+
+/// `row`, an object, in one line of JSON with commit and machine.
+pub(crate) fn stamped(root: &Path, row: impl Serialize) -> String {
+    line(&Stamped { commit: commit(root), host: Host::read(), row })
+}
+
+/// `row` in one line of JSON.
+pub(crate) fn line(row: &impl Serialize) -> String {
+    serde_json::to_string(row).expect("a row's keys are texts")
+}
+
+/// A number of seconds to a tenth, as rows say it.
+pub(crate) fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round_ties_even() / 10.0
 }
 
 fn model(cpuinfo: &str) -> Option<&str> {
@@ -26,7 +53,8 @@ fn model(cpuinfo: &str) -> Option<&str> {
     line.split_once(':').map(|(_, model)| model.trim())
 }
 
-fn commit(root: &Path) -> String {
+/// The commit that the working folder is at.
+pub(crate) fn commit(root: &Path) -> String {
     let output = Command::new("git").arg("-C").arg(root).args(["rev-parse", "HEAD"]).output();
     let output = output.ok().filter(|output| output.status.success());
     output.map_or_else(
@@ -41,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_row_says_where_it_comes_from() {
-        let row = stamped(&crate::folders::repository_root(), "{\"command\":\"soak\"}");
+        let row = serde_json::json!({ "command": "soak" });
+        let row = stamped(&crate::folders::repository_root(), row);
         let row: serde_json::Value = serde_json::from_str(&row).unwrap();
         assert!(!row["host"]["cpu"].as_str().unwrap().is_empty(), "{row}");
         assert!(row["host"]["cores"].as_u64().unwrap() > 0, "{row}");

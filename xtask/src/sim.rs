@@ -3,13 +3,15 @@
 //!
 //! Builds `tombolo-sim` optimised, if no `--program` is named first, and runs it with the same
 //! options. With `--plant` it builds another one, in which bugs can be planted, in a target folder of
-//! its own so that no other build is thrown away; `--plant all` plants one after the other and prints
-//! a table. What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
+//! its own so that no other build is thrown away; `--plants all` plants one after the other and prints
+//! a table, `--plants N` does so with a sample, another one for each commit: what each run of the checks does.
+//! What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
 
 use crate::asan;
 use crate::failure::Failure;
 use crate::folders::target_folder;
 use crate::invocation::Invocation;
+use crate::provenance::commit;
 use crate::stopwatch::Stopwatch;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,12 +21,33 @@ use std::process::{Command, Stdio};
 enum Build {
     Plain,
     Planted,
+    /// The same, not optimised: it is built in a third of the time, which for a sample is most of it.
+    Sampled,
 }
+
+impl Build {
+    /// What cargo is asked for, and the folder in which the program is then.
+    fn profile(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Plain | Self::Planted => ("--profile quick", "quick"),
+            Self::Sampled => ("--config profile.dev.package.tombolo-storage.opt-level=0", "debug"),
+        }
+    }
+}
+
+/// Plants that take thousands of seeds until they are noticed: in no sample.
+const RARE: [&str; 2] = ["added-copy-not-cleared", "archive-not-waited-for"];
 
 /// Builds what `words` need and runs it.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
-        ["--plant" | "--plants", "all", rest @ ..] => run_all(root, rest),
+        ["--plant" | "--plants", "all", rest @ ..] => run_plants(root, None, rest),
+        ["--plants", number, rest @ ..] => {
+            let wrong =
+                |_| Failure::usage(format!("sim: --plants {number}: expected all or a number"));
+            run_plants(root, Some(number.parse().map_err(wrong)?), rest)
+        }
+        ["--plants"] => Err(Failure::usage("sim: --plants needs a value: all or a number")),
         ["--program", program, rest @ ..] => run_one(root, Path::new(program), rest),
         _ if words.contains(&"--plant") => {
             let program = build(root, Build::Planted)?;
@@ -48,13 +71,18 @@ fn run_one(root: &Path, program: &Path, words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Plants every bug in turn; fails if one is not noticed.
-fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
-    let program = build(root, Build::Planted)?;
+/// Plants bugs in turn, a sample of them if a `number` is given; fails if one is not noticed.
+fn run_plants(root: &Path, number: Option<usize>, words: &[&str]) -> Result<(), Failure> {
+    let program = build(root, if number.is_some() { Build::Sampled } else { Build::Planted })?;
     let list = answer(root, &program, &["--list-plants"])?.text;
+    let all: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let plants = match number {
+        Some(number) => sample(&all, number, &commit(root)),
+        None => all,
+    };
     let mut missed = Vec::new();
     println!("{:<28}{:>8}  noticed by", "plant", "seconds");
-    for name in list.lines().filter_map(|line| line.split_whitespace().next()) {
+    for name in plants {
         let start = Stopwatch::start();
         let answer = answer(root, &program, &[&["--plant", name], words].concat())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -67,6 +95,15 @@ fn run_all(root: &Path, words: &[&str]) -> Result<(), Failure> {
         [] => Ok(()),
         missed => Err(Failure::check(format!("sim: not noticed: {}", missed.join(", ")))),
     }
+}
+
+/// So many of `all` but the rare ones, spread over the list; with which it begins is drawn by the commit.
+fn sample<'a>(all: &[&'a str], number: usize, commit: &str) -> Vec<&'a str> {
+    let all: Vec<&str> = all.iter().filter(|name| !RARE.contains(name)).copied().collect();
+    let number = number.min(all.len());
+    let drawn = u64::from_str_radix(&commit[..commit.len().min(8)], 16).unwrap_or_default();
+    let first = drawn as usize % all.len().max(1);
+    (0..number).map(|n| all[(first + n * all.len() / number) % all.len()]).collect()
 }
 
 /// What a program printed and whether it was content.
@@ -106,8 +143,9 @@ fn noticed(answer: &Answer) -> String {
 /// Builds the simulator; the program's path.
 fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
     let mut folder = target_folder(root);
-    let mut call = Invocation::cargo("build --quiet -p tombolo-sim --profile quick");
-    if build == Build::Planted {
+    let (profile, place) = build.profile();
+    let mut call = Invocation::cargo(&format!("build --quiet -p tombolo-sim {profile}"));
+    if build != Build::Plain {
         folder = folder.join("planted");
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
         let flags = format!("--cfg tombolo_plants {}", asan::workspace_flags(root)?);
@@ -115,7 +153,7 @@ fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
     }
     let call = call.with(["--target-dir".to_string(), folder.display().to_string()]);
     match call.run(root) {
-        Ok(outcome) if outcome.success => Ok(folder.join("quick").join("tombolo-sim")),
+        Ok(outcome) if outcome.success => Ok(folder.join(place).join("tombolo-sim")),
         Ok(_) => Err(Failure::check(format!("sim: `{call}` failed"))),
         Err(message) => Err(Failure::machine(message)),
     }
@@ -123,12 +161,23 @@ fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, noticed};
+    use super::{Answer, RARE, noticed, sample};
 
     #[test]
     fn the_first_violation_is_shown_short() {
         let text = "cargo xtask sim --seed 17 --plant x  # prefix: step 3\n9 seeds".to_string();
         assert_eq!(noticed(&Answer { text, success: true }), "seed 17, prefix: step 3");
+    }
+
+    #[test]
+    fn a_sample_is_spread_and_another_commit_draws_another() {
+        let all = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(sample(&all, 3, "00000001ab"), ["b", "d", "f"]);
+        assert_eq!(sample(&all, 3, "00000006ab"), ["g", "b", "d"]);
+        assert_eq!(sample(&all, 7, "unknown"), all);
+        assert_eq!(sample(&all, 99, "").len(), 7);
+        assert!(sample(&[], 2, "1").is_empty());
+        assert_eq!(sample(&["a", RARE[0], "b", "c"], 3, "00000000"), ["a", "b", "c"]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         .output()
         .map_err(|error| Failure::machine(format!("cannot run {}: {error}", program.display())))?;
     let lines = String::from_utf8_lossy(&ended.stdout);
-    let lines: String = lines.lines().map(|row| stamped(root, row) + "\n").collect();
+    let lines: String = lines.lines().map(|line| row(root, line) + "\n").collect();
     print!("{lines}");
     if let Some(path) = options.out {
         std::fs::write(path, &lines)
@@ -81,6 +81,12 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
             directory.display()
         ))),
     }
+}
+
+/// A line that the example printed, with commit and machine if it is a row.
+fn row(root: &Path, line: &str) -> String {
+    let row: Result<serde_json::Map<_, _>, _> = serde_json::from_str(line);
+    row.map_or_else(|_| line.to_string(), |row| stamped(root, row))
 }
 
 /// Builds the example; its path.

@@ -16,10 +16,12 @@ mod rules;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::failure::Failure;
 use crate::needs;
 use crate::process::{Ended, PATIENCE, Running};
-use crate::provenance::stamped;
+use crate::provenance::{stamped, tenths};
 use crate::random::Random;
 use crate::shipped::{self, copy};
 use crate::stopwatch::Stopwatch;
@@ -104,29 +106,92 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let clock = Stopwatch::start();
     let folder = crate::folders::target_folder(root).join("trace");
     let tracer = Tracer::prepare(program, folder).map_err(machine)?;
-    let mut shown = String::new();
+    let mut rounds = Vec::new();
     // Transactions in the log before the measured ones: the same for the same number of callers.
     let mut base = 0;
     for round in ROUNDS {
         let counts = tracer.round(round, &mut base).map_err(|what| tracer.broken(round, what))?;
-        let comma = if shown.is_empty() { "" } else { "," };
-        shown += &format!("{comma}{}", json(round, &counts, base));
+        rounds.push(RoundRow::new(round, &counts, base));
     }
     let errors = with_errors(&tracer, &options)?;
     let _ = std::fs::remove_dir_all(&tracer.folder);
-    let wall_s = clock.elapsed().as_secs_f64();
-    let row =
-        format!("{{\"command\":\"trace\",\"wall_s\":{wall_s:.1},\"rounds\":[{shown}],{errors}}}");
-    println!("{}", stamped(root, &row));
+    let wall_s = tenths(clock.elapsed().as_secs_f64());
+    println!("{}", stamped(root, Row { command: "trace", wall_s, rounds, errors }));
     Ok(())
 }
 
+/// What a call of `cargo xtask trace` reports.
+#[derive(Debug, Serialize)]
+struct Row {
+    command: &'static str,
+    wall_s: f64,
+    rounds: Vec<RoundRow>,
+    errors: ErrorsRow,
+}
+
+/// What was found in one trace.
+#[derive(Debug, Serialize)]
+struct RoundRow {
+    clients: u32,
+    fdatasync_fails: bool,
+    answers: u64,
+    answer_writes: u64,
+    groups: u64,
+    fdatasyncs: SyncsRow,
+}
+
+/// The `fdatasync`s of a trace, by what they were for.
+#[derive(Debug, Serialize)]
+struct SyncsRow {
+    measured_flushes: u64,
+    warm_up_flushes: u64,
+    left_behind: u64,
+    seals: u64,
+    recovery: u64,
+    segments: u64,
+    image: u64,
+}
+
+/// The processes in which a call failed, by what it was for.
+#[derive(Debug, Default, Serialize)]
+struct ErrorsRow {
+    processes: u64,
+    seed: u64,
+    of_log: u64,
+    after_answers: u64,
+    of_making_segments: u64,
+    of_image: u64,
+    not_reached: u64,
+}
+
+impl RoundRow {
+    fn new(round: Round, counts: &Counts, base: u64) -> Self {
+        let measured = measured(counts, base);
+        Self {
+            clients: round.clients,
+            fdatasync_fails: round.fails.is_some(),
+            answers: counts.told,
+            answer_writes: counts.tells,
+            groups: counts.groups,
+            fdatasyncs: SyncsRow {
+                measured_flushes: measured,
+                warm_up_flushes: counts.flushes.len() as u64 - measured,
+                left_behind: counts.left_behind,
+                seals: counts.seals,
+                recovery: counts.of_recovery,
+                segments: counts.of_segments,
+                image: counts.of_image,
+            },
+        }
+    }
+}
+
 /// Runs processes in each of which a call fails; how many there were of which kind.
-fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<String, Failure> {
+fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Failure> {
     // By number of callers: transactions in the log before the measured ones.
     let mut bases = [0; TRANSACTIONS.len()];
-    let (mut of_log, mut of_making, mut of_image, mut of_none) = (0, 0, 0, 0);
-    let mut after_answers = 0;
+    let mut row =
+        ErrorsRow { processes: options.errors, seed: options.seed, ..ErrorsRow::default() };
     for number in 0..options.errors {
         let mut random = Random::new(options.seed, 0, number as usize);
         let at = random.below(TRANSACTIONS.len() as u64) as usize;
@@ -150,12 +215,12 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<String, Failure
             tracer.broken(failed, again)
         })?;
         match (counts.has_failed, counts.making_has_failed, counts.image_has_failed) {
-            (true, ..) => of_log += 1,
-            (_, true, _) => of_making += 1,
-            (.., true) => of_image += 1,
-            _ => of_none += 1,
+            (true, ..) => row.of_log += 1,
+            (_, true, _) => row.of_making_segments += 1,
+            (.., true) => row.of_image += 1,
+            _ => row.not_reached += 1,
         }
-        after_answers += u64::from(counts.has_failed && counts.told > 0);
+        row.after_answers += u64::from(counts.has_failed && counts.told > 0);
         if (number + 1).is_multiple_of(UNTOLD) {
             eprintln!(
                 "xtask: trace: {} of {} with errors, none broke a rule",
@@ -164,30 +229,11 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<String, Failure
             );
         }
     }
-    Ok(format!(
-        "\"errors\":{{\"processes\":{},\"seed\":{},\"of_log\":{of_log},\"after_answers\":{after_answers},\
-         \"of_making_segments\":{of_making},\"of_image\":{of_image},\"not_reached\":{of_none}}}",
-        options.errors, options.seed
-    ))
+    Ok(row)
 }
 
 fn machine(what: String) -> Failure {
     Failure::machine(format!("trace: {what}"))
-}
-
-fn json(round: Round, counts: &Counts, base: u64) -> String {
-    let Round { clients, fails, .. } = round;
-    let Counts { groups, left_behind, seals, of_recovery, of_segments, .. } = counts;
-    let Counts { of_image, told, tells, .. } = counts;
-    format!(
-        "{{\"clients\":{clients},\"fdatasync_fails\":{},\"answers\":{told},\"answer_writes\":{tells},\
-         \"groups\":{groups},\"fdatasyncs\":{{\"measured_flushes\":{},\"warm_up_flushes\":{},\
-         \"left_behind\":{left_behind},\"seals\":{seals},\"recovery\":{of_recovery},\"segments\":{of_segments},\
-         \"image\":{of_image}}}}}",
-        fails.is_some(),
-        measured(counts, base),
-        counts.flushes.len() as u64 - measured(counts, base),
-    )
 }
 
 /// Flushes that made measured transactions durable.
@@ -338,9 +384,9 @@ fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
     if !ended.succeeded() || counts.has_failed {
         return Err(format!("it ended with {}", ended.brief()));
     }
-    let field = |name: &str| {
-        field(&ended.stdout, name).ok_or_else(|| format!("the result has no number {name}"))
-    };
+    let row = ended.row();
+    let field =
+        |name: &str| row[name].as_u64().ok_or_else(|| format!("the result has no number {name}"));
     let (flushes, committed) = (field("flushes")?, field("committed")?);
     let shown = measured(counts, base);
     if flushes != shown || flushes == 0 {
@@ -355,16 +401,9 @@ fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
     }
 }
 
-/// The first number of this name in a line of JSON: that of the whole run, which comes before those of its parts.
-fn field(json: &str, name: &str) -> Option<u64> {
-    let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
-    let end = rest.find(|character: char| !character.is_ascii_digit())?;
-    rest[..end].parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Counts, Ended, agree, field, refused, run};
+    use super::{Counts, Ended, agree, refused, run};
     use std::path::Path;
 
     fn ended(status: i32, stdout: &str, stderr: &str) -> Ended {
@@ -382,7 +421,8 @@ mod tests {
         assert!(agree(&result(3, 2), &counts, 4).unwrap_err().contains("has 2 fdatasyncs"));
         assert!(agree(&result(2, 1), &counts, 4).unwrap_err().contains("1 calls committed"));
         assert!(agree(&ended(3, "", "tombolo: x"), &counts, 4).unwrap_err().contains("status 3"));
-        assert_eq!(field("{\"flushes\":null}", "flushes"), None);
+        let none = ended(0, "{\"committed\":2,\"flushes\":null}", "");
+        assert!(agree(&none, &counts, 4).unwrap_err().contains("no number flushes"));
         let without = Counts { of_image: 0, ..counts };
         assert!(agree(&result(2, 2), &without, 4).unwrap_err().contains("no checkpoint"));
     }

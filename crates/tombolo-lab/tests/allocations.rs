@@ -3,11 +3,9 @@
 //! Rows and index entries live in regions taken from the system directly; they are reserved
 //! beforehand here, so that even the slabs' bookkeeping has no reason to grow. What is left must
 //! be exactly nothing. One test only: the counter is the process's.
-#![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+mod counting_allocator;
 
 use tombolo_engine::transaction::Stop;
 use tombolo_lab::workload::tpcc::input::{Generator, Input, Mix};
@@ -18,25 +16,7 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
 use tombolo_storage::store::Store;
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as in `alloc`; the pointer came from there.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting_allocator::allocations_so_far;
 
 const WARM_UP: usize = 2_000;
 const COUNTED: usize = 8_000;
@@ -61,9 +41,9 @@ fn allocations<P: MemoryProfile>(mix: Mix) -> (u64, usize) {
         Err(error) => panic!("{error}"),
     };
     inputs[..WARM_UP].iter().for_each(&mut call);
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let before = allocations_so_far();
     inputs[WARM_UP..].iter().for_each(&mut call);
-    (ALLOCATIONS.load(Ordering::SeqCst) - before, committed)
+    (allocations_so_far() - before, committed)
 }
 
 #[test]
@@ -77,7 +57,7 @@ fn transactions_allocate_nothing() {
         }
     }
     // The counter counts: a box is an allocation.
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let before = allocations_so_far();
     drop(std::hint::black_box(Box::new(7)));
-    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst) - before, 1);
+    assert_eq!(allocations_so_far() - before, 1);
 }

@@ -1,10 +1,13 @@
 //! The results of many seeds, as text and as JSON.
 //!
-//! A violation is one line that says how to see it again. Not here: numbers of the host, which the user who
-//! keeps a result adds.
+//! A violation is one line that says how to see it again. A result in JSON says that it is simulated, of which
+//! commit, and on which machine it took its processor time.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use serde::Serialize;
+use tombolo_engine::threads;
 use tombolo_storage::plant::Plant;
 
 use crate::fault::FaultKind;
@@ -49,51 +52,97 @@ pub fn text(summary: &Summary, plant: Option<Plant>) -> String {
     out
 }
 
-/// The whole summary as one JSON object.
-pub fn json(summary: &Summary, plant: Option<Plant>) -> String {
-    let Summary { seeds, counted, failed, transactions, lives, given_up, .. } = summary;
-    let faults: Vec<String> = FaultKind::ALL
-        .into_iter()
-        .map(|kind| {
-            format!("{}: {}", quoted(&kind.name().replace('-', "_")), summary.faults.of(kind))
-        })
-        .collect();
-    let violations: Vec<String> = summary
-        .violations
-        .iter()
-        .map(|(seed, Violation { rule, what })| {
-            let (rule, what) = (quoted(rule.name()), quoted(what));
-            let replay = quoted(&replay_command(*seed, plant));
-            format!(
-                "{{\"seed\": {seed}, \"rule\": {rule}, \"what\": {what}, \"replay\": {replay}}}"
-            )
-        })
-        .collect();
-    let plant = plant.map_or("null".to_string(), |plant| quoted(plant.name()));
-    format!(
-        "{{\"experiment\": \"sim\", \"plant\": {plant}, \"seeds\": {seeds}, \
-         \"seeds_counted\": {counted}, \"seeds_failed\": {failed}, \
-         \"transactions\": {transactions}, \"lives\": {lives}, \
-         \"databases_given_up\": {given_up}, \"cpu_ms_mean\": {:.3}, \"cpu_ms_max\": {:.3}, \
-         \"traces\": \"{:016x}\", \"faults\": {{{}}}, \"violations\": [{}]}}",
-        summary.cpu_ns_mean() as f64 / 1e6,
-        summary.cpu_ns_max as f64 / 1e6,
-        summary.hash,
-        faults.join(", "),
-        violations.join(", ")
-    )
+/// What every result in JSON says of itself.
+#[derive(Debug, Serialize)]
+struct Stamped<T> {
+    experiment: &'static str,
+    simulated: bool,
+    commit: &'static str,
+    host: Host,
+    #[serde(flatten)]
+    of: T,
 }
 
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if u32::from(c) < 0x20 => _ = write!(out, "\\u{:04x}", u32::from(c)),
-            c => out.push(c),
-        }
+/// The machine.
+#[derive(Debug, Serialize)]
+struct Host {
+    cpu: String,
+    cores: usize,
+}
+
+impl Host {
+    fn read() -> Self {
+        let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let cpu = model.map_or("unknown", |(_, model)| model.trim()).to_owned();
+        Self { cpu, cores: threads::available() }
     }
-    out + "\""
+}
+
+/// `result` of `experiment` as one JSON object.
+pub(crate) fn result_json(experiment: &'static str, result: impl Serialize) -> String {
+    let commit = env!("BUILT_FROM_COMMIT");
+    let result = Stamped { experiment, simulated: true, commit, host: Host::read(), of: result };
+    serde_json::to_string(&result).expect("keys of results are texts")
+}
+
+/// `value` with so many digits behind the point.
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+/// A [`Summary`].
+#[derive(Debug, Serialize)]
+struct Seeds<'a> {
+    plant: Option<&'a str>,
+    seeds: u64,
+    seeds_counted: u64,
+    seeds_failed: u64,
+    transactions: u64,
+    lives: u64,
+    databases_given_up: u64,
+    cpu_ms_mean: f64,
+    cpu_ms_max: f64,
+    traces: String,
+    faults: BTreeMap<String, u64>,
+    violations: Vec<Broken<'a>>,
+}
+
+/// A [`Violation`].
+#[derive(Debug, Serialize)]
+struct Broken<'a> {
+    seed: u64,
+    rule: &'a str,
+    what: &'a str,
+    replay: String,
+}
+
+/// The whole summary as one JSON object.
+pub fn json(summary: &Summary, plant: Option<Plant>) -> String {
+    let faults = FaultKind::ALL.into_iter();
+    let faults = faults.map(|kind| (kind.name().replace('-', "_"), summary.faults.of(kind)));
+    let broken = summary.violations.iter().map(|(seed, Violation { rule, what })| Broken {
+        seed: *seed,
+        rule: rule.name(),
+        what,
+        replay: replay_command(*seed, plant),
+    });
+    let seeds = Seeds {
+        plant: plant.map(Plant::name),
+        seeds: summary.seeds,
+        seeds_counted: summary.counted,
+        seeds_failed: summary.failed,
+        transactions: summary.transactions,
+        lives: summary.lives,
+        databases_given_up: summary.given_up,
+        cpu_ms_mean: rounded(summary.cpu_ns_mean() as f64 / 1e6, 3),
+        cpu_ms_max: rounded(summary.cpu_ns_max as f64 / 1e6, 3),
+        traces: format!("{:016x}", summary.hash),
+        faults: faults.collect(),
+        violations: broken.collect(),
+    };
+    result_json("sim", seeds)
 }
 
 /// The plants that a simulated database can show, one per line.
@@ -125,8 +174,18 @@ mod tests {
     #[test]
     fn json_quotes_what_it_must() {
         let json = json(&summary(), None);
-        assert!(json.contains(r#""what": "a \"row\"\u000ais gone""#), "{json}");
-        assert!(json.contains(r#""plant": null"#) && json.contains(r#""sync_lied": 0"#));
+        assert!(json.contains(r#""what":"a \"row\"\nis gone""#), "{json}");
+        assert!(json.contains(r#""plant":null"#) && json.contains(r#""sync_lied":0"#));
+    }
+
+    #[test]
+    fn a_result_says_where_it_comes_from() {
+        let result: serde_json::Value = serde_json::from_str(&json(&summary(), None)).unwrap();
+        assert_eq!((&result["experiment"], &result["simulated"]), (&"sim".into(), &true.into()));
+        let commit = result["commit"].as_str().unwrap();
+        assert!(commit == "unknown" || commit.len() == 40, "{commit}");
+        assert!(!result["host"]["cpu"].as_str().unwrap().is_empty(), "{result}");
+        assert!(result["host"]["cores"].as_u64().unwrap() > 0, "{result}");
     }
 
     #[test]

@@ -23,7 +23,6 @@ use crate::log::Logging;
 use crate::memory::log::{NoLog, ValueLog};
 use crate::memory::undo::{Copies, NoUndo};
 
-
 /// LG-S11: the memory store with nothing besides; no undo, no log.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare;

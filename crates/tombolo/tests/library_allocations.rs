@@ -3,36 +3,18 @@
 //! A counting allocator watches the whole process: the calling thread, execution, logging, output.
 //! What structures of the store take is warmed up by touching the same rows. One test only: the
 //! counter is the process's.
-#![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../tombolo-lab/tests/counting_allocator/mod.rs"]
+mod counting_allocator;
+
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Store, Table};
 use tombolo::procedure::{resolve_index, resolve_table};
 use tombolo::{Builder, CallOptions, Database, Fields, Registered, Schema, TableDef};
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as in `alloc`; the pointer came from there.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting_allocator::allocations_so_far;
 
 tombolo::table! {
     /// Accounts.
@@ -122,9 +104,9 @@ fn least(builder: Builder, directory: Option<&Path>) -> (u64, u64) {
     let rounds = if directory.is_some() { ROUNDS / 4 } else { ROUNDS };
     let rounds = (0..rounds).map(|_| {
         let flushes = db.statistics().flushes;
-        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        let before = allocations_so_far();
         calls(&deposit);
-        let allocations = ALLOCATIONS.load(Ordering::SeqCst) - before;
+        let allocations = allocations_so_far() - before;
         (allocations, db.statistics().flushes - flushes)
     });
     rounds.min().unwrap()

@@ -36,7 +36,7 @@ pub(super) enum Action {
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 17] = [
+pub(super) static STEPS: [Step; 18] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
     first("figures", "documents show what results/ holds", Action::Figures),
@@ -64,6 +64,7 @@ pub(super) static STEPS: [Step; 17] = [
         kills,
     ),
     of_command("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
+    of_command("plants", "a sample of the bugs planted on purpose is noticed", plants),
     of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
     of_command("soak", "20 threads that call lose no call and no money, and none is starved", soak),
 ];
@@ -176,6 +177,12 @@ fn sim(root: &Path) -> Option<Invocation> {
     let program = crate::folders::target_folder(root).join("release").join("tombolo-sim");
     let named = ["--program".to_string(), program.display().to_string()];
     own(root, "tombolo-sim", "sim").map(|call| call.with(named))
+}
+
+/// The simulator in a build of its own, in which bugs can be planted; all of them are for a person to run.
+fn plants(root: &Path) -> Option<Invocation> {
+    let sample = ["--plants", "6"].map(str::to_string);
+    own(root, "tombolo-sim", "sim").map(|call| call.with(sample))
 }
 
 /// What `release` built, for a few seconds.

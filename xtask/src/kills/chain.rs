@@ -72,9 +72,7 @@ impl World {
         if !ended.succeeded() {
             return Err(machine(format!("loading ended with {}", ended.brief())));
         }
-        let commit = ended.stdout.split_once("\"commit\":\"");
-        let commit = commit.and_then(|(_, rest)| rest.split_once('"'));
-        world.commit = commit.map(|(commit, _)| commit.to_owned()).unwrap_or_default();
+        world.commit = ended.row()["commit"].as_str().unwrap_or_default().to_owned();
         Ok(world)
     }
 
@@ -302,7 +300,7 @@ impl<'w> Chain<'w> {
         wait_until_free(data)?;
         self.unchecked = 0;
         let checked = self.check(data)?;
-        if !checked.succeeded() || !checked.stdout.contains("\"consistent\":true") {
+        if !checked.succeeded() || checked.row()["consistent"] != true {
             return Err(format!("check ended with {}", checked.brief()));
         }
         let table = self.folder.join("rows").join("client_seq.copy");

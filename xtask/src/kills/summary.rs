@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::case::Outcome;
+use crate::provenance::{Host, line, tenths};
 
 /// Of all cases in which something could strike, so many of a hundred must.
 const STRUCK_PERCENT_MIN: u64 = 90;
@@ -22,13 +25,28 @@ pub(super) struct CaseEnd {
     pub(super) acknowledged: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 struct OfKind {
     cases: u64,
     struck: u64,
     missed: u64,
     skipped: u64,
     failed: u64,
+}
+
+/// What a call of `cargo xtask kills` reports.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    command: &'a str,
+    commit: &'a str,
+    host: Host,
+    seed: u64,
+    #[serde(flatten)]
+    total: OfKind,
+    acknowledged: u64,
+    wall_s: f64,
+    by_kind: &'a BTreeMap<&'static str, OfKind>,
+    by_place: &'a BTreeMap<String, u64>,
 }
 
 /// All cases so far.
@@ -110,22 +128,17 @@ impl Summary {
 
     /// One line.
     pub(super) fn json(&self, seed: u64, commit: &str, wall_s: f64) -> String {
-        let kinds: Vec<String> = self
-            .kinds
-            .iter()
-            .map(|(name, kind)| format!("\"{name}\":{{{}}}", kind.json()))
-            .collect();
-        let places: Vec<String> =
-            self.places.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
-        format!(
-            "{{\"command\":\"kills\",\"commit\":\"{commit}\",{},\"seed\":{seed},{},\"acknowledged\":{},\
-             \"wall_s\":{wall_s:.1},\"by_kind\":{{{}}},\"by_place\":{{{}}}}}",
-            crate::provenance::host(),
-            self.total().json(),
-            self.acknowledged,
-            kinds.join(","),
-            places.join(",")
-        )
+        line(&Row {
+            command: "kills",
+            commit,
+            host: Host::read(),
+            seed,
+            total: self.total(),
+            acknowledged: self.acknowledged,
+            wall_s: tenths(wall_s),
+            by_kind: &self.kinds,
+            by_place: &self.places,
+        })
     }
 }
 
@@ -133,13 +146,6 @@ impl OfKind {
     /// Cases in which something could strike.
     fn possible(&self) -> u64 {
         self.struck + self.missed
-    }
-
-    fn json(&self) -> String {
-        let Self { cases, struck, missed, skipped, failed } = self;
-        format!(
-            "\"cases\":{cases},\"struck\":{struck},\"missed\":{missed},\"skipped\":{skipped},\"failed\":{failed}"
-        )
     }
 }
 

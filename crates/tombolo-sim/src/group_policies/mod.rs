@@ -11,9 +11,11 @@ mod turns;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+use serde::Serialize;
 use tombolo_engine::threads::on_each;
 use tombolo_storage::sync::Mutex;
 
+use crate::report::{result_json, rounded};
 use closed_loop::{Measured, Medium, Point, measure};
 
 /// The devices: some whose flushes differ, some to which bytes matter more than flushes.
@@ -206,56 +208,95 @@ pub fn text(compared: &[Compared]) -> String {
     out
 }
 
+/// All points, as the result says them.
+#[derive(Serialize)]
+struct Comparison {
+    execution_ns: u64,
+    record_bytes: usize,
+    turnaround_ns: u64,
+    step_ns: u64,
+    share_min: f64,
+    holds: bool,
+    points: Vec<PointRow>,
+}
+
+/// A point.
+#[derive(Serialize)]
+struct PointRow {
+    flush_us: u64,
+    flush_uneven: bool,
+    mb_per_s: u64,
+    clients: u64,
+    best_time_per_group: String,
+    auto_share_of_best_timer: f64,
+    policies: Vec<PolicyRow>,
+}
+
+/// A policy at a point.
+#[derive(Serialize)]
+struct PolicyRow {
+    time_per_group: String,
+    transactions_per_group: Option<u64>,
+    tps: f64,
+    latency_us: Latency,
+    answers: u64,
+    flushes: u64,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    p50: f64,
+    p99: f64,
+}
+
 /// All of it as one JSON object.
 pub fn json(compared: &[Compared]) -> String {
-    let points: Vec<String> = compared.iter().map(point_json).collect();
-    format!(
-        "{{\"experiment\": \"group_policies\", \"simulated\": true, \"execution_ns\": {}, \
-         \"record_bytes\": {}, \"turnaround_ns\": {}, \"step_ns\": {}, \
-         \"share_min\": {SHARE_MIN}, \"holds\": {}, \"points\": [\n{}\n]}}",
-        closed_loop::EXECUTION_NS,
-        closed_loop::RECORD_BYTES,
-        closed_loop::TURNAROUND_NS,
-        closed_loop::STEP_NS,
-        holds(compared),
-        points.join(",\n")
-    )
-}
-
-fn point_json(point: &Compared) -> String {
-    let rows = point.rows.iter().map(|(policy, measured)| row_json(*policy, measured));
-    let rows = rows.collect::<Vec<_>>().join(",\n  ");
-    let (best, _) = point.best_time();
-    format!(
-        " {{\"flush_us\": {}, \"flush_uneven\": {}, \"mb_per_s\": {}, \"clients\": {}, \
-         \"best_time_per_group\": \"{}\", \
-         \"auto_share_of_best_timer\": {:.4}, \"policies\": [\n  {rows}]}}",
-        point.medium.flush_ns / 1_000,
-        point.medium.is_uneven,
-        point.medium.mb_per_s,
-        point.clients,
-        best.name(),
-        point.share()
-    )
-}
-
-fn row_json(policy: Policy, measured: &Measured) -> String {
-    let (time, transactions) = match policy {
-        Policy::Auto => ("\"auto\"".to_owned(), "null".to_owned()),
-        Policy::Time(ns) => (format!("\"{}us\"", ns / 1_000), "null".to_owned()),
-        Policy::Transactions(count) => {
-            (format!("\"{}us\"", COUNTED_NS_MAX / 1_000), count.to_string())
-        }
+    let result = Comparison {
+        execution_ns: closed_loop::EXECUTION_NS,
+        record_bytes: closed_loop::RECORD_BYTES,
+        turnaround_ns: closed_loop::TURNAROUND_NS,
+        step_ns: closed_loop::STEP_NS,
+        share_min: SHARE_MIN,
+        holds: holds(compared),
+        points: compared.iter().map(PointRow::new).collect(),
     };
-    format!(
-        "{{\"time_per_group\": {time}, \"transactions_per_group\": {transactions}, \"tps\": {:.0}, \
-         \"latency_us\": {{\"p50\": {:.1}, \"p99\": {:.1}}}, \"answers\": {}, \"flushes\": {}}}",
-        measured.tps(),
-        measured.latency_p50_ns as f64 / 1e3,
-        measured.latency_p99_ns as f64 / 1e3,
-        measured.answers,
-        measured.flushes
-    )
+    result_json("group_policies", result)
+}
+
+impl PointRow {
+    fn new(point: &Compared) -> Self {
+        Self {
+            flush_us: point.medium.flush_ns / 1_000,
+            flush_uneven: point.medium.is_uneven,
+            mb_per_s: point.medium.mb_per_s,
+            clients: point.clients,
+            best_time_per_group: point.best_time().0.name(),
+            auto_share_of_best_timer: rounded(point.share(), 4),
+            policies: point.rows.iter().map(|(policy, row)| PolicyRow::new(*policy, row)).collect(),
+        }
+    }
+}
+
+impl PolicyRow {
+    fn new(policy: Policy, measured: &Measured) -> Self {
+        let us = |ns: u64| rounded(ns as f64 / 1e3, 1);
+        let (time_per_group, transactions_per_group) = match policy {
+            Policy::Auto => ("auto".to_owned(), None),
+            Policy::Time(ns) => (format!("{}us", ns / 1_000), None),
+            Policy::Transactions(count) => (format!("{}us", COUNTED_NS_MAX / 1_000), Some(count)),
+        };
+        Self {
+            time_per_group,
+            transactions_per_group,
+            tps: rounded(measured.tps(), 0),
+            latency_us: Latency {
+                p50: us(measured.latency_p50_ns),
+                p99: us(measured.latency_p99_ns),
+            },
+            answers: measured.answers,
+            flushes: measured.flushes,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -309,7 +350,7 @@ mod tests {
         let compared = |auto| vec![Compared { medium: MEDIA[0], clients: 16, rows: rows(auto) }];
         assert!(holds(&compared(95)) && !holds(&compared(94)));
         assert!(text(&compared(94)).contains("TOO LOW") && !text(&compared(95)).contains("TOO"));
-        assert!(json(&compared(94)).contains("\"holds\": false"));
-        assert!(json(&compared(94)).contains("\"auto_share_of_best_timer\": 0.94"));
+        assert!(json(&compared(94)).contains("\"holds\":false"));
+        assert!(json(&compared(94)).contains("\"auto_share_of_best_timer\":0.94"));
     }
 }

@@ -4,7 +4,12 @@
 //! sockets have something to say (edge-triggered), takes all answers that have come on one, makes as
 //! many calls, and writes them together. Its own processor time is the callers', not the server's.
 //!
-//! Not here: what calls and answers look like ([`Protocol`]), starting servers (`server.rs`).
+//! # Why not the clients of the libraries
+//! What is said is the libraries' ([`Protocol`]), the loop is not. With their asynchronous clients in its place a call
+//! took a quarter (PostgreSQL) to a half (Redis) more of its caller's processor time, on cores that the server needs:
+//! with 16 callers of 16 calls Redis executed 7 % less a second, and then a ratio is the client's doing.
+//!
+//! Not here: starting servers (`server.rs`).
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -13,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::slice::Iter;
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
 use rustix::event::{Timespec, epoll};
 use tombolo_engine::clock::{Clock, SystemClock};
 
@@ -27,38 +33,36 @@ const SILENCE_MAX: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 /// Bytes read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// What calls and answers look like.
+/// What a caller's calls and answers look like.
 pub(super) trait Protocol {
     /// Appends the call of one transaction.
-    fn call(&self, input: &Input, to: &mut Vec<u8>);
+    fn call(&mut self, input: &Input, to: &mut BytesMut);
 
-    /// Takes the first answer off `bytes`, if all of it is there: its length, and whether the
-    /// transaction committed.
+    /// Takes the first answer off `bytes`, if all of it is there: whether the transaction committed.
     ///
     /// # Errors
     /// When it is an error, or none that this knows.
-    fn answer(&self, bytes: &[u8]) -> Result<Option<(usize, bool)>, Failure>;
+    fn answer(&mut self, bytes: &mut BytesMut) -> Result<Option<bool>, Failure>;
 }
 
 /// A caller.
-struct Caller {
+struct Caller<P> {
     socket: UnixStream,
-    /// Calls that are not written yet, from `written` on.
-    calls: Vec<u8>,
-    written: usize,
-    /// Answers that are not whole yet.
-    answers: Vec<u8>,
+    protocol: P,
+    /// Calls that are not written yet.
+    calls: BytesMut,
+    /// Answers that are not taken yet.
+    answers: BytesMut,
     /// When the calls under way were made, the oldest first.
     made_ns: VecDeque<u64>,
 }
 
 /// The callers of one server.
 pub(super) struct Callers<P> {
-    protocol: P,
     clock: SystemClock,
     in_flight: usize,
     poll: OwnedFd,
-    callers: Vec<Caller>,
+    callers: Vec<Caller<P>>,
     buffer: Vec<u8>,
 }
 
@@ -79,24 +83,23 @@ impl<P: Protocol> Callers<P> {
     /// # Errors
     /// When one cannot be had.
     pub(super) fn new(
-        protocol: P,
         calls: Calls,
         clock: SystemClock,
-        mut connect: impl FnMut() -> Result<UnixStream, Failure>,
+        mut connect: impl FnMut() -> Result<(UnixStream, P), Failure>,
     ) -> Result<Self, Failure> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| broken(&e.into()))?;
         let mut callers = Vec::with_capacity(calls.clients);
         for at in 0..calls.clients {
-            let socket = connect()?;
+            let (socket, protocol) = connect()?;
             socket.set_nonblocking(true).map_err(|error| broken(&error))?;
             let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(at as u64);
             epoll::add(&poll, &socket, data, events).map_err(|error| broken(&error.into()))?;
-            let (calls, answers, made_ns) = (Vec::new(), Vec::new(), VecDeque::new());
-            callers.push(Caller { socket, calls, written: 0, answers, made_ns });
+            let (calls, answers) = (BytesMut::new(), BytesMut::new());
+            callers.push(Caller { socket, protocol, calls, answers, made_ns: VecDeque::new() });
         }
         let (in_flight, buffer) = (calls.in_flight, vec![0; READ_BYTES]);
-        Ok(Self { protocol, clock, in_flight, poll, callers, buffer })
+        Ok(Self { clock, in_flight, poll, callers, buffer })
     }
 
     /// Runs a transaction for each of `inputs` on `server`.
@@ -141,13 +144,11 @@ impl<P: Protocol> Callers<P> {
 
     /// Takes the answers of a caller, makes its next calls, and writes what can be written.
     fn attend(&mut self, at: usize, turn: &mut Turn<'_>) -> Result<(), Failure> {
-        let Self { protocol, clock, in_flight, callers, buffer, .. } = self;
+        let Self { clock, in_flight, callers, buffer, .. } = self;
         let caller = &mut callers[at];
         caller.read(buffer)?;
         let now_ns = clock.now_ns();
-        let mut taken = 0;
-        while let Some((bytes, is_committed)) = protocol.answer(&caller.answers[taken..])? {
-            taken += bytes;
+        while let Some(is_committed) = caller.protocol.answer(&mut caller.answers)? {
             let Some(made_ns) = caller.made_ns.pop_front() else {
                 return Err(Failure::check("the server answered what nobody asked"));
             };
@@ -155,17 +156,16 @@ impl<P: Protocol> Callers<P> {
             turn.batch.committed += u64::from(is_committed);
             turn.batch.aborted += u64::from(!is_committed);
         }
-        caller.answers.drain(..taken);
         while caller.made_ns.len() < *in_flight {
             let Some(input) = turn.inputs.next() else { break };
-            protocol.call(input, &mut caller.calls);
+            caller.protocol.call(input, &mut caller.calls);
             caller.made_ns.push_back(now_ns);
         }
         caller.write()
     }
 }
 
-impl Caller {
+impl<P> Caller<P> {
     /// Reads what there is.
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
         loop {
@@ -190,16 +190,14 @@ impl Caller {
 
     /// Writes what the socket takes; the rest when it reports that there is room again.
     fn write(&mut self) -> Result<(), Failure> {
-        while self.written < self.calls.len() {
-            match self.socket.write(&self.calls[self.written..]) {
-                Ok(bytes) => self.written += bytes,
+        while !self.calls.is_empty() {
+            match self.socket.write(&self.calls) {
+                Ok(bytes) => self.calls.advance(bytes),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(broken(&error)),
             }
         }
-        self.calls.clear();
-        self.written = 0;
         Ok(())
     }
 }

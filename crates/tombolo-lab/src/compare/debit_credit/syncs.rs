@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use super::tests::{ours, plan};
+use super::tests::{ours, plan, scratch};
 use super::*;
 
 /// Calls of a run, after those that warm up, and how many of them are under way at a time.
@@ -18,7 +18,7 @@ fn names() -> Vec<String> {
 }
 
 fn run(durability: &str) {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = scratch();
     let path = scratch.path().join("data").display().to_string();
     let calls = (CALLS / 2).to_string();
     let plan =

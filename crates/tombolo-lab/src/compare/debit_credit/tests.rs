@@ -1,6 +1,7 @@
 //! Settled inputs, what a ledger notices, and whole comparisons of what is in this build.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::compare::{failure, ratios, tps_ratios};
@@ -32,9 +33,15 @@ pub(super) fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     Plan::new(&settings)
 }
 
+/// A directory that the user of a server can reach, who is another one where this process is root's.
+pub(super) fn scratch() -> tempfile::TempDir {
+    let everyone = std::fs::Permissions::from_mode(0o755);
+    tempfile::Builder::new().permissions(everyone).tempdir().unwrap()
+}
+
 /// Compares the engines called `names`, and expects that all end alike.
 fn compared(names: &[String], given: &[(&str, &str)]) -> Vec<Measured> {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = scratch();
     let data = scratch.path().join("data");
     let mut given = given.to_vec();
     let path = data.display().to_string();
@@ -133,7 +140,7 @@ fn what_cannot_be_compared_is_refused() {
     }
 }
 
-/// Those that CI builds; PostgreSQL takes seconds to make its files, and is not there.
+/// Those of this build; CI builds all.
 #[test]
 fn peers_hold_what_the_inputs_amount_to_at_either_durability() {
     let peers = PEERS.into_iter().filter(|peer| is_built(peer));

@@ -1,6 +1,6 @@
 //! Intentions, what covers what, escalation, limits: one thread, no waiting.
 
-use super::super::{IfLocks, NoLocks};
+use super::super::IfLocks;
 use super::*;
 use crate::latch::Unlatched;
 use Mode::{
@@ -209,19 +209,6 @@ fn locks_behind_an_if_are_off_until_switched_on() {
     assert_eq!(second.len(), 2, "the intentions it had before");
     locks.release_all(&mut first);
     assert!(first.is_empty());
-    end(&locks, [first, second]);
-}
-
-#[test]
-fn no_locks_grant_everything() {
-    let locks = NoLocks::new(SMALL);
-    let (mut first, mut second) = (begin(&locks, 1), begin(&locks, 2));
-    for held in [&mut first, &mut second] {
-        locks.lock_store(held, 1, X).unwrap();
-        locks.lock_page(held, 1, 10, X).unwrap();
-        locks.lock_row(held, 1, row(10, 1), X).unwrap();
-        locks.try_lock_row(held, 1, row(10, 1), X).unwrap();
-    }
     end(&locks, [first, second]);
 }
 
