@@ -4,11 +4,12 @@
 
 use heed::{Env, Error, PutFlags, RwTxn};
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
-use super::{Opening, made};
 use crate::compare::lmdb::{self, Tree, failed};
+use crate::compare::made;
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 

@@ -52,8 +52,6 @@ use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 
-#[cfg(feature = "peers")]
-use super::made;
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
 use crate::estimate;
@@ -71,6 +69,7 @@ use rows::{Balances, Rows};
 type Open = for<'a> fn(&Opening<'a>, &mut dyn FnMut(f64)) -> Result<Box<dyn Engine + 'a>, Failure>;
 
 /// A function that opens an engine as one that opens any.
+#[cfg(feature = "peers")]
 macro_rules! opens {
     ($open:expr) => {
         |opening, progress| Ok(Box::new($open(opening, progress)?))

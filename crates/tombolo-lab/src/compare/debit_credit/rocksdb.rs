@@ -23,10 +23,11 @@ use rocksdb::{
     SliceTransform, WriteBatch, WriteOptions,
 };
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
-use super::{Opening, made};
+use crate::compare::made;
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 

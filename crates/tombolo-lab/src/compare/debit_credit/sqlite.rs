@@ -3,9 +3,10 @@
 
 use rusqlite::{Connection, Error, Statement};
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, FILLER_BYTES, Row, TABLES};
-use super::{Opening, made};
+use crate::compare::made;
 use crate::compare::sqlite::{self, failed};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;

@@ -3,7 +3,7 @@
 //! What a call does with them is here too ([`execute`]): such engines only look up and store. Not here: keys,
 //! engines.
 
-use super::rows::{Balances, FILLER_BYTES, Row};
+use super::rows::{FILLER_BYTES, Row};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 use crate::workload::debit_credit::schema::BALANCE_MAX;
@@ -85,7 +85,12 @@ fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
 
 /// Appends a row's balance, if the row is the next of its table and all that a row is.
 #[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
-pub(super) fn collect(balances: &mut Balances, table: usize, id: u32, bytes: &[u8]) -> Option<()> {
+pub(super) fn collect(
+    balances: &mut super::rows::Balances,
+    table: usize,
+    id: u32,
+    bytes: &[u8],
+) -> Option<()> {
     let table = balances.get_mut(table)?;
     if id as usize != table.len() + 1 {
         return None;
@@ -96,6 +101,7 @@ pub(super) fn collect(balances: &mut Balances, table: usize, id: u32, bytes: &[u
 
 #[cfg(all(test, any(feature = "compare-lmdb", feature = "compare-rocksdb")))]
 mod tests {
+    use super::super::rows::Balances;
     use super::*;
 
     #[test]
