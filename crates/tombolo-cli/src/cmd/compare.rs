@@ -167,7 +167,7 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
         }
     }
     settings.set(CLIENTS.name, "1", Source::Default)?;
-    let names = names(arguments, "conventional,memory,bare", &tpcc::PEERS)?;
+    let names = names(arguments, "conventional,memory,bare", &tpcc::peers())?;
     let base = run::Plan::new(&settings)?;
     let plan = tpcc::Plan {
         scale: base.scale(),
@@ -189,7 +189,7 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
 }
 
 fn run_debit_credit(arguments: &Arguments, settings: Settings) -> Result<Compared, Failure> {
-    let names = names(arguments, "memory", &debit_credit::PEERS)?;
+    let names = names(arguments, "memory", &debit_credit::peers())?;
     debit_credit::verify_names(&names)?;
     let plan = debit_credit::Plan::new(&settings)?;
     debit_credit::verify_machine(&plan, &names)?;

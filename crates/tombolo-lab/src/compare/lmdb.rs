@@ -1,4 +1,5 @@
-//! LMDB's environment, for every comparison with it (docs/compare.md).
+//! LMDB's environment, for every comparison with it (docs/compare.md): trees whose keys are native integers, which
+//! LMDB compares as such.
 //!
 //! # Durability
 //! `group`: LMDB's default: a transaction's pages are written and synced, then the page that leads to
@@ -11,7 +12,8 @@
 
 use std::path::Path;
 
-use heed::{Env, EnvFlags, EnvOpenOptions, Error};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, Error, IntegerComparator};
 
 use crate::failure::Failure;
 
@@ -25,20 +27,23 @@ pub(super) fn version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// An environment in `directory`, which the caller has just made: `map_bytes` of address space for
-/// up to `trees` named trees.
+/// Bytes under native integers.
+pub(super) type Tree = Database<'static, Bytes, Bytes, IntegerComparator>;
+
+/// An environment in `directory`, which the caller has just made: `map_bytes` of address space for trees called
+/// `names`, which are empty.
 ///
 /// # Errors
 /// When LMDB refuses.
-pub(super) fn open(
+pub(super) fn make<const N: usize>(
     directory: &Path,
     map_bytes: usize,
-    trees: u32,
+    names: [&str; N],
     is_durable: bool,
-) -> Result<Env, Failure> {
+) -> Result<(Env, [Tree; N]), Failure> {
     let mut options = EnvOpenOptions::new();
     options.map_size(map_bytes);
-    options.max_dbs(trees);
+    options.max_dbs(N as u32);
     let flags = match is_durable {
         true => EnvFlags::empty(),
         false => EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC,
@@ -46,5 +51,17 @@ pub(super) fn open(
     // SAFETY: the file lies in a directory that has just been made, so no other process has it open or mapped,
     // and it is not opened twice. The flags ask for no sync where nothing is promised, and never for no lock;
     // the writable map is reached by nothing but LMDB, since heed gives out its bytes to read only.
-    unsafe { options.flags(flags).open(directory) }.map_err(failed)
+    let environment = unsafe { options.flags(flags).open(directory) }.map_err(failed)?;
+    let transaction = environment.write_txn().map_err(failed)?;
+    let created = environment.create_databases_and_commit(transaction, |databases, transaction| {
+        let options = databases.database_options().types::<Bytes, Bytes>();
+        let mut trees = Vec::with_capacity(N);
+        for name in names {
+            let mut options = options.key_comparator::<IntegerComparator>();
+            trees.push(options.name(name).create(transaction)?);
+        }
+        let trees = trees.try_into().unwrap_or_else(|_| unreachable!("a tree for each name"));
+        Ok::<_, Error>(CommitOrAbort::<[_; N], ()>::Commit(trees))
+    });
+    Ok((environment, created.map_err(failed)?.unwrap_commit()))
 }

@@ -10,7 +10,8 @@
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
 //! and with equal callers, on servers too; [`calls`] what one call costs the program that makes it.
 //! Here is what they have in common: names, what a round took, ratios, directories, what makes a
-//! comparison worthless; `report` has the results.
+//! comparison worthless; `report` has the results. `peer` is what a workload's list of engines is made of; `sqlite`,
+//! `lmdb` and `redb` open those that take part in several workloads.
 //!
 //! Not here: arguments, exit codes, standard output.
 
@@ -19,7 +20,12 @@ pub mod debit_credit;
 #[cfg(feature = "compare-lmdb")]
 #[expect(unsafe_code, reason = "LMDB maps a file that others could change")]
 mod lmdb;
+mod peer;
+#[cfg(feature = "compare-redb")]
+mod redb;
 mod report;
+#[cfg(feature = "compare-sqlite")]
+mod sqlite;
 pub mod tpcc;
 
 use std::fs;
@@ -40,10 +46,6 @@ use crate::sweep::Spread;
 
 /// What the names of our own engines begin with.
 pub const OURS: &str = "tombolo/";
-
-/// What redb's manifest says: the crate does not say its version.
-#[cfg(feature = "compare-redb")]
-const REDB_VERSION: &str = "4.5";
 
 /// What running one batch took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -105,24 +107,6 @@ fn place_of(round: usize, turn: usize, engines: usize) -> usize {
     (round + turn) % engines
 }
 
-/// What a build with the peer called `name` needs, if anything: commands to be typed before it.
-fn needed_before(name: &str) -> &'static str {
-    if name == "rocksdb" { "sudo apt-get install librocksdb-dev clang && " } else { "" }
-}
-
-/// Whether the peer called `name` is in this build.
-fn is_built(name: &str) -> bool {
-    let built = [
-        ("sqlite", cfg!(feature = "compare-sqlite")),
-        ("lmdb", cfg!(feature = "compare-lmdb")),
-        ("rocksdb", cfg!(feature = "compare-rocksdb")),
-        ("redb", cfg!(feature = "compare-redb")),
-        ("redis", cfg!(feature = "compare-redis")),
-        ("postgres", cfg!(feature = "compare-postgres")),
-    ];
-    built.contains(&(name, true))
-}
-
 /// The directory of all engines' files, removed with everything in it however a comparison ends.
 struct Scratch(Place);
 
@@ -146,18 +130,6 @@ fn made(path: &Path) -> Result<&Path, Failure> {
     fs::create_dir(path).map(|()| path).map_err(|error| {
         Failure::environment(format!("directory {} cannot be made: {error}", path.display()))
     })
-}
-
-/// Why the peer called `name` cannot be opened: it is not in this build, or not one of `peers`.
-fn no_engine(name: &str, workload: &str, peers: &[&str]) -> Failure {
-    if peers.contains(&name) {
-        let before = needed_before(name);
-        return Failure::usage(format!(
-            "engine {name} is not in this build: build it with {before}cargo run --release \
-             --features compare-{name} -- compare {workload} --with {name}"
-        ));
-    }
-    Failure::usage(format!("there is no engine {name}: use {}", peers.join(", ")))
 }
 
 /// The engines of a comparison by name, ours first.

@@ -1,21 +1,17 @@
 //! Calls of LMDB (docs/compare.md).
 //!
-//! Accounts are a tree whose keys are native integers. Writers wait for each other inside of LMDB;
-//! each reader has a slot of its own. Not here: the environment, and what makes its commits durable
-//! (`compare/lmdb.rs`).
+//! Accounts are a tree. Writers wait for each other inside of LMDB; each reader has a slot of its own. Not here: the
+//! environment, and what makes its commits durable (`compare/lmdb.rs`).
 
-use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, IntegerComparator, PutFlags};
+use heed::{Env, PutFlags};
 
 use super::{ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
-use crate::compare::lmdb::{self, failed};
+use crate::compare::lmdb::{self, Tree, failed};
 use crate::compare::made;
 use crate::failure::Failure;
 
 /// Room in the map: far more than the accounts and the pages that commits copy take.
 const MAP_BYTES: usize = 1 << 30;
-
-type Tree = Database<'static, Bytes, Bytes, IntegerComparator>;
 
 /// An LMDB environment.
 pub(super) struct Lmdb {
@@ -43,16 +39,9 @@ impl Lmdb {
     /// # Errors
     /// When LMDB refuses.
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, Failure> {
-        let environment = lmdb::open(made(opening.directory)?, MAP_BYTES, 1, opening.is_durable)?;
-        let transaction = environment.write_txn().map_err(failed)?;
-        let created =
-            environment.create_databases_and_commit(transaction, |databases, transaction| {
-                let options = databases.database_options().types::<Bytes, Bytes>();
-                let mut options = options.key_comparator::<IntegerComparator>();
-                let tree = options.name("account").create(transaction)?;
-                Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tree))
-            });
-        let accounts: Tree = created.map_err(failed)?.unwrap_commit();
+        let directory = made(opening.directory)?;
+        let (environment, [accounts]) =
+            lmdb::make(directory, MAP_BYTES, ["account"], opening.is_durable)?;
         let mut transaction = environment.write_txn().map_err(failed)?;
         for id in 0..ACCOUNTS {
             let cents = CENTS_EACH.to_ne_bytes();

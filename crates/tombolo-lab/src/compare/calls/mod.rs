@@ -41,7 +41,8 @@ use tombolo_engine::settings::{self, Settings, Source};
 pub use counting::{CHILD_COMMAND, Counted, child};
 pub use report::{CallResult, RatioResult};
 
-use super::{Batch, OURS, Scratch, absolute, is_built, no_engine, place_of};
+use super::peer::{Peer, built, names_of, opener};
+use super::{Batch, OURS, Scratch, absolute, place_of};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::progress::Progress;
@@ -50,8 +51,16 @@ use driver::{Bound, Point};
 
 /// What `compare` calls this.
 pub const NAME: &str = "calls";
-/// The other engines there are, whether built in or not.
-pub const PEERS: [&str; 4] = ["sqlite", "redb", "lmdb", hash_map::NAME];
+/// What opens another engine.
+type Open = fn(&Opening<'_>) -> Result<Box<dyn Engine>, Failure>;
+
+/// The other engines.
+const PEERS: [Peer<Open>; 4] = [
+    Peer::new("sqlite", built!("compare-sqlite", |it| Ok(Box::new(sqlite::Sqlite::open(it)?)))),
+    Peer::new("redb", built!("compare-redb", |it| Ok(Box::new(redb::open(it)?)))),
+    Peer::new("lmdb", built!("compare-lmdb", |it| Ok(Box::new(lmdb::Lmdb::open(it)?)))),
+    Peer::new(hash_map::NAME, Some(|_| Ok(Box::new(hash_map::HashMapEngine::new())))),
+];
 /// The name of our own side.
 pub const OWN: &str = "tombolo/memory";
 /// How many accounts there are: they are called 0, 1, 2, …
@@ -179,17 +188,7 @@ pub fn open(
     opening: &Opening<'_>,
     own: OpenOwn<'_>,
 ) -> Result<Box<dyn Engine>, Failure> {
-    match name {
-        OWN => own(opening),
-        hash_map::NAME => Ok(Box::new(hash_map::HashMapEngine::new())),
-        #[cfg(feature = "compare-sqlite")]
-        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(opening)?)),
-        #[cfg(feature = "compare-redb")]
-        "redb" => Ok(Box::new(redb::Redb::open(opening)?)),
-        #[cfg(feature = "compare-lmdb")]
-        "lmdb" => Ok(Box::new(lmdb::Lmdb::open(opening)?)),
-        name => Err(no_engine(name, NAME, &PEERS)),
-    }
+    if name == OWN { own(opening) } else { opener(&PEERS, name, NAME)?(opening) }
 }
 
 /// The name of a durability.
@@ -225,10 +224,9 @@ impl Plan {
         callers: &[usize],
         whats: &[String],
     ) -> Result<Self, Failure> {
-        let engines = super::names(&["memory".to_owned()], peers, &PEERS)?;
-        let missing = |name: &&String| *name != OWN && *name != hash_map::NAME && !is_built(name);
-        if let Some(name) = engines.iter().find(missing) {
-            return Err(no_engine(name, NAME, &PEERS));
+        let engines = super::names(&["memory".to_owned()], peers, &names_of(&PEERS))?;
+        for peer in engines.iter().filter(|name| *name != OWN) {
+            opener(&PEERS, peer, NAME)?;
         }
         let durabilities = match settings.word(&settings::DURABILITY) {
             "" => vec![false, true],

@@ -1,61 +1,40 @@
 //! Calls of redb (docs/compare.md).
 //!
-//! # Durability
-//! `group`: a file, `Durability::Immediate`. `none`: in memory, `Durability::None`. Writers wait for each
-//! other inside of redb; readers do not wait.
+//! Writers wait for each other inside of redb; readers do not wait. Not here: what makes its commits durable
+//! (`compare/redb.rs`).
 
-use redb::backends::InMemoryBackend;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::{ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
-use crate::compare::{REDB_VERSION, made};
+use crate::compare::redb::{Redb, VERSION, failed};
 use crate::failure::Failure;
 
 const TABLE: TableDefinition<'_, i32, i64> = TableDefinition::new("account");
-
-/// A redb database.
-pub(super) struct Redb {
-    database: Database,
-    durability: Durability,
-}
-
-fn failed(error: impl Into<redb::Error>) -> Failure {
-    Failure::check(format!("redb failed: {}", error.into()))
-}
 
 fn missing(account: i32) -> Failure {
     Failure::check(format!("redb has no account {account}"))
 }
 
-impl Redb {
-    /// Makes a database and loads it.
-    ///
-    /// # Errors
-    /// When redb refuses.
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, Failure> {
-        let builder = Database::builder();
-        let (database, durability) = if opening.is_durable {
-            let file = made(opening.directory)?.join("redb.db");
-            (builder.create(file), Durability::Immediate)
-        } else {
-            (builder.create_with_backend(InMemoryBackend::new()), Durability::None)
-        };
-        let redb = Self { database: database.map_err(failed)?, durability };
-        let transaction = redb.database.begin_write().map_err(failed)?;
-        {
-            let mut table = transaction.open_table(TABLE).map_err(failed)?;
-            for id in 0..ACCOUNTS {
-                table.insert(id, CENTS_EACH).map_err(failed)?;
-            }
+/// Makes a database and loads it.
+///
+/// # Errors
+/// When redb refuses.
+pub(super) fn open(opening: &Opening<'_>) -> Result<Redb, Failure> {
+    let redb = Redb::make(&Database::builder(), opening.directory, opening.is_durable)?;
+    let transaction = redb.database.begin_write().map_err(failed)?;
+    {
+        let mut table = transaction.open_table(TABLE).map_err(failed)?;
+        for id in 0..ACCOUNTS {
+            table.insert(id, CENTS_EACH).map_err(failed)?;
         }
-        transaction.commit().map_err(failed)?;
-        Ok(redb)
     }
+    transaction.commit().map_err(failed)?;
+    Ok(redb)
 }
 
 impl Engine for Redb {
     fn version(&self) -> &str {
-        REDB_VERSION
+        VERSION
     }
 
     fn note(&self) -> Option<&str> {
@@ -83,8 +62,7 @@ impl Engine for Redb {
 
 impl Caller for &Redb {
     fn transfer(&mut self, from: i32, to: i32, cents: i64) -> Result<(), Failure> {
-        let mut transaction = self.database.begin_write().map_err(failed)?;
-        transaction.set_durability(self.durability).map_err(failed)?;
+        let transaction = self.write()?;
         {
             let mut table = transaction.open_table(TABLE).map_err(failed)?;
             for (id, change) in [(from, -cents), (to, cents)] {

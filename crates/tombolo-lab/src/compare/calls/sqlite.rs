@@ -6,28 +6,20 @@
 //! A database in a file has readers besides, each with a connection and a statement of its own; one in
 //! memory belongs to the one connection.
 //!
-//! # Durability
-//! `group`: a file with a write-ahead log, `synchronous = FULL`: a sync per transaction. `none`:
-//! `:memory:`, without a journal.
+//! Not here: its settings, and what makes its commits durable (`compare/sqlite.rs`).
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, Error, OpenFlags, Statement};
+use rusqlite::{Connection, Error, Statement};
 
 use super::{ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
 use crate::compare::made;
+use crate::compare::sqlite::{self, failed};
 use crate::failure::Failure;
 
-/// The settings with a file.
-const DURABLE: &str = "PRAGMA journal_mode = WAL;
-     PRAGMA synchronous = FULL;
-     PRAGMA wal_autocheckpoint = 16384;
-     PRAGMA cache_size = -65536;";
-/// The settings in memory.
-const IN_MEMORY: &str = "PRAGMA journal_mode = OFF;
-     PRAGMA synchronous = OFF;
-     PRAGMA locking_mode = EXCLUSIVE;";
+/// The settings with a file, of which there are several connections.
+const DURABLE: &str = "PRAGMA cache_size = -65536;";
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 const COMMIT: &str = "COMMIT";
@@ -42,20 +34,8 @@ pub(super) struct Sqlite {
     file: Option<PathBuf>,
 }
 
-fn failed(error: Error) -> Failure {
-    Failure::check(format!("sqlite failed: {error}"))
-}
-
 fn connect(file: Option<&PathBuf>) -> Result<Connection, Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match file {
-        Some(file) => Connection::open_with_flags(file, flags)?,
-        None => Connection::open_in_memory_with_flags(flags)?,
-    };
-    connection.execute_batch(if file.is_some() { DURABLE } else { IN_MEMORY })?;
-    Ok(connection)
+    sqlite::open(file.map(PathBuf::as_path), if file.is_some() { DURABLE } else { "" })
 }
 
 fn load(connection: &Connection) -> Result<(), Error> {
@@ -65,8 +45,7 @@ fn load(connection: &Connection) -> Result<(), Error> {
     (0..ACCOUNTS).try_for_each(|id| insert.execute((id, CENTS_EACH)).map(drop))?;
     drop(insert);
     connection.execute_batch("COMMIT")?;
-    // Nothing of the load is left in the log.
-    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+    sqlite::empty_log(connection)
 }
 
 impl Sqlite {

@@ -1,18 +1,15 @@
 //! Debit-credit on LMDB (docs/compare.md).
 //!
-//! # Rows
-//! A tree per table, its keys native integers, which LMDB compares as such.
-//!
-//! Not here: its environment, and what makes its commits durable (`compare/lmdb.rs`).
+//! A tree per table. Not here: its environment, and what makes its commits durable (`compare/lmdb.rs`).
 
-use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, Error, IntegerComparator, PutFlags};
+use heed::{Env, Error, PutFlags, RwTxn};
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
-use super::{Opening, made};
-use crate::compare::lmdb::{self, failed};
+use crate::compare::lmdb::{self, Tree, failed};
+use crate::compare::made;
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 
@@ -20,8 +17,6 @@ use crate::workload::debit_credit::input::Input;
 const MAP_BYTES_PER_ROW: usize = 1 << 10;
 /// Room in the map for a small database, whose commits copy as many pages; and what the map grows by.
 const MAP_BYTES_MIN: usize = 1 << 30;
-
-type Tree = Database<'static, Bytes, Bytes, IntegerComparator>;
 
 /// An LMDB environment.
 pub(super) struct Lmdb {
@@ -44,9 +39,8 @@ impl Lmdb {
         let map_bytes = MAP_BYTES_MIN + opening.rows.count() * MAP_BYTES_PER_ROW;
         // In whole pages, of whatever size.
         let map_bytes = map_bytes.next_multiple_of(MAP_BYTES_MIN);
-        let trees = TABLES.len() as u32;
-        let environment = lmdb::open(directory, map_bytes, trees, opening.plan.is_durable())?;
-        let trees = create(&environment).map_err(failed)?;
+        let is_durable = opening.plan.is_durable();
+        let (environment, trees) = lmdb::make(directory, map_bytes, TABLES, is_durable)?;
         let lmdb = Self { environment, trees, version: lmdb::version() };
         lmdb.load(opening, progress).map_err(failed)?;
         Ok(OneThread::new(lmdb, opening))
@@ -66,44 +60,30 @@ impl Lmdb {
     }
 
     /// The calls of one transaction; how many commit.
-    fn transact(&self, calls: &[Input]) -> Result<u64, Error> {
-        let mut transaction = self.environment.write_txn()?;
-        let mut committed = 0;
-        'calls: for input in calls {
-            let keys = values::ids(input).map(u32::to_ne_bytes);
-            let mut rows = [[0; values::ROW_BYTES]; 3];
-            for ((row, tree), key) in rows.iter_mut().zip(&self.trees).zip(&keys) {
-                let found = tree.get(&transaction, key)?;
-                let Some(found) = found.and_then(|bytes| Value::try_from(bytes).ok()) else {
-                    continue 'calls;
-                };
-                *row = found;
-            }
-            let Some(rows) = values::moved(&rows, input) else { continue };
-            for ((row, tree), key) in rows.iter().zip(&self.trees).zip(&keys) {
-                tree.put(&mut transaction, key, row)?;
-            }
-            committed += 1;
-        }
-        transaction.commit()?;
+    fn transact(&self, calls: &[Input]) -> Result<u64, Failure> {
+        let transaction = self.environment.write_txn().map_err(failed)?;
+        let mut writing = Writing { trees: &self.trees, transaction };
+        let committed = values::execute(&mut writing, calls)?;
+        writing.transaction.commit().map_err(failed)?;
         Ok(committed)
     }
 }
 
-fn create(environment: &Env) -> Result<[Tree; 3], Error> {
-    let transaction = environment.write_txn()?;
-    let created =
-        environment.create_databases_and_commit(transaction, |databases, transaction| {
-            let options = databases.database_options().types::<Bytes, Bytes>();
-            let mut create = |table| {
-                let mut options = options.key_comparator::<IntegerComparator>();
-                options.name(table).create(transaction)
-            };
-            let [branch, teller, account] = TABLES;
-            let trees = [create(branch)?, create(teller)?, create(account)?];
-            Ok::<_, Error>(CommitOrAbort::<_, ()>::Commit(trees))
-        })?;
-    Ok(created.unwrap_commit())
+/// A write transaction.
+struct Writing<'t> {
+    trees: &'t [Tree; 3],
+    transaction: RwTxn<'t>,
+}
+
+impl values::Transaction for Writing<'_> {
+    fn get(&self, table: usize, id: u32) -> Result<Option<Value>, Failure> {
+        let found = self.trees[table].get(&self.transaction, &id.to_ne_bytes()).map_err(failed)?;
+        Ok(found.and_then(|bytes| bytes.try_into().ok()))
+    }
+
+    fn put(&mut self, table: usize, id: u32, row: &Value) -> Result<(), Failure> {
+        self.trees[table].put(&mut self.transaction, &id.to_ne_bytes(), row).map_err(failed)
+    }
 }
 
 impl Embedded for Lmdb {
@@ -112,7 +92,7 @@ impl Embedded for Lmdb {
     }
 
     fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure> {
-        Ok(|calls: &[Input]| self.transact(calls).map_err(failed))
+        Ok(|calls: &[Input]| self.transact(calls))
     }
 
     fn balances(&mut self) -> Result<Balances, Failure> {

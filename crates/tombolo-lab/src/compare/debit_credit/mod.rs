@@ -52,9 +52,8 @@ use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 
-#[cfg(feature = "peers")]
-use super::made;
-use super::{Batch, Calls, Measured, OURS, Scratch, absolute, is_built, no_engine, place_of};
+use super::peer::{Peer, built, names_of, opener};
+use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
 use crate::estimate;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
@@ -66,8 +65,40 @@ use crate::workload::debit_credit::input::Input;
 use ledger::Ledger;
 use rows::{Balances, Rows};
 
-/// The other engines there are, whether built in or not.
-pub const PEERS: [&str; 6] = ["sqlite", "lmdb", "rocksdb", "redb", "redis", "postgres"];
+/// What opens another engine and loads it.
+type Open = for<'a> fn(&Opening<'a>, &mut dyn FnMut(f64)) -> Result<Box<dyn Engine + 'a>, Failure>;
+
+/// A function that opens an engine as one that opens any.
+#[cfg(feature = "peers")]
+macro_rules! opens {
+    ($open:expr) => {
+        |opening, progress| Ok(Box::new($open(opening, progress)?))
+    };
+}
+
+/// The other engines.
+const PEERS: [Peer<Open>; 6] = [
+    Peer::new("sqlite", built!("compare-sqlite", opens!(sqlite::Sqlite::open))),
+    Peer::new("lmdb", built!("compare-lmdb", opens!(lmdb::Lmdb::open))),
+    Peer {
+        before: "sudo apt-get install librocksdb-dev clang && ",
+        ..Peer::new("rocksdb", built!("compare-rocksdb", opens!(rocksdb::RocksDb::open)))
+    },
+    Peer::new("redb", built!("compare-redb", opens!(redb::open))),
+    Peer {
+        verify_machine: built!("compare-redis", redis::verify_machine),
+        ..Peer::new("redis", built!("compare-redis", opens!(redis::Redis::open)))
+    },
+    Peer {
+        verify_machine: built!("compare-postgres", postgres::verify_machine),
+        ..Peer::new("postgres", built!("compare-postgres", opens!(postgres::Postgres::open)))
+    },
+];
+
+/// The names of the other engines, whether built in or not.
+pub fn peers() -> Vec<&'static str> {
+    names_of(&PEERS)
+}
 
 /// An engine with debit-credit on it.
 pub(crate) trait Engine {
@@ -164,8 +195,7 @@ pub fn verify_names(names: &[String]) -> Result<(), Failure> {
                     Memory::NAME
                 )));
             }
-            None if is_built(name) => {}
-            None => return Err(no_engine(name, Scale::NAME, &PEERS)),
+            None => _ = opener(&PEERS, name, Scale::NAME)?,
         }
     }
     Ok(())
@@ -180,16 +210,8 @@ pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     let needed = estimate::bytes(&plan.scale(), transactions, plan.transactions as u64);
     // Each engine keeps all rows in memory, and so does what they are loaded from.
     run::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
-    for name in names {
-        match name.as_str() {
-            #[cfg(feature = "compare-redis")]
-            "redis" => redis::verify_machine()?,
-            #[cfg(feature = "compare-postgres")]
-            "postgres" => postgres::verify_machine()?,
-            _ => {}
-        }
-    }
-    Ok(())
+    let named = PEERS.iter().filter(|peer| names.iter().any(|name| name == peer.name));
+    named.filter_map(|peer| peer.verify_machine).try_for_each(|verify| verify())
 }
 
 /// Opens the engine called `name` and loads it.
@@ -198,22 +220,10 @@ fn open<'a>(
     opening: Opening<'a>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Box<dyn Engine + 'a>, Failure> {
-    match name {
-        #[cfg(feature = "compare-sqlite")]
-        "sqlite" => Ok(Box::new(sqlite::Sqlite::open(&opening, progress)?)),
-        #[cfg(feature = "compare-lmdb")]
-        "lmdb" => Ok(Box::new(lmdb::Lmdb::open(&opening, progress)?)),
-        #[cfg(feature = "compare-rocksdb")]
-        "rocksdb" => Ok(Box::new(rocksdb::RocksDb::open(&opening, progress)?)),
-        #[cfg(feature = "compare-redb")]
-        "redb" => Ok(Box::new(redb::Redb::open(&opening, progress)?)),
-        #[cfg(feature = "compare-redis")]
-        "redis" => Ok(Box::new(redis::Redis::open(&opening, progress)?)),
-        #[cfg(feature = "compare-postgres")]
-        "postgres" => Ok(Box::new(postgres::Postgres::open(&opening, progress)?)),
-        name if name.starts_with(OURS) => tombolo::open(opening, progress),
-        name => Err(no_engine(name, Scale::NAME, &PEERS)),
+    if name.starts_with(OURS) {
+        return tombolo::open(opening, progress);
     }
+    opener(&PEERS, name, Scale::NAME)?(&opening, progress)
 }
 
 /// One engine, and what was found of it so far.

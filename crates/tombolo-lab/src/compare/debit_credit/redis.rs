@@ -23,8 +23,9 @@ use redis::{
 use super::rows::{Balances, FILLER_BYTES, Row, Rows};
 use super::server::{self, Server, find_program, not_installed};
 use super::sockets::{Callers, Protocol};
-use super::{Engine, Opening, made};
+use super::{Engine, Opening};
 use crate::compare::Batch;
+use crate::compare::made;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::workload::debit_credit::input::Input;

@@ -23,10 +23,11 @@ use rocksdb::{
     SliceTransform, WriteBatch, WriteOptions,
 };
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, Row, TABLES};
 use super::values::{self, Value};
-use super::{Opening, made};
+use crate::compare::made;
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 
@@ -95,10 +96,7 @@ impl RocksDb {
     /// The calls of one batch; how many commit.
     fn transact(&mut self, calls: &[Input]) -> Result<u64, Failure> {
         self.written.clear();
-        let mut committed = 0;
-        for input in calls {
-            committed += u64::from(self.call(input)?);
-        }
+        let committed = values::execute(self, calls)?;
         if committed > 0 {
             let mut batch = WriteBatch::default();
             for (key, row) in &self.written {
@@ -108,28 +106,22 @@ impl RocksDb {
         }
         Ok(committed)
     }
+}
 
-    /// One call; whether it commits.
-    fn call(&mut self, input: &Input) -> Result<bool, Failure> {
-        let ids = values::ids(input);
-        let mut rows = [[0; values::ROW_BYTES]; 3];
-        for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
-            let key = key(table, id);
-            if let Some(written) = self.written.get(&key) {
-                *row = *written;
-                continue;
-            }
-            let found = self.database.get_pinned(key.to_be_bytes()).map_err(failed)?;
-            let Some(found) = found.and_then(|bytes| Value::try_from(&*bytes).ok()) else {
-                return Ok(false);
-            };
-            *row = found;
+/// The batch under way, and what is below it.
+impl values::Transaction for RocksDb {
+    fn get(&self, table: usize, id: u32) -> Result<Option<Value>, Failure> {
+        let key = key(table, id);
+        if let Some(written) = self.written.get(&key) {
+            return Ok(Some(*written));
         }
-        let Some(rows) = values::moved(&rows, input) else { return Ok(false) };
-        for (table, (row, id)) in rows.into_iter().zip(ids).enumerate() {
-            self.written.insert(key(table, id), row);
-        }
-        Ok(true)
+        let found = self.database.get_pinned(key.to_be_bytes()).map_err(failed)?;
+        Ok(found.and_then(|bytes| Value::try_from(&*bytes).ok()))
+    }
+
+    fn put(&mut self, table: usize, id: u32, row: &Value) -> Result<(), Failure> {
+        self.written.insert(key(table, id), *row);
+        Ok(())
     }
 }
 

@@ -1,29 +1,20 @@
-//! Debit-credit on SQLite (docs/compare.md).
-//!
-//! # Durability
-//! `group`: a file with a write-ahead log, `synchronous = FULL`: a sync per transaction. The log is moved
-//! into the file every 64 MB. `none`: in memory, without a journal, as for TPC-C.
+//! Debit-credit on SQLite (docs/compare.md). Not here: its settings, and what makes its commits durable
+//! (`compare/sqlite.rs`).
 
-use rusqlite::{Connection, Error, OpenFlags, Statement};
+use rusqlite::{Connection, Error, Statement};
 
+use super::Opening;
 use super::embedded::{Embedded, OneThread};
 use super::rows::{Balances, FILLER_BYTES, Row, TABLES};
-use super::{Opening, made};
+use crate::compare::made;
+use crate::compare::sqlite::{self, failed};
 use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 use crate::workload::debit_credit::schema::BALANCE_MAX;
 
-/// The settings with a file.
-const DURABLE: &str = "PRAGMA locking_mode = EXCLUSIVE;
-     PRAGMA journal_mode = WAL;
-     PRAGMA synchronous = FULL;
-     PRAGMA wal_autocheckpoint = 16384;
-     PRAGMA cache_size = -4194304;";
-/// The settings in memory.
-const IN_MEMORY: &str = "PRAGMA page_size = 8192;
-     PRAGMA journal_mode = OFF;
-     PRAGMA synchronous = OFF;
-     PRAGMA locking_mode = EXCLUSIVE;";
+/// The settings with a file, and in memory.
+const DURABLE: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4194304;";
+const IN_MEMORY: &str = "PRAGMA page_size = 8192;";
 /// What a transaction decides by.
 const READ: &str = "SELECT a.code, a.balance, t.balance, b.balance
      FROM account a, teller t, branch b WHERE a.id = ?1 AND t.id = ?2 AND b.id = ?3";
@@ -31,10 +22,6 @@ const READ: &str = "SELECT a.code, a.balance, t.balance, b.balance
 /// A SQLite database.
 pub(super) struct Sqlite {
     connection: Connection,
-}
-
-fn failed(error: Error) -> Failure {
-    Failure::check(format!("sqlite failed: {error}"))
 }
 
 impl Sqlite {
@@ -46,29 +33,18 @@ impl Sqlite {
         opening: &Opening<'_>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<OneThread<Self>, Failure> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = if opening.plan.is_durable() {
-            let file = made(&opening.directory)?.join("sqlite.db");
-            Connection::open_with_flags(file, flags)
-        } else {
-            Connection::open_in_memory_with_flags(flags)
+        let (file, settings) = match opening.plan.is_durable() {
+            true => (Some(made(&opening.directory)?.join("sqlite.db")), DURABLE),
+            false => (None, IN_MEMORY),
         };
-        let sqlite = Self { connection: connection.map_err(failed)? };
-        let settings = if opening.plan.is_durable() { DURABLE } else { IN_MEMORY };
-        sqlite.load(settings, opening, progress).map_err(failed)?;
+        let connection = sqlite::open(file.as_deref(), settings).map_err(failed)?;
+        let sqlite = Self { connection };
+        sqlite.load(opening, progress).map_err(failed)?;
         Ok(OneThread::new(sqlite, opening))
     }
 
-    fn load(
-        &self,
-        settings: &str,
-        opening: &Opening<'_>,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<(), Error> {
+    fn load(&self, opening: &Opening<'_>, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let Self { connection } = self;
-        connection.execute_batch(settings)?;
         connection.execute_batch("BEGIN")?;
         for (number, table) in TABLES.iter().enumerate() {
             connection.execute_batch(&format!(
@@ -84,8 +60,7 @@ impl Sqlite {
             })?;
         }
         connection.execute_batch("COMMIT")?;
-        // Nothing of the load is left in the log.
-        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        sqlite::empty_log(connection)
     }
 }
 

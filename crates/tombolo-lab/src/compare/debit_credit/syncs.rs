@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use super::tests::{ours, plan, scratch};
+use super::tests::{built_peers, ours, plan, scratch};
 use super::*;
 
 /// Calls of a run, after those that warm up, and how many of them are under way at a time.
@@ -13,8 +13,7 @@ const CALLS: usize = 1_000;
 const UNDER_WAY: usize = 10;
 
 fn names() -> Vec<String> {
-    let peers = PEERS.into_iter().filter(|peer| is_built(peer));
-    ours().into_iter().chain(peers.map(str::to_owned)).collect()
+    ours().into_iter().chain(built_peers()).collect()
 }
 
 fn run(durability: &str) {

@@ -1,14 +1,15 @@
 //! Rows as values of fixed width, for engines that keep bytes under keys: balance, code, blanks.
 //!
-//! What a call does with them is here too: such engines only look up and store. Not here: keys,
-//! transactions, engines.
+//! What a call does with them is here too ([`execute`]): such engines only look up and store. Not here: keys,
+//! engines.
 
-use super::rows::{Balances, FILLER_BYTES, Row};
+use super::rows::{FILLER_BYTES, Row};
+use crate::failure::Failure;
 use crate::workload::debit_credit::input::Input;
 use crate::workload::debit_credit::schema::BALANCE_MAX;
 
 /// Bytes of a row without its id.
-pub(super) const ROW_BYTES: usize = 16 + FILLER_BYTES;
+const ROW_BYTES: usize = 16 + FILLER_BYTES;
 
 /// A row without its id.
 pub(super) type Value = [u8; ROW_BYTES];
@@ -32,13 +33,44 @@ pub(super) fn balance(bytes: &Value) -> i64 {
     number(bytes, 0)
 }
 
+/// What one transaction of an engine reads and writes.
+pub(super) trait Transaction {
+    /// The row of the table at this position, if it is there.
+    fn get(&self, table: usize, id: u32) -> Result<Option<Value>, Failure>;
+
+    /// Writes a row over.
+    fn put(&mut self, table: usize, id: u32, row: &Value) -> Result<(), Failure>;
+}
+
+/// Executes `calls` in one transaction; how many commit.
+///
+/// # Errors
+/// The engine's.
+pub(super) fn execute(transaction: &mut impl Transaction, calls: &[Input]) -> Result<u64, Failure> {
+    let mut committed = 0;
+    'calls: for input in calls {
+        let ids = ids(input);
+        let mut rows = [[0; ROW_BYTES]; 3];
+        for (table, (row, id)) in rows.iter_mut().zip(ids).enumerate() {
+            let Some(found) = transaction.get(table, id)? else { continue 'calls };
+            *row = found;
+        }
+        let Some(rows) = moved(&rows, input) else { continue };
+        for (table, (row, id)) in rows.iter().zip(ids).enumerate() {
+            transaction.put(table, id, row)?;
+        }
+        committed += 1;
+    }
+    Ok(committed)
+}
+
 /// The ids of a call's rows, in the order of the tables.
-pub(super) fn ids(input: &Input) -> [u32; 3] {
+fn ids(input: &Input) -> [u32; 3] {
     [input.branch, input.teller, input.account].map(|id| id as u32)
 }
 
 /// What becomes of the rows of a call: `None` if it aborts, by its code or for want of balance.
-pub(super) fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
+fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
     let amount = i64::from(input.amount);
     let suffices = rows.iter().all(|row| (0..=BALANCE_MAX).contains(&(balance(row) + amount)));
     if number(&rows[2], 8) != input.code || !suffices {
@@ -53,7 +85,12 @@ pub(super) fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
 
 /// Appends a row's balance, if the row is the next of its table and all that a row is.
 #[cfg(any(feature = "compare-lmdb", feature = "compare-rocksdb"))]
-pub(super) fn collect(balances: &mut Balances, table: usize, id: u32, bytes: &[u8]) -> Option<()> {
+pub(super) fn collect(
+    balances: &mut super::rows::Balances,
+    table: usize,
+    id: u32,
+    bytes: &[u8],
+) -> Option<()> {
     let table = balances.get_mut(table)?;
     if id as usize != table.len() + 1 {
         return None;
@@ -64,6 +101,7 @@ pub(super) fn collect(balances: &mut Balances, table: usize, id: u32, bytes: &[u
 
 #[cfg(all(test, any(feature = "compare-lmdb", feature = "compare-rocksdb")))]
 mod tests {
+    use super::super::rows::Balances;
     use super::*;
 
     #[test]

@@ -12,7 +12,8 @@ mod tombolo;
 
 use tombolo_engine::clock::Clock;
 
-use super::{Batch, Measured, OURS, Watch, no_engine, place_of};
+use super::peer::{Peer, built, names_of, opener};
+use super::{Batch, Measured, OURS, Watch, place_of};
 use crate::dump::StateHash;
 use crate::failure::Failure;
 use crate::instance::Verification;
@@ -23,8 +24,17 @@ use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
 use tombolo::Tombolo;
 
-/// The other engines there are, whether built in or not.
-pub const PEERS: [&str; 1] = ["sqlite"];
+/// What opens another engine.
+type Open = fn() -> Result<Box<dyn Engine>, Failure>;
+
+/// The other engines.
+const PEERS: [Peer<Open>; 1] =
+    [Peer::new("sqlite", built!("compare-sqlite", || Ok(Box::new(sqlite::Sqlite::open()?))))];
+
+/// The names of the other engines, whether built in or not.
+pub fn peers() -> Vec<&'static str> {
+    names_of(&PEERS)
+}
 
 /// An engine with TPC-C on it, in memory, not durable.
 pub trait Engine {
@@ -78,11 +88,7 @@ pub fn open(name: &str, page_bytes: u64) -> Result<Box<dyn Engine>, Failure> {
     if let Some(profile) = name.strip_prefix(OURS) {
         return Ok(Box::new(Tombolo::open(profile, page_bytes)?));
     }
-    #[cfg(feature = "compare-sqlite")]
-    if name == "sqlite" {
-        return Ok(Box::new(sqlite::Sqlite::open()?));
-    }
-    Err(no_engine(name, "tpcc", &PEERS))
+    opener(&PEERS, name, "tpcc")?()
 }
 
 /// What to compare on.

@@ -17,10 +17,11 @@ mod transactions;
 
 use std::hint::black_box;
 
-use rusqlite::{Connection, Error, OpenFlags};
+use rusqlite::Connection;
 use tombolo_engine::clock::Clock;
 
 use super::{Batch, Engine, Watch};
+use crate::compare::sqlite::{self, failed};
 use crate::dump::StateHash;
 use crate::failure::Failure;
 use crate::instance::{Finding, Verification};
@@ -29,11 +30,8 @@ use crate::workload::tpcc::loader::Scale;
 use statements::Statements;
 use transactions::Answer;
 
-/// The settings, in an order SQLite accepts: the page size before the first page.
+/// The settings besides those of every database in memory.
 const SETTINGS: &str = "PRAGMA page_size = 8192;
-     PRAGMA journal_mode = OFF;
-     PRAGMA synchronous = OFF;
-     PRAGMA locking_mode = EXCLUSIVE;
      PRAGMA temp_store = MEMORY;
      PRAGMA foreign_keys = OFF;";
 
@@ -43,23 +41,14 @@ pub(super) struct Sqlite {
     mix: Mix,
 }
 
-fn failed(error: Error) -> Failure {
-    Failure::check(format!("sqlite failed: {error}"))
-}
-
 impl Sqlite {
     /// An empty database.
     ///
     /// # Errors
     /// When SQLite cannot be opened.
     pub(super) fn open() -> Result<Self, Failure> {
-        let open = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_in_memory_with_flags(flags)?;
-            connection.execute_batch(SETTINGS)?;
-            Ok(Self { connection, mix: Mix::Paper })
-        };
-        open().map_err(failed)
+        let connection = sqlite::open(None, SETTINGS).map_err(failed)?;
+        Ok(Self { connection, mix: Mix::Paper })
     }
 }
 
@@ -74,13 +63,11 @@ impl Engine for Sqlite {
 
     fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
         self.mix = scale.mix;
-        let mut load = || {
-            self.connection.execute_batch("BEGIN")?;
-            self.connection.execute_batch(&schema::tables(scale.mix))?;
-            rows::load(&self.connection, scale.seed, scale.warehouses, progress)?;
-            self.connection.execute_batch("COMMIT")
-        };
-        load().map_err(failed)
+        let execute = |sql: &str| self.connection.execute_batch(sql).map_err(failed);
+        execute("BEGIN")?;
+        execute(&schema::tables(scale.mix))?;
+        rows::load(&self.connection, scale, progress)?;
+        execute("COMMIT")
     }
 
     fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure> {

@@ -84,29 +84,57 @@ const fn mask(bits: u32) -> i64 {
     (1 << bits) - 1
 }
 
-/// The declarations of a packed key and of the columns in it, given with their bits from the first
-/// on.
-fn key(name: &str, columns: &[(&str, u32)]) -> String {
-    let mut declared = format!("{name} INTEGER PRIMARY KEY");
-    let mut shift: u32 = columns.iter().map(|(_, bits)| bits).sum();
-    for (column, bits) in columns {
-        shift -= bits;
-        declared += &format!(", {column} AS ({name} >> {shift} & {}) VIRTUAL", mask(*bits));
+/// A packed key.
+pub(super) struct Key {
+    pub(super) table: &'static str,
+    pub(super) name: &'static str,
+    /// The columns in it with their bits, the first in the highest.
+    pub(super) columns: &'static [(&'static str, u32)],
+}
+
+/// Bits of W_ID in a key.
+const W_BITS: u32 = 16;
+
+const fn key(
+    table: &'static str,
+    name: &'static str,
+    columns: &'static [(&'static str, u32)],
+) -> Key {
+    Key { table, name, columns }
+}
+
+/// All packed keys.
+pub(super) const KEYS: [Key; 6] = [
+    key("district", "d_key", &[("d_w_id", W_BITS), ("d_id", D_BITS)]),
+    key("customer", "c_key", &[("c_w_id", W_BITS), ("c_d_id", D_BITS), ("c_id", C_BITS)]),
+    key("new_order", "no_key", &[("no_w_id", W_BITS), ("no_d_id", D_BITS), ("no_o_id", O_BITS)]),
+    key("orders", "o_key", &[("o_w_id", W_BITS), ("o_d_id", D_BITS), ("o_id", O_BITS)]),
+    key(
+        "order_line",
+        "ol_key",
+        &[("ol_w_id", W_BITS), ("ol_d_id", D_BITS), ("ol_o_id", O_BITS), ("ol_number", LINE_BITS)],
+    ),
+    key("stock", "s_key", &[("s_w_id", W_BITS), ("s_i_id", I_BITS)]),
+];
+
+impl Key {
+    /// The declarations of the key and of the columns in it.
+    fn declared(&self) -> String {
+        let Self { name, columns, .. } = self;
+        let mut declared = format!("{name} INTEGER PRIMARY KEY");
+        let mut shift: u32 = columns.iter().map(|(_, bits)| bits).sum();
+        for (column, bits) in *columns {
+            shift -= bits;
+            declared += &format!(", {column} AS ({name} >> {shift} & {}) VIRTUAL", mask(*bits));
+        }
+        declared
     }
-    declared
 }
 
 /// The statements that create the tables with the indexes of `mix`.
 pub(super) fn tables(mix: Mix) -> String {
-    const W_BITS: u32 = 16;
-    let (w, d, o) = (W_BITS, D_BITS, O_BITS);
-    let district = key("d_key", &[("d_w_id", w), ("d_id", d)]);
-    let customer = key("c_key", &[("c_w_id", w), ("c_d_id", d), ("c_id", C_BITS)]);
-    let new_order = key("no_key", &[("no_w_id", w), ("no_d_id", d), ("no_o_id", o)]);
-    let orders = key("o_key", &[("o_w_id", w), ("o_d_id", d), ("o_id", o)]);
-    let lines = [("ol_w_id", w), ("ol_d_id", d), ("ol_o_id", o), ("ol_number", LINE_BITS)];
-    let lines = key("ol_key", &lines);
-    let stock = key("s_key", &[("s_w_id", w), ("s_i_id", I_BITS)]);
+    let [district, customer, new_order, orders, lines, stock] =
+        KEYS.each_ref().map(|key| key.declared());
     let standard = match mix {
         Mix::Paper => "",
         Mix::Standard => {

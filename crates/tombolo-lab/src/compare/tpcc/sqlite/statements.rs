@@ -27,37 +27,10 @@ pub(super) struct OrderStatements<'c> {
 
 /// All statements.
 pub(super) struct Statements<'c> {
-    pub(super) begin: Statement<'c>,
-    pub(super) commit: Statement<'c>,
-    pub(super) rollback: Statement<'c>,
+    pub(super) common: CommonStatements<'c>,
     /// By number of lines; none where no order of the mix has that many.
     pub(super) order: Vec<Option<OrderStatements<'c>>>,
-    pub(super) order_parties: Statement<'c>,
-    pub(super) next_order: Statement<'c>,
-    pub(super) insert_order: Statement<'c>,
-    pub(super) insert_new_order: Statement<'c>,
-    pub(super) payment_parties: Statement<'c>,
-    pub(super) pay_warehouse: Statement<'c>,
-    pub(super) pay_district: Statement<'c>,
-    pub(super) pay: Statement<'c>,
-    pub(super) pay_bad_credit: Statement<'c>,
-    pub(super) insert_history: Statement<'c>,
     pub(super) standard: Option<StandardStatements<'c>>,
-}
-
-/// Those that only the standard mix has.
-pub(super) struct StandardStatements<'c> {
-    pub(super) customers_named: Statement<'c>,
-    pub(super) status_customer: Statement<'c>,
-    pub(super) newest_order: Statement<'c>,
-    pub(super) status_lines: Statement<'c>,
-    pub(super) oldest_new_order: Statement<'c>,
-    pub(super) delivered_order: Statement<'c>,
-    pub(super) delete_new_order: Statement<'c>,
-    pub(super) set_carrier: Statement<'c>,
-    pub(super) deliver_lines: Statement<'c>,
-    pub(super) deliver_customer: Statement<'c>,
-    pub(super) stock_level: Statement<'c>,
 }
 
 /// `one(n)` for every line, with `width` parameters each, the first being `?first`.
@@ -114,86 +87,91 @@ impl<'c> Statements<'c> {
             Mix::Paper => None,
             Mix::Standard => Some(StandardStatements::prepare(connection)?),
         };
-        let prepare = |sql: &str| connection.prepare(sql);
-        const PAY: &str = "UPDATE customer SET c_balance = c_balance - ?2,
-             c_ytd_payment = c_ytd_payment + ?2, c_payment_cnt = c_payment_cnt + 1";
-        Ok(Self {
-            begin: prepare("BEGIN")?,
-            commit: prepare("COMMIT")?,
-            rollback: prepare("ROLLBACK")?,
-            order: (0..=ORDER_LINES_MAX as usize).map(order).collect::<Result<_>>()?,
-            order_parties: prepare(
-                "SELECT d_next_o_id, d_tax, w_tax, c_discount, c_last, c_credit
-                 FROM district CROSS JOIN warehouse CROSS JOIN customer
-                 WHERE d_key = ?1 AND w_id = ?2 AND c_key = ?3",
-            )?,
-            next_order: prepare(
-                "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_key = ?1",
-            )?,
-            insert_order: prepare(
-                "INSERT INTO orders (o_key, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?,
-            insert_new_order: prepare("INSERT INTO new_order (no_key) VALUES (?1)")?,
-            payment_parties: prepare(
-                "SELECT w_name, d_name, c_last, c_credit, c_credit_lim, c_discount, c_balance
-                 FROM warehouse CROSS JOIN district CROSS JOIN customer
-                 WHERE w_id = ?1 AND d_key = ?2 AND c_key = ?3",
-            )?,
-            pay_warehouse: prepare("UPDATE warehouse SET w_ytd = w_ytd + ?2 WHERE w_id = ?1")?,
-            pay_district: prepare("UPDATE district SET d_ytd = d_ytd + ?2 WHERE d_key = ?1")?,
-            pay: prepare(&format!("{PAY} WHERE c_key = ?1"))?,
-            pay_bad_credit: prepare(&format!(
-                "{PAY}, c_data = substr(?3 || c_data, 1, 500) WHERE c_key = ?1"
-            ))?,
-            insert_history: prepare("INSERT INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
-            standard,
-        })
+        let order = (0..=ORDER_LINES_MAX as usize).map(order).collect::<Result<_>>()?;
+        Ok(Self { common: CommonStatements::prepare(connection)?, order, standard })
     }
 }
 
-impl<'c> StandardStatements<'c> {
-    fn prepare(connection: &'c Connection) -> Result<Self> {
-        let prepare = |sql: &str| connection.prepare(sql);
-        Ok(Self {
-            customers_named: prepare(
-                "SELECT c_key FROM customer INDEXED BY customer_by_name
-                 WHERE c_w_id = ?1 AND c_d_id = ?2 AND c_last = ?3 ORDER BY c_first",
-            )?,
-            status_customer: prepare(
-                "SELECT c_first, c_middle, c_last, c_balance FROM customer WHERE c_key = ?1",
-            )?,
-            newest_order: prepare(
-                "SELECT o_key, o_entry_d, o_carrier_id
-                 FROM orders INDEXED BY orders_by_customer
-                 WHERE o_w_id = ?1 AND o_d_id = ?2 AND o_c_id = ?3 ORDER BY o_key DESC LIMIT 1",
-            )?,
-            status_lines: prepare(
-                "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d
-                 FROM order_line WHERE ol_key BETWEEN ?1 AND ?2",
-            )?,
-            oldest_new_order: prepare("SELECT min(no_key) FROM new_order WHERE no_key BETWEEN ?1 AND ?2")?,
-            delivered_order: prepare(
-                "SELECT o_c_id, (SELECT sum(ol_amount) FROM order_line WHERE ol_key BETWEEN ?2 AND ?3)
-                 FROM orders WHERE o_key = ?1",
-            )?,
-            delete_new_order: prepare("DELETE FROM new_order WHERE no_key = ?1")?,
-            set_carrier: prepare("UPDATE orders SET o_carrier_id = ?2 WHERE o_key = ?1")?,
-            deliver_lines: prepare(
-                "UPDATE order_line SET ol_delivery_d = ?3 WHERE ol_key BETWEEN ?1 AND ?2",
-            )?,
-            deliver_customer: prepare(
-                "UPDATE customer SET c_balance = c_balance + ?2,
-                     c_delivery_cnt = c_delivery_cnt + 1 WHERE c_key = ?1",
-            )?,
-            stock_level: prepare(&format!(
-                "SELECT count(DISTINCT s_key)
-                 FROM district CROSS JOIN order_line CROSS JOIN stock
-                 WHERE d_key = ?1
-                   AND ol_key BETWEEN (?2 + d_next_o_id - 20) << {LINE_BITS}
-                                  AND ((?2 + d_next_o_id) << {LINE_BITS}) - 1
-                   AND s_key = ?3 + ol_i_id AND s_quantity < ?4"
-            ))?,
-        })
+/// Declares statements that are prepared together.
+macro_rules! statements {
+    ($(#[$what:meta])* $name:ident { $($statement:ident: $sql:expr,)* }) => {
+        $(#[$what])*
+        pub(super) struct $name<'c> {
+            $(pub(super) $statement: Statement<'c>,)*
+        }
+
+        impl<'c> $name<'c> {
+            fn prepare(connection: &'c Connection) -> Result<Self> {
+                Ok(Self { $($statement: connection.prepare($sql)?,)* })
+            }
+        }
+    };
+}
+
+/// What a payment changes of its customer.
+const PAY: &str = "UPDATE customer SET c_balance = c_balance - ?2,
+     c_ytd_payment = c_ytd_payment + ?2, c_payment_cnt = c_payment_cnt + 1";
+
+statements! {
+    /// Those of both mixes.
+    CommonStatements {
+        begin: "BEGIN",
+        commit: "COMMIT",
+        rollback: "ROLLBACK",
+        order_parties:
+            "SELECT d_next_o_id, d_tax, w_tax, c_discount, c_last, c_credit
+             FROM district CROSS JOIN warehouse CROSS JOIN customer
+             WHERE d_key = ?1 AND w_id = ?2 AND c_key = ?3",
+        next_order: "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_key = ?1",
+        insert_order:
+            "INSERT INTO orders (o_key, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        insert_new_order: "INSERT INTO new_order (no_key) VALUES (?1)",
+        payment_parties:
+            "SELECT w_name, d_name, c_last, c_credit, c_credit_lim, c_discount, c_balance
+             FROM warehouse CROSS JOIN district CROSS JOIN customer
+             WHERE w_id = ?1 AND d_key = ?2 AND c_key = ?3",
+        pay_warehouse: "UPDATE warehouse SET w_ytd = w_ytd + ?2 WHERE w_id = ?1",
+        pay_district: "UPDATE district SET d_ytd = d_ytd + ?2 WHERE d_key = ?1",
+        pay: &format!("{PAY} WHERE c_key = ?1"),
+        pay_bad_credit: &format!(
+            "{PAY}, c_data = substr(?3 || c_data, 1, 500) WHERE c_key = ?1"
+        ),
+        insert_history: "INSERT INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    }
+}
+
+statements! {
+    /// Those that only the standard mix has.
+    StandardStatements {
+        customers_named:
+            "SELECT c_key FROM customer INDEXED BY customer_by_name
+             WHERE c_w_id = ?1 AND c_d_id = ?2 AND c_last = ?3 ORDER BY c_first",
+        status_customer: "SELECT c_first, c_middle, c_last, c_balance FROM customer WHERE c_key = ?1",
+        newest_order:
+            "SELECT o_key, o_entry_d, o_carrier_id
+             FROM orders INDEXED BY orders_by_customer
+             WHERE o_w_id = ?1 AND o_d_id = ?2 AND o_c_id = ?3 ORDER BY o_key DESC LIMIT 1",
+        status_lines:
+            "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d
+             FROM order_line WHERE ol_key BETWEEN ?1 AND ?2",
+        oldest_new_order: "SELECT min(no_key) FROM new_order WHERE no_key BETWEEN ?1 AND ?2",
+        delivered_order:
+            "SELECT o_c_id, (SELECT sum(ol_amount) FROM order_line WHERE ol_key BETWEEN ?2 AND ?3)
+             FROM orders WHERE o_key = ?1",
+        delete_new_order: "DELETE FROM new_order WHERE no_key = ?1",
+        set_carrier: "UPDATE orders SET o_carrier_id = ?2 WHERE o_key = ?1",
+        deliver_lines: "UPDATE order_line SET ol_delivery_d = ?3 WHERE ol_key BETWEEN ?1 AND ?2",
+        deliver_customer:
+            "UPDATE customer SET c_balance = c_balance + ?2,
+                 c_delivery_cnt = c_delivery_cnt + 1 WHERE c_key = ?1",
+        stock_level: &format!(
+            "SELECT count(DISTINCT s_key)
+             FROM district CROSS JOIN order_line CROSS JOIN stock
+             WHERE d_key = ?1
+               AND ol_key BETWEEN (?2 + d_next_o_id - 20) << {LINE_BITS}
+                              AND ((?2 + d_next_o_id) << {LINE_BITS}) - 1
+               AND s_key = ?3 + ol_i_id AND s_quantity < ?4"
+        ),
     }
 }

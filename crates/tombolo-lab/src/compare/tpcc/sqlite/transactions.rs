@@ -117,12 +117,12 @@ struct LineRead {
 impl<'c> Statements<'c> {
     /// Runs one transaction.
     pub(super) fn run(&mut self, input: &Input) -> Result<Answer> {
-        self.begin.raw_execute()?;
+        self.common.begin.raw_execute()?;
         let answer = match input {
             Input::NewOrder(input) => match self.new_order(input)? {
                 Some(answer) => Answer::NewOrder(answer),
                 None => {
-                    self.rollback.raw_execute()?;
+                    self.common.rollback.raw_execute()?;
                     return Ok(Answer::InvalidItem);
                 }
             },
@@ -131,7 +131,7 @@ impl<'c> Statements<'c> {
             Input::Delivery(input) => Answer::Delivery(self.standard()?.delivery(input)?),
             Input::StockLevel(input) => Answer::StockLevel(self.standard()?.stock_level(input)?),
         };
-        self.commit.raw_execute()?;
+        self.common.commit.raw_execute()?;
         Ok(answer)
     }
 
@@ -147,7 +147,7 @@ impl<'c> Statements<'c> {
         let customer = schema::customer(input.w_id, input.d_id, input.c_id);
         let mut answer = {
             let keys = [district, input.w_id.into(), customer];
-            let mut rows = query(&mut self.order_parties, keys)?;
+            let mut rows = query(&mut self.common.order_parties, keys)?;
             let row = existing(&mut rows)?;
             NewOrderAnswer {
                 o_id: integer(row, 0)? as i32,
@@ -160,14 +160,17 @@ impl<'c> Statements<'c> {
                 d_tax: integer(row, 1)?,
             }
         };
-        execute(&mut self.next_order, [district])?;
+        execute(&mut self.common.next_order, [district])?;
         let order = schema::order(input.w_id, input.d_id, answer.o_id);
         let sum = self.write_lines(input, order, &reads)?;
         let lines = input.lines();
         let local = lines.iter().all(|line| line.supply_w_id == input.w_id);
         let (count, local) = (lines.len() as i64, i64::from(local));
-        execute(&mut self.insert_order, [order, input.c_id.into(), input.entry_d, count, local])?;
-        execute(&mut self.insert_new_order, [order])?;
+        execute(
+            &mut self.common.insert_order,
+            [order, input.c_id.into(), input.entry_d, count, local],
+        )?;
+        execute(&mut self.common.insert_new_order, [order])?;
         let discounted = sum * (10_000 - answer.c_discount);
         let taxed = discounted * (10_000 + answer.w_tax + answer.d_tax);
         answer.total = (taxed + 50_000_000) / 100_000_000;
@@ -243,7 +246,7 @@ impl<'c> Statements<'c> {
         let amount = input.h_amount;
         let (answer, h_data) = {
             let keys = [input.w_id.into(), district, customer];
-            let mut rows = query(&mut self.payment_parties, keys)?;
+            let mut rows = query(&mut self.common.payment_parties, keys)?;
             let row = existing(&mut rows)?;
             let answer = PaymentAnswer {
                 c_id: schema::c_id(customer),
@@ -266,18 +269,18 @@ impl<'c> Statements<'c> {
                 amount / 100,
                 amount % 100
             );
-            self.pay_bad_credit.raw_bind_parameter(3, note)?;
-            execute(&mut self.pay_bad_credit, [customer, amount])?;
+            self.common.pay_bad_credit.raw_bind_parameter(3, note)?;
+            execute(&mut self.common.pay_bad_credit, [customer, amount])?;
         } else {
-            execute(&mut self.pay, [customer, amount])?;
+            execute(&mut self.common.pay, [customer, amount])?;
         }
-        execute(&mut self.pay_district, [district, amount])?;
-        execute(&mut self.pay_warehouse, [input.w_id.into(), amount])?;
-        self.insert_history.raw_bind_parameter(8, text(h_data.as_bytes()))?;
+        execute(&mut self.common.pay_district, [district, amount])?;
+        execute(&mut self.common.pay_warehouse, [input.w_id.into(), amount])?;
+        self.common.insert_history.raw_bind_parameter(8, text(h_data.as_bytes()))?;
         let (c_d_id, c_w_id) = (input.c_d_id.into(), input.c_w_id.into());
         let to = (input.d_id.into(), input.w_id.into());
         let values = [answer.c_id.into(), c_d_id, c_w_id, to.0, to.1, input.h_date, amount];
-        execute(&mut self.insert_history, values)?;
+        execute(&mut self.common.insert_history, values)?;
         Ok(answer)
     }
 }
