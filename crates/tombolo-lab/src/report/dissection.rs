@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::canvas::{Canvas, wrapped};
 use super::terminal::{bar, table};
-use super::{quantity, separated};
+use super::{MISSING, quantity, separated};
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::{self, Figure};
 use crate::experiment::looking_glass::paper::{self, in_order};
@@ -15,8 +15,6 @@ use crate::experiment::looking_glass::result::{
     Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
 };
 use crate::experiment::tpk::table::Table;
-
-const MISSING: &str = "–";
 
 /// What `dissect` prints.
 pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
@@ -53,15 +51,18 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
 
 /// What `paper` prints.
 pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
-    let id = reproduction.id.as_str();
-    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
-    let title = title.unwrap_or(id);
-    let mut text = format!("{}\n", canvas.style.strong(title));
+    let mut text = format!("{}\n", canvas.style.strong(title_of(&reproduction.id)));
     text.push_str(&rows(&reproduction.rows, canvas));
     for note in &reproduction.notes {
         text.push_str(&paragraph(note, canvas));
     }
     canvas.finish(text)
+}
+
+/// The title of the figure or table called `id`.
+pub fn title_of(id: &str) -> &str {
+    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
+    title.unwrap_or(id)
 }
 
 /// `tpcc · paper mix · 5 warehouses · …`
@@ -95,7 +96,8 @@ pub fn parts(rungs: &[Rung], at: usize, transaction: &str) -> Option<Vec<(usize,
     Some(parts.into_iter().enumerate().rev().collect())
 }
 
-fn place(component: Component) -> usize {
+/// A component's place in [`Component::ALL`].
+pub fn place(component: Component) -> usize {
     Component::ALL.iter().position(|&other| other == component).unwrap_or_default()
 }
 

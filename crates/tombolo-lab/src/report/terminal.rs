@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde_json::Value as Json;
+
 use super::check::CheckResult;
 use super::run::{ByTransaction, CheckpointResult, ProfileResult, RecoveryResult, RunResult};
 use super::{quantity, separated, size};
@@ -12,7 +14,7 @@ use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
 use crate::histogram::Summary as Latency;
-use crate::sweep::Summary;
+use crate::sweep::{Spread, Summary};
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,17 @@ pub fn table(rows: &[Vec<String>], left: usize, style: Style) -> String {
     text
 }
 
+/// The same with heads of their own.
+fn table_of<const N: usize>(
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    left: usize,
+    style: Style,
+) -> String {
+    let heads = heads.map(str::to_owned).to_vec();
+    table(&[heads].into_iter().chain(rows).collect::<Vec<_>>(), left, style)
+}
+
 /// A bar of at most `width` characters for `part` of `of`, in eighths of a character.
 pub fn bar(part: f64, of: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -117,12 +130,17 @@ pub fn checks(checks: &BTreeMap<String, bool>, style: Style) -> String {
     style.bad(&format!("✗ {} of {} failed: {}", failed.len(), checks.len(), failed.join(" ")))
 }
 
+/// `profile=bare warehouses=5`: a sweep's point.
+fn at_point(point: &BTreeMap<String, Json>) -> String {
+    let at = point.iter().map(|(key, value)| format!("{key}={value}"));
+    at.collect::<Vec<_>>().join(" ").replace('"', "")
+}
+
 /// What was run.
 fn title(result: &RunResult) -> String {
     let mut point = String::new();
     if let (Some(at), Some(round)) = (&result.point, result.round) {
-        let at: Vec<_> = at.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        point = format!(" · {} round {round}", at.join(" ")).replace('"', "");
+        point = format!(" · {} round {round}", at_point(at));
     }
     format!(
         "{} · {} · {} · {} · durability {}{point}",
@@ -309,23 +327,22 @@ fn opened(recovery: &RecoveryResult) -> String {
 }
 
 fn by_transaction(by_name: &BTreeMap<String, ByTransaction>, style: Style) -> String {
-    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for name in KINDS.map(kind_name) {
-        let Some(kind) = by_name.get(name) else { continue };
+    let rows = KINDS.map(kind_name).into_iter().filter_map(|name| {
+        let kind = by_name.get(name)?;
         let at = |get: fn(&Latency) -> f64| {
             kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
         };
-        rows.push(vec![
+        Some(vec![
             name.to_owned(),
             separated(kind.committed),
             separated(kind.aborted),
             at(|summary| summary.p50),
             at(|summary| summary.p99),
             at(|summary| summary.p999),
-        ]);
-    }
-    table(&rows, 1, style)
+        ])
+    });
+    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
+    table_of(heads, rows, 1, style)
 }
 
 /// Instructions by transaction and call, with bars.
@@ -377,20 +394,19 @@ fn whole_number(value: f64) -> String {
 
 /// What a sweep prints last.
 pub fn summary(summary: &Summary, style: Style) -> String {
-    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for point in &summary.summary {
-        let at: Vec<_> = point.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let rows = summary.summary.iter().map(|point| {
+        let at = at_point(&point.point);
         let rate = &point.tps_per_cpu_s;
-        rows.push(vec![
-            if at.is_empty() { "all rounds".to_owned() } else { at.join(" ").replace('"', "") },
+        vec![
+            if at.is_empty() { "all rounds".to_owned() } else { at },
             quantity(rate.median),
             quantity(rate.min),
             quantity(rate.max),
             format!("{:.2} ×", point.ratio_to_first.median),
-        ]);
-    }
-    format!("\n{}", table(&rows, 1, style))
+        ]
+    });
+    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
+    format!("\n{}", table_of(heads, rows, 1, style))
 }
 
 /// What `compare` prints.
@@ -415,24 +431,20 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
     }
     text.push('\n');
     for (pair, ratio) in &ratios.tps_ratios {
-        let (ours, theirs) = pair.split_once(':').unwrap_or((pair, ""));
-        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
-        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
-        line(
-            &mut text,
-            format_args!("  {ours} does {times} the transactions per second of {theirs} {range}"),
-        );
+        text.push_str(&ratio_line(pair, "does", "the transactions per second of", ratio, style));
     }
     for (pair, ratio) in &ratios.ratios {
-        let (theirs, ours) = pair.split_once(':').unwrap_or((pair, ""));
-        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
-        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
-        line(
-            &mut text,
-            format_args!("  {theirs} takes {times} the processor time of {ours} {range}"),
-        );
+        text.push_str(&ratio_line(pair, "takes", "the processor time of", ratio, style));
     }
     text
+}
+
+/// How two engines compare, named as `"the one:the other"`.
+fn ratio_line(pair: &str, does: &str, what: &str, ratio: &Spread, style: Style) -> String {
+    let (one, other) = pair.split_once(':').unwrap_or((pair, ""));
+    let times = style.strong(&format!("{} ×", quantity(ratio.median)));
+    let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
+    format!("  {one} {does} {times} {what} {other} {range}\n")
 }
 
 /// What `compare calls` prints.
@@ -444,8 +456,7 @@ pub fn calls(results: &[CallResult], style: Style) -> String {
     for group in results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability)) {
         let what = format!("{}, durability {}", group[0].what, group[0].durability);
         line(&mut text, format_args!("\n{}", style.strong(&what)));
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for result in group {
+        let rows = group.iter().map(|result| {
             let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = result;
             let mark = match result.consistent {
                 Some(true) => "✓",
@@ -456,9 +467,9 @@ pub fn calls(results: &[CallResult], style: Style) -> String {
             row.extend([wall_us, cpu_us, p50_us, p99_us, p999_us].map(|us| quantity(*us)));
             row.push(result.instructions.map_or_else(String::new, quantity));
             row.push(mark.to_owned());
-            rows.push(row);
-        }
-        text.push_str(&table(&rows, 1, style));
+            row
+        });
+        text.push_str(&table_of(head, rows, 1, style));
     }
     text
 }
@@ -498,19 +509,18 @@ pub fn check(result: &CheckResult, style: Style) -> String {
 
 /// What `run --list-profiles` prints.
 pub fn profiles(results: &[ProfileResult], style: Style) -> String {
-    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for result in results {
-        rows.push(vec![
+    let row = |result: &ProfileResult| {
+        vec![
             result.profile.to_owned(),
             result.store.to_owned(),
             if result.undo { "yes" } else { "no" }.to_owned(),
             format!("1 to {}", result.threads_max).replace("1 to 1", "1"),
             result.durability.join(" "),
             switches_on(&result.switches),
-        ]);
-    }
-    table(&rows, heads.len(), style)
+        ]
+    };
+    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
+    table_of(heads, results.iter().map(row), heads.len(), style)
 }
 
 /// The switches that are on: `S2…S6 S9`.

@@ -151,6 +151,15 @@ fn a_ladder_that_goes_up_has_no_figures_of_the_paper() {
     assert!(page.contains("an engine put together") && !page.contains("Figure 5"));
 }
 
+#[test]
+fn the_page_opens_with_its_picture_and_ends_with_where_it_comes_from() {
+    let page = everything();
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(at("class=\"chart\"") < at("class=\"facts\""), "the ladder comes first");
+    assert!(at("</main>") < at("Where the results come from</h2>"));
+    assert!(at("Where the results come from</h2>") < at("All settings ("));
+}
+
 /// Files of results below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
