@@ -3,7 +3,6 @@
 //! Every function gives a text; nothing is written here.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
@@ -99,10 +98,9 @@ pub fn bar(part: f64, of: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// Writing to a string cannot fail.
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    let written = writeln!(text, "{line}");
-    debug_assert!(written.is_ok(), "a string takes everything");
+/// A fact behind its name: `  log        …`.
+pub fn named(name: &str, what: &str) -> String {
+    format!("  {name:<11}{what}\n")
 }
 
 fn latency(summary: &Latency) -> String {
@@ -155,8 +153,8 @@ fn title(result: &RunResult) -> String {
 /// What `run` prints when it has its figures, before it verifies them.
 pub fn measured(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
-    line(&mut text, format_args!("{}", style.strong(&title(result))));
-    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
+    text.push_str(&format!("{}\n", style.strong(&title(result))));
+    let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
     let rate = style.strong(&quantity(result.tps_per_cpu_s));
     say(
         "throughput",
@@ -214,7 +212,7 @@ pub fn measured(result: &RunResult, style: Style) -> String {
 /// What `run` prints behind that, when all is verified and counted.
 pub fn verified(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
-    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
+    let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
     say("checks", &checks(&result.checks, style));
     say("state", result.state());
     text.push('\n');
@@ -362,10 +360,7 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
         });
         let of = kind.counted.unwrap_or(0);
         let note = style.faint(&format!("mean of {}{aborted}", separated(of)));
-        line(
-            &mut text,
-            format_args!("  {name:<13} {:>7}  {note}", style.strong(&whole_number(whole))),
-        );
+        text.push_str(&format!("  {name:<13} {:>7}  {note}\n", style.strong(&whole_number(whole))));
         let Some(calls) = &kind.calls else { continue };
         for category in crate::counters::Category::ALL {
             let cost = calls.get(category.name()).copied().unwrap_or(0.0);
@@ -374,14 +369,11 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
             }
             let drawn = style.bar(&bar(cost, whole, BAR));
             let percent = 100.0 * cost / whole;
-            line(
-                &mut text,
-                format_args!(
-                    "    {:<11} {:>7} {percent:>3.0} % {drawn}",
-                    category.name(),
-                    whole_number(cost)
-                ),
-            );
+            text.push_str(&format!(
+                "    {:<11} {:>7} {percent:>3.0} % {drawn}\n",
+                category.name(),
+                whole_number(cost)
+            ));
         }
     }
     text
@@ -422,12 +414,9 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
         let (least, most) = (quantity(spread.min), quantity(spread.max));
         let range = style.faint(&format!("{least} to {most}"));
         let mark = if engine.consistent { style.good("✓") } else { style.bad("✗") };
-        line(
-            &mut text,
-            format_args!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}", engine.engine),
-        );
+        text.push_str(&format!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}\n", engine.engine));
         let (version, answers) = (&engine.engine_version, answers(engine));
-        line(&mut text, format_args!("    {}", style.faint(&format!("{version}{answers}"))));
+        text.push_str(&format!("    {}\n", style.faint(&format!("{version}{answers}"))));
     }
     text.push('\n');
     for (pair, ratio) in &ratios.tps_ratios {
@@ -451,11 +440,11 @@ fn ratio_line(pair: &str, does: &str, what: &str, ratio: &Spread, style: Style) 
 pub fn calls(results: &[CallResult], style: Style) -> String {
     let mut text = String::new();
     let title = "what a call costs its caller, in µs: the middle round, latencies of a closed loop";
-    line(&mut text, format_args!("{}", style.strong(title)));
+    text.push_str(&format!("{}\n", style.strong(title)));
     let head = ["", "callers", "wall", "CPU", "p50", "p99", "p99.9", "instructions", ""];
     for group in results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability)) {
         let what = format!("{}, durability {}", group[0].what, group[0].durability);
-        line(&mut text, format_args!("\n{}", style.strong(&what)));
+        text.push_str(&format!("\n{}\n", style.strong(&what)));
         let rows = group.iter().map(|result| {
             let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = result;
             let mark = match result.consistent {
@@ -497,13 +486,13 @@ pub fn check(result: &CheckResult, style: Style) -> String {
     let tampered = result.tampered.as_ref();
     let tampered = tampered.map_or_else(String::new, |check| format!(" · tampered with: {check}"));
     let title = format!("{}{tampered}", result.directory);
-    line(&mut text, format_args!("{}", style.strong(&title)));
-    line(&mut text, format_args!("  {:<11}{}", "checks", checks(&result.checks, style)));
+    text.push_str(&format!("{}\n", style.strong(&title)));
+    text.push_str(&named("checks", &checks(&result.checks, style)));
     for damage in &result.damage {
-        line(&mut text, format_args!("  {:<11}{}", damage.check, damage.what));
+        text.push_str(&named(&damage.check, &damage.what));
     }
     let state = result.state_hash.as_deref().unwrap_or("not all rows can be read");
-    line(&mut text, format_args!("  {:<11}{state}", "state"));
+    text.push_str(&named("state", state));
     text
 }
 

@@ -138,13 +138,15 @@ fn dissection_view(found: &Dissection) -> Value {
         .map(|figure| {
             let charts = figures::charts(figure, found);
             let id = figure.id().trim_start_matches("lg/");
-            context! { id, title => figure.title(), charts => Serde(charts), units => by_unit(&figure.rows(found)) }
+            let units = by_unit(&figure.rows(found));
+            context! { id, title => figure.title(), charts => Serde(charts), units }
         })
         .collect();
     let hit =
         Component::ALL.map(|component| (component.key(), paper::calls_hit(component).to_vec()));
     context! {
-        subtitle => dissection::title(found), found => Serde(found), transactions => Serde(transactions), ladders => Serde(ladders),
+        subtitle => dissection::title(found), found => Serde(found),
+        transactions => Serde(transactions), ladders => Serde(ladders),
         names => found.rungs.iter().map(figures::rung_name).collect::<Vec<_>>(),
         figures => shown, text_units => by_unit(&text_rows(found)), goes_down => goes_down(found),
         hit => BTreeMap::from(hit),
@@ -193,7 +195,9 @@ fn sources(results: &[Stored]) -> Vec<Value> {
             None => seen.push((head, vec![&head.command])),
         }
     }
-    let shown = |(head, commands): (&Header, Vec<&str>)| context! { commands => Serde(commands), ..Value::from(Serde(head)) };
+    let shown = |(head, commands): (&Header, Vec<&str>)| {
+        context! { commands => Serde(commands), ..Value::from(Serde(head)) }
+    };
     seen.into_iter().map(shown).collect()
 }
 

@@ -130,6 +130,10 @@ fn field(value: &Json, name: &str) -> String {
             Json::Array(values) => {
                 values.iter().map(|value| field(value, name)).collect::<Vec<_>>().join(", ")
             }
+            Json::Object(fields) => {
+                let named = fields.iter().map(|(name, it)| format!("{name} {}", field(it, name)));
+                named.collect::<Vec<_>>().join(", ")
+            }
             other => json_text(other),
         };
     };

@@ -195,6 +195,16 @@ fn assert_read_as_its_type(object: &Json, place: &str) {
 }
 
 #[test]
+fn every_recorded_result_is_shown() {
+    let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results"));
+    let read_file = |file: &PathBuf| read(&file.display().to_string(), &fs::read(file).unwrap());
+    let results: Vec<Stored> = files.iter().flat_map(|file| read_file(file).unwrap()).collect();
+    let page = page(&results);
+    assert_well_formed(&page);
+    assert!(!page.contains("NaN") && !page.contains("inf%"));
+}
+
+#[test]
 fn every_recorded_result_of_a_command_is_read_as_its_type() {
     let mut results = 0;
     for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")) {
