@@ -26,9 +26,11 @@ pub(super) fn charts(figure: Figure, dissection: &Dissection) -> Vec<Chart> {
     }
 }
 
-/// `S2 disk log`: a rung's switch with its label; the profile where there is no switch.
+/// `S2 disk log`: a rung's switch with its label; the label of a part, which says all of the part's name; the
+/// profile where there is neither.
 pub(super) fn rung_name(rung: &Rung) -> String {
     match (&rung.switch, &rung.label) {
+        (Some(switch), Some(label)) if !switch.starts_with('S') => label.clone(),
         (Some(switch), Some(label)) => format!("{switch} {label}"),
         (Some(switch), None) => switch.clone(),
         (None, _) => rung.measured.profile.clone(),
@@ -40,6 +42,7 @@ pub(super) fn ladder(dissection: &Dissection, transaction: &str) -> Option<Chart
     let rungs = &dissection.rungs;
     let cost = |rung: &Rung| rung.measured.instructions(transaction);
     let costs: Vec<f64> = rungs.iter().map(cost).collect::<Option<_>>()?;
+    let is_of_components = rungs.iter().skip(1).all(|rung| rung.component.is_some());
     let bar = |(at, rung): (usize, &Rung)| {
         let part = |(at, value): (usize, f64)| Part {
             at,
@@ -47,7 +50,7 @@ pub(super) fn ladder(dissection: &Dissection, transaction: &str) -> Option<Chart
             name: Component::ALL[at].label().to_owned(),
             figure: whole(value),
         };
-        let parts = match parts_of_rung(rungs, at, transaction) {
+        let parts = match parts_of_rung(rungs, at, transaction).filter(|_| is_of_components) {
             Some(parts) => parts.into_iter().map(part).collect(),
             // On a ladder that goes up, parts are of no component.
             None => vec![Part { name: rung_name(rung), ..part((0, costs[at])) }],
