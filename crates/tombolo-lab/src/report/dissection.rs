@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::canvas::{Canvas, wrapped};
 use super::terminal::{bar, table};
-use super::{quantity, separated};
+use super::{MISSING, quantity, separated};
 use crate::counters::Category;
 use crate::experiment::looking_glass::figures::{self, Figure};
 use crate::experiment::looking_glass::paper::{self, in_order};
@@ -15,8 +15,6 @@ use crate::experiment::looking_glass::result::{
     Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
 };
 use crate::experiment::tpk::table::Table;
-
-const MISSING: &str = "–";
 
 /// What `dissect` prints.
 pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
@@ -53,15 +51,18 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
 
 /// What `paper` prints.
 pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
-    let id = reproduction.id.as_str();
-    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
-    let title = title.unwrap_or(id);
-    let mut text = format!("{}\n", canvas.style.strong(title));
+    let mut text = format!("{}\n", canvas.style.strong(title_of(&reproduction.id)));
     text.push_str(&rows(&reproduction.rows, canvas));
     for note in &reproduction.notes {
         text.push_str(&paragraph(note, canvas));
     }
     canvas.finish(text)
+}
+
+/// The title of the figure or table called `id`.
+pub fn title_of(id: &str) -> &str {
+    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
+    title.unwrap_or(id)
 }
 
 /// `tpcc · paper mix · 5 warehouses · …`
@@ -95,7 +96,8 @@ pub fn parts(rungs: &[Rung], at: usize, transaction: &str) -> Option<Vec<(usize,
     Some(parts.into_iter().enumerate().rev().collect())
 }
 
-fn place(component: Component) -> usize {
+/// A component's place in [`Component::ALL`].
+pub fn place(component: Component) -> usize {
     Component::ALL.iter().position(|&other| other == component).unwrap_or_default()
 }
 
@@ -110,23 +112,17 @@ pub fn ladder(dissection: &Dissection, transaction: &str, canvas: Canvas) -> Str
     };
     let heads = format!("{name}, instructions");
     let mut text = format!("{}\n", canvas.style.strong(&heads));
-    let labels: Vec<String> = rungs.iter().map(rung_label).collect();
-    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let bar_width = canvas.width().saturating_sub(widest + 2 + 10 + 6 + 3).max(10);
-    for (i, (rung, label)) in rungs.iter().zip(&labels).enumerate() {
-        let padding = " ".repeat(widest - label.chars().count());
+    text.push_str(&rung_lines(rungs, canvas, 9 + 6 + 4, |at, rung, bar_width| {
         let (figure, percent) = match cost(rung) {
             Some(cost) => (whole(cost), format!("{:.0} %", 100.0 * cost / most)),
             None => (MISSING.to_owned(), String::new()),
         };
         let all = place(Component::Remaining);
-        let stacked = parts(rungs, i, transaction);
+        let stacked = parts(rungs, at, transaction);
         let stacked = stacked.unwrap_or_else(|| vec![(all, cost(rung).unwrap_or(0.0))]);
         let bar = canvas.stack(&stacked, most, bar_width);
-        let line = format!("  {label}{padding} {figure:>9} {percent:>5} {bar}");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+        format!("{figure:>9} {percent:>5} {bar}")
+    }));
     if parts(rungs, 0, transaction).is_some() {
         let legend: Vec<_> =
             Component::ALL.iter().enumerate().rev().map(|(at, c)| (at, c.label())).collect();
@@ -143,25 +139,35 @@ fn rung_label(rung: &Rung) -> String {
     }
 }
 
+/// A line for each rung behind its label: what `line` makes of its place, itself and the width of a bar, where
+/// all but the bar takes `taken` characters.
+fn rung_lines(
+    rungs: &[Rung],
+    canvas: Canvas,
+    taken: usize,
+    line: impl Fn(usize, &Rung, usize) -> String,
+) -> String {
+    let labels = || rungs.iter().map(rung_label);
+    let widest = labels().map(|label| label.chars().count()).max().unwrap_or(0);
+    let bar_width = canvas.width().saturating_sub(widest + 2 + taken).max(10);
+    let lines = labels().zip(rungs).enumerate().map(|(at, (label, rung))| {
+        let line = format!("  {label:<widest$} {}", line(at, rung, bar_width));
+        format!("{}\n", line.trim_end())
+    });
+    lines.collect()
+}
+
 /// Every rung's speed.
 pub fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
     let title = "committed transactions per second, and processor time of one";
-    let mut text = format!("{}\n", canvas.style.strong(title));
     let most = rungs.iter().map(|rung| rung.measured.tps).fold(0.0, f64::max);
-    let labels: Vec<String> = rungs.iter().map(rung_label).collect();
-    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let bar_width = canvas.width().saturating_sub(widest + 2 + 10 + 12 + 4).max(10);
-    for (rung, label) in rungs.iter().zip(&labels) {
-        let padding = " ".repeat(widest - label.chars().count());
+    let lines = rung_lines(rungs, canvas, 10 + 12 + 4, |_, rung, bar_width| {
         let bar = canvas.style.bar(&bar(rung.measured.tps, most, bar_width));
         let us = format!("{} µs", quantity(rung.measured.ns_per_transaction / 1e3));
         let mark = if rung.measured.consistent { "" } else { " ✗ inconsistent" };
-        let tps = quantity(rung.measured.tps);
-        let line = format!("  {label}{padding} {tps:>9} {us:>11}  {bar}{mark}");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+        format!("{:>9} {us:>11}  {bar}{mark}", quantity(rung.measured.tps))
+    });
+    format!("{}\n{lines}", canvas.style.strong(title))
 }
 
 /// How often components were used at the first rung, and where that changes; nothing in a build that

@@ -117,6 +117,9 @@ fn short_hash(digest: Sha256) -> String {
     text
 }
 
+/// A figure that there is none of.
+const MISSING: &str = "–";
+
 /// Rounds to `digits` behind the point: results need no sixteen.
 pub fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);

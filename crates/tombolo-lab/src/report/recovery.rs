@@ -1,12 +1,10 @@
 //! The results of `recover` and `inspect`.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
-use super::terminal::Style;
+use super::terminal::{Style, named};
 use super::{Header, rounded, separated, size};
 use crate::durable::{Recovery, notice};
 use crate::inspect::{Inspection, TableRecords};
@@ -65,11 +63,8 @@ impl RecoverResult {
             (0, _) => format!("a torn tail of {} was cut off", size(self.torn_bytes)),
             (lost, _) => style.bad(&format!("{} groups are lost", separated(lost))),
         };
-        let mut text = style.strong(&self.directory);
-        let mut say = |name: &str, what: &str| {
-            let written = write!(text, "\n  {name:<11}{what}");
-            debug_assert!(written.is_ok(), "a string takes everything");
-        };
+        let mut text = format!("{}\n", style.strong(&self.directory));
+        let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
         if self.image_bytes > 0 {
             let (bytes, cpu_s) = (size(self.image_bytes), self.image_cpu_s);
             say("image", &format!("{bytes} loaded, {cpu_s:.3} s of CPU"));
@@ -80,7 +75,7 @@ impl RecoverResult {
         let cpu_s = self.image_cpu_s + self.replay_cpu_s;
         say("took", &format!("{:.3} s, {cpu_s:.3} s of CPU", self.wall_s));
         say("end", &state);
-        text
+        text.trim_end().to_owned()
     }
 }
 

@@ -3,7 +3,8 @@
 //! Every function gives a text; nothing is written here.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+
+use serde_json::Value as Json;
 
 use super::check::CheckResult;
 use super::run::{ByTransaction, CheckpointResult, ProfileResult, RecoveryResult, RunResult};
@@ -12,7 +13,7 @@ use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
 use crate::drive::{KINDS, kind_name};
 use crate::histogram::Summary as Latency;
-use crate::sweep::Summary;
+use crate::sweep::{Spread, Summary};
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,17 @@ pub fn table(rows: &[Vec<String>], left: usize, style: Style) -> String {
     text
 }
 
+/// The same with heads of their own.
+fn table_of<const N: usize>(
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    left: usize,
+    style: Style,
+) -> String {
+    let heads = heads.map(str::to_owned).to_vec();
+    table(&[heads].into_iter().chain(rows).collect::<Vec<_>>(), left, style)
+}
+
 /// A bar of at most `width` characters for `part` of `of`, in eighths of a character.
 pub fn bar(part: f64, of: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -86,10 +98,9 @@ pub fn bar(part: f64, of: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// Writing to a string cannot fail.
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    let written = writeln!(text, "{line}");
-    debug_assert!(written.is_ok(), "a string takes everything");
+/// A fact behind its name: `  log        …`.
+pub fn named(name: &str, what: &str) -> String {
+    format!("  {name:<11}{what}\n")
 }
 
 fn latency(summary: &Latency) -> String {
@@ -117,12 +128,17 @@ pub fn checks(checks: &BTreeMap<String, bool>, style: Style) -> String {
     style.bad(&format!("✗ {} of {} failed: {}", failed.len(), checks.len(), failed.join(" ")))
 }
 
+/// `profile=bare warehouses=5`: a sweep's point.
+fn at_point(point: &BTreeMap<String, Json>) -> String {
+    let at = point.iter().map(|(key, value)| format!("{key}={value}"));
+    at.collect::<Vec<_>>().join(" ").replace('"', "")
+}
+
 /// What was run.
 fn title(result: &RunResult) -> String {
     let mut point = String::new();
     if let (Some(at), Some(round)) = (&result.point, result.round) {
-        let at: Vec<_> = at.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        point = format!(" · {} round {round}", at.join(" ")).replace('"', "");
+        point = format!(" · {} round {round}", at_point(at));
     }
     format!(
         "{} · {} · {} · {} · durability {}{point}",
@@ -137,8 +153,8 @@ fn title(result: &RunResult) -> String {
 /// What `run` prints when it has its figures, before it verifies them.
 pub fn measured(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
-    line(&mut text, format_args!("{}", style.strong(&title(result))));
-    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
+    text.push_str(&format!("{}\n", style.strong(&title(result))));
+    let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
     let rate = style.strong(&quantity(result.tps_per_cpu_s));
     say(
         "throughput",
@@ -196,7 +212,7 @@ pub fn measured(result: &RunResult, style: Style) -> String {
 /// What `run` prints behind that, when all is verified and counted.
 pub fn verified(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
-    let mut say = |name: &str, what: &str| line(&mut text, format_args!("  {name:<11}{what}"));
+    let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
     say("checks", &checks(&result.checks, style));
     say("state", result.state());
     text.push('\n');
@@ -309,23 +325,22 @@ fn opened(recovery: &RecoveryResult) -> String {
 }
 
 fn by_transaction(by_name: &BTreeMap<String, ByTransaction>, style: Style) -> String {
-    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for name in KINDS.map(kind_name) {
-        let Some(kind) = by_name.get(name) else { continue };
+    let rows = KINDS.map(kind_name).into_iter().filter_map(|name| {
+        let kind = by_name.get(name)?;
         let at = |get: fn(&Latency) -> f64| {
             kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
         };
-        rows.push(vec![
+        Some(vec![
             name.to_owned(),
             separated(kind.committed),
             separated(kind.aborted),
             at(|summary| summary.p50),
             at(|summary| summary.p99),
             at(|summary| summary.p999),
-        ]);
-    }
-    table(&rows, 1, style)
+        ])
+    });
+    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
+    table_of(heads, rows, 1, style)
 }
 
 /// Instructions by transaction and call, with bars.
@@ -345,10 +360,7 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
         });
         let of = kind.counted.unwrap_or(0);
         let note = style.faint(&format!("mean of {}{aborted}", separated(of)));
-        line(
-            &mut text,
-            format_args!("  {name:<13} {:>7}  {note}", style.strong(&whole_number(whole))),
-        );
+        text.push_str(&format!("  {name:<13} {:>7}  {note}\n", style.strong(&whole_number(whole))));
         let Some(calls) = &kind.calls else { continue };
         for category in crate::counters::Category::ALL {
             let cost = calls.get(category.name()).copied().unwrap_or(0.0);
@@ -357,14 +369,11 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
             }
             let drawn = style.bar(&bar(cost, whole, BAR));
             let percent = 100.0 * cost / whole;
-            line(
-                &mut text,
-                format_args!(
-                    "    {:<11} {:>7} {percent:>3.0} % {drawn}",
-                    category.name(),
-                    whole_number(cost)
-                ),
-            );
+            text.push_str(&format!(
+                "    {:<11} {:>7} {percent:>3.0} % {drawn}\n",
+                category.name(),
+                whole_number(cost)
+            ));
         }
     }
     text
@@ -377,20 +386,19 @@ fn whole_number(value: f64) -> String {
 
 /// What a sweep prints last.
 pub fn summary(summary: &Summary, style: Style) -> String {
-    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for point in &summary.summary {
-        let at: Vec<_> = point.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let rows = summary.summary.iter().map(|point| {
+        let at = at_point(&point.point);
         let rate = &point.tps_per_cpu_s;
-        rows.push(vec![
-            if at.is_empty() { "all rounds".to_owned() } else { at.join(" ").replace('"', "") },
+        vec![
+            if at.is_empty() { "all rounds".to_owned() } else { at },
             quantity(rate.median),
             quantity(rate.min),
             quantity(rate.max),
             format!("{:.2} ×", point.ratio_to_first.median),
-        ]);
-    }
-    format!("\n{}", table(&rows, 1, style))
+        ]
+    });
+    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
+    format!("\n{}", table_of(heads, rows, 1, style))
 }
 
 /// What `compare` prints.
@@ -406,46 +414,38 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
         let (least, most) = (quantity(spread.min), quantity(spread.max));
         let range = style.faint(&format!("{least} to {most}"));
         let mark = if engine.consistent { style.good("✓") } else { style.bad("✗") };
-        line(
-            &mut text,
-            format_args!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}", engine.engine),
-        );
+        text.push_str(&format!("  {mark} {:<16} {us:>6} µs  {range:<16} {drawn}\n", engine.engine));
         let (version, answers) = (&engine.engine_version, answers(engine));
-        line(&mut text, format_args!("    {}", style.faint(&format!("{version}{answers}"))));
+        text.push_str(&format!("    {}\n", style.faint(&format!("{version}{answers}"))));
     }
     text.push('\n');
     for (pair, ratio) in &ratios.tps_ratios {
-        let (ours, theirs) = pair.split_once(':').unwrap_or((pair, ""));
-        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
-        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
-        line(
-            &mut text,
-            format_args!("  {ours} does {times} the transactions per second of {theirs} {range}"),
-        );
+        text.push_str(&ratio_line(pair, "does", "the transactions per second of", ratio, style));
     }
     for (pair, ratio) in &ratios.ratios {
-        let (theirs, ours) = pair.split_once(':').unwrap_or((pair, ""));
-        let times = style.strong(&format!("{} ×", quantity(ratio.median)));
-        let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
-        line(
-            &mut text,
-            format_args!("  {theirs} takes {times} the processor time of {ours} {range}"),
-        );
+        text.push_str(&ratio_line(pair, "takes", "the processor time of", ratio, style));
     }
     text
+}
+
+/// How two engines compare, named as `"the one:the other"`.
+fn ratio_line(pair: &str, does: &str, what: &str, ratio: &Spread, style: Style) -> String {
+    let (one, other) = pair.split_once(':').unwrap_or((pair, ""));
+    let times = style.strong(&format!("{} ×", quantity(ratio.median)));
+    let range = style.faint(&format!("{} to {}", quantity(ratio.min), quantity(ratio.max)));
+    format!("  {one} {does} {times} {what} {other} {range}\n")
 }
 
 /// What `compare calls` prints.
 pub fn calls(results: &[CallResult], style: Style) -> String {
     let mut text = String::new();
     let title = "what a call costs its caller, in µs: the middle round, latencies of a closed loop";
-    line(&mut text, format_args!("{}", style.strong(title)));
+    text.push_str(&format!("{}\n", style.strong(title)));
     let head = ["", "callers", "wall", "CPU", "p50", "p99", "p99.9", "instructions", ""];
     for group in results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability)) {
         let what = format!("{}, durability {}", group[0].what, group[0].durability);
-        line(&mut text, format_args!("\n{}", style.strong(&what)));
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for result in group {
+        text.push_str(&format!("\n{}\n", style.strong(&what)));
+        let rows = group.iter().map(|result| {
             let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = result;
             let mark = match result.consistent {
                 Some(true) => "✓",
@@ -456,9 +456,9 @@ pub fn calls(results: &[CallResult], style: Style) -> String {
             row.extend([wall_us, cpu_us, p50_us, p99_us, p999_us].map(|us| quantity(*us)));
             row.push(result.instructions.map_or_else(String::new, quantity));
             row.push(mark.to_owned());
-            rows.push(row);
-        }
-        text.push_str(&table(&rows, 1, style));
+            row
+        });
+        text.push_str(&table_of(head, rows, 1, style));
     }
     text
 }
@@ -486,31 +486,30 @@ pub fn check(result: &CheckResult, style: Style) -> String {
     let tampered = result.tampered.as_ref();
     let tampered = tampered.map_or_else(String::new, |check| format!(" · tampered with: {check}"));
     let title = format!("{}{tampered}", result.directory);
-    line(&mut text, format_args!("{}", style.strong(&title)));
-    line(&mut text, format_args!("  {:<11}{}", "checks", checks(&result.checks, style)));
+    text.push_str(&format!("{}\n", style.strong(&title)));
+    text.push_str(&named("checks", &checks(&result.checks, style)));
     for damage in &result.damage {
-        line(&mut text, format_args!("  {:<11}{}", damage.check, damage.what));
+        text.push_str(&named(&damage.check, &damage.what));
     }
     let state = result.state_hash.as_deref().unwrap_or("not all rows can be read");
-    line(&mut text, format_args!("  {:<11}{state}", "state"));
+    text.push_str(&named("state", state));
     text
 }
 
 /// What `run --list-profiles` prints.
 pub fn profiles(results: &[ProfileResult], style: Style) -> String {
-    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for result in results {
-        rows.push(vec![
+    let row = |result: &ProfileResult| {
+        vec![
             result.profile.to_owned(),
             result.store.to_owned(),
             if result.undo { "yes" } else { "no" }.to_owned(),
             format!("1 to {}", result.threads_max).replace("1 to 1", "1"),
             result.durability.join(" "),
             switches_on(&result.switches),
-        ]);
-    }
-    table(&rows, heads.len(), style)
+        ]
+    };
+    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
+    table_of(heads, results.iter().map(row), heads.len(), style)
 }
 
 /// The switches that are on: `S2…S6 S9`.

@@ -1,286 +1,289 @@
-//! The paper's figures as charts with their tables, the paper's bars above ours.
+//! What a dissection's charts show: the ladder, and the paper's figures, its bars above ours.
 
-use super::chart::{self, Bar, Marks, Palette, Segment};
-use super::dissection::{USEFUL, component_names, gain, place};
-use super::markup::Markup;
-use super::others::rows_table;
-use super::{Cell, MISSING, table};
+use super::chart::{Bar, Chart, Mark, Part, Scale};
 use crate::counters::Category;
-use crate::experiment::looking_glass::figures::{Figure, bars, find_rung};
+use crate::experiment::looking_glass::figures::{Figure, bars, find_rung, goes_down};
 use crate::experiment::looking_glass::paper::{self, Transaction};
-use crate::experiment::looking_glass::result::{Component, Dissection, Share};
-use crate::report::dissection::{times, whole};
+use crate::experiment::looking_glass::result::{Component, Dissection, Rung, Share};
+use crate::report::dissection::{parts as parts_of_rung, place, times, whole};
 use crate::report::quantity;
 
-/// What is not broken down: its place in the components' palette.
+/// Useful work's place in the components' palette, behind all components.
+const USEFUL: usize = 6;
+/// What is not broken down: its place.
 const UNKNOWN: usize = 7;
+const NOT_COUNTED: &str = "not counted";
 
-/// A figure's chart, if it has one, and its table.
-pub(super) fn write(page: &mut Markup, figure: Figure, dissection: &Dissection) {
+/// The charts of a figure; the others have a table alone.
+pub(super) fn charts(figure: Figure, dissection: &Dissection) -> Vec<Chart> {
     match figure {
-        Figure::Fig1 => fig1(page, dissection),
-        Figure::Fig5 => components_and_calls(page, dissection, &paper::PAYMENT),
-        Figure::Fig6 => components_and_calls(page, dissection, &paper::NEW_ORDER),
-        Figure::Fig7 => fig7(page, dissection),
-        Figure::Fig8 => fig8(page, dissection),
-        Figure::Throughput => throughput(page, dissection),
-        Figure::Table1 => {}
+        Figure::Fig1 => vec![fig1(dissection)],
+        Figure::Fig5 => components_and_calls(dissection, &paper::PAYMENT),
+        Figure::Fig6 => components_and_calls(dissection, &paper::NEW_ORDER),
+        Figure::Fig7 => vec![fig7(dissection)],
+        Figure::Fig8 => vec![fig8(dissection)],
+        Figure::Throughput | Figure::Table1 => Vec::new(),
     }
-    rows_table(page, "Paper, ours, and ours divided by the paper's", &figure.rows(dissection));
 }
 
-/// A chart with a caption above and its legend below.
-fn figure(
-    page: &mut Markup,
-    caption: &str,
-    bars: &[Bar],
-    of: f64,
-    (palette, legend): (Palette, &[(usize, &str)]),
-) {
-    page.node("figure", &[], |page| {
-        page.leaf("figcaption", &[], caption);
-        let said: Vec<String> = bars.iter().map(bar_in_words).collect();
-        chart::stacked(page, &format!("{caption} {}", said.join("; ")), palette, of, bars);
-        chart::legend(page, palette, legend);
-    });
-}
-
-fn bar_in_words(bar: &Bar) -> String {
-    let parts: Vec<String> =
-        bar.segments.iter().map(|part| format!("{} {}", part.name, part.figure)).collect();
-    format!("{} ({}): {}", bar.name, bar.figure, parts.join(", "))
-}
-
-fn segment(at: usize, name: &str, value: f64) -> Segment {
-    Segment { at, value, name: name.to_owned(), figure: format!("{value:.1} %") }
-}
-
-/// A bar of the six components' shares; `None` where one is missing.
-fn shares_bar(name: &str, figure: &str, percents: [Option<f64>; 6]) -> Option<Bar> {
-    let mut segments = Vec::new();
-    for (component, percent) in Component::ALL.into_iter().zip(percents) {
-        segments.push(segment(place(component), component.label(), percent?));
+/// `S2 disk log`: a rung's switch with its label; the label of a part, which says all of the part's name; the
+/// profile where there is neither.
+pub(super) fn rung_name(rung: &Rung) -> String {
+    match (&rung.switch, &rung.label) {
+        (Some(switch), Some(label)) if !switch.starts_with('S') => label.clone(),
+        (Some(switch), Some(label)) => format!("{switch} {label}"),
+        (Some(switch), None) => switch.clone(),
+        (None, _) => rung.measured.profile.clone(),
     }
-    Some(Bar { name: name.to_owned(), figure: figure.to_owned(), segments, mark: None })
+}
+
+/// One type's instructions, rung by rung; none where they were not counted.
+pub(super) fn ladder(dissection: &Dissection, transaction: &str) -> Option<Chart> {
+    let rungs = &dissection.rungs;
+    let cost = |rung: &Rung| rung.measured.instructions(transaction);
+    let costs: Vec<f64> = rungs.iter().map(cost).collect::<Option<_>>()?;
+    let is_of_components = rungs.iter().skip(1).all(|rung| rung.component.is_some());
+    let bar = |(at, rung): (usize, &Rung)| {
+        let part = |(at, value): (usize, f64)| Part {
+            at,
+            value,
+            name: Component::ALL[at].label().to_owned(),
+            figure: whole(value),
+        };
+        let parts = match parts_of_rung(rungs, at, transaction).filter(|_| is_of_components) {
+            Some(parts) => parts.into_iter().map(part).collect(),
+            // On a ladder that goes up, parts are of no component.
+            None => vec![Part { name: rung_name(rung), ..part((0, costs[at])) }],
+        };
+        let figures = vec![whole(costs[at]), format!("{:.0} %", 100.0 * costs[at] / costs[0])];
+        Bar { name: rung_name(rung), figures, parts, mark: None }
+    };
+    let name = paper::name(transaction);
+    let (way, legend) = match goes_down(dissection) {
+        true => (
+            " Every switch is off from its rung on; what a rung saves is missing at its bar's right end.",
+            component_names().into_iter().rev().collect(),
+        ),
+        false => ("", Vec::new()),
+    };
+    Some(Chart {
+        caption: format!("{name}: instructions at each rung.{way}"),
+        palette: 'c',
+        scale: Scale::linear(costs.iter().copied().fold(0.0, f64::max)),
+        heads: vec!["instructions", "of the first"],
+        bars: rungs.iter().enumerate().map(bar).collect(),
+        legend,
+    })
+}
+
+/// The components with their places, in the order they are removed.
+fn component_names() -> Vec<(usize, &'static str)> {
+    Component::ALL.iter().map(|component| component.label()).enumerate().collect()
+}
+
+/// A chart of shares of a whole.
+fn shares_chart(caption: String, bars: Vec<Bar>, more: &[(usize, &'static str)]) -> Chart {
+    let mut legend = component_names();
+    legend.extend(more);
+    // Where a removal costs something, the others' shares are more than the whole.
+    let long = |bar: &Bar| bar.parts.iter().map(|part| part.value.max(0.0)).sum::<f64>();
+    let scale = Scale::linear(bars.iter().map(long).fold(100.0, f64::max));
+    Chart { caption, palette: 'c', scale, heads: vec!["100 % are"], bars, legend }
+}
+
+fn share(at: usize, name: &str, value: f64) -> Part {
+    Part { at, value, name: name.to_owned(), figure: format!("{value:.1} %") }
+}
+
+/// A bar of the six components' shares; without parts, and saying so, where one was not counted.
+fn shares_bar(name: &str, of: String, percents: [Option<f64>; 6]) -> Bar {
+    let parts = Component::ALL
+        .into_iter()
+        .zip(percents)
+        .map(|(component, percent)| Some(share(place(component), component.label(), percent?)));
+    let parts: Option<Vec<Part>> = parts.collect();
+    let figures = vec![if parts.is_some() { of } else { NOT_COUNTED.to_owned() }];
+    Bar { name: name.to_owned(), figures, parts: parts.unwrap_or_default(), mark: None }
 }
 
 fn ours(
     dissection: &Dissection,
-    transaction: &str,
-    of: fn(&Share) -> Option<f64>,
+    of: &Transaction,
+    get: fn(&Share) -> Option<f64>,
 ) -> [Option<f64>; 6] {
-    Component::ALL.map(|component| of(dissection.components.get(&component)?.get(transaction)?))
+    Component::ALL.map(|component| get(dissection.components.get(&component)?.get(of.key)?))
 }
 
-fn instructions(dissection: &Dissection, transaction: &str) -> Option<f64> {
-    find_rung(dissection, None)?.measured.instructions(transaction)
+fn instructions(dissection: &Dissection, of: &Transaction) -> Option<f64> {
+    find_rung(dissection, None)?.measured.instructions(of.key)
 }
 
 fn of_instructions(value: Option<f64>) -> String {
-    value.map_or_else(|| "not counted".to_owned(), |v| format!("{} instructions", whole(v)))
-}
-
-/// Ours, or where it was not counted a bar without parts that says so.
-fn or_empty(bar: Option<Bar>, name: &str) -> Bar {
-    let figure = "not counted".to_owned();
-    bar.unwrap_or_else(|| Bar { name: name.to_owned(), figure, segments: Vec::new(), mark: None })
+    value.map_or_else(|| NOT_COUNTED.to_owned(), |v| format!("{} instructions", whole(v)))
 }
 
 /// The paper's bar and ours.
-fn component_bars(dissection: &Dissection, of: &Transaction, percents: [f64; 6]) -> Vec<Bar> {
-    let whole_cost = of_instructions(instructions(dissection, of.key));
-    let paper = shares_bar("paper", &of_instructions(Some(of.instructions)), percents.map(Some));
-    let shares = ours(dissection, of.key, |share| share.percent_instructions);
-    let ours = or_empty(shares_bar("ours", &whole_cost, shares), "ours");
-    paper.into_iter().chain([ours]).collect()
+fn component_bars(dissection: &Dissection, of: &Transaction) -> Vec<Bar> {
+    let papers =
+        shares_bar("paper", of_instructions(Some(of.instructions)), percents(of).map(Some));
+    let shares = ours(dissection, of, |share| share.percent_instructions);
+    vec![papers, shares_bar("ours", of_instructions(instructions(dissection, of)), shares)]
 }
 
-fn ladder_names() -> Vec<(usize, &'static str)> {
-    component_names().into_iter().rev().collect()
-}
-
-/// Splits the last part of a bar into overhead and useful work.
-fn split_useful(bar: &mut Bar, useful: Option<f64>) {
-    let (Some(last), Some(useful)) = (bar.segments.pop(), useful) else { return };
-    bar.segments.push(segment(last.at, last.name.as_str(), last.value - useful));
-    bar.segments.push(segment(USEFUL, "useful work", useful));
-}
-
-fn fig1(page: &mut Markup, dissection: &Dissection) {
-    let of = &paper::NEW_ORDER;
-    let mut bars = component_bars(dissection, of, paper::NEW_ORDER_INSTRUCTIONS);
-    let optimal = find_rung(dissection, Some("S11"));
-    let optimal = optimal.and_then(|rung| rung.measured.instructions(of.key));
-    let useful = optimal.zip(instructions(dissection, of.key)).map(|(o, w)| 100.0 * o / w);
-    let papers = Some(100.0 * paper::NEW_ORDER_USEFUL_PART);
-    for (bar, useful) in bars.iter_mut().zip([papers, useful]) {
-        split_useful(bar, useful);
-    }
-    let mut caption = "New Order: shares of the whole engine's instructions; useful work is what \
-                       the bare store needs."
-        .to_owned();
-    if let Some(gain) = gain(dissection, of.key) {
-        caption.push_str(&format!(" From end to end ours falls by {gain}, the paper's by 60 ×."));
-    }
-    let mut legend = ladder_names();
-    legend.push((USEFUL, "useful work"));
-    figure(page, &caption, &bars, 100.0, (Palette::Component, &legend));
-}
-
-fn components_and_calls(page: &mut Markup, dissection: &Dissection, of: &Transaction) {
-    let percents = if of.key == paper::PAYMENT.key {
+/// The paper's shares of a type's instructions.
+fn percents(of: &Transaction) -> [f64; 6] {
+    if of.key == paper::PAYMENT.key {
         paper::PAYMENT_INSTRUCTIONS
     } else {
         paper::NEW_ORDER_INSTRUCTIONS
-    };
-    let both = component_bars(dissection, of, percents);
+    }
+}
+
+/// How many times fewer instructions the last rung takes than the first, for captions.
+fn gain(dissection: &Dissection, of: &Transaction) -> Option<String> {
+    let last = find_rung(dissection, Some("S11"))?.measured.instructions(of.key)?;
+    (last > 0.0).then_some(times(instructions(dissection, of)? / last))
+}
+
+fn fig1(dissection: &Dissection) -> Chart {
+    let of = &paper::NEW_ORDER;
+    let mut bars = component_bars(dissection, of);
+    let optimal = find_rung(dissection, Some("S11"));
+    let optimal = optimal.and_then(|rung| rung.measured.instructions(of.key));
+    let useful = optimal.zip(instructions(dissection, of)).map(|(o, w)| 100.0 * o / w);
+    for (bar, useful) in bars.iter_mut().zip([Some(100.0 * paper::NEW_ORDER_USEFUL_PART), useful]) {
+        // The last part is overhead and useful work.
+        let (Some(last), Some(useful)) = (bar.parts.pop(), useful) else { continue };
+        bar.parts.push(share(last.at, &last.name, last.value - useful));
+        bar.parts.push(share(USEFUL, "useful work", useful));
+    }
+    let mut caption =
+        "New Order: shares of the whole engine's instructions; useful work is what the bare \
+                       store needs."
+            .to_owned();
+    if let Some(gain) = gain(dissection, of) {
+        caption.push_str(&format!(" From end to end ours falls by {gain}, the paper's by 60 ×."));
+    }
+    shares_chart(caption, bars, &[(USEFUL, "useful work")])
+}
+
+fn components_and_calls(dissection: &Dissection, of: &Transaction) -> Vec<Chart> {
     let caption = format!("{}: shares of instructions by component.", of.name);
-    figure(page, &caption, &both, 100.0, (Palette::Component, &ladder_names()));
-    calls(page, dissection, of, percents);
+    let both = shares_chart(caption, component_bars(dissection, of), &[]);
+    let calls = instructions(dissection, of).map(|whole_cost| calls(dissection, of, whole_cost));
+    [both].into_iter().chain(calls).collect()
+}
+
+/// A transaction's calls as the parts of a bar.
+pub(super) fn call_parts(calls: &std::collections::BTreeMap<String, f64>) -> Vec<Part> {
+    let part = |(at, category): (usize, Category)| {
+        let (name, value) = (category.name().to_owned(), *calls.get(category.name())?);
+        Some(Part { at, value, name, figure: whole(value) })
+    };
+    Category::ALL.into_iter().enumerate().filter_map(part).collect()
+}
+
+/// The calls with their places.
+pub(super) fn call_names() -> Vec<(usize, &'static str)> {
+    Category::ALL.into_iter().map(Category::name).enumerate().collect()
 }
 
 /// The right side of Figures 5 and 6: what is left after each removal, by call.
-fn calls(page: &mut Markup, dissection: &Dissection, of: &Transaction, percents: [f64; 6]) {
-    let bars_of = bars(dissection);
-    let Some(whole_cost) = instructions(dissection, of.key) else { return };
-    let (mut drawn, mut rows) = (Vec::new(), Vec::new());
+fn calls(dissection: &Dissection, of: &Transaction, whole_cost: f64) -> Chart {
+    let mut drawn = Vec::new();
     let mut left = 100.0;
-    for bar in &bars_of {
+    for bar in &bars(dissection) {
         left = match bar.component {
             // The paper prints what is left in the end; its rounded shares sum to a little more.
-            Some(Component::BufferManager) => percents[place(Component::Remaining)],
-            Some(component) => left - percents[place(component)],
+            Some(Component::BufferManager) => percents(of)[place(Component::Remaining)],
+            Some(component) => left - percents(of)[place(component)],
             None => left,
         };
         let Some(cost) = bar.measured.by_transaction.get(of.key) else { continue };
         let Some(height) = cost.instructions else { continue };
         let papers = (bar.name != "optimal").then_some(left);
-        let mark = papers.map(|left| {
-            (left / 100.0 * whole_cost, format!("the paper's bar ends here, at {left:.1} %"))
+        let mark = papers.map(|left| Mark {
+            value: left / 100.0 * whole_cost,
+            name: format!("the paper's bar ends here, at {left:.1} %"),
         });
-        let mut segments = Vec::new();
-        let mut row = vec![Cell::Head(bar.name.clone())];
-        for (at, category) in Category::ALL.into_iter().enumerate() {
-            let value = cost.calls.get(category.name()).copied();
-            row.push(Cell::Figure(value.map_or_else(|| MISSING.to_owned(), whole)));
-            let Some(value) = value else { continue };
-            let name = category.name().to_owned();
-            segments.push(Segment { at, value, name, figure: whole(value) });
-        }
-        row.push(Cell::Figure(whole(height)));
-        rows.push(row);
-        let percent = 100.0 * height / whole_cost;
-        let beside = papers.map_or_else(String::new, |left| format!(", paper {left:.1} %"));
-        let figure = format!("{} · {percent:.1} %{beside}", whole(height));
-        drawn.push(Bar { name: bar.name.clone(), figure, segments, mark });
+        let percent = |value: f64| format!("{value:.1} %");
+        let figures = vec![
+            whole(height),
+            percent(100.0 * height / whole_cost),
+            papers.map_or_else(String::new, percent),
+        ];
+        drawn.push(Bar { name: bar.name.clone(), figures, parts: call_parts(&cost.calls), mark });
     }
     let caption = format!(
-        "{}: what is left after each removal, by call. The ticks mark the height of the \
-         paper's bar, which follows from its shares; its parts by call have no numbers (LG-E8).",
+        "{}: what is left after each removal, by call. The ticks mark the height of the paper's bar, which \
+         follows from its shares; its parts by call have no numbers (LG-E8).",
         of.name
     );
-    let legend: Vec<_> = Category::ALL.iter().enumerate().map(|(at, c)| (at, c.name())).collect();
-    figure(page, &caption, &drawn, whole_cost, (Palette::Call, &legend));
-    let mut heads = vec!["instructions"];
-    heads.extend(Category::ALL.map(Category::name));
-    heads.push("all");
-    table(page, &format!("{}: instructions by call", of.name), &heads, &rows);
+    let (scale, heads) = (Scale::linear(whole_cost), vec!["instructions", "ours", "paper"]);
+    Chart { caption, palette: 'k', scale, heads, bars: drawn, legend: call_names() }
 }
 
-fn fig7(page: &mut Markup, dissection: &Dissection) {
+fn fig7(dissection: &Dissection) -> Chart {
     let of = &paper::NEW_ORDER;
     let small_page = paper::SWITCHES.iter().find_map(|s| s.percent.filter(|_| s.key == "S8"));
-    let mut segments = Vec::new();
+    let mut parts = Vec::new();
     for (component, percent) in Component::ALL.into_iter().zip(paper::NEW_ORDER_INSTRUCTIONS) {
-        let mut rest = percent;
         if let (Component::BufferManager, Some(small)) = (component, small_page) {
-            segments.push(segment(place(component), "small page", small));
-            rest -= small;
-            let mut unknown = segment(UNKNOWN, "dir lookup and page access", rest);
-            unknown.figure = format!("rest, {rest:.1} %");
-            segments.push(unknown);
+            parts.push(share(place(component), "small page", small));
+            let rest = percent - small;
+            let figure = format!("rest, {rest:.1} %");
+            parts.push(Part { figure, ..share(UNKNOWN, "dir lookup and page access", rest) });
         } else {
-            segments.push(segment(place(component), component.label(), rest));
+            parts.push(share(place(component), component.label(), percent));
         }
     }
-    let name = "paper".to_owned();
-    let papers = Bar { name, figure: of_instructions(Some(of.instructions)), segments, mark: None };
-    let ours = or_empty(switch_bar(dissection, of), "ours");
-    let caption = "New Order: what each of the eleven switches saves. The paper prints a number \
-                   for the components and for small page only; what it draws without one stays \
-                   in one part: logging, and the rest of the buffer manager (34.6 less 14).";
-    let mut legend = ladder_names();
-    legend.push((USEFUL, "optimal: what is left"));
-    legend.push((UNKNOWN, "not broken down"));
-    figure(page, caption, &[papers, ours], 100.0, (Palette::Component, &legend));
+    let figures = vec![of_instructions(Some(of.instructions))];
+    let papers = Bar { name: "paper".to_owned(), figures, parts, mark: None };
+    let parts = switch_parts(dissection, of);
+    let counted = parts.is_some().then(|| instructions(dissection, of)).flatten();
+    let figures = vec![of_instructions(counted)];
+    let ours =
+        Bar { name: "ours".to_owned(), figures, parts: parts.unwrap_or_default(), mark: None };
+    let caption = "New Order: what each of the eleven switches saves. The paper prints a number for the \
+                   components and for small page only; what it draws without one stays in one part: logging, \
+                   and the rest of the buffer manager (34.6 less 14).";
+    let more = [(USEFUL, "optimal: what is left"), (UNKNOWN, "not broken down")];
+    shares_chart(caption.to_owned(), vec![papers, ours], &more)
 }
 
 /// Ours, switch by switch, then what is left.
-fn switch_bar(dissection: &Dissection, of: &Transaction) -> Option<Bar> {
-    let whole_cost = instructions(dissection, of.key)?;
-    let mut segments = Vec::new();
+fn switch_parts(dissection: &Dissection, of: &Transaction) -> Option<Vec<Part>> {
+    let whole_cost = instructions(dissection, of)?;
+    let mut parts = Vec::new();
     let mut before = whole_cost;
     for rung in &dissection.rungs[1..] {
         let after = rung.measured.instructions(of.key)?;
-        let name = format!(
-            "{} {}",
-            rung.switch.as_deref().unwrap_or_default(),
-            rung.label.as_deref().unwrap_or_default()
-        );
         let saved = 100.0 * (before - after) / whole_cost;
-        segments.push(segment(place(rung.component?), name.trim(), saved));
+        parts.push(share(place(rung.component?), &rung_name(rung), saved));
         before = after;
     }
-    segments.push(segment(USEFUL, "left", 100.0 * before / whole_cost));
-    let figure = of_instructions(Some(whole_cost));
-    Some(Bar { name: "ours".to_owned(), figure, segments, mark: None })
+    parts.push(share(USEFUL, "left", 100.0 * before / whole_cost));
+    Some(parts)
 }
 
-fn fig8(page: &mut Markup, dissection: &Dissection) {
+fn fig8(dissection: &Dissection) -> Chart {
     let of = &paper::NEW_ORDER;
-    let mut bars = Vec::new();
-    let counted = of_instructions(Some(of.instructions));
-    let about = format!("about {} cycles", quantity(paper::NEW_ORDER_CYCLES_TOTAL));
-    let papers = [
-        ("paper, instructions", counted, paper::NEW_ORDER_INSTRUCTIONS),
-        ("paper, cycles", about, paper::NEW_ORDER_CYCLES),
-    ];
-    for (name, total, percents) in papers {
-        bars.extend(shares_bar(name, &total, percents.map(Some)));
-    }
-    let counted = of_instructions(instructions(dissection, of.key));
-    let shares = ours(dissection, of.key, |share| share.percent_instructions);
-    bars.push(or_empty(shares_bar("ours, instructions", &counted, shares), "ours, instructions"));
     let cycles = find_rung(dissection, None).and_then(|rung| rung.measured.cycles(of.key));
-    let total = cycles.map_or_else(|| MISSING.to_owned(), |c| format!("{} cycles", whole(c)));
-    let shares = ours(dissection, of.key, |share| share.percent_cycles);
-    bars.push(or_empty(shares_bar("ours, cycles", &total, shares), "ours, cycles"));
-    let caption = "New Order: a component that waits for memory takes more of the cycles than of \
-                   the instructions.";
-    figure(page, caption, &bars, 100.0, (Palette::Component, &ladder_names()));
-}
-
-fn throughput(page: &mut Markup, dissection: &Dissection) {
-    let mut lines = Vec::new();
-    for point in paper::THROUGHPUT {
-        let rung = find_rung(dissection, point.rung);
-        let mut marks = vec![(0, point.tps, format!("paper: {}", quantity(point.tps)))];
-        let mut figure = format!("paper {}", quantity(point.tps));
-        if let Some(rung) = rung {
-            let (tps, profile) = (rung.measured.tps, &rung.measured.profile);
-            marks.push((1, tps, format!("ours, {profile}: {}", quantity(tps))));
-            figure.push_str(&format!(" · ours {} · {}", quantity(tps), times(tps / point.tps)));
-        }
-        lines.push(Marks { name: point.name.to_owned(), figure, marks });
-    }
-    page.node("figure", &[], |page| {
-        let caption = "Transactions per second, half New Order and half Payment, one thread; the \
-                       axis is logarithmic.";
-        page.leaf("figcaption", &[], caption);
-        let said: Vec<String> =
-            lines.iter().map(|line| format!("{}: {}", line.name, line.figure)).collect();
-        let label = format!("{caption} {}", said.join("; "));
-        chart::logarithmic(page, &label, &lines);
-        chart::shapes_legend(page, &["paper", "ours"]);
-    });
+    let cycles =
+        cycles.map_or_else(|| "not measured".to_owned(), |c| format!("{} cycles", whole(c)));
+    let about = format!("about {} cycles", quantity(paper::NEW_ORDER_CYCLES_TOTAL));
+    let papers = paper::NEW_ORDER_INSTRUCTIONS.map(Some);
+    let ours_of = |get| ours(dissection, of, get);
+    let bars = vec![
+        shares_bar("paper, instructions", of_instructions(Some(of.instructions)), papers),
+        shares_bar("paper, cycles", about, paper::NEW_ORDER_CYCLES.map(Some)),
+        shares_bar(
+            "ours, instructions",
+            of_instructions(instructions(dissection, of)),
+            ours_of(|share| share.percent_instructions),
+        ),
+        shares_bar("ours, cycles", cycles, ours_of(|share| share.percent_cycles)),
+    ];
+    let caption = "New Order: a component that waits for memory takes more of the cycles than of the instructions.";
+    shares_chart(caption.to_owned(), bars, &[])
 }

@@ -1,342 +1,259 @@
-//! Results as one self-contained page: charts, the paper's figures next to ours, tables of all of
-//! it.
+//! Results as one self-contained page: charts, the paper's figures next to ours, tables of all of it.
 //!
-//! [`read`] takes results out of files, [`page`] makes the page, [`text`] says the same on a
-//! terminal. It loads nothing, from anywhere,
-//! needs no script, and holds no time of day: the same results give the same bytes. `chart.rs`
-//! draws, `markup.rs` writes; `dissection.rs` and `others.rs` say what is shown of which result.
+//! [`read`] takes results out of files, [`page`] makes the page, [`text`] says the same on a terminal. The page
+//! loads nothing, from anywhere, needs no script, and holds no time of day: the same results give the same bytes.
+//! The templates next to this file say how a result is shown; `template.rs` is what they can ask for, `chart.rs`
+//! the one kind of chart, `figures.rs` what the charts of a dissection show.
 //!
 //! Not here: files.
 
 mod chart;
-mod dissection;
 mod figures;
-mod markup;
-mod others;
 mod read;
+mod template;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
+use serde_json::Value as Json;
+
 pub use read::{Stored, read};
 
-use markup::Markup;
+use chart::{Bar, Chart, Scale};
+use figures::{call_names, call_parts};
 use read::Found;
 
-use super::canvas::Canvas;
-use super::{Header, size};
+use super::canvas::{Canvas, wrapped};
+use super::dissection::{title_of, whole};
+use super::run::RunResult;
+use super::{Header, MISSING, dissection};
+use crate::experiment::looking_glass::figures::{Figure, goes_down, text_rows};
+use crate::experiment::looking_glass::paper::{self, in_order};
+use crate::experiment::looking_glass::result::{Component, Dissection, Row};
 
-const STYLE: &str = include_str!("style.css");
-/// A figure that there is none of.
-const MISSING: &str = "–";
-
-/// Results that are shown together.
-enum Section<'a> {
-    Dissection(&'a Stored),
-    Reproduction(&'a Stored),
-    Runs(Vec<&'a Stored>),
-    Comparison(Vec<&'a Stored>),
-    Other(&'a Stored),
-}
-
-impl Section<'_> {
-    fn title(&self) -> String {
-        match self {
-            Self::Dissection(stored) => dissection::heading(stored),
-            Self::Reproduction(stored) => others::reproduction_heading(stored),
-            Self::Runs(_) => "Runs".to_owned(),
-            Self::Comparison(_) => "Beside other engines".to_owned(),
-            Self::Other(stored) => match &stored.found {
-                Found::Profile(found) => format!("Profile {}", found.profile),
-                _ => format!("Result of {}", stored.head.command),
-            },
-        }
-    }
-
-    /// The headings below it that the table of contents lists.
-    fn parts(&self) -> Vec<(String, String)> {
-        match self {
-            Self::Dissection(stored) => dissection::parts(stored),
-            _ => Vec::new(),
-        }
-    }
-
-    fn write(&self, page: &mut Markup, id: &str) {
-        match self {
-            Self::Dissection(stored) => dissection::write(page, stored, id),
-            Self::Reproduction(stored) => others::reproduction(page, stored),
-            Self::Runs(results) => others::runs(page, results),
-            Self::Comparison(results) => others::comparison(page, results),
-            Self::Other(stored) => others::plain(page, stored),
-        }
-    }
-
-    fn results(&self) -> Vec<&Stored> {
-        match self {
-            Self::Dissection(stored) | Self::Reproduction(stored) | Self::Other(stored) => {
-                vec![stored]
-            }
-            Self::Runs(results) | Self::Comparison(results) => results.clone(),
-        }
-    }
+/// Results that are shown together: the name of their template, a heading, and what the template shows.
+struct Section<'a> {
+    template: &'static str,
+    title: String,
+    results: Vec<&'a Stored>,
 }
 
 /// Runs that follow each other are one section, and so are the engines of one comparison.
 fn sections(results: &[Stored]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
-    let mut compared = true;
+    let mut is_compared = false;
     for stored in results {
-        match (&stored.found, sections.last_mut()) {
-            (Found::Dissection(_), _) => sections.push(Section::Dissection(stored)),
-            (Found::Reproduction(_), _) => sections.push(Section::Reproduction(stored)),
-            (Found::Run(_) | Found::Summary(_), Some(Section::Runs(runs))) => runs.push(stored),
-            (Found::Run(_) | Found::Summary(_), _) => sections.push(Section::Runs(vec![stored])),
-            (found, Some(Section::Comparison(engines))) if found.is_compared() && !compared => {
-                engines.push(stored);
-            }
-            (found, _) if found.is_compared() => sections.push(Section::Comparison(vec![stored])),
-            _ => sections.push(Section::Other(stored)),
+        let (template, title) = match &stored.found {
+            Found::Dissection(found) => ("dissect.html", dissection_title(&found.found)),
+            Found::Reproduction(found) => ("paper.html", title_of(&found.found.id).to_owned()),
+            Found::Run(_) | Found::Summary(_) => ("runs.html", "Runs".to_owned()),
+            found if found.is_compared() => ("comparison.html", "Next to other engines".to_owned()),
+            Found::Profile(found) => ("plain.html", format!("Profile {}", found.profile)),
+            _ => ("plain.html", format!("Result of {}", stored.head.command)),
+        };
+        let goes_on = template == "runs.html" || template == "comparison.html" && is_compared;
+        match sections.last_mut().filter(|last| goes_on && last.template == template) {
+            Some(last) => last.results.push(stored),
+            None => sections.push(Section { template, title, results: vec![stored] }),
         }
-        compared = matches!(stored.found, Found::Ratios(_) | Found::CallRatios(_));
+        // Ratios end a comparison.
+        is_compared = !matches!(stored.found, Found::Ratios(_) | Found::CallRatios(_));
     }
     sections
 }
 
-/// What `results` say, for a terminal: what was dissected or reproduced is drawn, the others are
-/// lists of their fields.
-pub fn text(results: &[Stored], canvas: Canvas) -> String {
-    let mut text = String::new();
-    for (i, stored) in results.iter().enumerate() {
-        if i > 0 {
-            text.push('\n');
-        }
-        text.push_str(&match &stored.found {
-            Found::Dissection(found) => super::dissection::text(&found.found, canvas),
-            Found::Reproduction(found) => super::dissection::reproduction(&found.found, canvas),
-            _ => canvas.finish(others::text(stored, canvas)),
+impl Section<'_> {
+    /// What its template shows.
+    fn shown(&self, id: usize) -> Value {
+        let results: Vec<&Found> = self.results.iter().map(|stored| &stored.found).collect();
+        let view = match results[..] {
+            [Found::Dissection(found)] => dissection_view(&found.found),
+            _ => Value::UNDEFINED,
+        };
+        let fields: Vec<_> = self.results.iter().map(|stored| &stored.fields).collect();
+        let runs: Vec<Value> = results.iter().filter_map(|found| run_view(found)).collect();
+        let units = results.iter().find_map(|found| match found {
+            Found::Reproduction(found) => Some(by_unit(&found.found.rows)),
+            _ => None,
         });
+        context! {
+            id => format!("s{id}"), title => self.title.as_str(), template => self.template,
+            view, runs, units, fields => Serde(fields),
+        }
     }
-    text
+}
+
+fn dissection_title(dissection: &Dissection) -> String {
+    let way = match dissection.ladder.as_str() {
+        "paper" => "an engine taken apart",
+        "reverse-locks" => "an engine taken apart, latching before locking",
+        _ => "an engine put together",
+    };
+    let workload = if dissection.workload == "tpcc" { "TPC-C" } else { &dissection.workload };
+    format!("{workload}: {way}")
+}
+
+/// Rows of one unit, with the scale of the points that show them.
+#[derive(Serialize)]
+struct UnitRows<'a> {
+    unit: &'a str,
+    scale: Scale,
+    rows: Vec<&'a Row>,
+}
+
+/// Rows by unit, in the order in which units come first.
+fn by_unit(rows: &[Row]) -> Value {
+    let mut units: Vec<&str> = Vec::new();
+    for row in rows {
+        if !units.contains(&row.unit.as_str()) {
+            units.push(&row.unit);
+        }
+    }
+    let of_unit = |unit: &str| {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.unit == unit).collect();
+        let values: Vec<f64> =
+            rows.iter().flat_map(|row| [row.paper, row.ours]).flatten().collect();
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let scale = if unit.starts_with('%') { Scale::linear(most) } else { Scale::of(&values) };
+        Value::from(Serde(UnitRows { unit, scale, rows }))
+    };
+    units.into_iter().map(of_unit).collect()
+}
+
+/// A dissection with what follows from it.
+fn dissection_view(found: &Dissection) -> Value {
+    let first = found.rungs.first().map(|rung| in_order(&rung.measured.by_transaction));
+    // The longest bars open the page.
+    let transactions: Vec<&str> = first.unwrap_or_default().into_iter().rev().collect();
+    let ladders: Vec<Chart> =
+        transactions.iter().filter_map(|transaction| figures::ladder(found, transaction)).collect();
+    let shown = if goes_down(found) { Figure::ALL.to_vec() } else { Vec::new() };
+    let shown: Vec<Value> = shown
+        .into_iter()
+        .map(|figure| {
+            let charts = figures::charts(figure, found);
+            let id = figure.id().trim_start_matches("lg/");
+            let units = by_unit(&figure.rows(found));
+            context! { id, title => figure.title(), charts => Serde(charts), units }
+        })
+        .collect();
+    let hit =
+        Component::ALL.map(|component| (component.key(), paper::calls_hit(component).to_vec()));
+    context! {
+        subtitle => dissection::title(found), found => Serde(found),
+        transactions => Serde(transactions), ladders => Serde(ladders),
+        names => found.rungs.iter().map(figures::rung_name).collect::<Vec<_>>(),
+        figures => shown, text_units => by_unit(&text_rows(found)), goes_down => goes_down(found),
+        hit => BTreeMap::from(hit),
+    }
+}
+
+/// A run with the chart of its calls; none of other results.
+fn run_view(found: &Found) -> Option<Value> {
+    let Found::Run(run) = found else { return None };
+    Some(context! { calls => Serde(calls_chart(run)), ..Value::from(Serde(run)) })
+}
+
+/// Where the instructions of a counted run's transactions go, by call.
+fn calls_chart(run: &RunResult) -> Option<Chart> {
+    let counted = run.by_transaction.iter().filter_map(|(name, kind)| {
+        let (parts, figures) = (call_parts(kind.calls.as_ref()?), vec![whole(kind.instructions?)]);
+        Some(Bar { name: name.replace('_', " "), figures, parts, mark: None })
+    });
+    let bars: Vec<Bar> = counted.collect();
+    let lengths = bars.iter().map(|bar| bar.parts.iter().map(|part| part.value).sum::<f64>());
+    let most = lengths.fold(0.0, f64::max);
+    let (caption, heads) = ("Instructions by call.".to_owned(), vec!["instructions"]);
+    let scale = Scale::linear(most);
+    (most > 0.0).then(|| Chart { caption, palette: 'k', scale, heads, bars, legend: call_names() })
 }
 
 /// The page that shows `results`.
 pub fn page(results: &[Stored]) -> String {
     let sections = sections(results);
-    let mut page = Markup::default();
-    page.node("html", &[("lang", "en")], |page| {
-        page.node("head", &[], |page| {
-            page.empty("meta", &[("charset", "utf-8")]);
-            let viewport = "width=device-width, initial-scale=1";
-            page.empty("meta", &[("name", "viewport"), ("content", viewport)]);
-            page.leaf("title", &[], "Tombolo: what it costs");
-            page.style_sheet(STYLE);
-        });
-        page.node("body", &[], |page| {
-            chart::patterns(page);
-            page.node("header", &[], |page| opening(page, results, &sections));
-            page.node("main", &[], |page| {
-                for (i, section) in sections.iter().enumerate() {
-                    let id = format!("s{}", i + 1);
-                    page.node("section", &[("id", &id)], |page| {
-                        page.leaf("h2", &[], &section.title());
-                        section.write(page, &id);
-                        settings(page, &section.results());
-                    });
-                }
-            });
-        });
-    });
-    page.finish()
+    let shown: Vec<Value> =
+        sections.iter().enumerate().map(|(i, section)| section.shown(i + 1)).collect();
+    template::render(
+        context! { sections => shown, sources => sources(results), settings => settings(results) },
+    )
 }
 
-fn opening(page: &mut Markup, results: &[Stored], sections: &[Section<'_>]) {
-    page.leaf("h1", &[], "What it costs");
-    page.leaf(
-        "p",
-        &[("class", "lead")],
-        "Results of Tombolo, a main-memory OLTP database whose components can be taken out, so \
-         that what each costs can be counted. Where a result reproduces a figure of a paper, the \
-         paper's numbers stand beside ours.",
-    );
-    page.leaf(
-        "p",
-        &[("class", "note")],
-        "Instructions are counted exactly and are the same on every machine; cycles and times are \
-         of the machine below. A dash is a figure that was not measured, or that the paper does \
-         not print: none is made up.",
-    );
-    provenance(page, results);
-    if sections.len() < 2 && sections.iter().all(|section| section.parts().is_empty()) {
-        return;
-    }
-    page.node("nav", &[("aria-label", "Contents")], |page| {
-        page.node("ul", &[], |page| {
-            for (i, section) in sections.iter().enumerate() {
-                page.node("li", &[], |page| {
-                    page.leaf("a", &[("href", &format!("#s{}", i + 1))], &section.title());
-                    let parts = section.parts();
-                    if !parts.is_empty() {
-                        page.node("ul", &[], |page| {
-                            for (id, title) in parts {
-                                let to = format!("#s{}-{id}", i + 1);
-                                page.node("li", &[], |page| {
-                                    page.leaf("a", &[("href", &to)], &title);
-                                });
-                            }
-                        });
-                    }
-                });
-            }
-        });
-    });
-}
-
-/// Which builds, machines and settings the results are of.
-fn provenance(page: &mut Markup, results: &[Stored]) {
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
+/// Which builds, machines and settings the results are of, with the commands.
+fn sources(results: &[Stored]) -> Vec<Value> {
     let mut seen: Vec<(&Header, Vec<&str>)> = Vec::new();
-    for stored in results.iter().filter(|stored| !stored.head.command.is_empty()) {
-        let head = &stored.head;
-        let same = |other: &Header| {
-            (&other.commit, &other.host, &other.settings_hash, other.seed)
-                == (&head.commit, &head.host, &head.settings_hash, head.seed)
-        };
-        match seen.iter_mut().find(|(other, _)| same(other)) {
+    for head in results.iter().map(|stored| &stored.head).filter(|head| !head.command.is_empty()) {
+        let key =
+            |of: &Header| (of.commit.clone(), of.host.clone(), of.settings_hash.clone(), of.seed);
+        match seen.iter_mut().find(|(other, _)| key(other) == key(head)) {
             Some((_, commands)) if commands.contains(&head.command.as_str()) => {}
             Some((_, commands)) => commands.push(&head.command),
             None => seen.push((head, vec![&head.command])),
         }
     }
-    for (head, commands) in seen {
-        let machine = format!(
-            "{} · {} cores · {} · {}",
-            head.host.cpu,
-            head.host.cores,
-            size(head.host.memory_bytes),
-            head.host.os
-        );
-        rows.push(vec![
-            Cell::Head(commands.join(", ")),
-            Cell::Long(machine),
-            Cell::Left(head.version.clone()),
-            Cell::Code(head.commit.clone()),
-            Cell::Code(head.settings_hash.clone()),
-            Cell::Figure(head.seed.map_or_else(|| MISSING.to_owned(), |seed| seed.to_string())),
-        ]);
-    }
-    let heads = ["command", "machine", "version", "commit", "settings hash", "seed"];
-    table(page, "Where the results come from", &heads, &rows);
+    let shown = |(head, commands): (&Header, Vec<&str>)| {
+        context! { commands => Serde(commands), ..Value::from(Serde(head)) }
+    };
+    seen.into_iter().map(shown).collect()
 }
 
 /// All effective settings of results, once for each that differ.
-fn settings(page: &mut Markup, results: &[&Stored]) {
+fn settings(results: &[Stored]) -> Vec<Value> {
     let mut seen: Vec<&Header> = Vec::new();
-    for stored in results {
-        let head = &stored.head;
-        if !head.settings.is_empty() && !seen.iter().any(|other| other.settings == head.settings) {
+    for head in results.iter().map(|stored| &stored.head).filter(|head| !head.settings.is_empty()) {
+        if !seen.iter().any(|other| other.settings == head.settings) {
             seen.push(head);
         }
     }
-    for head in seen {
-        page.node("details", &[], |page| {
-            let summary = format!("All settings ({})", head.settings_hash);
-            page.leaf("summary", &[], &summary);
-            let rows: Vec<Vec<Cell>> = head
-                .settings
-                .iter()
-                .map(|(name, value)| vec![Cell::Head(name.clone()), Cell::Left(json_text(value))])
-                .collect();
-            table(page, "Effective settings, times in seconds", &["setting", "value"], &rows);
-        });
+    seen.into_iter().map(|head| Value::from(Serde(head))).collect()
+}
+
+/// What `results` say, for a terminal: what was dissected or reproduced is drawn, the others are lists of
+/// their fields.
+pub fn text(results: &[Stored], canvas: Canvas) -> String {
+    let texts: Vec<String> = results
+        .iter()
+        .map(|stored| match &stored.found {
+            Found::Dissection(found) => dissection::text(&found.found, canvas),
+            Found::Reproduction(found) => dissection::reproduction(&found.found, canvas),
+            _ => canvas.finish(fields_text(stored, canvas)),
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// A result as a list of its fields.
+fn fields_text(stored: &Stored, canvas: Canvas) -> String {
+    let title = match (&stored.found, stored.head.command.as_str()) {
+        (Found::Profile(_), _) => "profile",
+        (_, "") => "sweep",
+        (_, command) => command,
+    };
+    let mut text = format!("{}\n", canvas.style.strong(title));
+    let own =
+        || stored.fields.iter().filter(|(name, _)| !template::COMMON.contains(&name.as_str()));
+    let widest = own().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, value) in own() {
+        let lines = wrapped(&json_text(value), canvas.width().saturating_sub(widest + 4).max(20));
+        for (i, line) in
+            lines.iter().map(String::as_str).chain(lines.is_empty().then_some("")).enumerate()
+        {
+            let name = if i == 0 { name.as_str() } else { "" };
+            text.push_str(&format!("  {name:<widest$}  {line}\n"));
+        }
     }
+    text
 }
 
 /// A JSON value as people read it.
-fn json_text(value: &serde_json::Value) -> String {
+fn json_text(value: &Json) -> String {
     match value {
-        serde_json::Value::Null => MISSING.to_owned(),
-        serde_json::Value::String(text) => text.clone(),
+        Json::Null => MISSING.to_owned(),
+        Json::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-/// A cell of a table.
-#[derive(Clone, Debug)]
-enum Cell {
-    /// The head of its row.
-    Head(String),
-    /// A number.
-    Figure(String),
-    /// A short text.
-    Left(String),
-    /// A text that is broken into lines.
-    Long(String),
-    /// Characters to be copied.
-    Code(String),
-    /// Whether something holds.
-    Holds(bool),
-    /// A number on a colour whose strength is −1 to 1; the number says it all.
-    Heat(String, f64),
-    /// Above the rows of one unit, over all columns.
-    Unit(String),
-}
-
-/// A table in a box of its own, which scrolls where the page is narrow.
-fn table(page: &mut Markup, caption: &str, heads: &[&str], rows: &[Vec<Cell>]) {
-    let region =
-        [("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", caption)];
-    page.node("div", &region, |page| {
-        page.node("table", &[], |page| {
-            page.node("caption", &[], |page| page.leaf("span", &[], caption));
-            page.node("thead", &[], |page| {
-                page.node("tr", &[], |page| {
-                    for (i, head) in heads.iter().enumerate() {
-                        let class = if is_left(i, rows) { "left" } else { "" };
-                        page.leaf("th", &[("scope", "col"), ("class", class)], head);
-                    }
-                });
-            });
-            page.node("tbody", &[], |page| {
-                for row in rows {
-                    write_row(page, row, heads.len());
-                }
-            });
-        });
-    });
-}
-
-/// Whether a column's cells begin at its left.
-fn is_left(column: usize, rows: &[Vec<Cell>]) -> bool {
-    let cells = || rows.iter().filter(|row| row.len() > 1).filter_map(|row| row.get(column));
-    cells().next().is_some_and(|cell| !matches!(cell, Cell::Figure(_) | Cell::Heat(..)))
-}
-
-fn write_row(page: &mut Markup, row: &[Cell], columns: usize) {
-    if let [Cell::Unit(unit)] = row {
-        let columns = columns.to_string();
-        return page.node("tr", &[("class", "unit")], |page| {
-            page.leaf("th", &[("scope", "rowgroup"), ("colspan", &columns)], unit);
-        });
-    }
-    page.node("tr", &[], |page| {
-        for cell in row {
-            match cell {
-                Cell::Head(text) | Cell::Unit(text) => page.leaf("th", &[("scope", "row")], text),
-                Cell::Figure(text) => page.leaf("td", &[], text),
-                Cell::Left(text) => page.leaf("td", &[("class", "left")], text),
-                Cell::Long(text) => page.leaf("td", &[("class", "long")], text),
-                Cell::Code(text) => {
-                    page.node("td", &[("class", "left")], |page| page.leaf("code", &[], text));
-                }
-                Cell::Holds(true) => page.leaf("td", &[("class", "left good")], "✓ yes"),
-                Cell::Holds(false) => page.leaf("td", &[("class", "left bad")], "✗ no"),
-                Cell::Heat(text, strength) => {
-                    let colour = if *strength < 0.0 { "230, 126, 34" } else { "86, 160, 233" };
-                    let alpha = (strength.abs().min(1.0) * 0.6).max(0.0);
-                    let style = format!("background: rgba({colour}, {alpha:.3})");
-                    page.leaf("td", &[("style", &style)], text);
-                }
-            }
-        }
-    });
 }

@@ -118,7 +118,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 
 fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, Failure> {
     let has = |field: &str| object.contains_key(field);
-    let command = object.get("command").and_then(Json::as_str).unwrap_or_default();
+    let text = |field: &str| object.get(field).and_then(Json::as_str);
+    let command = text("command").or_else(|| text("experiment")).unwrap_or_default();
     if command.is_empty() && !has("summary") && !has("switches") {
         return Err(refused(file, line, "this is no result: it names no command"));
     }

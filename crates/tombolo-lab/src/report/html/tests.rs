@@ -151,6 +151,15 @@ fn a_ladder_that_goes_up_has_no_figures_of_the_paper() {
     assert!(page.contains("an engine put together") && !page.contains("Figure 5"));
 }
 
+#[test]
+fn the_page_opens_with_its_picture_and_ends_with_where_it_comes_from() {
+    let page = everything();
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(at("class=\"chart\"") < at("class=\"facts\""), "the ladder comes first");
+    assert!(at("</main>") < at("Where the results come from</h2>"));
+    assert!(at("Where the results come from</h2>") < at("All settings ("));
+}
+
 /// Files of results below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -183,6 +192,16 @@ fn assert_read_as_its_type(object: &Json, place: &str) {
     assert!(says_all_of(&printed, object), "{place}: {printed} is not {object}");
     let again = read(&printed);
     assert_eq!((&again.found, again.printed()), (&stored.found, Some(printed)));
+}
+
+#[test]
+fn every_recorded_result_is_shown() {
+    let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results"));
+    let read_file = |file: &PathBuf| read(&file.display().to_string(), &fs::read(file).unwrap());
+    let results: Vec<Stored> = files.iter().flat_map(|file| read_file(file).unwrap()).collect();
+    let page = page(&results);
+    assert_well_formed(&page);
+    assert!(!page.contains("NaN") && !page.contains("inf%"));
 }
 
 #[test]
