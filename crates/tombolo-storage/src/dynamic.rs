@@ -298,23 +298,14 @@ impl DynamicTable {
         row: RowId,
         values: Option<&[Value<'_>]>,
     ) -> Result<Vec<(&Index<Dynamic>, Vec<OwnedValue>)>> {
-        self.read(store, row, |stored| {
-            let moved = |(_, columns): &&(Index<Dynamic>, Vec<usize>)| match values {
-                Some(values) => self.key(columns, stored) != self.key(columns, values),
-                None => true,
-            };
-            let own = |(index, columns): &(Index<Dynamic>, Vec<usize>)| {
-                (
-                    index.position(),
-                    self.key(columns, stored).into_iter().map(OwnedValue::of).collect(),
-                )
-            };
-            self.indexes.iter().filter(moved).map(own).collect::<Vec<(usize, Vec<OwnedValue>)>>()
-        })
-        .map(|moved| {
-            let handle = |position| self.indexes().find(move |index| index.position() == position);
-            moved.into_iter().filter_map(|(p, key)| handle(p).map(|index| (index, key))).collect()
-        })
+        let mut moved = Vec::new();
+        for (index, columns) in &self.indexes {
+            let stored = self.stored_key(store, row, columns)?;
+            if values.is_none_or(|values| borrowed(&stored) != self.key(columns, values)) {
+                moved.push((index, stored));
+            }
+        }
+        Ok(moved)
     }
 
     /// Refuses a key longer than an index takes; the error names the column that makes it so.
@@ -381,14 +372,18 @@ impl DynamicTable {
         let row = store.pin(&self.table, row)?;
         for (position, _) in self.places.iter().enumerate().filter(|(_, place)| is_in_doubt(place))
         {
-            let value = read_value(row.pin(), &self.columns, position);
-            match admits(&self.columns[position], &value) {
-                Admission::Yes => {}
-                Admission::WrongType => return Err(self.wrong_type(position)),
-                Admission::OutOfRange => return Err(self.out_of_range(position)),
-            }
+            self.verify_value(position, &read_value(row.pin(), &self.columns, position))?;
         }
         Ok(())
+    }
+
+    /// Refuses a value that its column does not admit.
+    fn verify_value(&self, position: usize, value: &Value<'_>) -> Result<()> {
+        match admits(&self.columns[position], value) {
+            Admission::Yes => Ok(()),
+            Admission::WrongType => Err(self.wrong_type(position)),
+            Admission::OutOfRange => Err(self.out_of_range(position)),
+        }
     }
 
     fn wrong_type(&self, column: usize) -> Error {
@@ -404,14 +399,10 @@ impl DynamicTable {
         if values.len() != self.columns.len() {
             return Err(self.wrong_type(values.len().min(self.columns.len())));
         }
-        for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
-            match admits(column, value) {
-                Admission::Yes => {}
-                Admission::WrongType => return Err(self.wrong_type(position)),
-                Admission::OutOfRange => return Err(self.out_of_range(position)),
-            }
-        }
-        Ok(())
+        values
+            .iter()
+            .enumerate()
+            .try_for_each(|(position, value)| self.verify_value(position, value))
     }
 
     /// Writes every column that lies inside the row.
@@ -526,21 +517,17 @@ fn write_value(bytes: &mut [u8], offset: usize, column: &ColumnDef, value: &Valu
 
 /// A value that outlives its row.
 #[derive(Clone, Debug)]
-struct OwnedValue {
-    /// The value, where it has no bytes of its own.
-    plain: Value<'static>,
-    /// Its bytes, where it has.
-    bytes: Option<Box<[u8]>>,
-    is_text: bool,
+enum OwnedValue {
+    Plain(Value<'static>),
+    Text(Box<str>),
+    Bytes(Box<[u8]>),
 }
 
 impl OwnedValue {
     fn of(value: Value<'_>) -> Self {
-        let owned =
-            |bytes: &[u8], is_text| Self { plain: Value::Null, bytes: Some(bytes.into()), is_text };
-        let plain = match value {
-            Value::Text(text) => return owned(text.as_bytes(), true),
-            Value::Bytes(bytes) => return owned(bytes, false),
+        Self::Plain(match value {
+            Value::Text(text) => return Self::Text(text.into()),
+            Value::Bytes(bytes) => return Self::Bytes(bytes.into()),
             Value::Null => Value::Null,
             Value::Boolean(value) => Value::Boolean(value),
             Value::Integer(value) => Value::Integer(value),
@@ -549,18 +536,14 @@ impl OwnedValue {
             Value::Date(days) => Value::Date(days),
             Value::Timestamp(micros) => Value::Timestamp(micros),
             Value::Uuid(uuid) => Value::Uuid(uuid),
-        };
-        Self { plain, bytes: None, is_text: false }
+        })
     }
 
     fn value(&self) -> Value<'_> {
-        match (&self.bytes, self.is_text) {
-            (None, _) => self.plain,
-            (Some(bytes), true) => match std::str::from_utf8(bytes) {
-                Ok(text) => Value::Text(text),
-                Err(_) => Value::Bytes(bytes),
-            },
-            (Some(bytes), false) => Value::Bytes(bytes),
+        match self {
+            Self::Plain(value) => *value,
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
         }
     }
 }

@@ -39,11 +39,29 @@ pub(crate) struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
+    /// Makes a copy with the files that `copy` makes; on a failure they are taken away, and `first` before
+    /// all else.
+    ///
+    /// # Errors
+    /// As [`Self::begin`]; what `copy` says; when the disk fails.
+    pub(crate) fn make<T>(
+        to: &'a dyn Disk,
+        first: Option<&str>,
+        copy: impl FnOnce(&mut Self) -> Result<T, BackupFailure>,
+    ) -> Result<T, BackupFailure> {
+        let mut copier = Self::begin(to)?;
+        let made = copy(&mut copier).and_then(|made| {
+            copier.finish()?;
+            Ok(made)
+        });
+        made.inspect_err(|_| copier.give_up(first))
+    }
+
     /// Begins a copy in a directory that holds nothing; the marker is durable when this returns.
     ///
     /// # Errors
     /// `NotEmpty`, `Full`, `To`.
-    pub(crate) fn begin(to: &'a dyn Disk) -> Result<Self, BackupFailure> {
+    fn begin(to: &'a dyn Disk) -> Result<Self, BackupFailure> {
         // A lock's file stays behind wherever a process has looked for a database.
         if let Some(file) = to.list()?.into_iter().find(|name| name != LOCK_FILE) {
             let is_copy = is_copy(to)?.is_some();
@@ -102,14 +120,14 @@ impl<'a> Copier<'a> {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(crate) fn finish(&self) -> Result<(), DiskError> {
+    fn finish(&self) -> Result<(), DiskError> {
         self.to.sync_dir()?;
         self.to.remove(UNFINISHED_FILE)?;
         self.to.sync_dir()
     }
 
     /// Takes away what was made, `first` before all else; the marker only behind all of it.
-    pub(crate) fn give_up(&self, first: Option<&str>) {
+    fn give_up(&self, first: Option<&str>) {
         let made = first.into_iter().chain(self.made.iter().map(String::as_str));
         let is_gone = |name: &str| match self.to.remove(name) {
             Err(error) => error.is_not_found(),

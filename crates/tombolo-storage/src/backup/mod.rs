@@ -71,19 +71,16 @@ pub fn write(
     settings: &LogSettings,
     durable: &mut dyn FnMut() -> GroupNumber,
 ) -> Result<Backup, BackupFailure> {
-    let mut copier = Copier::begin(to)?;
-    let copied = (|| {
+    Copier::make(to, Some(BACKUP_FILE), |copier| {
         let direct = settings.direct;
         let image = Image::find(from.to_vec(), ImageSettings { direct, ..Default::default() })?;
-        let start = image.copy(&mut copier)?;
-        let position = value_log::copy(&*from[0], settings, start, durable(), &mut copier)?;
+        let start = image.copy(copier)?;
+        let position = value_log::copy(&*from[0], settings, start, durable(), copier)?;
         let manifest = Manifest { position, files: copier.files().to_vec() };
         to.sync_dir()?;
         manifest.write(to)?;
-        copier.finish()?;
         Ok(manifest.backup())
-    })();
-    copied.inspect_err(|_| copier.give_up(Some(BACKUP_FILE)))
+    })
 }
 
 /// Makes a database of the backup in `from` in the empty directory `to`, verifying every file while
@@ -94,13 +91,10 @@ pub fn write(
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.
 pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, BackupFailure> {
     let manifest = Manifest::read(from)?;
-    let mut copier = Copier::begin(to)?;
-    let copied = (|| {
-        copy_files(from, &manifest, mark, &mut copier)?;
-        copier.finish()?;
+    Copier::make(to, None, |copier| {
+        copy_files(from, &manifest, mark, copier)?;
         Ok(manifest.backup())
-    })();
-    copied.inspect_err(|_| copier.give_up(None))
+    })
 }
 
 /// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored
@@ -120,15 +114,12 @@ pub fn restore_until(
     // Before anything is written, so that an unreachable target is reported first.
     let tail = Tail::find(from, manifest.position)?;
     let plan = Plan::make(archive, &tail, target)?;
-    let mut copier = Copier::begin(to)?;
-    let copied = (|| {
-        copy_files(from, &manifest, mark, &mut copier)?;
-        let position = plan.place(archive, &tail, to, &mut copier)?;
-        copier.finish()?;
-        let bytes = copier.files().iter().map(|file| file.bytes).sum();
-        Ok((Backup { position, files: copier.files().len(), bytes }, plan.time_us))
-    })();
-    copied.inspect_err(|_| copier.give_up(None))
+    Copier::make(to, None, |copier| {
+        copy_files(from, &manifest, mark, copier)?;
+        let position = plan.place(archive, &tail, to, copier)?;
+        let files = copier.files().to_vec();
+        Ok((Manifest { position, files }.backup(), plan.time_us))
+    })
 }
 
 /// Copies the files of a backup and marks them as a database of their own.

@@ -32,7 +32,7 @@ use super::super::settings::{GroupNumber, LogFailure, LogKind};
 use super::super::start::LogPosition;
 use super::{ArchiveFailure, open};
 use crate::checksum;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskError};
 use crate::header_copies::{long, short};
 
 /// Bytes before the groups.
@@ -49,9 +49,6 @@ const SHORT_FIELDS: usize = FIELDS + 11 * 8;
 const _: () = assert!(SHORT_FIELDS + 6 * 4 == HEADER_BYTES);
 
 const PREFIX: &str = "archive-";
-
-/// What is done with a group and its bytes; whether there is more to be visited.
-pub(super) type Visit<'a, E> = dyn FnMut(Placed, &[u8]) -> Result<bool, E> + 'a;
 
 /// What the header of a part says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,46 +224,56 @@ impl Part {
         }
     }
 
-    /// Visits all its groups in order, each with where it begins, its checksum and its bytes up to where
-    /// the next one begins, until `visit` says that it is enough. Each is verified, and so is that it
-    /// follows the one before; read to its end, the file as a whole is, too.
+    /// Its groups.
     ///
     /// # Errors
-    /// `Damaged`, `Disk`; what `visit` says.
-    pub(super) fn visit<E: From<ArchiveFailure>>(
-        &self,
-        disk: &dyn Disk,
-        visit: &mut Visit<'_, E>,
-    ) -> Result<(), E> {
+    /// When the disk fails.
+    pub(super) fn groups(&self, disk: &dyn Disk) -> Result<PartGroups<'_>, DiskError> {
         let Head { offset, bytes, first, previous, epoch, .. } = self.head;
-        let end = offset + bytes;
-        let file = open(disk, &self.name).map_err(ArchiveFailure::from)?;
-        let segment = self.head.segment();
-        let reader = SegmentReader::of_part(file, segment, offset..end, HEADER_BYTES as u64);
+        let (segment, held) = (self.head.segment(), offset..offset + bytes);
+        let file = open(disk, &self.name)?;
+        let reader = SegmentReader::of_part(file, segment, held, HEADER_BYTES as u64);
         let chain = Chain { number: first, previous: Some(previous), epoch };
-        let mut groups =
-            Groups { segments: vec![reader], place: Place { segment: 0, at: offset, chain } };
-        let mut content = 0;
-        while groups.place.at < end {
-            let at = groups.place.at - offset;
-            let Some(placed) = groups.next(AtGap::Stop).map_err(not_read)? else {
-                return Err(self.is_damaged(at, "the group there is not the one that was").into());
-            };
-            let bytes = groups.reader().whole(&placed.group).map_err(ArchiveFailure::from)?;
-            content = checksum::append(content, bytes);
-            if !visit(placed, bytes)? {
-                return Ok(());
-            }
-        }
-        if content != self.head.content || groups.place.chain.previous != Some(self.head.checksum) {
-            return Err(self.is_damaged(bytes, "its groups are not those that were").into());
-        }
-        Ok(())
+        let place = Place { segment: 0, at: offset, chain };
+        let groups = Groups { segments: vec![reader], place };
+        Ok(PartGroups { part: self, groups, content: 0 })
     }
 
     fn is_damaged(&self, at: u64, what: &str) -> ArchiveFailure {
         let what = format!("at offset {}, {what}", HEADER_BYTES as u64 + at);
         ArchiveFailure::Damaged { file: self.path.clone(), what }
+    }
+}
+
+/// The groups of a part, in order.
+pub(super) struct PartGroups<'a> {
+    part: &'a Part,
+    groups: Groups,
+    /// The checksum of those so far.
+    content: u32,
+}
+
+impl PartGroups<'_> {
+    /// The next group, with its bytes up to where the next one begins. It is verified, and so is that it follows
+    /// the one before; behind the last, the file as a whole is, too.
+    ///
+    /// # Errors
+    /// `Damaged`, `Disk`.
+    pub(super) fn next(&mut self) -> Result<Option<(Placed, &[u8])>, ArchiveFailure> {
+        let Head { offset, bytes, content, checksum, .. } = self.part.head;
+        let Place { at, chain, .. } = self.groups.place;
+        let damaged = |what| self.part.is_damaged(at - offset, what);
+        if at == offset + bytes {
+            return match (self.content, chain.previous) == (content, Some(checksum)) {
+                true => Ok(None),
+                false => Err(damaged("its groups are not those that were")),
+            };
+        }
+        let placed = self.groups.next(AtGap::Stop).map_err(not_read)?;
+        let placed = placed.ok_or_else(|| damaged("the group there is not the one that was"))?;
+        let bytes = self.groups.reader().whole(&placed.group)?;
+        self.content = checksum::append(self.content, bytes);
+        Ok(Some((placed, bytes)))
     }
 }
 

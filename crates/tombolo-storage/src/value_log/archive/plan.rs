@@ -146,36 +146,35 @@ impl Plan {
         let mut next_number = tail.next_number;
         let mut current: Option<(u64, Box<dyn DiskFile>)> = None;
         for part in &self.parts {
-            let mut visit = |Placed { group, checksum }: Placed, bytes: &[u8]| {
-                if group.number <= tail.position.group || group.number > self.to {
-                    return Ok(group.number <= self.to);
+            let mut groups = part.groups(archive)?;
+            while let Some((Placed { group, checksum }, bytes)) = groups.next()? {
+                if group.number > self.to {
+                    break;
                 }
-                if current.as_ref().is_none_or(|(sequence, _)| *sequence != group.sequence) {
-                    if let Some((_, done)) = current.take() {
-                        done.sync()?;
+                if group.number <= tail.position.group {
+                    continue;
+                }
+                let file = match current.take() {
+                    Some((sequence, file)) if sequence == group.sequence => file,
+                    done => {
+                        done.map(|(_, done)| done.sync()).transpose()?;
+                        let number = if group.sequence == tail.sequence {
+                            tail.number
+                        } else {
+                            make_segment(part, next_number, copier)?;
+                            next_number += 1;
+                            next_number - 1
+                        };
+                        to.open(&file_name(number), Open::Write)?
                     }
-                    let number = if group.sequence == tail.sequence {
-                        tail.number
-                    } else {
-                        make_segment(part, next_number, copier)?;
-                        next_number += 1;
-                        next_number - 1
-                    };
-                    let file = to.open(&file_name(number), Open::Write)?;
-                    current = Some((group.sequence, file));
-                }
-                if let Some((_, file)) = &current {
-                    file.write_at(bytes, group.offset)?;
-                }
+                };
+                file.write_at(bytes, group.offset)?;
+                current = Some((group.sequence, file));
                 let Group { number, transactions, .. } = group;
                 position = LogPosition { group: number, checksum, transactions };
-                Ok::<_, BackupFailure>(true)
-            };
-            part.visit(archive, &mut visit)?;
+            }
         }
-        if let Some((_, done)) = current {
-            done.sync()?;
-        }
+        current.map(|(_, done)| done.sync()).transpose()?;
         assert_eq!(position.group, self.to, "what was planned was placed");
         Ok(position)
     }
@@ -244,12 +243,13 @@ fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<boo
     if part.head.first == position.group + 1 {
         return Ok(part.head.previous == position.checksum || plant::is(Plant::ArchiveUnchained));
     }
-    let mut follows = false;
-    part.visit::<ArchiveFailure>(archive, &mut |Placed { group, checksum }, _| {
-        follows |= (group.number, checksum) == (position.group, position.checksum);
-        Ok(group.number < position.group)
-    })?;
-    Ok(follows)
+    let mut groups = part.groups(archive)?;
+    while let Some((Placed { group, checksum }, _)) = groups.next()? {
+        if group.number >= position.group {
+            return Ok((group.number, checksum) == (position.group, position.checksum));
+        }
+    }
+    Ok(false)
 }
 
 /// The last group not behind `to`, nor later than `until_us`, that ends what was written together; and its
@@ -269,13 +269,16 @@ fn last_whole(
         head.first <= to && !is_later
     };
     for part in chain.iter().rev().filter(within) {
-        part.visit::<ArchiveFailure>(archive, &mut |Placed { group, .. }, _| {
+        let mut groups = part.groups(archive)?;
+        while let Some((Placed { group, .. }, _)) = groups.next()? {
             let is_within = group.number <= to && group.time_us <= until_us;
             if is_within && !group.more && group.number > last.0 {
                 last = (group.number, group.time_us);
             }
-            Ok(group.number < to)
-        })?;
+            if group.number >= to {
+                break;
+            }
+        }
         if last.0 > tail.position.group {
             break;
         }
