@@ -14,10 +14,11 @@
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::pipeline::StageLoop;
 use tombolo_engine::pipeline::{
     Call, Caller, Durability, Executor, Failure as CallFailure, Pipeline, Reply,
 };
-use tombolo_engine::threads::{StageLoop, give_way};
+use tombolo_engine::threads::give_way;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;

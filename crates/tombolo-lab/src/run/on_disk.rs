@@ -9,9 +9,9 @@
 use std::path::Path;
 
 use tombolo_engine::checkpointing::Checkpointing;
+use tombolo_engine::pipeline::remote_checkpoint::RemoteCheckpoints;
 use tombolo_engine::pipeline::{
-    Builder, CheckpointRefusal, CheckpointStatistics, CheckpointsApart, Executor, Pipeline,
-    ValueLogGroups,
+    Builder, CheckpointRefusal, CheckpointStatistics, Executor, Pipeline, ValueLogGroups,
 };
 use tombolo_storage::value_log::LogWriter;
 
@@ -26,7 +26,7 @@ pub(crate) struct OnDisk {
     writer: LogWriter,
     checkpointing: Option<Checkpointing>,
     /// The image, if another process has it.
-    apart: Option<CheckpointsApart>,
+    remote: Option<RemoteCheckpoints>,
     /// Bytes of records that were replayed behind the image.
     behind_bytes: u64,
     /// Whether no image holds any row.
@@ -38,7 +38,7 @@ pub(crate) fn open_options(plan: &Plan) -> OpenOptions {
     OpenOptions {
         limits: plan.limits,
         log: plan.log,
-        image: plan.image.filter(|_| !plan.checkpoints_apart),
+        image: plan.image.filter(|_| !plan.remote_checkpoints),
         checkpoint_threads: plan.checkpoint_threads,
         threads: plan.load_threads,
         ..OpenOptions::default()
@@ -46,13 +46,13 @@ pub(crate) fn open_options(plan: &Plan) -> OpenOptions {
 }
 
 /// The image of the database in `directory`, if another process is to write it.
-fn apart(
+fn remote(
     plan: &Plan,
     writer: &LogWriter,
     directory: &Path,
-) -> Result<Option<CheckpointsApart>, Failure> {
-    let Some(image) = plan.image.filter(|_| plan.checkpoints_apart) else { return Ok(None) };
-    Ok(Some(CheckpointsApart {
+) -> Result<Option<RemoteCheckpoints>, Failure> {
+    let Some(image) = plan.image.filter(|_| plan.remote_checkpoints) else { return Ok(None) };
+    Ok(Some(RemoteCheckpoints {
         start: Box::new(checkpoint_process::program(directory)?),
         image,
         limits: plan.limits,
@@ -74,8 +74,8 @@ impl OnDisk {
         writer: LogWriter,
         checkpointing: Option<Checkpointing>,
     ) -> Result<Self, Failure> {
-        let apart = apart(plan, &writer, directory)?;
-        Ok(Self { writer, checkpointing, apart, behind_bytes: 0, is_in_log_only: true })
+        let remote = remote(plan, &writer, directory)?;
+        Ok(Self { writer, checkpointing, remote, behind_bytes: 0, is_in_log_only: true })
     }
 
     /// Of a database that came back from `directory`.
@@ -89,23 +89,23 @@ impl OnDisk {
         checkpointing: Option<Checkpointing>,
         recovery: &Recovery,
     ) -> Result<Self, Failure> {
-        let apart = apart(plan, &writer, directory)?;
+        let remote = remote(plan, &writer, directory)?;
         let (behind_bytes, is_in_log_only) = (recovery.behind_bytes(), recovery.image_bytes == 0);
-        Ok(Self { writer, checkpointing, apart, behind_bytes, is_in_log_only })
+        Ok(Self { writer, checkpointing, remote, behind_bytes, is_in_log_only })
     }
 
     /// Whether a first checkpoint is missing.
     pub(super) fn wants_first_checkpoint(&self) -> bool {
-        self.is_in_log_only && (self.checkpointing.is_some() || self.apart.is_some())
+        self.is_in_log_only && (self.checkpointing.is_some() || self.remote.is_some())
     }
 
     /// A pipeline with this log, and with checkpoints if there is an image.
     pub(crate) fn wire<E: Executor>(self, builder: Builder<E>) -> Builder<E> {
-        let Self { writer, checkpointing, apart, behind_bytes, .. } = self;
+        let Self { writer, checkpointing, remote, behind_bytes, .. } = self;
         let builder = builder.log(Box::new(ValueLogGroups::new(writer)));
-        match (checkpointing, apart) {
+        match (checkpointing, remote) {
             (Some(checkpointing), _) => builder.checkpoints(checkpointing, behind_bytes),
-            (None, Some(apart)) => builder.checkpoints_apart(apart),
+            (None, Some(remote)) => builder.remote_checkpoints(remote),
             (None, None) => builder,
         }
     }
