@@ -73,7 +73,7 @@ type Cancels = Arc<AtomicU64>;
 
 /// Where a share of the callers' replies wait.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct ReplySlots {
     slots: Slots<Slot>,
     /// Why no more replies come, if so.
     broken: OnceLock<Arc<str>>,
@@ -89,7 +89,7 @@ struct After {
     abandoned: Vec<Answered>,
 }
 
-impl Desk {
+impl ReplySlots {
     /// A slot for a call.
     #[inline]
     pub(crate) fn open(&self) -> u32 {
@@ -158,7 +158,7 @@ impl Desk {
         let state = slot.state.load(Ordering::Relaxed);
         if state & (DONE | CANCELLED) == 0 {
             slot.state.store(state | CANCELLED, Ordering::Relaxed);
-            // Partner: `Desks::is_cancelled`, which then looks at the slot.
+            // Partner: `AllReplySlots::is_cancelled`, which then looks at the slot.
             self.cancels.fetch_add(1, Ordering::Release);
         }
         drop(content);
@@ -196,7 +196,7 @@ pub(super) fn drop_reply(reply: Answered) {
     }
 }
 
-impl Sink<Box<dyn Envelope>> for Desk {
+impl Sink<Box<dyn Envelope>> for ReplySlots {
     fn deliver(&self, replies: &mut Vec<Tagged<Box<dyn Envelope>>>) {
         let _entered = OnDatabaseThread::enter();
         let mut after = std::mem::take(&mut *self.after.lock());
@@ -220,41 +220,42 @@ impl Sink<Box<dyn Envelope>> for Desk {
     }
 }
 
-/// All desks of a database, as the thread knows them that runs calls.
-pub(crate) struct Desks {
-    desks: Vec<Arc<Desk>>,
+/// All all_slots of a database, as the thread knows them that runs calls.
+pub(crate) struct AllReplySlots {
+    all_slots: Vec<Arc<ReplySlots>>,
     cancels: Cancels,
 }
 
-impl Desks {
+impl AllReplySlots {
     /// How many there are.
     pub(crate) fn new(count: usize) -> Self {
         let cancels = Cancels::default();
-        let desk = |_| Arc::new(Desk { cancels: cancels.clone(), ..Desk::default() });
-        Self { desks: (0..count).map(desk).collect(), cancels: cancels.clone() }
+        let reply_slots =
+            |_| Arc::new(ReplySlots { cancels: cancels.clone(), ..ReplySlots::default() });
+        Self { all_slots: (0..count).map(reply_slots).collect(), cancels: cancels.clone() }
     }
 
     /// Each of them.
-    pub(crate) fn all(&self) -> &[Arc<Desk>] {
-        &self.desks
+    pub(crate) fn all(&self) -> &[Arc<ReplySlots>] {
+        &self.all_slots
     }
 
     /// The number by which the pipeline knows a call.
-    pub(crate) const fn number(desk: usize, tag: u32) -> u64 {
-        (desk as u64) << 32 | tag as u64
+    pub(crate) const fn number(set: usize, tag: u32) -> u64 {
+        (set as u64) << 32 | tag as u64
     }
 
     /// Whether the call of this number is to end.
     #[inline]
     pub(crate) fn is_cancelled(&self, number: u64) -> bool {
-        // Partner: `Desk::cancel`.
+        // Partner: `ReplySlots::cancel`.
         self.cancels.load(Ordering::Acquire) != 0 && self.finds_cancelled(number)
     }
 
     #[cold]
     fn finds_cancelled(&self, number: u64) -> bool {
-        let desk = &self.desks[(number >> 32) as usize];
-        desk.slots.get(number as u32).state.load(Ordering::Relaxed) & CANCELLED != 0
+        let reply_slots = &self.all_slots[(number >> 32) as usize];
+        reply_slots.slots.get(number as u32).state.load(Ordering::Relaxed) & CANCELLED != 0
     }
 }
 
@@ -365,24 +366,24 @@ mod tests {
 
     #[test]
     fn a_cancelled_call_is_known_until_it_is_answered() {
-        let desks = Desks::new(2);
-        let desk = &desks.all()[1];
-        let (cancelled, other) = (desk.open(), desk.open());
-        desk.cancel(cancelled);
-        desk.cancel(cancelled);
-        assert!(desks.is_cancelled(Desks::number(1, cancelled)));
-        assert!(!desks.is_cancelled(Desks::number(1, other)));
-        assert!(!desk.is_done(cancelled), "that is for the thread that runs it");
-        desk.deliver(&mut refused(cancelled));
-        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0);
-        desk.cancel(cancelled);
-        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0, "it is answered");
-        desk.cancel(other);
-        assert!(desk.abandon(other).is_none());
-        desk.deliver(&mut refused(other));
-        assert_eq!(desks.cancels.load(Ordering::Relaxed), 0);
-        let next = desk.open();
-        assert!(next == other && !desks.is_cancelled(Desks::number(1, next)));
+        let all_slots = AllReplySlots::new(2);
+        let reply_slots = &all_slots.all()[1];
+        let (cancelled, other) = (reply_slots.open(), reply_slots.open());
+        reply_slots.cancel(cancelled);
+        reply_slots.cancel(cancelled);
+        assert!(all_slots.is_cancelled(AllReplySlots::number(1, cancelled)));
+        assert!(!all_slots.is_cancelled(AllReplySlots::number(1, other)));
+        assert!(!reply_slots.is_done(cancelled), "that is for the thread that runs it");
+        reply_slots.deliver(&mut refused(cancelled));
+        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0);
+        reply_slots.cancel(cancelled);
+        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0, "it is answered");
+        reply_slots.cancel(other);
+        assert!(reply_slots.abandon(other).is_none());
+        reply_slots.deliver(&mut refused(other));
+        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0);
+        let next = reply_slots.open();
+        assert!(next == other && !all_slots.is_cancelled(AllReplySlots::number(1, next)));
     }
 
     fn refused(tag: u32) -> Vec<Tagged<Box<dyn Envelope>>> {
@@ -391,40 +392,42 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_only_after_their_reply() {
-        let (desk, counting) = (Desk::default(), Arc::new(Counting(AtomicUsize::new(0))));
+        let (reply_slots, counting) =
+            (ReplySlots::default(), Arc::new(Counting(AtomicUsize::new(0))));
         let waker = Waker::from(counting.clone());
-        let (first, second) = (desk.open(), desk.open());
+        let (first, second) = (reply_slots.open(), reply_slots.open());
         assert_ne!(first, second);
-        assert!(desk.poll(first, &waker).is_pending());
-        assert!(desk.abandon(second).is_none());
-        let third = desk.open();
+        assert!(reply_slots.poll(first, &waker).is_pending());
+        assert!(reply_slots.abandon(second).is_none());
+        let third = reply_slots.open();
         assert!(third != first && third != second, "an abandoned call is still under way");
-        desk.deliver(&mut refused(second));
-        desk.deliver(&mut refused(first));
+        reply_slots.deliver(&mut refused(second));
+        reply_slots.deliver(&mut refused(first));
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
-        assert!(desk.is_done(first) && !desk.is_done(third));
-        assert!(matches!(desk.poll(first, &waker), Poll::Ready(Ok(Reply::Refused(_)))));
-        let late = desk.open();
+        assert!(reply_slots.is_done(first) && !reply_slots.is_done(third));
+        assert!(matches!(reply_slots.poll(first, &waker), Poll::Ready(Ok(Reply::Refused(_)))));
+        let late = reply_slots.open();
         assert_eq!(late, first);
-        desk.deliver(&mut refused(late));
-        assert!(desk.abandon(late).is_some(), "it came before it was given up");
-        desk.close(third);
-        let mut again = [desk.open(), desk.open(), desk.open()];
+        reply_slots.deliver(&mut refused(late));
+        assert!(reply_slots.abandon(late).is_some(), "it came before it was given up");
+        reply_slots.close(third);
+        let mut again = [reply_slots.open(), reply_slots.open(), reply_slots.open()];
         again.sort_unstable();
         assert_eq!(again, [0, 1, 2]);
     }
 
     #[test]
     fn a_breakdown_reaches_who_waits_and_who_asks_later() {
-        let (desk, counting) = (Desk::default(), Arc::new(Counting(AtomicUsize::new(0))));
+        let (reply_slots, counting) =
+            (ReplySlots::default(), Arc::new(Counting(AtomicUsize::new(0))));
         let waker = Waker::from(counting.clone());
-        let (waiting, done) = (desk.open(), desk.open());
-        assert!(desk.poll(waiting, &waker).is_pending());
-        desk.deliver(&mut refused(done));
-        desk.broken(&"gone".into());
+        let (waiting, done) = (reply_slots.open(), reply_slots.open());
+        assert!(reply_slots.poll(waiting, &waker).is_pending());
+        reply_slots.deliver(&mut refused(done));
+        reply_slots.broken(&"gone".into());
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
-        assert!(matches!(desk.poll(waiting, &waker), Poll::Ready(Err(_))));
-        assert!(matches!(desk.poll(done, &waker), Poll::Ready(Ok(_))), "its reply did come");
+        assert!(matches!(reply_slots.poll(waiting, &waker), Poll::Ready(Err(_))));
+        assert!(matches!(reply_slots.poll(done, &waker), Poll::Ready(Ok(_))), "its reply did come");
     }
 
     #[test]
@@ -435,18 +438,19 @@ mod tests {
                 panic!("as wakers should not");
             }
         }
-        let (desk, counting) = (Desk::default(), Arc::new(Counting(AtomicUsize::new(0))));
-        let (first, second) = (desk.open(), desk.open());
-        assert!(desk.poll(first, &Waker::from(Arc::new(Panicking))).is_pending());
-        assert!(desk.poll(second, &Waker::from(counting.clone())).is_pending());
+        let (reply_slots, counting) =
+            (ReplySlots::default(), Arc::new(Counting(AtomicUsize::new(0))));
+        let (first, second) = (reply_slots.open(), reply_slots.open());
+        assert!(reply_slots.poll(first, &Waker::from(Arc::new(Panicking))).is_pending());
+        assert!(reply_slots.poll(second, &Waker::from(counting.clone())).is_pending());
         let mut replies = refused(first);
         replies.extend(refused(second));
-        desk.deliver(&mut replies);
+        reply_slots.deliver(&mut replies);
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]
-    fn waiting_gives_up_when_told_to() {
+    fn waiting_gives_up_at_its_deadline() {
         let turns = Cell::new(0);
         let left = || (turns.replace(turns.get() + 1) < 3).then_some(Duration::from_micros(1));
         assert_eq!(block_on(|_| Poll::<()>::Pending, left), None);
