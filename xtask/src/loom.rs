@@ -17,10 +17,10 @@ const MODULES: [(&str, &str, &str); 8] = [
     ("lock", "tombolo-storage", "lock::loom_tests"),
     ("pool", "tombolo-storage", "paged::pool::loom_tests"),
     ("log", "tombolo-storage", "log::loom_tests"),
-    ("queue", "tombolo-engine", "pipeline::queue::loom_tests"),
-    ("seat", "tombolo-engine", "pipeline::seat::loom_tests"),
-    ("carry", "tombolo-engine", "pipeline::carry::loom_tests"),
-    ("slots", "tombolo-engine", "pipeline::slots::loom_tests"),
+    ("queue", "tombolo-engine", "pipeline::transport::queue::loom_tests"),
+    ("seat", "tombolo-engine", "pipeline::transport::seat::loom_tests"),
+    ("carry", "tombolo-engine", "pipeline::callers::carrying::loom_tests"),
+    ("slots", "tombolo-engine", "pipeline::transport::slots::loom_tests"),
 ];
 
 /// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 /// caught, and the process would be aborted.
 fn report_panic(defect: &panic::PanicHookInfo<'_>) {
     let what = defect.payload_as_str().unwrap_or("no reason is known").lines().next();
-    if let Some(refused) = what.and_then(NoThread::told_by) {
+    if let Some(refused) = what.and_then(NoThread::from_panic) {
         output::end(&Failure::environment(refused.to_string()));
     }
     let place = defect.location().map(|place| format!(" ({}:{})", place.file(), place.line()));

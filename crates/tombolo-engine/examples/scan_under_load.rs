@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::pipeline::StageLoop;
 use tombolo_engine::pipeline::{
     Batch, Builder, Call, Caller, Durability, Executor, LongWork, Options, Pipeline, Reply, Sliced,
     Spread, Tagged, ValueLogGroups,
@@ -26,7 +27,7 @@ use tombolo_engine::pipeline::{
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Settings, Source};
-use tombolo_engine::threads::{self, StageLoop};
+use tombolo_engine::threads;
 use tombolo_engine::transaction::{Committed, Reading, Stop};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::error::{Error, SchemaError};
@@ -170,7 +171,7 @@ where
     }
 }
 
-struct Plan {
+struct LoadPlan {
     accounts: u64,
     tps: u64,
     scans: u64,
@@ -179,8 +180,8 @@ struct Plan {
     settings: Settings,
 }
 
-fn plan() -> Result<Plan, String> {
-    let mut plan = Plan {
+fn plan() -> Result<LoadPlan, String> {
+    let mut plan = LoadPlan {
         accounts: 10_000_000,
         tps: 100_000,
         scans: 10,
@@ -206,7 +207,7 @@ fn plan() -> Result<Plan, String> {
     Ok(plan)
 }
 
-fn loaded<P: MemoryProfile>(plan: &Plan) -> Result<Database<P>, Error> {
+fn loaded<P: MemoryProfile>(plan: &LoadPlan) -> Result<Database<P>, Error> {
     let mut store = MemoryStore::<P>::new(Limits::default());
     let table = TableDef::of::<Account>().with::<AccountKey>();
     let refused = |_| Error::NoSpace { held_bytes: 0 };
@@ -271,7 +272,7 @@ where
     P: MemoryProfile,
     MemoryStore<P>: Send,
 {
-    plan: &'p Plan,
+    plan: &'p LoadPlan,
     pipeline: &'p Pipeline<Database<P>>,
     own: Option<StageLoop>,
     caller: Caller<Transfer, i64>,
@@ -375,7 +376,7 @@ fn taken_together(mut stretches: Vec<Latencies>) -> (Latencies, Vec<f64>, f64) {
     (Latencies(stretches.into_iter().flat_map(|stretch| stretch.0).collect()), each, median)
 }
 
-fn run<P>(plan: &Plan, log: Option<ValueLogGroups>) -> Result<String, String>
+fn run<P>(plan: &LoadPlan, log: Option<ValueLogGroups>) -> Result<String, String>
 where
     P: MemoryProfile,
     MemoryStore<P>: Send,

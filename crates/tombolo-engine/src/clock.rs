@@ -12,7 +12,7 @@ pub trait Clock: Send + Sync {
     /// Nanoseconds since some fixed moment; never goes back.
     fn now_ns(&self) -> u64;
 
-    /// Microseconds since the beginning of 1970, as the calendar has it: it may go back when somebody
+    /// Microseconds since the beginning of 1970, as the calendar has it: it may go back when someone
     /// sets it.
     fn unix_us(&self) -> u64;
 

@@ -1,7 +1,7 @@
 //! The door to a descriptor that becomes readable, so that a thread waits for it and for sockets in one
 //! call of `poll` or `epoll`.
 //!
-//! Not here: when it is set (`pipeline/callers.rs`), and the wait itself, which is its owner's.
+//! Not here: when it is set (`pipeline/callers/mod.rs`), and the wait itself, which is its owner's.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

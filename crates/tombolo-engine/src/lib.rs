@@ -28,7 +28,7 @@
 //! 11. The *output* stage hands each caller its replies ([`pipeline::Sink::deliver`]), all that are
 //!     there then. A reply's type says what it waited for ([`pipeline::Reply`]).
 //!
-//! A caller that waits does this work itself where it finds a stage free (`pipeline/carry.rs`): steps
+//! A caller that waits does this work itself where it finds a stage free (`pipeline/callers/carrying/mod.rs`): steps
 //! 3 to 9 on its own stack, and step 10 for all that wait; then steps 1, 2 and 11 fall away. The
 //! stages' own threads are for calls that no thread waits for, and for more work than a caller should
 //! do for others. An output stage is there only where the settings ask for one: otherwise each reply
@@ -38,7 +38,7 @@
 //! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); then the log before it can go.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
-//! (`clock`, `threads`, `rng`, `link`, `processes`, `event`) are the only ways to time, concurrency,
+//! (`clock`, `threads`, `rng`, `link`, `event`, `pipeline::remote_checkpoint`) are the only ways to time, concurrency,
 //! chance and descriptors.
 
 pub mod checkpointing;
@@ -50,7 +50,6 @@ pub mod link;
 pub mod look_ahead;
 pub mod pipeline;
 pub mod procedure;
-pub mod processes;
 #[cfg(not(loom))]
 mod read_ahead;
 #[cfg(not(loom))]

@@ -169,7 +169,7 @@ impl Requests {
         // remembered before its answer, so it becomes one.
         let ran = catch_unwind(AssertUnwindSafe(|| run(store)));
         if store.phase() != Phase::Idle {
-            let _ = store.fail(); // nobody went on with the preface
+            let _ = store.fail(); // no transaction continued the preface
         }
         if ran.as_ref().map_or(Outcome::Aborted, outcome) == Outcome::Aborted {
             self.aborted(store, (id, now_us));

@@ -1,16 +1,11 @@
-//! The door to threads: the only place that starts one, and where the pipeline's stages are stepped.
+//! The door to threads: the only place that starts one.
 //!
 //! Threads that work on borrowed data are scoped: none outlives what it borrows, and a panic in one reaches the
-//! thread that waits for it. The pipeline's threads ([`Running`]) own their stages ([`StageLoop`]) and end when
-//! those have ended; a stage that panics ends alone, and the pipeline is notified.
+//! thread that waits for it. The pipeline's threads ([`Running`]) own their stages
+//! ([`crate::pipeline::StageLoop`]) and end when those have ended.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
-
-use crate::clock::Clock;
-use crate::pipeline::{Signal, Stage, StageKind, Step};
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
@@ -73,15 +68,15 @@ pub fn on_each<W: Send, T: Send>(
     })
 }
 
-/// Does `beside` on a thread of its own while the calling one does `here`; both results.
+/// Does `there` on a thread of its own while the calling one does `here`; both results.
 ///
 /// # Panics
 /// With the panic of either, once the other has ended.
-pub fn both<A: Send, B>(beside: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
+pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
-        let beside = scope.spawn(beside);
+        let there = scope.spawn(there);
         let here = here();
-        (beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), here)
+        (there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), here)
     })
 }
 
@@ -169,13 +164,14 @@ const REFUSALS: [(i32, [&str; 2]); 2] =
 
 impl NoThread {
     /// The refusal that a panic in this thread is about, if it is about one.
-    pub fn told_by(panic: &str) -> Option<Self> {
+    pub fn from_panic(panic: &str) -> Option<Self> {
         let is_own = SIGNAL_STACK.iter().any(|begin| panic.starts_with(begin));
         if !is_own && !panic.starts_with(SCOPED) {
             return None;
         }
-        let told = |(_, shown): &&(i32, [&str; 2])| shown.iter().any(|code| panic.contains(code));
-        let (code, _) = REFUSALS.iter().find(told)?;
+        let refused =
+            |(_, shown): &&(i32, [&str; 2])| shown.iter().any(|code| panic.contains(code));
+        let (code, _) = REFUSALS.iter().find(refused)?;
         let this = std::thread::current();
         let name = this.name().filter(|_| is_own).unwrap_or("one for a part of the work");
         Some(Self { name: name.into(), why: std::io::Error::from_raw_os_error(*code).to_string() })
@@ -221,148 +217,11 @@ impl Running {
     }
 }
 
-/// Called with the stage that panicked, and its message.
-pub type WhenBroken = Arc<dyn Fn(StageKind, &str) + Send + Sync>;
-
-/// Steps of the execution stage in a row where other stages share its thread: one flush then covers
-/// them all.
-const EXECUTION_STEPS: u32 = 16;
-
-/// The stages of one thread, stepped in turn.
-pub struct StageLoop {
-    /// Those that have not ended, in the order of the path.
-    stages: Vec<Box<dyn Stage>>,
-    signal: Arc<Signal>,
-    spin_ns: u64,
-    steps: Steps,
-}
-
-/// How stages are stepped.
-struct Steps {
-    clock: Arc<dyn Clock>,
-    broken: WhenBroken,
-}
-
-/// The result of a turn so far.
-struct Turn {
-    now_ns: u64,
-    has_progress: bool,
-    until_ns: Option<u64>,
-}
-
-impl Steps {
-    /// Steps each of `stages` once, the execution stage a few times; those that end leave.
-    fn take(&self, stages: &mut Vec<Box<dyn Stage>>, turn: &mut Turn) {
-        let mut at = 0;
-        while at < stages.len() {
-            let stage = &mut stages[at];
-            let mut steps = if stage.kind() == StageKind::Execution { EXECUTION_STEPS } else { 1 };
-            let last = loop {
-                match catch_unwind(AssertUnwindSafe(|| stage.step(turn.now_ns))) {
-                    Ok(Step::Progress) => {
-                        turn.has_progress = true;
-                        let before_ns = std::mem::replace(&mut turn.now_ns, self.clock.now_ns());
-                        stage.worked(turn.now_ns - before_ns);
-                        steps -= 1;
-                        if steps == 0 {
-                            break Ok(Step::Progress);
-                        }
-                    }
-                    other => break other,
-                }
-            };
-            match last {
-                Ok(Step::Ended) => stages.remove(at).retire(),
-                Ok(Step::IdleUntil(Some(ns))) => {
-                    turn.until_ns = Some(turn.until_ns.map_or(ns, |until| until.min(ns)));
-                    at += 1;
-                }
-                Ok(_) => at += 1,
-                Err(panic) => {
-                    let kind = stages.remove(at).kind();
-                    (self.broken)(kind, &crate::pipeline::panic_message(&*panic));
-                }
-            }
-        }
-    }
-}
-
-impl StageLoop {
-    /// Stages that `signal` wakes; a thread without work looks for some for `spin_ns` before it
-    /// sleeps.
-    pub fn new(
-        stages: Vec<Box<dyn Stage>>,
-        signal: Arc<Signal>,
-        clock: Arc<dyn Clock>,
-        spin_ns: u64,
-        broken: WhenBroken,
-    ) -> Self {
-        Self { stages, signal, spin_ns, steps: Steps { clock, broken } }
-    }
-
-    /// Steps every stage once, the execution stage a few times. Idle until the first of their times;
-    /// ended when all have.
-    pub fn turn(&mut self) -> Step {
-        let now_ns = self.steps.clock.now_ns();
-        let mut turn = Turn { now_ns, has_progress: false, until_ns: None };
-        self.steps.take(&mut self.stages, &mut turn);
-        match turn.has_progress {
-            _ if self.stages.is_empty() => Step::Ended,
-            true => Step::Progress,
-            false => Step::IdleUntil(turn.until_ns),
-        }
-    }
-
-    /// A turn; if there is nothing to do, sleeps until woken, for `time_max` at most.
-    pub fn turn_or_sleep(&mut self, time_max: Option<Duration>) -> Step {
-        self.signal.announce();
-        let step = self.turn();
-        let Step::IdleUntil(until_ns) = step else {
-            self.signal.retract();
-            return step;
-        };
-        let left = until_ns.map(|ns| ns.saturating_sub(self.steps.clock.now_ns()));
-        let left = left.map(Duration::from_nanos);
-        match [left, time_max].into_iter().flatten().min() {
-            Some(Duration::ZERO) => self.signal.retract(),
-            shortest => self.signal.sleep(shortest),
-        }
-        step
-    }
-
-    /// Turns until all stages have ended.
-    pub fn run(mut self) {
-        let mut idle_since_ns = None;
-        loop {
-            let mut step = self.turn();
-            if matches!(step, Step::IdleUntil(_)) {
-                if self.may_spin(&mut idle_since_ns) {
-                    std::hint::spin_loop();
-                    continue;
-                }
-                step = self.turn_or_sleep(None);
-            }
-            match step {
-                Step::Ended => break,
-                Step::Progress => idle_since_ns = None,
-                Step::IdleUntil(_) => {}
-            }
-        }
-    }
-
-    /// Whether it is too early to sleep.
-    fn may_spin(&self, idle_since_ns: &mut Option<u64>) -> bool {
-        if self.spin_ns == 0 {
-            return false;
-        }
-        let now_ns = self.steps.clock.now_ns();
-        now_ns - *idle_since_ns.get_or_insert(now_ns) < self.spin_ns
-    }
-}
-
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
+    use std::panic::catch_unwind;
+
     use super::*;
 
     #[test]
@@ -376,36 +235,36 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_standard_library_tells_a_refused_thread() {
+    fn a_panic_of_the_standard_library_names_a_refused_thread() {
         let memory = "Cannot allocate memory (os error 12)";
         for begin in ["allocate an alternative stack", "set up alternative stack guard page"] {
             let panic = format!("failed to {begin}: {memory}");
-            let told = std::thread::Builder::new()
+            let refused = std::thread::Builder::new()
                 .name("log".to_owned())
-                .spawn(move || NoThread::told_by(&panic))
+                .spawn(move || NoThread::from_panic(&panic))
                 .unwrap()
                 .join();
-            assert_eq!(told.unwrap(), Some(NoThread { name: "log".into(), why: memory.into() }));
+            assert_eq!(refused.unwrap(), Some(NoThread { name: "log".into(), why: memory.into() }));
         }
         let too_many = "failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \
                         \"Resource temporarily unavailable\" }";
-        let told = NoThread::told_by(too_many).unwrap();
+        let refused = NoThread::from_panic(too_many).unwrap();
         assert_eq!(
-            told.to_string(),
+            refused.to_string(),
             "the system refuses a thread (one for a part of the work): Resource temporarily \
              unavailable (os error 11); raise its limits on threads and memory, or end other processes"
         );
     }
 
     #[test]
-    fn other_panics_tell_no_refused_thread() {
+    fn other_panics_name_no_refused_thread() {
         for panic in [
             "failed to allocate an alternative stack: Invalid argument (os error 22)",
             "failed to spawn thread: Os { code: 110, kind: TimedOut, message: \"\" }",
             "log-000001: Cannot allocate memory (os error 12)",
             "no reason is known",
         ] {
-            assert_eq!(NoThread::told_by(panic), None, "{panic}");
+            assert_eq!(NoThread::from_panic(panic), None, "{panic}");
         }
     }
 
@@ -429,11 +288,11 @@ mod tests {
     fn two_things_are_done_on_two_threads() {
         let here = std::thread::current().id();
         let (meet, met) = sync_channel(0);
-        let beside = move || {
+        let there = move || {
             meet.send(7).unwrap(); // waits until the other has begun too
             std::thread::current().id()
         };
-        let (other, got) = both(beside, || (met.recv().unwrap(), std::thread::current().id()));
+        let (other, got) = both(there, || (met.recv().unwrap(), std::thread::current().id()));
         assert!(other != here && got == (7, here));
         assert!(catch_unwind(|| both(|| panic!("planted"), || ())).is_err());
     }

@@ -2,15 +2,15 @@
 //! program it is, and what that does.
 //!
 //! It is this program with a hidden command, started with one end of a link as its standard input. Not
-//! here: what is said over the link and what follows (the engine's `pipeline/checkpoint/apart/`).
+//! here: what is said over the link and what follows (the engine's `pipeline/remote_checkpoint/`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::link;
-use tombolo_engine::pipeline::run_checkpoint_process;
-use tombolo_engine::processes::Program;
+use tombolo_engine::pipeline::remote_checkpoint::Program;
+use tombolo_engine::pipeline::remote_checkpoint::run_checkpoint_process;
 use tombolo_storage::disk::{Disk, OsDisk};
 
 use crate::failure::Failure;

@@ -131,7 +131,7 @@ pub(crate) fn open_doors(
     };
     let writer = opened.map_err(blame)?;
     let mut mirrored = Vec::new();
-    let writes_them = swarm.has_checkpoints && !swarm.writes_apart();
+    let writes_them = swarm.has_checkpoints && !swarm.has_remote_checkpoints();
     if writes_them {
         let copies = loaded.iter_mut().map(|part| part.mirror()).collect::<Result<_, _>>();
         mirrored = copies.map_err(|why| refused(&why))?;
@@ -173,7 +173,7 @@ pub(crate) fn judge(
         .any(|&kind| counts.of(kind) > before.of(kind));
     match failure {
         // A process that finds no room to begin is started again, but not for ever.
-        Some(why) if world.swarm.writes_apart() && why.contains("full") => Ok(()),
+        Some(why) if world.swarm.has_remote_checkpoints() && why.contains("full") => Ok(()),
         Some(why) if !has_failed && !world.has_broken_promises() => {
             let what = format!("checkpoints ended without cause: {why}");
             Err(Violation::new(Rule::JustRefusal, what))

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_when_told_and_never_back() {
+    fn time_passes_when_set_and_never_back() {
         let clock = SimClock::new();
         let same = clock.clone();
         clock.advance(5);

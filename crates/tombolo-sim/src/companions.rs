@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::link::{MemoryFaults, memory_pair};
-use tombolo_engine::pipeline::{CheckpointProcess, CheckpointsApart, Stage, StageKind, Step};
-use tombolo_engine::processes::{Companion, Process, StartCompanion};
+use tombolo_engine::pipeline::remote_checkpoint::{
+    CheckpointProcess, Companion, Process, RemoteCheckpoints, StartCompanion,
+};
+use tombolo_engine::pipeline::{Stage, StageKind, Step};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::ImageSettings;
@@ -60,7 +62,7 @@ pub(crate) struct Companions(Arc<Shared>);
 
 impl Companions {
     pub(crate) fn new(world: &mut World) -> Self {
-        let Swarm { apart_kills: kills, apart_link: link, .. } = world.swarm;
+        let Swarm { remote_kills: kills, remote_link: link, .. } = world.swarm;
         let rng = Mutex::new(Rng::from_seed(world.rng.next_u64()));
         let (is_closed, is_quiet) = (AtomicBool::new(false), AtomicBool::new(false));
         Self(Arc::new(Shared { slots: Mutex::default(), rng, kills, link, is_closed, is_quiet }))
@@ -68,18 +70,18 @@ impl Companions {
 
     /// For a pipeline whose checkpoints they write, with a log of this salt and epoch that ends with this
     /// group.
-    pub(crate) fn apart(
+    pub(crate) fn remote_checkpoints(
         &self,
         world: &World,
         (salt, epoch): (u64, u32),
         group: GroupNumber,
-    ) -> CheckpointsApart {
+    ) -> RemoteCheckpoints {
         let (block_bytes, spare_blocks) = world.swarm.block;
         let copy = world.swarm.second_copy.at(group, world.swarm.checkpoint_parts);
         let directory = |number| Arc::new(world.disk.directory(number)) as Arc<dyn Disk>;
         let disks = (0..world.swarm.directories).map(directory).collect();
         let clock = world.clock.clone();
-        CheckpointsApart {
+        RemoteCheckpoints {
             start: Box::new(Starter { of: self.clone(), disks, clock }),
             image: ImageSettings { block_bytes, spare_blocks, copy, ..ImageSettings::default() },
             limits: LIMITS,

@@ -2,7 +2,7 @@
 //!
 //! Its answer must be the rows' number at the moment the snapshot was opened, which it notes in the
 //! journal, whatever ran between its slices; and it must not leave before all of that is durable.
-//! Not here: slices and turns (engine `pipeline/long.rs`), snapshots (storage `memory/snapshot/`).
+//! Not here: slices and turns (engine `pipeline/stages/long.rs`), snapshots (storage `memory/snapshot/`).
 
 use tombolo_engine::pipeline::{LongWork, Sliced};
 use tombolo_engine::transaction::Stop;

@@ -121,7 +121,7 @@ fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
     let mut out = std::io::stdout().lock();
     for line in result.lines.iter().chain([&end]) {
         if writeln!(out, "{line}").is_err() {
-            break; // whoever reads has seen enough
+            break; // the reader has seen enough
         }
     }
     if result.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -56,7 +56,7 @@ use carried::CarriedCall;
 pub(crate) use executor::SimExecutor;
 use long::{Adding, Asked};
 use options::options;
-use outcomes::{has_ended_early, judge_rows, told};
+use outcomes::{has_ended_early, judge_rows, outcome_of};
 
 /// A database whose transactions go through the pipeline.
 pub struct PipelineEngine<R: Recording> {
@@ -230,17 +230,18 @@ where
             let time_ns_max = world.swarm.archive_time_ns;
             builder = builder.archive(Archiving { archiver, time_ns_max });
         }
-        let companions = world.swarm.writes_apart().then(|| Companions::new(world));
+        let companions = world.swarm.has_remote_checkpoints().then(|| Companions::new(world));
         if let Some(companions) = &companions {
-            builder = builder.checkpoints_apart(companions.apart(world, of_log, group));
+            builder =
+                builder.remote_checkpoints(companions.remote_checkpoints(world, of_log, group));
         }
         if world.swarm.has_input_stage {
             builder = builder.prepare(|| |_: &mut Asked| Ok(()));
         }
         let (pipeline, stages) = builder.assemble_signalled(Arc::new(world.clock.clone()));
         let own = stages.into_iter().map(|(stage, signal)| (stage, Some(signal)));
-        let apart = companions.iter().map(|companions| (companions.stage(), None));
-        let stages = own.chain(apart).collect();
+        let remote = companions.iter().map(|companions| (companions.stage(), None));
+        let stages = own.chain(remote).collect();
         let clients = world.swarm.clients as usize;
         let in_flight_max = world.swarm.open_requests_max;
         let carrier = pipeline.carrier();
@@ -521,7 +522,7 @@ where
         if is_long_read(tag) && has_ended_early(&outcome) {
             return Ok(());
         }
-        if told(&outcome) != Some(ran.outcome) {
+        if outcome_of(&outcome) != Some(ran.outcome) {
             return wrong(&format!("it came to {:?}", ran.outcome));
         }
         if is_durable {

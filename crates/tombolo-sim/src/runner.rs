@@ -99,13 +99,13 @@ impl Summary {
 }
 
 /// Called for every seed that ended, with the number of seeds begun and its violation.
-pub type Told<'a> = dyn Fn(u64, Option<(u64, &Violation)>) + Sync + 'a;
+pub type SeedObserver<'a> = dyn Fn(u64, Option<(u64, &Violation)>) + Sync + 'a;
 
 /// Runs the seeds of `plan`.
 ///
 /// # Panics
 /// When it has no thread.
-pub fn run(plan: Plan, run_seed: RunSeed, told: &Told<'_>) -> Summary {
+pub fn run(plan: Plan, run_seed: RunSeed, observer: &SeedObserver<'_>) -> Summary {
     assert!(plan.threads > 0, "at least one thread runs the seeds");
     hide_planned_panics();
     let next = AtomicU64::new(plan.first);
@@ -122,7 +122,7 @@ pub fn run(plan: Plan, run_seed: RunSeed, told: &Told<'_>) -> Summary {
             let before = clock.thread_cpu();
             let result = guarded(seed, false, run_seed);
             let failed = result.violation.is_some();
-            told(seed - plan.first + 1, result.violation.as_ref().map(|what| (seed, what)));
+            observer(seed - plan.first + 1, result.violation.as_ref().map(|what| (seed, what)));
             part.add(result, (clock.thread_cpu() - before).as_nanos() as u64);
             if failed && plan.until_violation {
                 stop.store(true, Ordering::Relaxed);
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn a_violation_ends_the_run_where_that_is_asked() {
         let plan = Plan { first: 20, seeds: 1_000, threads: 2, until_violation: true };
-        let told = AtomicU64::new(0);
+        let observer = AtomicU64::new(0);
         let summary = run(plan, toy, &|begun, violation| {
             if let Some((seed, _)) = violation {
-                told.store(seed, Ordering::Relaxed);
+                observer.store(seed, Ordering::Relaxed);
             }
             assert!((1..=1_000).contains(&begun));
         });
-        assert_eq!(told.into_inner() % 10, 7);
+        assert_eq!(observer.into_inner() % 10, 7);
         assert!(summary.failed >= 1 && summary.seeds < 100, "{} seeds", summary.seeds);
     }
 }

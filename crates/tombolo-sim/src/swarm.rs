@@ -50,11 +50,11 @@ pub struct Swarm {
     /// Whether closing writes one.
     pub checkpoint_at_close: bool,
     /// Whether another process writes them, where there is a pipeline.
-    pub checkpoint_apart: bool,
+    pub is_checkpoint_remote: bool,
     /// Steps of that process before which it is killed: one in this many.
-    pub apart_kills: u32,
+    pub remote_kills: u32,
     /// What the link to it does; where it is cut, after so many bytes at most.
-    pub apart_link: MemoryFaults,
+    pub remote_link: MemoryFaults,
     /// Directories an image lies in.
     pub directories: usize,
     /// Parts a checkpoint is written in.
@@ -168,9 +168,9 @@ impl Swarm {
             checkpoint_parts: pick(rng, &[1, 1, 2, 3]),
             directories: pick(rng, &[1, 1, 2, 3]),
             block: (pick(rng, &[4_096, 4_096, 8_192]), pick(rng, &[1, 1, 2, 5])),
-            checkpoint_apart: one_in(rng, 2),
-            apart_kills: maybe(rng, 2, &[15, 60, 300]),
-            apart_link: draw_link(rng),
+            is_checkpoint_remote: one_in(rng, 2),
+            remote_kills: maybe(rng, 2, &[15, 60, 300]),
+            remote_link: draw_link(rng),
             has_archive: one_in(rng, 2),
             archive_time_ns: pick(rng, &[1, 1_000_000, 50_000_000, 3_600_000_000_000]),
             second_copy: draw_copy(rng),
@@ -191,7 +191,7 @@ impl Swarm {
             checkpoint_queue_bytes: other.checkpoint_queue_bytes,
             checkpoint_percent: other.checkpoint_percent,
             checkpoint_at_close: other.checkpoint_at_close,
-            checkpoint_apart: other.checkpoint_apart,
+            is_checkpoint_remote: other.is_checkpoint_remote,
             directories: self.directories.max(other.directories),
             checkpoint_parts: other.checkpoint_parts,
             block: other.block,
@@ -218,8 +218,8 @@ impl Swarm {
     }
 
     /// Whether another process writes checkpoints.
-    pub fn writes_apart(&self) -> bool {
-        self.has_checkpoints && self.checkpoint_apart && self.has_pipeline && self.has_values
+    pub fn has_remote_checkpoints(&self) -> bool {
+        self.has_checkpoints && self.is_checkpoint_remote && self.has_pipeline && self.has_values
     }
 }
 

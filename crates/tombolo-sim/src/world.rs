@@ -425,8 +425,9 @@ impl World {
         });
         sound(&engine.check())?;
         let ids = self.ids();
-        let told = engine.outcomes(&ids).map_err(|what| Violation::new(Rule::SoundStore, what))?;
-        self.judge_outcomes(&ids, &told)?;
+        let outcomes =
+            engine.outcomes(&ids).map_err(|what| Violation::new(Rule::SoundStore, what))?;
+        self.judge_outcomes(&ids, &outcomes)?;
         match rehearsed {
             Some(hash) if hash != state.hash() && !broken => {
                 let what = format!("recovery of a copy of the disk did not stop at step {place}");

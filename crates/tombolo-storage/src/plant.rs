@@ -93,7 +93,7 @@ plants! {
     /// Pipeline: what execution hands on does not wake the logging stage.
     HandedOnSilently: "handed-on-silently", "execution hands on and does not wake the logging stage";
     /// Carrying: a carried call is answered before the log is durable behind it.
-    CarriedToldEarly: "carried-told-early", "a carried call's answer does not wait for the log";
+    CarriedAnsweredEarly: "carried-answered-early", "a carried call's answer does not wait for the log";
     /// Carrying: a carried call that logged nothing does not wait for what it read.
     CarriedReadNotWaiting: "carried-read-not-waiting",
         "a carried call that logged nothing waits for nothing";

@@ -1,6 +1,6 @@
 //! The log's archive as an application sees it: a directory, and whether what was answered is in it.
 //!
-//! Not here: what is archived when (engine `pipeline/archive.rs`), what it looks like (storage
+//! Not here: what is archived when (engine `pipeline/stages/archive.rs`), what it looks like (storage
 //! `value_log/archive/`), restoring (`restore.rs`). Invariant: nothing a transaction does waits for it.
 
 use std::path::Path;

@@ -23,7 +23,9 @@ use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
-use crate::calls::{Counters, Desks, Durability, Kept, Product, Request, Runner, request_table};
+use crate::calls::{
+    AllReplySlots, Counters, Durability, Kept, Product, Request, Runner, request_table,
+};
 use crate::core::Parts;
 use crate::database::Database;
 use crate::derived::TableRow;
@@ -74,7 +76,7 @@ struct OnDisk {
 }
 
 /// Where callers' replies arrive: some, so that threads do not all share one list of free slots.
-const DESKS: usize = 4;
+const REPLY_SLOT_SETS: usize = 4;
 
 /// Segments are whole blocks of the log.
 const LOG_BLOCK_BYTES: u64 = 4_096;
@@ -107,7 +109,7 @@ const LOG_BLOCK_BYTES: u64 = 4_096;
 /// # Ok::<(), tombolo::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it makes a database when it is told to open"]
+#[must_use = "there is no database before `open` or `in_memory` is called"]
 pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
@@ -276,7 +278,7 @@ impl Builder {
         self
     }
 
-    /// Calls `told` repeatedly while a directory is opened, on the thread that opens it, with the progress and
+    /// Calls `observer` repeatedly while a directory is opened, on the thread that opens it, with the progress and
     /// the estimated time left: for users who wait for a large database.
     ///
     /// ```
@@ -288,8 +290,8 @@ impl Builder {
     ///     .open(&directory)?;
     /// # Ok::<(), tombolo::Error>(())
     /// ```
-    pub fn on_opening(mut self, told: impl Fn(Opening) + Send + Sync + 'static) -> Self {
-        self.on_opening = Some(OnOpening(Arc::new(told)));
+    pub fn on_opening(mut self, observer: impl Fn(Opening) + Send + Sync + 'static) -> Self {
+        self.on_opening = Some(OnOpening(Arc::new(observer)));
         self
     }
 
@@ -412,8 +414,8 @@ impl Builder {
             ids: self.settings.count(&settings::REQUEST_IDS_MIN),
             time_us: 1_000_000 * self.settings.count(&settings::REQUEST_IDS_S_MIN),
         };
-        let desks = Arc::new(Desks::new(DESKS));
-        let tables = Tables::new(store.schema(), kept, clock.clone(), desks.clone())?;
+        let all_slots = Arc::new(AllReplySlots::new(REPLY_SLOT_SETS));
+        let tables = Tables::new(store.schema(), kept, clock.clone(), all_slots.clone())?;
         let schema = tables.known();
         store.name_rows().map_err(Error::Refused)?;
         let runner = Runner::new(store, tables, counters.clone());
@@ -433,8 +435,16 @@ impl Builder {
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone())?;
-        let parts =
-            Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters, desks };
+        let parts = Parts {
+            pipeline,
+            schema,
+            clock,
+            durability,
+            log_bytes_max,
+            disks,
+            counters,
+            all_slots,
+        };
         Ok(Database::new(parts, recovery))
     }
 }

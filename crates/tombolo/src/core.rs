@@ -20,9 +20,9 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::sync::{Mutex, MutexGuard};
 
 use crate::calls::{
-    Answered, CallOptions, Counters, Desk, Desks, Durability, Envelope, Identified, Otherwise,
-    Promise, REQUEST_LOG_BYTES_MAX, Ran, Request, Runner, Ticket, block_on, on_database_thread,
-    wait_a_moment,
+    AllReplySlots, Answered, CallOptions, Counters, Durability, Envelope, Identified, Otherwise,
+    Promise, REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on,
+    on_database_thread, wait_a_moment,
 };
 use crate::error::Error;
 use crate::stop::Stop;
@@ -48,7 +48,7 @@ pub(crate) enum Patience {
 /// One way in, and where its replies arrive.
 struct Way {
     submitter: Submitter<Request, Box<dyn Envelope>>,
-    desk: Arc<Desk>,
+    reply_slots: Arc<ReplySlots>,
 }
 
 /// What a database and its handles share.
@@ -80,19 +80,27 @@ pub(crate) struct Parts {
     pub(crate) log_bytes_max: u64,
     pub(crate) disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) desks: Arc<Desks>,
+    pub(crate) all_slots: Arc<AllReplySlots>,
 }
 
 impl Core {
     /// Of a database whose pipeline runs.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { pipeline, schema, clock, durability, log_bytes_max, disks, counters, desks } =
-            parts;
-        let way = |desk: &Arc<Desk>| Way {
-            submitter: pipeline.register(desk.clone()),
-            desk: desk.clone(),
+        let Parts {
+            pipeline,
+            schema,
+            clock,
+            durability,
+            log_bytes_max,
+            disks,
+            counters,
+            all_slots,
+        } = parts;
+        let way = |reply_slots: &Arc<ReplySlots>| Way {
+            submitter: pipeline.register(reply_slots.clone()),
+            reply_slots: reply_slots.clone(),
         };
-        let ways = desks.all().iter().map(way).collect();
+        let ways = all_slots.all().iter().map(way).collect();
         let (carrier, long) = (pipeline.carrier(), pipeline.long());
         let (turn, pipeline) = (Mutex::new(()), Mutex::new(Some(pipeline)));
         Self {
@@ -140,13 +148,13 @@ impl Core {
         }
         let request = Request { envelope: Some(envelope), deadline_ns, log_bytes_max };
         let durability = self.durability_of(options);
-        let desk = own_desk(self.ways.len());
-        let tag = self.ways[desk].desk.open();
-        let number = Desks::number(desk, tag);
-        match self.put(&self.ways[desk].submitter, request, number, durability, patience) {
-            Ok(()) => Ok(Ticket { desk, tag, deadline_ns }),
+        let set = own_set(self.ways.len());
+        let tag = self.ways[set].reply_slots.open();
+        let number = AllReplySlots::number(set, tag);
+        match self.put(&self.ways[set].submitter, request, number, durability, patience) {
+            Ok(()) => Ok(Ticket { set, tag, deadline_ns }),
             Err((request, error)) => {
-                self.ways[desk].desk.close(tag);
+                self.ways[set].reply_slots.close(tag);
                 let Some(envelope) = request.envelope else { unreachable!("it did not run") };
                 Err((envelope, error))
             }
@@ -228,8 +236,8 @@ impl Core {
             error
         })?;
         if carries {
-            let Way { submitter, desk } = &self.ways[ticket.desk];
-            submitter.carry_until(|| desk.is_done(ticket.tag));
+            let Way { submitter, reply_slots } = &self.ways[ticket.set];
+            submitter.carry_until(|| reply_slots.is_done(ticket.tag));
         }
         self.wait::<A, W>(ticket)
     }
@@ -255,12 +263,12 @@ impl Core {
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        let desk = own_desk(self.ways.len());
-        let Way { submitter, desk: replies } = &self.ways[desk];
+        let set = own_set(self.ways.len());
+        let Way { submitter, reply_slots: replies } = &self.ways[set];
         let tag = replies.open();
-        let number = Desks::number(desk, tag);
+        let number = AllReplySlots::number(set, tag);
         match self.long.submit(submitter, work, number, durability) {
-            Ok(_) => Ok(Ticket { desk, tag, deadline_ns: NEVER_NS }),
+            Ok(_) => Ok(Ticket { set, tag, deadline_ns: NEVER_NS }),
             Err(not_taken) => {
                 replies.close(tag);
                 Err(match not_taken {
@@ -316,8 +324,8 @@ impl Core {
     }
 
     /// Where a call's reply arrives.
-    pub(crate) fn desk(&self, ticket: Ticket) -> &Desk {
-        &self.ways[ticket.desk].desk
+    pub(crate) fn reply_slots(&self, ticket: Ticket) -> &ReplySlots {
+        &self.ways[ticket.set].reply_slots
     }
 
     /// Sleeps until a call is answered, or its deadline has passed.
@@ -325,14 +333,14 @@ impl Core {
         &self,
         ticket: Ticket,
     ) -> Result<W::Answer<A>, W::Error> {
-        let desk = self.desk(ticket);
+        let reply_slots = self.reply_slots(ticket);
         let left = || match on_database_thread() {
             true => None, // it has other things to do
             false => self.left(ticket.deadline_ns),
         };
-        let reply = block_on(|waker| desk.poll(ticket.tag, waker), left);
+        let reply = block_on(|waker| reply_slots.poll(ticket.tag, waker), left);
         // It may have come just now.
-        match reply.or_else(|| desk.abandon(ticket.tag).map(Ok)) {
+        match reply.or_else(|| reply_slots.abandon(ticket.tag).map(Ok)) {
             Some(reply) => self.answer::<A, W>(reply),
             None => Err(Error::TimedOut.into()),
         }
@@ -418,14 +426,14 @@ impl Core {
     }
 }
 
-/// The desk of the calling thread: threads take turns.
-fn own_desk(desks: usize) -> usize {
+/// The set of reply slots of the calling thread: threads take turns.
+fn own_set(all_slots: usize) -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         // Only a number is handed out.
         static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     }
-    OWN.with(|own| own % desks)
+    OWN.with(|own| own % all_slots)
 }
 
 impl fmt::Debug for Core {

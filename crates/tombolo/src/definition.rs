@@ -101,7 +101,7 @@ mod tests {
         TableDef { name: "account".into(), columns, indexes: vec![key] }
     }
 
-    fn told(change: impl FnOnce(&mut TableDef)) -> String {
+    fn refusal_text(change: impl FnOnce(&mut TableDef)) -> String {
         let mut given = table();
         change(&mut given);
         difference(&table(), &given).unwrap().to_string()
@@ -112,32 +112,35 @@ mod tests {
         assert_eq!(difference(&table(), &table()), None);
         let cases = [
             (
-                told(|t| t.columns[1].sql = SqlType::Decimal { precision: 12, scale: 2 }),
+                refusal_text(|t| t.columns[1].sql = SqlType::Decimal { precision: 12, scale: 2 }),
                 "column balance: the directory has bigint not null, the program has numeric(12,2)",
             ),
             (
-                told(|t| t.columns[0].range = Some((0, 99))),
+                refusal_text(|t| t.columns[0].range = Some((0, 99))),
                 "column id: the directory has integer not null from 0 to 9, the program has \
                  integer not null from 0 to 99",
             ),
-            (told(|t| t.columns[2].nullable = false), "has text, the program has text not null"),
-            (told(|t| t.columns[1].hot = true), "the program has bigint not null (hot)"),
             (
-                told(|t| t.columns.truncate(2)),
+                refusal_text(|t| t.columns[2].nullable = false),
+                "has text, the program has text not null",
+            ),
+            (refusal_text(|t| t.columns[1].hot = true), "the program has bigint not null (hot)"),
+            (
+                refusal_text(|t| t.columns.truncate(2)),
                 "column number 3: the directory has note text, the program has missing",
             ),
             (
-                told(|t| t.columns[2].name = "remark".into()),
+                refusal_text(|t| t.columns[2].name = "remark".into()),
                 "has note text, the program has remark text",
             ),
             (
-                told(|t| t.indexes[0].columns = vec![1, 0]),
+                refusal_text(|t| t.indexes[0].columns = vec![1, 0]),
                 "index account_pk: the directory has unique tree (id), the program has unique \
                  tree (balance, id)",
             ),
         ];
-        for (told, expected) in cases {
-            assert!(told.starts_with("table account, ") && told.contains(expected), "{told}");
+        for (text, expected) in cases {
+            assert!(text.starts_with("table account, ") && text.contains(expected), "{text}");
         }
         // What was dropped is declared so.
         let mut less = table();
@@ -151,10 +154,10 @@ mod tests {
         let expected = "has balance bigint not null, the program has a dropped column";
         assert!(of_more.contains(expected), "{of_more}");
         // A column more is added if it says that it is one; one less was added since.
-        let told = told(|t| t.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit")));
+        let text = refusal_text(|t| t.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit")));
         assert!(
-            told.contains("has missing, the program has limit bigint; declare the column as added"),
-            "{told}"
+            text.contains("has missing, the program has limit bigint; declare the column as added"),
+            "{text}"
         );
         let mut more = table();
         more.columns.push(ColumnDef::of::<Nullable<BigInt>>("limit").added().or(7));
@@ -164,8 +167,8 @@ mod tests {
             other.columns[3].default = Some(8);
             other
         });
-        let told = of_other.unwrap().to_string();
-        assert!(told.contains("has bigint default 7 (added), the program has bigint default 8"));
+        let text = of_other.unwrap().to_string();
+        assert!(text.contains("has bigint default 7 (added), the program has bigint default 8"));
         assert_eq!(difference(&more, &table()), None);
         // What one of them lacks is no difference.
         let mut fewer = table();

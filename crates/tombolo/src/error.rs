@@ -272,7 +272,7 @@ impl Error {
             ),
             Self::CheckpointsFailed(reason) => write!(
                 f,
-                "not done: checkpoints have ended ({reason}); transactions go on and the log grows: \
+                "not done: checkpoints have ended ({reason}); transactions continue and the log grows: \
                  mend the cause and open the database again"
             ),
             Self::NoArchive => f.write_str(
@@ -280,11 +280,11 @@ impl Error {
             ),
             Self::ArchiveFailed(reason) => write!(
                 f,
-                "not archived yet: {reason}; transactions go on, the log grows, and it is tried again"
+                "not archived yet: {reason}; transactions continue, the log grows, and it is tried again"
             ),
             Self::ArchiveEnded(reason) => write!(
                 f,
-                "not archived: archiving has ended ({reason}); transactions go on and the log grows: \
+                "not archived: archiving has ended ({reason}); transactions continue and the log grows: \
                  mend the cause and open the database again"
             ),
             Self::Nested => f.write_str(
@@ -380,7 +380,7 @@ impl fmt::Display for Error {
             ),
             Self::LogFull => f.write_str(
                 "the log is full, so nothing was written: make room on its disk or raise \
-                 log_bytes_max, then try again (calls that read only go on)",
+                 log_bytes_max, then try again (read-only calls continue)",
             ),
             Self::TooLarge { log_bytes, log_bytes_max } => {
                 // From some length on segments bound it no more.

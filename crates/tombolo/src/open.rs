@@ -116,7 +116,7 @@ pub(crate) fn open(
     directories: &[PathBuf],
     options: &OpenOptions,
     tables: &[TableDef],
-    told: Option<&OnOpening>,
+    observer: Option<&OnOpening>,
 ) -> Result<Opened, Error> {
     refuse_twins(directories)?;
     let disks = directories.iter().map(|directory| {
@@ -125,7 +125,7 @@ pub(crate) fn open(
     });
     let disks = disks.collect::<Result<Vec<_>, Error>>()?;
     let mut opened = match value_log::holds_log(&*disks[0])? {
-        true => recover(&disks, options, told)?,
+        true => recover(&disks, options, observer)?,
         false => {
             for (directory, disk) in directories.iter().zip(&disks) {
                 refuse_strangers(directory, &**disk)?;
@@ -184,11 +184,11 @@ fn create(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Erro
 fn recover(
     disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
-    told: Option<&OnOpening>,
+    observer: Option<&OnOpening>,
 ) -> Result<Opened, Error> {
     let opened = recovery::open(disks, options, &SystemClock::new(), &mut |now| {
-        if let Some(OnOpening(told)) = told {
-            told(now.into());
+        if let Some(OnOpening(observer)) = observer {
+            observer(now.into());
         }
     });
     let recovery::Opened { store, writer, checkpointing, recovery } =

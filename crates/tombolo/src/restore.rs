@@ -51,7 +51,7 @@ use crate::open::make_directory;
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is restored before it is told where to"]
+#[must_use = "nothing is restored before `into` is called"]
 pub struct Restore {
     backup: PathBuf,
     archive: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //!
 //! A scan is long work of the pipeline: between two batches a few rows are visited, of a snapshot that was
 //! opened when it began. Not here: how rows stay as they were (storage `memory/snapshot`), when slices
-//! run and how many rows they take (the engine's `pipeline/long.rs`).
+//! run and how many rows they take (the engine's `pipeline/stages/long.rs`).
 
 use tombolo_engine::pipeline::{self, LongWork, Sliced};
 use tombolo_engine::transaction::Stop;

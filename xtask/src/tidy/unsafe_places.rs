@@ -22,7 +22,7 @@ const ALLOWED: [&str; 14] = [
     // What speaks to the system or the processor, or hands a stage from thread to thread.
     "crates/tombolo-storage/src/checksum",
     "crates/tombolo-storage/src/disk",
-    "crates/tombolo-engine/src/pipeline/seat",
+    "crates/tombolo-engine/src/pipeline/transport/seat",
     "crates/tombolo-lab/src/counters",
     // A peer that maps its file (docs/decisions/0025-peers-by-their-libraries.md).
     "crates/tombolo-lab/src/compare/lmdb",

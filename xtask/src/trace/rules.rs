@@ -321,7 +321,7 @@ impl<'a> Judge<'a> {
                     self.segments.entry(path).or_default().written.push(group);
                 }
             }
-            UnderWay::Sync { covered } => self.is_durable(covered),
+            UnderWay::Sync { covered } => self.note_durable(covered),
             UnderWay::Tell { bytes } if value != Some(bytes) => {
                 return Err("answers were told in parts".to_owned());
             }
@@ -330,7 +330,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn is_durable(&mut self, covered: Vec<Group>) {
+    fn note_durable(&mut self, covered: Vec<Group>) {
         if let Some(first) = covered.iter().find(|group| group.starts_epoch) {
             self.durable_group = self.durable_group.max(Some(first.number - 1));
         }

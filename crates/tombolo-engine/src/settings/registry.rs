@@ -357,7 +357,7 @@ pub static MEMORY_BYTES_MAX: Setting = setting(
     "memory_bytes_max",
     Kind::Bytes(GB >> 10, GB << 14),
     Default::Means("none: what the machine has"),
-    "what a memory store holds in all; who would exceed it is refused, the others go on",
+    "memory budget of a store; a transaction that would exceed it is refused, the others continue",
 )
 .of("bytes");
 /// The part of the budget that long reads may take.

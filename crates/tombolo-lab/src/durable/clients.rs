@@ -14,8 +14,10 @@
 use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::pipeline::{Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply};
-use tombolo_engine::threads::{StageLoop, give_way};
+use tombolo_engine::pipeline::{
+    Call, Caller, Durability, Failure as CallFailure, Pipeline, Reply, StageLoop,
+};
+use tombolo_engine::threads::give_way;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;

@@ -107,7 +107,7 @@ pub struct Plan {
     /// Threads that write them.
     pub checkpoint_threads: usize,
     /// Whether another process writes them.
-    pub checkpoints_apart: bool,
+    pub remote_checkpoints: bool,
     /// What a memory store may take.
     pub limits: Limits,
     /// Transactions of the latency pass.
@@ -194,7 +194,7 @@ impl Plan {
             image: image_settings(settings)
                 .filter(|_| info.name == Memory::NAME && durability != Durability::None),
             checkpoint_threads: count(&settings::CHECKPOINT_THREADS),
-            checkpoints_apart: settings.word(&settings::CHECKPOINT_PROCESS) == "other",
+            remote_checkpoints: settings.word(&settings::CHECKPOINT_PROCESS) == "other",
             limits: limits(settings),
             latency_transactions: count(&settings::LATENCY_TRANSACTIONS),
             batch: batch_of(settings, rate, bound),

@@ -245,7 +245,7 @@ impl Clients {
 
     fn idle(&self) {
         let is_alive = self.turn.idle(self.next.peek().map(|next| next.0.0));
-        assert!(is_alive, "clients wait and nobody has anything to do");
+        assert!(is_alive, "clients wait and no stage has anything to do");
     }
 }
 

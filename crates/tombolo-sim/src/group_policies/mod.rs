@@ -3,7 +3,7 @@
 //!
 //! `auto` is to reach 95 % of the throughput of the best timer at every point. On a real disk that
 //! drowns in noise; here every number is exact. Not here: how a point is run (`closed_loop.rs`), the
-//! policy itself (engine `pipeline/returns.rs`).
+//! policy itself (engine `pipeline/policy/caller_turnaround.rs`).
 
 mod closed_loop;
 mod turns;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_low_is_told() {
+    fn what_is_too_low_is_reported() {
         let measured = |answers| Measured { answers, ns: 1_000_000_000, ..Measured::default() };
         let rows = |auto| vec![(Policy::Auto, measured(auto)), (Policy::Time(0), measured(100))];
         let compared = |auto| vec![Compared { medium: MEDIA[0], clients: 16, rows: rows(auto) }];

@@ -19,7 +19,7 @@ pub(super) fn has_ended_early(outcome: &Result<u64, Failure>) -> bool {
 }
 
 /// What a caller is answered, in the model's terms.
-pub(super) fn told(outcome: &Result<u64, Failure>) -> Option<Outcome> {
+pub(super) fn outcome_of(outcome: &Result<u64, Failure>) -> Option<Outcome> {
     match outcome {
         Ok(answer) => Some(Outcome::Committed(*answer)),
         Err(Failure::Stopped(Stop::Abort(reason))) => Some(aborted(reason)),

@@ -122,7 +122,7 @@ pub fn outcomes<S: Store>(store: &mut S, ids: &[u128]) -> Result<Vec<Option<bool
     let identified = Identified::of(store.schema()).map_err(|error| error.to_string())?;
     let Some(identified) = identified else { return Ok(vec![None; ids.len()]) };
     store.begin().map_err(|error| error.to_string())?;
-    let told = ids.iter().map(|&id| identified.outcome(store, id)).collect::<Result<_, _>>();
+    let outcomes = ids.iter().map(|&id| identified.outcome(store, id)).collect::<Result<_, _>>();
     store.commit().map_err(|error| error.to_string())?;
-    told.map_err(|error: Error| error.to_string())
+    outcomes.map_err(|error: Error| error.to_string())
 }

@@ -253,8 +253,8 @@ impl Handles {
             Work::Audit => self.audit(tx).map(Some),
             Work::Outcome { client, number } => {
                 let Some(identified) = &self.identified else { return Ok(None) };
-                let told = identified.outcome(tx.store(), request_id(*client, *number))?;
-                Ok(Some(outcome_number(told)))
+                let outcome = identified.outcome(tx.store(), request_id(*client, *number))?;
+                Ok(Some(outcome_number(outcome)))
             }
             Work::Fail { account, item, panics } => {
                 self.note(tx, *account, Some(Text { bytes: 90, fill: 1 }))?;

@@ -62,13 +62,13 @@ impl World {
     pub(super) fn judge_outcomes(
         &self,
         ids: &[u128],
-        told: &[Option<bool>],
+        reported: &[Option<bool>],
     ) -> Result<(), Violation> {
-        for (&id, &told) in ids.iter().zip(told) {
+        for (&id, &reported) in ids.iter().zip(reported) {
             let expected = self.history.state().outcome_of(id);
-            if told != expected {
+            if reported != expected {
                 let what = format!(
-                    "after recovery the outcome of request {id:#x} is {told:?} instead of {expected:?}"
+                    "after recovery the outcome of request {id:#x} is {reported:?} instead of {expected:?}"
                 );
                 return Err(Violation::new(Rule::RightAnswer, what));
             }

@@ -12,7 +12,7 @@ use crate::latch::Latching;
 use crate::store::Damage;
 
 /// A request as the checker found it.
-struct Found {
+struct Seen {
     name: LockName,
     state: State,
 }
@@ -26,7 +26,7 @@ pub(super) fn check<L: Latching>(table: &Table<L>, sessions: &[&HeldLocks]) -> V
         check_queue(table, bucket, queue, &mut names, &mut damage);
         for id in queue {
             let request = table.request(*id);
-            found.insert(*id, Found { name: request.name(), state: request.state() });
+            found.insert(*id, Seen { name: request.name(), state: request.state() });
         }
     });
     check_held(&found, sessions, &mut damage);
@@ -86,7 +86,7 @@ fn check_queue<L: Latching>(
 }
 
 /// Every held lock is granted in the table, and the other way round.
-fn check_held(found: &BTreeMap<u32, Found>, sessions: &[&HeldLocks], damage: &mut Vec<String>) {
+fn check_held(found: &BTreeMap<u32, Seen>, sessions: &[&HeldLocks], damage: &mut Vec<String>) {
     let mut listed = BTreeSet::new();
     for held in sessions {
         for (name, id, mode) in held.iter() {
@@ -115,7 +115,7 @@ fn check_held(found: &BTreeMap<u32, Found>, sessions: &[&HeldLocks], damage: &mu
 /// A session says that it waits if and only if it has a request that does.
 fn check_waits<L: Latching>(
     table: &Table<L>,
-    found: &BTreeMap<u32, Found>,
+    found: &BTreeMap<u32, Seen>,
     damage: &mut Vec<String>,
 ) {
     let mut waits = BTreeMap::new();

@@ -23,7 +23,7 @@
 //! which there is one at a time. Everything else happens under the latch. Where engines have no
 //! latches there is one thread at a time, but the type alone could not say so: the pool holds a
 //! handle of the log too. So this is verified, at the cost of an exchange and a store
-//! ([`NobodyElse`]).
+//! ([`SoleUser`]).
 //!
 //! Not here: files, waiting, what is in a record but its checksum.
 
@@ -39,7 +39,7 @@ use crate::sync::{AtomicBool, Ordering};
 #[derive(Debug)]
 struct RingLatch<L> {
     latch: SharedExclusiveLatch,
-    nobody_else: NobodyElse,
+    sole_user: SoleUser,
     marker: PhantomData<L>,
 }
 
@@ -53,30 +53,30 @@ enum RingGuard<'a> {
 
 impl<L: Latching> RingLatch<L> {
     fn new() -> Self {
-        let (latch, nobody_else) = (SharedExclusiveLatch::default(), NobodyElse::default());
-        Self { latch, nobody_else, marker: PhantomData }
+        let (latch, sole_user) = (SharedExclusiveLatch::default(), SoleUser::default());
+        Self { latch, sole_user, marker: PhantomData }
     }
 
     #[inline(always)]
     fn hold(&self) -> RingGuard<'_> {
         match L::WAITS {
             true => RingGuard::Latched(self.latch.exclusive()),
-            false => RingGuard::Alone(self.nobody_else.enter()),
+            false => RingGuard::Alone(self.sole_user.enter()),
         }
     }
 }
 
 /// Verifies that no other thread is in the ring, and never waits.
 #[derive(Debug, Default)]
-struct NobodyElse {
+struct SoleUser {
     is_entered: AtomicBool,
 }
 
 /// Is alone.
 #[derive(Debug)]
-struct Alone<'a>(&'a NobodyElse);
+struct Alone<'a>(&'a SoleUser);
 
-impl NobodyElse {
+impl SoleUser {
     #[inline(always)]
     fn enter(&self) -> Alone<'_> {
         // Acquire: partner of the Release in `Alone::drop`.
@@ -89,7 +89,7 @@ impl NobodyElse {
 impl Drop for Alone<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `NobodyElse::enter`.
+        // Release: partner of the Acquire in `SoleUser::enter`.
         self.0.is_entered.store(false, Ordering::Release);
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
 //! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: when slices run
-//! (engine `pipeline/long.rs`), the same in a replay (`recovery/`).
+//! (engine `pipeline/stages/long.rs`), the same in a replay (`recovery/`).
 
 use super::index::RowIndex;
 use super::log::Log;

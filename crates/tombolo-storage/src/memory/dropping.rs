@@ -17,7 +17,7 @@
 //! transactions. No crash hurts that: in a store that is opened again the values are not there.
 //!
 //! A long read knows rows and their table, so no table goes while one is under way. Not here: when
-//! slices run (engine `pipeline/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
+//! slices run (engine `pipeline/stages/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
 //! and those whose log holds commands, keep what they have.
 
 use super::budget::Allowance;

@@ -22,7 +22,7 @@
 //! else each commit looks through its notes, and for each changed row of the table makes the key
 //! before and after. A transaction sees its own entries only if it wrote them itself.
 //!
-//! Not here: when slices run (engine `pipeline/long.rs`), indexes as part of a table's definition.
+//! Not here: when slices run (engine `pipeline/stages/long.rs`), indexes as part of a table's definition.
 //! Profiles without undo have no notes, and take no index later.
 
 use super::entries::{Key, NotEntered, Within, key_of, leave};

@@ -38,7 +38,7 @@ impl DirectoryLock {
             return Err(LogFailure::Copy { file: file.to_owned() });
         }
         let file = locked(open_or_make(disk, LOCK_FILE)?)?;
-        nobody_writes_the_image(disk)?;
+        check_image_is_not_written(disk)?;
         Ok(Self { _file: Some(file) })
     }
 
@@ -51,7 +51,7 @@ impl DirectoryLock {
             true => Some(locked(disk.open(LOCK_FILE, Open::Read)?)?),
             false => None,
         };
-        nobody_writes_the_image(disk)?;
+        check_image_is_not_written(disk)?;
         Ok(Self { _file: file })
     }
 }
@@ -95,7 +95,7 @@ fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>, LogFailure> {
 
 /// Refuses an image that is still being written. None begins after this: a writer begins only when
 /// a process that has the directory has answered it.
-fn nobody_writes_the_image(disk: &dyn Disk) -> Result<(), LogFailure> {
+fn check_image_is_not_written(disk: &dyn Disk) -> Result<(), LogFailure> {
     if disk.exists(CHECKPOINT_LOCK_FILE)? {
         drop(locked(disk.open(CHECKPOINT_LOCK_FILE, Open::Read)?)?);
     }

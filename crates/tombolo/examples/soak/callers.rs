@@ -30,7 +30,7 @@ pub(crate) struct Field<'b> {
 }
 
 impl Field<'_> {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.is_over.load(Ordering::Relaxed)
     }
 
@@ -42,7 +42,7 @@ impl Field<'_> {
     /// Lets `part` of `all` pass, unless it is over before.
     pub(crate) fn wait_for(&self, all: Duration, part: f64) {
         let until_ns = self.clock.now_ns() + all.mul_f64(part).as_nanos() as u64;
-        while self.goes_on() && self.clock.now_ns() < until_ns {
+        while self.is_running() && self.clock.now_ns() < until_ns {
             pause(Duration::from_millis(5));
         }
     }
@@ -52,7 +52,7 @@ impl Field<'_> {
 pub(crate) const KINDS: [&str; 3] = ["transfer", "early", "read"];
 
 /// The results of a thread's calls.
-pub(crate) struct Told {
+pub(crate) struct CallResults {
     /// All that were answered, those that were to abort among them.
     pub(crate) calls: u64,
     /// The number of the last that committed.
@@ -64,7 +64,7 @@ pub(crate) struct Told {
     pub(crate) fault: Option<String>,
 }
 
-impl Told {
+impl CallResults {
     fn new() -> Result<Self, String> {
         let latencies = [Latencies::new()?, Latencies::new()?, Latencies::new()?];
         Ok(Self { calls: 0, last: 0, latencies, slow: Vec::new(), fault: None })
@@ -100,11 +100,11 @@ impl Random {
 }
 
 /// Calls and waits, one call after the other: transfers, early ones, reads.
-pub(crate) fn call(field: &Field<'_>, caller: usize) -> Result<Told, String> {
-    let (bank, mut random, mut told) = (field.bank, Random(caller as u64), Told::new()?);
+pub(crate) fn call(field: &Field<'_>, caller: usize) -> Result<CallResults, String> {
+    let (bank, mut random, mut results) = (field.bank, Random(caller as u64), CallResults::new()?);
     let mut begun_ns = field.clock.now_ns();
-    while field.goes_on() {
-        let transfer = random.transfer(caller, told.last + 1);
+    while field.is_running() {
+        let transfer = random.transfer(caller, results.last + 1);
         let (kind, ended) = match random.below(10) {
             0..6 => (0, bank.transfer.call(transfer)),
             6..8 => {
@@ -114,22 +114,22 @@ pub(crate) fn call(field: &Field<'_>, caller: usize) -> Result<Told, String> {
             _ => (2, bank.balance.call(transfer.from).map(|_| ())),
         };
         let ended_ns = field.clock.now_ns();
-        told.note(kind, begun_ns, ended_ns);
+        results.note(kind, begun_ns, ended_ns);
         match ended {
             Ok(()) if kind == 2 => {}
-            Ok(()) => told.last = transfer.call,
+            Ok(()) => results.last = transfer.call,
             Err(Error::Aborted(_)) if kind != 2 && transfer.aborts() => {}
             Err(error) => {
-                told.fault = Some(format!("caller {caller}, call {}: {error}", transfer.call));
+                results.fault = Some(format!("caller {caller}, call {}: {error}", transfer.call));
                 break;
             }
         }
         if kind == 0 {
-            field.settled[caller].store(told.last, Ordering::SeqCst);
+            field.settled[caller].store(results.last, Ordering::SeqCst);
         }
         begun_ns = ended_ns;
     }
-    Ok(told)
+    Ok(results)
 }
 
 /// A call under way.
@@ -140,11 +140,11 @@ struct UnderWay {
 }
 
 /// Keeps many calls under way, whose answers it takes in their order.
-pub(crate) fn submit(field: &Field<'_>, caller: usize) -> Result<Told, String> {
-    let (mut random, mut told) = (Random(caller as u64), Told::new()?);
+pub(crate) fn submit(field: &Field<'_>, caller: usize) -> Result<CallResults, String> {
+    let (mut random, mut results) = (Random(caller as u64), CallResults::new()?);
     let (mut under_way, mut next) = (VecDeque::with_capacity(UNDER_WAY), 1);
     loop {
-        while field.goes_on() && under_way.len() < UNDER_WAY {
+        while field.is_running() && under_way.len() < UNDER_WAY {
             let mut transfer = random.transfer(caller, next);
             if transfer.aborts() {
                 transfer.to = (transfer.from + 1) % ACCOUNTS; // the next one's number is taken
@@ -156,15 +156,15 @@ pub(crate) fn submit(field: &Field<'_>, caller: usize) -> Result<Told, String> {
             next += 1;
         }
         let Some(UnderWay { call, begun_ns, pending }) = under_way.pop_front() else {
-            return Ok(told);
+            return Ok(results);
         };
         if let Err(error) = pending.wait() {
-            told.fault = Some(format!("caller {caller}, call {call}, submitted: {error}"));
-            return Ok(told);
+            results.fault = Some(format!("caller {caller}, call {call}, submitted: {error}"));
+            return Ok(results);
         }
-        told.calls += 1;
-        told.latencies[0].record(field.clock.now_ns() - begun_ns);
-        told.last = call;
+        results.calls += 1;
+        results.latencies[0].record(field.clock.now_ns() - begun_ns);
+        results.last = call;
         field.settled[caller].store(call, Ordering::SeqCst);
     }
 }
@@ -175,7 +175,7 @@ pub(crate) fn submit(field: &Field<'_>, caller: usize) -> Result<Told, String> {
 /// When money is missing, or has become more.
 pub(crate) fn audit(field: &Field<'_>) -> Result<u64, String> {
     let mut audits = 0;
-    while field.goes_on() {
+    while field.is_running() {
         let money = field.bank.money().map_err(|error| format!("audit: {error}"))?;
         if money != MONEY {
             return Err(format!("audit {audits}: {money} in all accounts, not {MONEY}"));

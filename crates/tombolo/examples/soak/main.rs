@@ -25,7 +25,7 @@ use tombolo_engine::threads::{on_each, pause};
 use tombolo_storage::disk::{Disk, Open, OsDisk};
 
 use bank::{Bank, MONEY};
-use callers::{Field, KINDS, Told};
+use callers::{CallResults, Field, KINDS};
 use judge::{BEYOND_NS_MAX, Latencies, Watched};
 
 /// Threads that submit, besides those that call.
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let mut holds = true;
     for is_durable in [false, true] {
         match soak(&options, is_durable) {
-            Ok(Found { line, faults }) => {
+            Ok(SoakResult { line, faults }) => {
                 println!("{line}");
                 faults.iter().for_each(|fault| eprintln!("soak: {fault}"));
                 holds &= faults.is_empty();
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// The result of one database, in memory or durable.
-struct Found {
+struct SoakResult {
     /// The JSON object.
     line: String,
     /// What does not hold.
@@ -87,7 +87,7 @@ struct Found {
 
 /// The results of threads other than the callers.
 #[derive(Default)]
-struct Beside {
+struct SideResults {
     watched: Watched,
     audits: u64,
     index_s: f64,
@@ -117,7 +117,7 @@ enum Part {
 
 /// The result of a part.
 enum Came {
-    Calls(Box<Told>),
+    Calls(Box<CallResults>),
     Watched(Watched),
     Audited(u64),
     Indexed(f64),
@@ -125,7 +125,7 @@ enum Came {
     Nothing,
 }
 
-fn soak(options: &Options, is_durable: bool) -> Result<Found, String> {
+fn soak(options: &Options, is_durable: bool) -> Result<SoakResult, String> {
     let Options { seconds, threads, directory } = options;
     let callers = threads + SUBMITTERS;
     let data = directory.join("data");
@@ -153,43 +153,45 @@ fn soak(options: &Options, is_durable: bool) -> Result<Found, String> {
     let (before, length) = (bank.db.statistics(), Duration::from_secs(*seconds));
     let came = on_each(parts, |part| come(part, &field, directory, length));
     let after = bank.db.statistics();
-    let (mut told, mut beside, mut faults) = (Vec::new(), Beside::default(), Vec::new());
+    let (mut results, mut side, mut faults) = (Vec::new(), SideResults::default(), Vec::new());
     for came in came {
         match came {
-            Ok(Came::Calls(calls)) => told.push(*calls),
-            Ok(Came::Watched(watched)) => beside.watched.add(watched),
-            Ok(Came::Audited(audits)) => beside.audits = audits,
-            Ok(Came::Indexed(index_s)) => beside.index_s = index_s,
-            Ok(Came::Copied(copies)) => beside.copies = copies,
+            Ok(Came::Calls(calls)) => results.push(*calls),
+            Ok(Came::Watched(watched)) => side.watched.add(watched),
+            Ok(Came::Audited(audits)) => side.audits = audits,
+            Ok(Came::Indexed(index_s)) => side.index_s = index_s,
+            Ok(Came::Copied(copies)) => side.copies = copies,
             Ok(Came::Nothing) => {}
             Err(what) => faults.push(what),
         }
     }
-    faults.extend(told.iter().filter_map(|told| told.fault.clone()));
-    let last: Vec<i64> = told.iter().map(|told| told.last).collect();
-    if told.len() == callers && faults.is_empty() {
+    faults.extend(results.iter().filter_map(|results| results.fault.clone()));
+    let last: Vec<i64> = results.iter().map(|results| results.last).collect();
+    if results.len() == callers && faults.is_empty() {
         faults.extend(faults_of(&bank, &last).map_err(|error| error.to_string())?);
         bank.close().map_err(|error| format!("closing: {error}"))?;
-        faults.extend(faults_on_disk(path, directory, &last, &beside.copies)?);
+        faults.extend(faults_on_disk(path, directory, &last, &side.copies)?);
     }
-    let starved = starved(&told[..told.len().min(*threads)], &beside.watched);
+    let starved = starved(&results[..results.len().min(*threads)], &side.watched);
     // On a busy machine it is reported, and no failure.
-    if starved.threads > 0 && !beside.watched.machine_is_busy() {
+    if starved.threads > 0 && !side.watched.machine_is_busy() {
         let ms = starved.beyond_ns_max as f64 / 1e6;
         faults.push(format!("{} threads starved, one for {ms:.1} ms at p99.99", starved.threads));
     }
     let flushes = (after.flushes - before.flushes, after.transactions_per_flush());
-    let line = Line { options, is_durable, told: &told, beside: &beside, raw, flushes, starved };
-    Ok(Found { line: line.json(faults.is_empty())?, faults })
+    let line = Line { options, is_durable, results: &results, side: &side, raw, flushes, starved };
+    Ok(SoakResult { line: line.json(faults.is_empty())?, faults })
 }
 
 /// One thread's part.
 fn come(part: Part, field: &Field<'_>, place: &Path, length: Duration) -> Result<Came, String> {
     let since_s = |began_ns: u64| (field.clock.now_ns() - began_ns) as f64 / 1e9;
     match part {
-        Part::Call(caller) => callers::call(field, caller).map(|told| Came::Calls(Box::new(told))),
+        Part::Call(caller) => {
+            callers::call(field, caller).map(|results| Came::Calls(Box::new(results)))
+        }
         Part::Submit(caller) => {
-            callers::submit(field, caller).map(|told| Came::Calls(Box::new(told)))
+            callers::submit(field, caller).map(|results| Came::Calls(Box::new(results)))
         }
         Part::WatchFlushes => {
             let watched = Watched::flushes(&field.bank.db, &field.clock, &field.is_over);
@@ -307,8 +309,9 @@ struct Starved {
     beyond_ns_max: u64,
 }
 
-fn starved(told: &[Told], watched: &Watched) -> Starved {
-    let beyond = told.iter().map(|told| watched.beyond_at_p9999_ns(told.calls, &told.slow));
+fn starved(results: &[CallResults], watched: &Watched) -> Starved {
+    let beyond =
+        results.iter().map(|results| watched.beyond_at_p9999_ns(results.calls, &results.slow));
     let beyond: Vec<u64> = beyond.collect();
     let threads = beyond.iter().filter(|&&ns| ns > BEYOND_NS_MAX).count();
     Starved { threads, beyond_ns_max: beyond.into_iter().max().unwrap_or_default() }
@@ -318,8 +321,8 @@ fn starved(told: &[Told], watched: &Watched) -> Starved {
 struct Line<'f> {
     options: &'f Options,
     is_durable: bool,
-    told: &'f [Told],
-    beside: &'f Beside,
+    results: &'f [CallResults],
+    side: &'f SideResults,
     raw: Option<Latencies>,
     /// How many there were, and transactions in each.
     flushes: (u64, f64),
@@ -330,10 +333,11 @@ impl Line<'_> {
     fn json(&self, holds: bool) -> Result<String, String> {
         let Options { seconds, threads, .. } = self.options;
         let durability = if self.is_durable { "group" } else { "none" };
-        let (calling, submitting) = self.told.split_at(self.told.len().min(*threads));
-        let sum = |told: &[Told]| told.iter().map(|told| told.calls).sum::<u64>();
+        let (calling, submitting) = self.results.split_at(self.results.len().min(*threads));
+        let sum =
+            |results: &[CallResults]| results.iter().map(|results| results.calls).sum::<u64>();
         let (calls, submitted) = (sum(calling), sum(submitting));
-        let of_threads = || calling.iter().map(|told| told.calls);
+        let of_threads = || calling.iter().map(|results| results.calls);
         let least = of_threads().min().unwrap_or_default();
         let most = of_threads().max().unwrap_or_default();
         let mut latencies = Vec::new();
@@ -343,13 +347,13 @@ impl Line<'_> {
         latencies.push(format!("\"submitted\":{}", all(submitting, 0)?.json()));
         let raw = self.raw.as_ref().map_or("null".to_owned(), Latencies::json);
         let (flushes, per_flush) = self.flushes;
-        let Beside { watched, audits, index_s, copies } = self.beside;
+        let SideResults { watched, audits, index_s, copies } = self.side;
         let of = |copy: &Copied| format!("{{\"s\":{:.3},\"bytes\":{}}}", copy.took_s, copy.bytes);
         let backups: Vec<String> = copies.iter().map(of).collect();
         let ms = |ns: u64| ns as f64 / 1e6;
         let (pause_ms, beyond_ms) = (ms(watched.pause_ns_max()), ms(self.starved.beyond_ns_max));
         let is_busy = watched.machine_is_busy();
-        let slow: usize = calling.iter().map(|told| told.slow.len()).sum();
+        let slow: usize = calling.iter().map(|results| results.slow.len()).sum();
         Ok(format!(
             "{{\"command\":\"soak\",\"durability\":\"{durability}\",\"seconds\":{seconds},\"threads\":{threads},\
              \"submitters\":{SUBMITTERS},\"calls\":{calls},\"submitted\":{submitted},\
@@ -367,8 +371,8 @@ impl Line<'_> {
 }
 
 /// Latencies of one kind, of all threads.
-fn all(told: &[Told], kind: usize) -> Result<Latencies, String> {
+fn all(results: &[CallResults], kind: usize) -> Result<Latencies, String> {
     let mut all = Latencies::new()?;
-    told.iter().for_each(|told| all.add(&told.latencies[kind]));
+    results.iter().for_each(|results| all.add(&results.latencies[kind]));
     Ok(all)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Body`] is what is run: a procedure, or a closure that was registered. An envelope is used again
 //! for the next call of the same body; one of a lone closure is made for it. Not here: how they are run
-//! (`runner.rs`) and waited for (`desk.rs`). Invariant: an idle envelope holds neither input nor outcome, nor
+//! (`runner.rs`) and waited for (`reply_slots.rs`). Invariant: an idle envelope holds neither input nor outcome, nor
 //! its registration, which would keep itself alive.
 
 use std::any::{Any, type_name};

@@ -5,7 +5,7 @@
 //!        │ an envelope from the procedure's pool        │ an envelope of its own
 //!        └───────────────► Request { Box<dyn Envelope> } ◄──┘
 //!                                    │ pipeline: the runner runs what is inside
-//!                            Reply<Box<dyn Envelope>>  ─► [desk]: one slot per call under way
+//!                            Reply<Box<dyn Envelope>>  ─► [reply slots]: one slot per call under way
 //!                                                             │ wakes the caller
 //!        the answer is taken out; the envelope goes back ◄────┘
 //! ```
@@ -20,13 +20,12 @@
 //! | `held.rs` | what an input holds outside itself |
 //! | `runner.rs` | what the execution stage runs |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
-//! | `desk.rs` | where replies wait, and where callers wait for them |
+//! | `reply_slots.rs` | where replies wait, and where callers wait for them |
 //! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
 //! | `once.rs` | the same, for one call with a request id |
 //! | `options.rs` | durability, deadline, log room of a call |
 
-mod desk;
 mod envelope;
 mod held;
 mod identified;
@@ -34,9 +33,9 @@ mod once;
 mod options;
 mod pending;
 mod registered;
+mod reply_slots;
 mod runner;
 
-pub(crate) use desk::{Answered, Desk, Desks, block_on, on_database_thread, wait_a_moment};
 pub(crate) use envelope::{
     ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
 };
@@ -45,6 +44,9 @@ pub(crate) use identified::{
 };
 pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
+pub(crate) use reply_slots::{
+    AllReplySlots, Answered, ReplySlots, block_on, on_database_thread, wait_a_moment,
+};
 pub(crate) use runner::{Counters, Product, Runner, TRANSACTION_BYTES};
 
 pub use identified::Outcome;

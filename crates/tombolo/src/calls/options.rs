@@ -111,9 +111,9 @@ impl<A> PreCommitted<A> {
 ///
 /// let db = Database::in_memory()?;
 /// let early = db.with(CallOptions::new().early());
-/// let told = early.transaction(|_| Err::<(), _>(Stop::Abort("sold out"))).unwrap_err();
-/// assert_eq!(told.error(), &Error::Aborted("sold out"));
-/// assert!(!told.is_durable()); // in memory nothing is
+/// let refused = early.transaction(|_| Err::<(), _>(Stop::Abort("sold out"))).unwrap_err();
+/// assert_eq!(refused.error(), &Error::Aborted("sold out"));
+/// assert!(!refused.is_durable()); // in memory nothing is
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The caller's end of a call under way: wait for it, poll it as a future, cancel it, or let it go.
 //!
-//! Not here: how replies arrive (`desk.rs`), what they mean (`core.rs`).
+//! Not here: how replies arrive (`reply_slots.rs`), what they mean (`core.rs`).
 
 use std::fmt;
 use std::future::Future;
@@ -9,14 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::desk::drop_reply;
 use super::options::{Promise, Settled};
+use super::reply_slots::drop_reply;
 use crate::core::Core;
 
-/// Which call: a slot of a desk, and until when its answer is waited for.
+/// Which call: a slot of a set, and until when its answer is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
-    pub(crate) desk: usize,
+    pub(crate) set: usize,
     pub(crate) tag: u32,
     pub(crate) deadline_ns: u64,
 }
@@ -88,13 +88,13 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
     /// ```
     pub fn cancel(&self) {
         if let Some(ticket) = self.ticket {
-            self.core.desk(ticket).cancel(ticket.tag);
+            self.core.reply_slots(ticket).cancel(ticket.tag);
         }
     }
 
     /// Whether [`Pending::wait`] would return immediately.
     pub fn is_done(&self) -> bool {
-        self.ticket.is_none_or(|ticket| self.core.desk(ticket).is_done(ticket.tag))
+        self.ticket.is_none_or(|ticket| self.core.reply_slots(ticket).is_done(ticket.tag))
     }
 }
 
@@ -105,7 +105,7 @@ impl<A: Send + 'static, W: Promise> Future for Pending<A, W> {
     /// When it was ready before.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ticket = self.ticket.expect("a call is answered once");
-        let polled = self.core.desk(ticket).poll(ticket.tag, context.waker());
+        let polled = self.core.reply_slots(ticket).poll(ticket.tag, context.waker());
         polled.map(|reply| {
             self.ticket = None;
             self.core.answer::<A, W>(reply)
@@ -116,7 +116,7 @@ impl<A: Send + 'static, W: Promise> Future for Pending<A, W> {
 impl<A, W> Drop for Pending<A, W> {
     fn drop(&mut self) {
         let left = self.ticket.take();
-        if let Some(reply) = left.and_then(|left| self.core.desk(left).abandon(left.tag)) {
+        if let Some(reply) = left.and_then(|left| self.core.reply_slots(left).abandon(left.tag)) {
             drop_reply(reply);
         }
     }

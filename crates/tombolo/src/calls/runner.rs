@@ -13,8 +13,8 @@ use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
-use super::desk::OnDatabaseThread;
 use super::envelope::{Envelope, How, Otherwise, Request};
+use super::reply_slots::OnDatabaseThread;
 use crate::stop::Stop;
 use crate::tx::Tables;
 

@@ -139,16 +139,16 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_full_may_have_room_later_whoever_meets_it() {
-        let told = |kind: std::io::ErrorKind| {
+        let errors = |kind: std::io::ErrorKind| {
             let error = DiskError::new(Operation::Write, "data/catalogue", Some(0), &kind.into());
             let image = OpenFailure::Image(ImageFailure::from(error.clone()));
             [Error::opening(&image), Error::log(&error.clone().into()), error.into()]
         };
-        for full in told(std::io::ErrorKind::StorageFull) {
+        for full in errors(std::io::ErrorKind::StorageFull) {
             assert!(matches!(full, Error::DiskFull(_)) && full.is_retryable(), "{full:?}");
             assert!(full.to_string().contains("data/catalogue"), "{full}");
         }
-        for failed in told(std::io::ErrorKind::PermissionDenied) {
+        for failed in errors(std::io::ErrorKind::PermissionDenied) {
             let Error::Disk { kind, source, .. } = &failed else { panic!("{failed:?}") };
             assert_eq!((*kind, source.kind()), (std::io::ErrorKind::PermissionDenied, *kind));
             assert!(!failed.is_retryable());

@@ -132,8 +132,8 @@ impl Tx<'_> {
     ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
         self.pass(table.database(), Of::Table(table.position()))?;
         let live = self.inner.store_ref().live_rows(table);
-        let goes_on = |_: &_| self.watch.pass().is_ok();
-        Ok(live.take_while(goes_on).map(|(id, row)| (id, RowRef(row))))
+        let may_continue = |_: &_| self.watch.pass().is_ok();
+        Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef(row))))
     }
 
     /// A cursor in front of the rows whose keys lie in `range`.

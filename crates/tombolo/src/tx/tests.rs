@@ -13,7 +13,7 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Order;
 
 use super::*;
-use crate::calls::{Desks, Kept};
+use crate::calls::{AllReplySlots, Kept};
 
 crate::table! {
     /// Rows whose columns are in indexes of every kind.
@@ -148,9 +148,13 @@ fn indexes_follow_whatever_is_written_and_undone() {
     store.create_table(table.with::<ByName>().with::<ByPlace>()).unwrap();
     store.create_table(crate::calls::request_table()).unwrap();
     let kept = Kept { ids: 1, time_us: 0 };
-    let tables =
-        Tables::new(store.schema(), kept, Arc::new(SystemClock::new()), Arc::new(Desks::new(1)))
-            .unwrap();
+    let tables = Tables::new(
+        store.schema(),
+        kept,
+        Arc::new(SystemClock::new()),
+        Arc::new(AllReplySlots::new(1)),
+    )
+    .unwrap();
     let schema = tables.known().get();
     let table = tombolo_storage::store::resolve_table::<Entry>(&schema).unwrap();
     let by_id = tombolo_storage::store::resolve_index::<ById>(&schema).unwrap();

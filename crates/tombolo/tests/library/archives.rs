@@ -127,7 +127,7 @@ fn what_was_restored_goes_its_own_way() {
 }
 
 #[test]
-fn an_archive_that_fails_is_told_and_tried_again() {
+fn an_archive_that_fails_is_reported_and_tried_again() {
     let place = Place::new();
     let db = place.open("own").unwrap();
     db.backup(place.path("backup")).unwrap();

@@ -107,7 +107,7 @@ fn without_checkpoints_the_whole_log_is_copied() {
 }
 
 #[test]
-fn what_cannot_be_backed_up_or_restored_is_told() {
+fn what_cannot_be_backed_up_or_restored_is_reported() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
     let db = std::sync::Arc::new(open(&path("own")).unwrap());

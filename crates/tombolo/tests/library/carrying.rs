@@ -84,12 +84,12 @@ fn a_procedure_that_panics_on_a_callers_thread_is_its_own_calls_loss() {
         let (add, counters) = (adding(&db), Counters::of(&db));
         let broken = db.register_closure("broken", move |tx, &id: &i32| -> Result<(), Stop> {
             counters.add(tx, id)?;
-            panic!("as told")
+            panic!("as asked")
         });
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..CALLS {
-                    assert_eq!(broken.call(1), Err(Error::Panicked("as told".into())));
+                    assert_eq!(broken.call(1), Err(Error::Panicked("as asked".into())));
                 }
             });
             add_on_two_threads(&add);

@@ -65,7 +65,7 @@ fn the_second_copy_may_stay_on_disk() {
 }
 
 #[test]
-fn who_has_no_image_is_told_so() {
+fn a_database_without_an_image_reports_it() {
     let place = tempfile::tempdir().unwrap();
     let off = builder().set("checkpoints", "off").open(place.path()).unwrap();
     for db in [builder().in_memory().unwrap(), off] {

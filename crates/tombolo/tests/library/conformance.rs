@@ -80,8 +80,8 @@ static TRANSACTIONS: &[Case] = &[
     ),
     (
         "a panic",
-        |db| refused(db, |_| -> Result<(), Stop> { panic!("as told") }),
-        |e| *e == Error::Panicked("as told".into()),
+        |db| refused(db, |_| -> Result<(), Stop> { panic!("as asked") }),
+        |e| *e == Error::Panicked("as asked".into()),
     ),
     (
         "a key that is there",

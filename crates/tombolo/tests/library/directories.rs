@@ -318,7 +318,7 @@ fn a_directory_of_something_else_is_left_alone() {
 }
 
 #[test]
-fn mistakes_in_settings_and_tables_are_told() {
+fn mistakes_in_settings_and_tables_are_reported() {
     let told = |builder: tombolo::Builder| builder.in_memory().unwrap_err().to_string();
     assert!(told(builder().set("spin_us", "1")).contains("no such setting"));
     assert!(told(builder().set("warehouses", "5")).contains("warehouses"));

@@ -9,7 +9,7 @@ use super::kills::CHILD;
 use super::{ById, ByValue, Counter, Counters, adding, builder, open, value};
 
 #[test]
-fn a_system_without_threads_is_told_and_nothing_is_left_behind() {
+fn a_system_without_threads_is_reported_and_nothing_is_left_behind() {
     if let Some(directory) = std::env::var_os(CHILD) {
         let directory = Path::new(&directory);
         for refused in [builder().in_memory().unwrap_err(), open(directory).unwrap_err()] {
@@ -21,7 +21,7 @@ fn a_system_without_threads_is_told_and_nothing_is_left_behind() {
     }
     let place = tempfile::tempdir().unwrap();
     assert_eq!(adding(&open(place.path()).unwrap()).call(1), Ok(1));
-    let test = "failures::a_system_without_threads_is_told_and_nothing_is_left_behind";
+    let test = "failures::a_system_without_threads_is_reported_and_nothing_is_left_behind";
     let mut child = Command::new(std::env::current_exe().unwrap());
     // A stack of 64 TB for each thread but the first, on which the only test runs.
     child
@@ -33,7 +33,7 @@ fn a_system_without_threads_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_opening_is_told_and_nothing_is_lost() {
+fn a_disk_that_is_full_at_opening_is_reported_and_nothing_is_lost() {
     if let Some(directory) = std::env::var_os(CHILD) {
         let refused = open(Path::new(&directory)).unwrap_err();
         assert!(matches!(refused, Error::DiskFull(_)) && refused.is_retryable(), "{refused:?}");
@@ -44,7 +44,7 @@ fn a_disk_that_is_full_at_opening_is_told_and_nothing_is_lost() {
     let db = open(place.path()).unwrap();
     assert_eq!(adding(&db).call(1), Ok(1));
     db.close().unwrap(); // it has an image now, whose catalogue is written anew by each opening
-    let test = "failures::a_disk_that_is_full_at_opening_is_told_and_nothing_is_lost";
+    let test = "failures::a_disk_that_is_full_at_opening_is_reported_and_nothing_is_lost";
     // A system that lets no file grow answers as a full one does.
     let mut child = Command::new("sh");
     child.args(["-c", r#"trap '' XFSZ; ulimit -f 0; exec "$0" --exact "$1""#]);

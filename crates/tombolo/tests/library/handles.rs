@@ -37,7 +37,7 @@ fn step(
         let row = tx.insert(&counters.table, |row| row.set(Counter::ID, id))?;
         made.lock().unwrap().push((id, row));
     }
-    if aborts { Err(Stop::Abort("as told")) } else { Ok(()) }
+    if aborts { Err(Stop::Abort("as asked")) } else { Ok(()) }
 }
 
 /// A sample of the ids that were ever given out leads to the rows they were given out for; how many

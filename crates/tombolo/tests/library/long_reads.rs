@@ -69,8 +69,8 @@ fn a_scan_sees_one_moment_while_money_moves_and_accounts_come_and_go() {
 fn a_scan_that_fails_says_why_and_leaves_the_database_as_it_was() {
     let db = bank(Database::builder());
     let accounts = db.table::<Account>().unwrap();
-    let broken = db.scan(&accounts, (), |(), _| panic!("as told")).unwrap();
-    assert_eq!(broken.wait(), Err(Error::Panicked("as told".into())));
+    let broken = db.scan(&accounts, (), |(), _| panic!("as asked")).unwrap();
+    assert_eq!(broken.wait(), Err(Error::Panicked("as asked".into())));
     let other = Database::builder().define::<Account>().in_memory().unwrap();
     let refused = other.scan(&accounts, 0, |rows, _| *rows += 1).map(drop);
     assert_eq!(refused, Err(Error::Refused(StoreError::OtherDatabase)));

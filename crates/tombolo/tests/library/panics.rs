@@ -91,8 +91,8 @@ fn what_a_refused_call_holds_ends_no_database() {
     }
     // An input that is still there when its procedure has panicked.
     let broken =
-        db.register_closure("broken", |_, _: &Spiteful| -> Result<(), Stop> { panic!("as told") });
-    assert_eq!(broken.call(Spiteful), Err(Error::Panicked("as told".into())));
+        db.register_closure("broken", |_, _: &Spiteful| -> Result<(), Stop> { panic!("as asked") });
+    assert_eq!(broken.call(Spiteful), Err(Error::Panicked("as asked".into())));
     for value in 1..=3 {
         assert_eq!(adding(&db).call(1), Ok(value));
     }
@@ -125,7 +125,7 @@ impl Procedure for Late {
         &(id, aborts, afterwards): &(i32, bool, Afterwards),
     ) -> Result<Committed<()>, tombolo::procedure::Stop> {
         let ended = match aborts {
-            true => tx.abort("as told"),
+            true => tx.abort("as asked"),
             false => {
                 let mut tx = tx.write();
                 let row = tx.create(&self.0, |row| row.set(Counter::ID, id))?;

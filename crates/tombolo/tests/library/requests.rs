@@ -52,7 +52,7 @@ fn calls_run_once_and_are_known_when_the_directory_is_opened_again() {
         let counters = Counters::of(&db);
         let panics = move |tx: &mut tombolo::Tx<'_>| -> Result<i64, Stop> {
             counters.add(tx, 1)?;
-            panic!("as told")
+            panic!("as asked")
         };
         let ended = [
             add.once(1).call(1),
@@ -71,7 +71,7 @@ fn calls_run_once_and_are_known_when_the_directory_is_opened_again() {
             Ok(1),
             Err(Error::Aborted("no counter")),
             Err(Error::Aborted("not today")),
-            Err(Error::Panicked("as told".into())),
+            Err(Error::Panicked("as asked".into())),
             Ok(6),
         ];
         let outcomes = first.each_ref().map(|ended| match ended {

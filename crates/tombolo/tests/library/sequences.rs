@@ -12,7 +12,7 @@ fn numbers_are_given_out_once_and_without_gaps() {
         let (orders, others) = (db.sequence("orders").unwrap(), db.sequence("others").unwrap());
         let next = db.register_closure("next", move |tx, aborts: &bool| {
             let number = tx.next(&orders)?;
-            if *aborts { Err(Stop::Abort("as told")) } else { Ok(number) }
+            if *aborts { Err(Stop::Abort("as asked")) } else { Ok(number) }
         });
         let numbers: BTreeSet<i64> = std::thread::scope(|scope| {
             let take = || (0..100).filter_map(|n| next.call(n % 3 == 0).ok()).collect::<Vec<_>>();
@@ -31,7 +31,7 @@ fn numbers_are_given_out_once_and_without_gaps() {
 }
 
 #[test]
-fn a_sequence_goes_on_after_a_restart_and_where_it_is_told() {
+fn a_sequence_continues_after_a_restart_and_where_it_is_set() {
     let place = tempfile::tempdir().unwrap();
     for round in 0..3 {
         let db = open(place.path()).unwrap();

@@ -26,8 +26,8 @@ fn backups_checkpoints_and_indexes_are_awaited_while_calls_go_on() {
     // What a task fails with, and what it panics with.
     let again = db.task(move |db| db.backup(directory)).unwrap().wait();
     assert!(matches!(again, Err(Error::Directory(_))), "{again:?}");
-    let panicked = db.task(|_| -> Result<(), Error> { panic!("as told") }).unwrap().wait();
-    assert_eq!(panicked, Err(Error::Panicked("as told".into())));
+    let panicked = db.task(|_| -> Result<(), Error> { panic!("as asked") }).unwrap().wait();
+    assert_eq!(panicked, Err(Error::Panicked("as asked".into())));
 }
 
 #[test]

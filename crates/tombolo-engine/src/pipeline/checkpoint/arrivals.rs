@@ -1,8 +1,8 @@
 //! `Arrivals`: what a stage took from its handover and has not dealt with, in the order of the log.
 //!
 //! A stage takes when it is caught up, everything there is; then it deals with the installments, and
-//! with what is to be read from the log behind them. Whether that is installing (`mod.rs`) or sending
-//! (`apart/near.rs`) is not said here. Invariant: whatever was durable before a demand is among what
+//! with what is to be read from the log behind them. Whether that is installing (`preparing.rs`) or sending
+//! (`remote_checkpoint/client.rs`) is not said here. Invariant: whatever was durable before a demand is among what
 //! was taken when the demand was noticed.
 
 use std::collections::VecDeque;
@@ -10,67 +10,67 @@ use std::sync::Arc;
 
 use tombolo_storage::value_log::LogPosition;
 
-use super::super::Step;
-use super::super::log::Records;
-use super::super::pool::Pool;
-use super::course::Course;
-use super::handover::{Handover, Installment, give_back};
+use crate::pipeline::checkpoint::handover::{Handover, Installment, give_back};
+use crate::pipeline::checkpoint::state::CheckpointState;
+use crate::pipeline::log::Records;
+use crate::pipeline::stage::Step;
+use crate::pipeline::transport::Pool;
 
 /// See the module's head.
-pub(super) struct Arrivals<B> {
+pub(crate) struct Arrivals<B> {
     handover: Arc<Handover<B>>,
-    course: Arc<Course>,
+    state: Arc<CheckpointState>,
     buffers: Arc<Pool<B>>,
     vectors: Arc<Pool<Vec<B>>>,
     waiting: VecDeque<Arc<Installment<B>>>,
     /// Up to where the log is to be read when nothing waits.
-    pub(super) behind: Option<LogPosition>,
+    pub(crate) behind: Option<LogPosition>,
     /// Nothing more comes.
-    pub(super) is_closed: bool,
+    pub(crate) is_closed: bool,
     /// Demands that were made before the handover was looked at last.
-    pub(super) asked: u64,
+    pub(crate) asked: u64,
 }
 
 impl<B: Records> Arrivals<B> {
-    pub(super) fn new(
+    pub(crate) fn new(
         handover: Arc<Handover<B>>,
-        course: Arc<Course>,
+        state: Arc<CheckpointState>,
         buffers: Arc<Pool<B>>,
         vectors: Arc<Pool<Vec<B>>>,
     ) -> Self {
         let (waiting, behind, is_closed, asked) = (VecDeque::new(), None, false, 0);
-        Self { handover, course, buffers, vectors, waiting, behind, is_closed, asked }
+        Self { handover, state, buffers, vectors, waiting, behind, is_closed, asked }
     }
 
     /// Takes what was handed over, when all before was dealt with.
-    pub(super) fn take(&mut self) {
+    pub(crate) fn take(&mut self) {
         if !self.is_caught_up() {
             return;
         }
         // First, so that what was durable before a demand is among what is taken now.
-        self.asked = self.course.asked();
+        self.asked = self.state.asked();
         let taken = self.handover.take(&mut self.waiting);
         self.behind = taken.behind;
         self.is_closed = !taken.is_open;
     }
 
     /// Whether all that was taken was dealt with.
-    pub(super) fn is_caught_up(&self) -> bool {
+    pub(crate) fn is_caught_up(&self) -> bool {
         self.waiting.is_empty() && self.behind.is_none()
     }
 
     /// Whether nothing more comes, as the handover knows it, which was perhaps not looked at since.
-    pub(super) fn will_be_closed(&self) -> bool {
+    pub(crate) fn will_be_closed(&self) -> bool {
         self.handover.is_closed()
     }
 
     /// The next installment.
-    pub(super) fn front(&self) -> Option<&Installment<B>> {
+    pub(crate) fn front(&self) -> Option<&Installment<B>> {
         self.waiting.front().map(|installment| &**installment)
     }
 
     /// The next installment was dealt with; where the log ends behind it.
-    pub(super) fn passed(&mut self) -> Option<LogPosition> {
+    pub(crate) fn passed(&mut self) -> Option<LogPosition> {
         let installment = self.waiting.pop_front()?;
         let position = installment.position;
         give_back(installment, &self.buffers, &self.vectors);
@@ -78,12 +78,12 @@ impl<B: Records> Arrivals<B> {
     }
 
     /// What has to be read from the log now that nothing waits.
-    pub(super) fn to_read(&self) -> Option<LogPosition> {
+    pub(crate) fn to_read(&self) -> Option<LogPosition> {
         self.behind.filter(|_| self.waiting.is_empty())
     }
 
     /// Nothing is dealt with any more; only the end is waited for.
-    pub(super) fn leave(&mut self) -> Step {
+    pub(crate) fn leave(&mut self) -> Step {
         for installment in self.waiting.drain(..).chain(self.handover.leave()) {
             give_back(installment, &self.buffers, &self.vectors);
         }

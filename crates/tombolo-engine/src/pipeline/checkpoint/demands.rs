@@ -1,12 +1,10 @@
 //! Demands: checkpoints that are asked for, and the answers.
 //!
-//! Not here: when one is written (`course.rs`). Invariant: demands are met from the
+//! Not here: when one is written (`coordinator.rs`). Invariant: demands are met from the
 //! first on, so a number says which of them were.
 
 use std::fmt;
 use std::sync::Arc;
-
-use super::course::Course;
 
 /// Why a checkpoint that was asked for was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,59 +43,19 @@ impl std::error::Error for CheckpointRefusal {}
 
 /// The demands of a pipeline.
 #[derive(Debug, Default)]
-pub(super) struct Demands {
+pub(crate) struct Demands {
     /// How many were made.
-    pub(super) asked: u64,
+    pub(crate) asked: u64,
     /// How many of them, from the first on, were met.
-    pub(super) met: u64,
+    pub(crate) met: u64,
     /// How many of them, from the first on, get this answer if they were not met.
-    pub(super) refused: Option<(u64, CheckpointRefusal)>,
+    pub(crate) refused: Option<(u64, CheckpointRefusal)>,
     /// The answer to all others.
-    pub(super) end: Option<CheckpointRefusal>,
-}
-
-/// A checkpoint that was asked for.
-#[derive(Clone, Debug)]
-pub struct CheckpointHandle(Result<(Arc<Course>, u64), CheckpointRefusal>);
-
-impl CheckpointHandle {
-    /// Asks for a checkpoint that holds everything that was durable before this call.
-    pub(in crate::pipeline) fn ask(course: Option<&Arc<Course>>) -> Self {
-        let Some(course) = course else { return Self(Err(CheckpointRefusal::Off)) };
-        let mut demands = course.demands.lock();
-        demands.asked += 1;
-        let number = demands.asked;
-        drop(demands);
-        course.wake_stages();
-        Self(Ok((Arc::clone(course), number)))
-    }
-
-    /// What became of it, if it is over.
-    pub fn poll(&self) -> Option<Result<(), CheckpointRefusal>> {
-        match &self.0 {
-            Err(refusal) => Some(Err(refusal.clone())),
-            Ok((course, number)) => course.demands.lock().outcome(*number),
-        }
-    }
-
-    /// Waits until it is complete.
-    ///
-    /// # Errors
-    /// Why it will not be, or not now.
-    pub fn wait(&self) -> Result<(), CheckpointRefusal> {
-        let (course, number) = self.0.as_ref().map_err(CheckpointRefusal::clone)?;
-        let mut demands = course.demands.lock();
-        loop {
-            if let Some(outcome) = demands.outcome(*number) {
-                return outcome;
-            }
-            demands = course.demands_changed.wait(demands);
-        }
-    }
+    pub(crate) end: Option<CheckpointRefusal>,
 }
 
 impl Demands {
-    fn outcome(&self, number: u64) -> Option<Result<(), CheckpointRefusal>> {
+    pub(crate) fn outcome(&self, number: u64) -> Option<Result<(), CheckpointRefusal>> {
         if number <= self.met {
             return Some(Ok(()));
         }

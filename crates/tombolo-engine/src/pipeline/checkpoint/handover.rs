@@ -22,9 +22,8 @@ use std::sync::Arc;
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::LogPosition;
 
-use super::super::log::Records;
-use super::super::pool::Pool;
-use super::super::signal::Signal;
+use crate::pipeline::log::Records;
+use crate::pipeline::transport::{Pool, Signal};
 
 /// The stage is woken for so many bytes of buffers, or so many buffers: what is installed a little later costs
 /// nothing, and a wake for each flush would cost as much as the flush's work.
@@ -37,24 +36,24 @@ const COPIED_BYTES: usize = 4 << 10;
 
 /// What one flush made durable, or some small ones.
 #[derive(Debug)]
-pub(in crate::pipeline) struct Installment<B> {
+pub(crate) struct Installment<B> {
     /// The log's end behind it.
-    pub(super) position: LogPosition,
-    pub(super) records: Vec<B>,
+    pub(crate) position: LogPosition,
+    pub(crate) records: Vec<B>,
     /// Records that were copied; `records` is empty then.
-    pub(super) copied: Vec<u8>,
+    pub(crate) copied: Vec<u8>,
     /// What of the log's files its groups take.
-    pub(super) file_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 impl<B: Records> Installment<B> {
     /// What one flush made durable.
-    pub(super) fn new(position: LogPosition, records: Vec<B>, file_bytes: u64) -> Self {
+    pub(crate) fn new(position: LogPosition, records: Vec<B>, file_bytes: u64) -> Self {
         Self { position, records, copied: Vec::new(), file_bytes }
     }
 
     /// Its records, in order.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.records.iter().map(Records::bytes).chain([&self.copied[..]])
     }
 
@@ -73,7 +72,7 @@ impl<B: Records> Installment<B> {
 
 /// The way to one part. See the module's head.
 #[derive(Debug)]
-pub(in crate::pipeline) struct Handover<B> {
+pub(crate) struct Handover<B> {
     inner: Mutex<Inner<B>>,
     bytes_max: u64,
     /// The stage is woken for so many bytes of the log's files, too.
@@ -97,16 +96,16 @@ struct Inner<B> {
 
 /// What a stage took besides installments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// Up to where it has to read the log, once it has installed the rest.
-    pub(super) behind: Option<LogPosition>,
+    pub(crate) behind: Option<LogPosition>,
     /// Whether more may come.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
 }
 
 impl<B: Records> Handover<B> {
     /// Holds so many bytes of buffers, for a stage to which so many bytes of the log are much.
-    pub(super) fn new(bytes_max: u64, log_bytes: u64, stage: Arc<Signal>) -> Self {
+    pub(crate) fn new(bytes_max: u64, log_bytes: u64, stage: Arc<Signal>) -> Self {
         let inner = Inner {
             waiting: VecDeque::new(),
             bytes: 0,
@@ -121,7 +120,7 @@ impl<B: Records> Handover<B> {
     }
 
     /// Keeps an installment whose buffers hold so many bytes; past the bound only its position.
-    pub(super) fn put(&self, installment: &Arc<Installment<B>>, bytes: u64) {
+    pub(crate) fn put(&self, installment: &Arc<Installment<B>>, bytes: u64) {
         let Installment { position, file_bytes, .. } = **installment;
         self.keep(position, file_bytes, |inner, room_bytes| {
             let fits = bytes <= room_bytes;
@@ -135,7 +134,7 @@ impl<B: Records> Handover<B> {
     }
 
     /// Keeps a copy of `records`, which one flush made durable; past the bound only its position.
-    pub(super) fn put_copy(&self, position: LogPosition, records: &[B], file_bytes: u64) {
+    pub(crate) fn put_copy(&self, position: LogPosition, records: &[B], file_bytes: u64) {
         self.keep(position, file_bytes, |inner, room_bytes| {
             let last = inner.waiting.back_mut().and_then(Arc::get_mut);
             if last.is_some_and(|last| last.takes(position, records, file_bytes)) {
@@ -192,7 +191,7 @@ impl<B: Records> Handover<B> {
     }
 
     /// The log is durable up to here, and no buffer holds the records.
-    pub(super) fn put_position(&self, position: LogPosition) {
+    pub(crate) fn put_position(&self, position: LogPosition) {
         let mut inner = self.inner.lock();
         if !inner.is_left {
             inner.behind = Some(position);
@@ -202,7 +201,7 @@ impl<B: Records> Handover<B> {
     }
 
     /// Takes everything; the installments in exchange for `into`, which is empty.
-    pub(super) fn take(&self, into: &mut VecDeque<Arc<Installment<B>>>) -> Taken {
+    pub(crate) fn take(&self, into: &mut VecDeque<Arc<Installment<B>>>) -> Taken {
         assert!(into.is_empty(), "what was taken before is still there");
         let mut inner = self.inner.lock();
         std::mem::swap(&mut inner.waiting, into);
@@ -211,7 +210,7 @@ impl<B: Records> Handover<B> {
     }
 
     /// Nothing is taken any more: nothing is kept from here on.
-    pub(super) fn leave(&self) -> VecDeque<Arc<Installment<B>>> {
+    pub(crate) fn leave(&self) -> VecDeque<Arc<Installment<B>>> {
         let mut inner = self.inner.lock();
         inner.is_left = true;
         inner.behind = None;
@@ -219,19 +218,19 @@ impl<B: Records> Handover<B> {
     }
 
     /// Nothing more comes.
-    pub(in crate::pipeline) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.inner.lock().is_closed = true;
         self.stage.wake();
     }
 
     /// Whether nothing more comes.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.inner.lock().is_closed
     }
 }
 
 /// Gives the buffers of an installment back, if no other part needs them.
-pub(super) fn give_back<B: Records>(
+pub(crate) fn give_back<B: Records>(
     installment: Arc<Installment<B>>,
     buffers: &Pool<B>,
     vectors: &Pool<Vec<B>>,
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_is_handed_nothing() {
+    fn a_stage_that_left_is_handed_nothing() {
         let handover = Handover::new(100, 1 << 20, Arc::default());
         handover.put(&installment(1), 10);
         assert_eq!(groups(&handover.leave()), [1]);

@@ -11,15 +11,14 @@ use std::sync::Arc;
 use tombolo_storage::memory::image::{Batch, Written};
 use tombolo_storage::sync::Mutex;
 
-use super::super::shared::Shared;
-use super::super::signal::Signal;
-use super::super::statistics::add;
-use super::super::{Stage, StageKind, Step};
 use crate::clock::Clock;
+use crate::pipeline::stage::{Stage, StageKind, Step};
+use crate::pipeline::state::{Shared, add};
+use crate::pipeline::transport::Signal;
 
 /// Between a part's two stages.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     inner: Mutex<Inner>,
     /// The thread that prepares.
     preparing: Arc<Signal>,
@@ -36,34 +35,34 @@ struct Inner {
 }
 
 impl Exchange {
-    pub(super) fn new(preparing: Arc<Signal>, writing: Arc<Signal>) -> Self {
+    pub(crate) fn new(preparing: Arc<Signal>, writing: Arc<Signal>) -> Self {
         Self { inner: Mutex::default(), preparing, writing }
     }
 
     /// Hands a batch over; the one before was taken back.
-    pub(super) fn put(&self, batch: Batch) {
+    pub(crate) fn put(&self, batch: Batch) {
         let before = self.inner.lock().due.replace(batch);
         assert!(before.is_none(), "one batch is under way at a time");
         self.writing.wake();
     }
 
     /// What was written meanwhile, and the time that took in nanoseconds.
-    pub(super) fn take_back(&self) -> Option<(Written, u64)> {
+    pub(crate) fn take_back(&self) -> Option<(Written, u64)> {
         self.inner.lock().written.take()
     }
 
     /// Nothing more is to be written.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.inner.lock().is_closed = true;
         self.writing.wake();
     }
 }
 
 /// The stage that writes.
-pub(in crate::pipeline) struct Writing<A> {
-    pub(super) exchange: Arc<Exchange>,
-    pub(super) shared: Arc<Shared<A>>,
-    pub(super) clock: Arc<dyn Clock>,
+pub(crate) struct Writing<A> {
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl<A: Send + 'static> Stage for Writing<A> {
@@ -85,8 +84,6 @@ impl<A: Send + 'static> Stage for Writing<A> {
         self.exchange.preparing.wake();
         Step::Progress
     }
-
-    fn retire(self: Box<Self>) {}
 
     fn worked(&self, ns: u64) {
         add(&self.shared.counters.busy_ns[4], ns);

@@ -9,9 +9,9 @@ use tombolo_storage::disk::{Disk, Fault, MemDisk, Operation};
 use tombolo_storage::value_log::archive::{Archiver, LogArchive};
 use tombolo_storage::value_log::{LogSettings, LogWriter, RecoverOptions, recover};
 
-use super::super::archive::{ArchiveCourse, ArchiveHandle, ArchiveStage};
-use super::super::shared::Shared;
 use super::*;
+use crate::pipeline::stages::{ArchiveHandle, ArchiveStage, ArchiveState};
+use crate::pipeline::state::Shared;
 
 /// How long something may wait to be archived, and how long the stage pauses after a failure.
 const TIME_NS: u64 = 1_000;
@@ -28,7 +28,7 @@ struct Rig {
     archive: MemDisk,
     writer: LogWriter,
     shared: Arc<Shared<u64>>,
-    course: Arc<ArchiveCourse>,
+    state: Arc<ArchiveState>,
     stage: ArchiveStage<u64>,
 }
 
@@ -54,11 +54,11 @@ impl Rig {
         shared.set_durable_group(writer.durable());
         let archived = archiver.position().group;
         writer.keep_from(archived + 1);
-        let course = Arc::new(ArchiveCourse::new(archived, Arc::new(Signal::default())));
+        let state = Arc::new(ArchiveState::new(archived, Arc::new(Signal::default())));
         let archiving = Archiving { archiver, time_ns_max: TIME_NS };
         let logging = Arc::new(Signal::default());
-        let stage = ArchiveStage::new(archiving, course.clone(), shared.clone(), logging);
-        Self { log, archive, writer, shared, course, stage }
+        let stage = ArchiveStage::new(archiving, state.clone(), shared.clone(), logging);
+        Self { log, archive, writer, shared, state, stage }
     }
 
     /// Writes so many groups, durably; the last one's number.
@@ -72,7 +72,7 @@ impl Rig {
     }
 
     fn ask(&self) -> ArchiveHandle {
-        ArchiveHandle::ask(Some(&self.course), self.shared.durable_group())
+        ArchiveHandle::ask(Some(&self.state), self.shared.durable_group())
     }
 
     fn fail(&self, operation: Operation, after: u64) {
@@ -104,10 +104,10 @@ impl Rig {
 #[test]
 fn what_is_durable_is_archived_in_time_on_demand_and_by_segments() {
     let mut rig = Rig::new();
-    assert_eq!((rig.stage.step(0), rig.course.archived()), (idle(TIME_NS), 1));
+    assert_eq!((rig.stage.step(0), rig.state.archived()), (idle(TIME_NS), 1));
     let fourth = rig.write(3);
     assert_eq!(rig.stage.step(TIME_NS - 1), idle(TIME_NS));
-    assert_eq!((rig.stage.step(TIME_NS), rig.course.archived()), (Step::Progress, fourth));
+    assert_eq!((rig.stage.step(TIME_NS), rig.state.archived()), (Step::Progress, fourth));
     assert_eq!(rig.stage.step(TIME_NS), idle(2 * TIME_NS));
     let sixth = rig.write(2);
     let asked = rig.ask();
@@ -117,40 +117,40 @@ fn what_is_durable_is_archived_in_time_on_demand_and_by_segments() {
     let newest = rig.write(5);
     let left_behind = rig.writer.left_behind();
     assert!((sixth + 1..newest).contains(&left_behind), "{left_behind}");
-    rig.course.left_behind(left_behind);
+    rig.state.left_behind(left_behind);
     assert_eq!(rig.stage.step(TIME_NS + 2), Step::Progress);
-    assert_eq!(rig.course.archived(), left_behind);
+    assert_eq!(rig.state.archived(), left_behind);
     assert!(matches!(rig.stage.step(TIME_NS + 2), Step::IdleUntil(Some(_))));
     assert_eq!(rig.held(), left_behind);
 }
 
 #[test]
-fn a_full_archive_is_told_and_tried_again() {
+fn a_full_archive_is_reported_and_tried_again() {
     let mut rig = Rig::new();
     rig.stage.step(0);
     let newest = rig.write(3);
     rig.archive.set_capacity_bytes(Some(1));
     let asked = rig.ask();
     assert_eq!(rig.stage.step(10), idle(10 + RETRY_NS));
-    let told = rig.course.statistics();
+    let seen = rig.state.statistics();
     // What was written when it was opened is counted with the next part.
-    assert_eq!((told.group, told.parts, told.failures), (1, 0, 1));
-    assert!(told.failure.unwrap().contains("full"), "{:?}", rig.course.statistics().failure);
+    assert_eq!((seen.group, seen.parts, seen.failures), (1, 0, 1));
+    assert!(seen.failure.unwrap().contains("full"), "{:?}", rig.state.statistics().failure);
     assert!(!rig.archive.exists("archive-unfinished").unwrap(), "it takes no room meanwhile");
     // It is left alone for a while, whatever is asked.
     drop(rig.ask());
     assert_eq!(rig.stage.step(RETRY_NS), idle(10 + RETRY_NS));
-    assert_eq!(rig.course.statistics().failures, 1);
+    assert_eq!(rig.state.statistics().failures, 1);
     rig.archive.set_capacity_bytes(None);
     assert_eq!(rig.stage.step(10 + RETRY_NS), Step::Progress);
     assert_eq!(asked.wait(), Ok(newest));
-    let told = rig.course.statistics();
-    assert_eq!((told.group, told.parts, told.failure), (newest, 2, None));
+    let seen = rig.state.statistics();
+    assert_eq!((seen.group, seen.parts, seen.failure), (newest, 2, None));
 }
 
 /// A waiting thread gets the failure, and need not wait for a disk that fails.
 #[test]
-fn who_waits_for_an_archive_that_fails_is_told() {
+fn a_wait_for_an_archive_that_fails_gets_the_reason() {
     let mut rig = Rig::new();
     rig.write(1);
     rig.fail(Operation::Write, 0);
@@ -180,12 +180,12 @@ fn a_call_to_the_archive_may_fail_at_any_point() {
             rig.fail(operation, after);
             let mut now_ns = TIME_NS;
             while rig.stage.step(now_ns) == Step::Progress {}
-            let failures = rig.course.statistics().failures;
+            let failures = rig.state.statistics().failures;
             rig.archive.set_fault(None);
             now_ns += RETRY_NS;
             while rig.stage.step(now_ns) == Step::Progress {}
-            assert_eq!(rig.course.archived(), newest, "{operation:?} {after}");
-            assert_eq!((rig.course.statistics().failure, rig.held()), (None, newest));
+            assert_eq!(rig.state.archived(), newest, "{operation:?} {after}");
+            assert_eq!((rig.state.statistics().failure, rig.held()), (None, newest));
             if failures == 0 {
                 assert!(after > 0, "{operation:?} is none of the archive's calls");
                 break;
@@ -204,10 +204,10 @@ fn one_that_is_far_behind_archives_a_segment_at_a_time() {
     let (mut parts, mut released) = (0, 0);
     while rig.stage.step(TIME_NS) == Step::Progress {
         parts += 1;
-        released += rig.writer.keep_from(rig.course.archived() + 1);
+        released += rig.writer.keep_from(rig.state.archived() + 1);
     }
-    assert_eq!(rig.course.archived(), newest);
-    assert!(parts >= 8 && parts == rig.course.statistics().parts - 1, "{parts} parts");
+    assert_eq!(rig.state.archived(), newest);
+    assert!(parts >= 8 && parts == rig.state.statistics().parts - 1, "{parts} parts");
     assert!(released >= 7, "{released} segments were given back");
     assert_eq!(rig.held(), newest);
 }
@@ -218,18 +218,18 @@ fn the_next_process_archives_what_is_missing() {
     rig.stage.step(0);
     rig.write(4);
     rig.stage.step(TIME_NS);
-    let archived = rig.course.archived();
+    let archived = rig.state.archived();
     for _ in 0..3 {
         let newest = rig.write(30);
         rig.writer.release_before(newest);
         rig = rig.restarted();
     }
-    assert_eq!(rig.course.archived(), archived, "it ended each time before anything was archived");
+    assert_eq!(rig.state.archived(), archived, "it ended each time before anything was archived");
     // The groups that begin an epoch are archived like any others.
     let newest = rig.write(1);
     rig.stage.step(0);
     while rig.stage.step(TIME_NS) == Step::Progress {}
-    assert!(newest > archived + 3 * 30 && rig.course.archived() == newest);
+    assert!(newest > archived + 3 * 30 && rig.state.archived() == newest);
     assert_eq!(rig.held(), newest);
 }
 
@@ -239,7 +239,7 @@ fn a_close_archives_the_rest_or_tries_once() {
         let mut rig = Rig::new();
         rig.stage.step(0);
         let newest = rig.write(3);
-        rig.course.close();
+        rig.state.close();
         if fails {
             rig.fail(Operation::Sync, 0);
             // The pause after a failure does not hold up a close.
@@ -261,12 +261,12 @@ fn a_stage_that_broke_down_says_so() {
     let mut rig = Rig::new();
     rig.write(1);
     let before = rig.ask();
-    rig.course.broken("the archive stage panicked: as told");
+    rig.state.broken("the archive stage panicked: as asked");
     for asked in [before, rig.ask()] {
         let answer = asked.wait();
         assert_eq!(
             answer,
-            Err(ArchiveRefusal::Broken("the archive stage panicked: as told".into()))
+            Err(ArchiveRefusal::Broken("the archive stage panicked: as asked".into()))
         );
     }
 }

@@ -48,11 +48,11 @@ fn what_comes_during_a_flush_shares_the_next() {
 
 /// A caller that has the last answer of a run takes the figures of its flushes: none may come later.
 #[test]
-fn a_flush_is_told_of_before_its_answers_leave() {
+fn a_flush_is_reported_before_its_answers_leave() {
     let options = Options { spread: Spread::Carried, ..options() };
     let second: Arc<Mutex<Option<Caller<Ask, u64>>>> = Arc::default();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (caller, seen) = (second.clone(), told.clone());
+    let flushed = Arc::new(Mutex::new(Vec::new()));
+    let (caller, seen) = (second.clone(), flushed.clone());
     let mut world = World::with(options, move |builder| {
         builder.on_flush(Box::new(move |flush| {
             let mut replies = Vec::new();
@@ -67,7 +67,7 @@ fn a_flush_is_told_of_before_its_answers_leave() {
     }
     world.execute();
     world.step(Logging);
-    assert_eq!(*told.lock().unwrap(), [(2, 0)], "two transactions, neither of them answered");
+    assert_eq!(*flushed.lock().unwrap(), [(2, 0)], "two transactions, neither of them answered");
     let mut replies = Vec::new();
     second.lock().unwrap().as_mut().unwrap().take(&mut replies);
     assert_eq!(replies, [durable(1, 1), durable(2, 1)]);
@@ -131,7 +131,7 @@ fn aborts_and_panics_wait_like_reads() {
     world.submit(2, Ask::Abort, Group);
     world.execute();
     world.step(Logging);
-    assert_eq!(world.replies(), [], "an abort tells of what it read");
+    assert_eq!(world.replies(), [], "an abort reports what it read");
     world.clock.set(1_000 * MS);
     world.step(Logging);
     let abort = Reply::Durable(Err(Failure::Stopped(Stop::Abort("asked to"))));
@@ -299,7 +299,7 @@ fn a_failed_flush_ends_all_acknowledgements() {
 }
 
 #[test]
-fn calls_on_their_way_when_the_log_fails_are_told() {
+fn calls_on_their_way_when_the_log_fails_get_the_reason() {
     let mut world = World::new(options());
     world.submit(1, Ask::Add(7, 5), Group);
     world.execute();
@@ -316,7 +316,7 @@ fn calls_on_their_way_when_the_log_fails_are_told() {
 }
 
 #[test]
-fn a_reader_that_reaches_a_failed_log_is_told() {
+fn a_reader_that_reaches_a_failed_log_gets_the_reason() {
     let mut options = options();
     options.queue_max.transactions = 1;
     let mut world = World::new(options);

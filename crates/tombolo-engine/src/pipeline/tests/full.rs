@@ -139,7 +139,7 @@ fn a_group_that_finds_no_room_waits_for_it() {
     let mut world = World::new(options());
     world.submit(1, Ask::Add(7, 1), Group);
     world.execute();
-    world.log.with(|medium| medium.room = 0); // somebody else took it
+    world.log.with(|medium| medium.room = 0); // another program took it
     assert_eq!(world.step(Logging), Step::Progress);
     assert!(matches!(world.step(Logging), Step::IdleUntil(Some(_))));
     assert_eq!(world.replies(), []);
@@ -264,7 +264,7 @@ fn a_thread_that_waits_for_room_is_woken() {
 
 /// Nothing else happens that could wake a thread: not even a seal is due.
 #[test]
-fn a_thread_that_waits_in_vain_is_told() {
+fn a_thread_that_waits_in_vain_gets_the_reason() {
     for spread in [Spread::One, Spread::Coalesced, Spread::Two, Spread::Carried, Spread::Each] {
         let log = HandLog::new();
         log.with(|medium| {

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::clock::SystemClock;
-use crate::threads::{StageLoop, on_each};
+use crate::pipeline::stage_loop::StageLoop;
+use crate::threads::on_each;
 use Durability::{Async, Group, Sync};
 
 const SPREADS: [Spread; 6] =

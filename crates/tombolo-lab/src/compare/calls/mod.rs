@@ -315,13 +315,13 @@ struct Contender {
     name: String,
     is_durable: bool,
     engine: Box<dyn Engine>,
-    found: Vec<Found>,
+    found: Vec<Samples>,
     /// Bytes that a call of the raw device writes.
     bytes: Option<u64>,
 }
 
 /// What was found so far of a contender at a point.
-struct Found {
+struct Samples {
     point: Point,
     rounds: Vec<Batch>,
     latencies: Latencies,
@@ -331,7 +331,7 @@ struct Found {
 impl Contender {
     fn new(name: &str, is_durable: bool, engine: Box<dyn Engine>, plan: &Plan) -> Self {
         let has = |point: &Point| point.what == What::Transfer || name != raw_device::NAME;
-        let found = |point| Found {
+        let found = |point| Samples {
             point,
             rounds: Vec::new(),
             latencies: Latencies::default(),
@@ -348,7 +348,7 @@ impl Contender {
         let consistent = engine.total_cents()?.map(|cents| cents == expected);
         let (version, note) = (engine.version().to_owned(), engine.note().map(str::to_owned));
         engine.close()?;
-        let called = |Found { point, rounds, latencies, counted }| Called {
+        let called = |Samples { point, rounds, latencies, counted }| Called {
             engine: name.clone(),
             version: version.clone(),
             what: point.what,

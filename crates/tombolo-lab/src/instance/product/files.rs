@@ -9,9 +9,9 @@
 use std::path::{Path, PathBuf};
 
 use tombolo_engine::checkpointing::Checkpointing;
+use tombolo_engine::pipeline::remote_checkpoint::RemoteCheckpoints;
 use tombolo_engine::pipeline::{
-    Builder, CheckpointRefusal, CheckpointStatistics, CheckpointsApart, Executor, Pipeline,
-    ValueLogGroups,
+    Builder, CheckpointRefusal, CheckpointStatistics, Executor, Pipeline, ValueLogGroups,
 };
 use tombolo_storage::value_log::LogWriter;
 
@@ -38,7 +38,7 @@ pub(super) fn open_options(plan: &Plan) -> OpenOptions {
     OpenOptions {
         limits: plan.limits,
         log: plan.log,
-        image: plan.image.filter(|_| !plan.checkpoints_apart),
+        image: plan.image.filter(|_| !plan.remote_checkpoints),
         checkpoint_threads: plan.checkpoint_threads,
         threads: plan.load_threads,
         ..OpenOptions::default()
@@ -46,13 +46,13 @@ pub(super) fn open_options(plan: &Plan) -> OpenOptions {
 }
 
 /// The image of the database in `directory`, if another process is to write it.
-fn apart(
+fn remote(
     plan: &Plan,
     writer: &LogWriter,
     directory: &Path,
-) -> Result<Option<CheckpointsApart>, Failure> {
-    let Some(image) = plan.image.filter(|_| plan.checkpoints_apart) else { return Ok(None) };
-    Ok(Some(CheckpointsApart {
+) -> Result<Option<RemoteCheckpoints>, Failure> {
+    let Some(image) = plan.image.filter(|_| plan.remote_checkpoints) else { return Ok(None) };
+    Ok(Some(RemoteCheckpoints {
         start: Box::new(checkpoint_process::program(directory)?),
         image,
         limits: plan.limits,
@@ -108,11 +108,11 @@ impl Files {
         let (checkpointing, behind_bytes) = (self.checkpointing.take(), self.behind_bytes);
         let directory = std::mem::take(&mut self.directory);
         let writer = self.into_writer();
-        let apart = apart(plan, &writer, &directory)?;
+        let remote = remote(plan, &writer, &directory)?;
         let builder = builder.log(Box::new(ValueLogGroups::new(writer)));
-        Ok(match (checkpointing, apart) {
+        Ok(match (checkpointing, remote) {
             (Some(checkpointing), _) => builder.checkpoints(checkpointing, behind_bytes),
-            (None, Some(apart)) => builder.checkpoints_apart(apart),
+            (None, Some(remote)) => builder.remote_checkpoints(remote),
             (None, None) => builder,
         })
     }

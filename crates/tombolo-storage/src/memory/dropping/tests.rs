@@ -46,7 +46,7 @@ fn replayed(log: &[u8], parts: usize) -> Logged {
     Logged::from_replay(Limits::default(), parts.collect()).unwrap()
 }
 
-fn told<T: std::fmt::Debug>(refused: Result<T, SchemaError>) -> String {
+fn refusal_text<T: std::fmt::Debug>(refused: Result<T, SchemaError>) -> String {
     refused.unwrap_err().to_string()
 }
 
@@ -67,7 +67,7 @@ fn a_name_is_free_at_once_and_the_log_knows_which_table_is_meant() {
                 old.row_ids(&mut store).unwrap().is_empty(),
                 "a handle of before finds nothing"
             );
-            assert!(told(store.drop_table(name)).contains("no such table"));
+            assert!(refusal_text(store.drop_table(name)).contains("no such table"));
             store.create_table(tables()[again].clone()).unwrap();
             assert_ne!(
                 store.schema().table(name),
@@ -163,7 +163,7 @@ fn an_index_that_was_dropped_refuses_nothing_any_more() {
     insert(&mut store, 2).unwrap();
     store.reserve(0, 100_000).unwrap();
     assert_eq!(store.check(), []);
-    assert!(told(store.drop_index("by_state")).contains("no such index"));
+    assert!(refusal_text(store.drop_index("by_state")).contains("no such index"));
 }
 
 /// Columns go and come again while rows are written by callers that know the table as it is.
@@ -176,13 +176,13 @@ fn columns_go_and_their_values_with_them() {
         for round in 0..4 {
             let dropped = ["note", "blob", "more_0", "more_1"][round];
             store.drop_column("one", dropped).unwrap();
-            assert!(told(store.drop_column("one", dropped)).contains("no such column"));
+            assert!(refusal_text(store.drop_column("one", dropped)).contains("no such column"));
             assert_eq!(store.check(), [], "seed {seed}");
             let column = ColumnDef::of::<Bytes>("any").added();
             let again = ColumnDef { name: format!("more_{round}").into(), ..column };
             if round < 3 {
                 let early = store.begin_column("one", again.clone());
-                assert!(told(early).contains("are being freed"));
+                assert!(refusal_text(early).contains("are being freed"));
             }
             while store.values_slice(1 + random.below(9) as usize).0 != Built::Done {
                 work(&mut store, "one", &mut random, 1);
@@ -218,24 +218,26 @@ fn columns_go_and_their_values_with_them() {
 #[test]
 fn what_cannot_go_now_says_why() {
     let mut store = made();
-    assert!(told(store.drop_index("a1")).contains("a1: is the primary key of one"));
-    assert!(told(store.drop_table("a1")).contains("no such table"));
-    assert!(told(store.drop_table("")).contains("no such table"));
-    assert!(told(store.drop_column("one", "")).contains("no such column"));
-    assert!(told(store.drop_column("one", "state")).contains("index a2 has it in its keys"));
-    assert!(told(store.drop_column("plain", "n")).contains("plain_pk has it"));
+    assert!(refusal_text(store.drop_index("a1")).contains("a1: is the primary key of one"));
+    assert!(refusal_text(store.drop_table("a1")).contains("no such table"));
+    assert!(refusal_text(store.drop_table("")).contains("no such table"));
+    assert!(refusal_text(store.drop_column("one", "")).contains("no such column"));
+    assert!(
+        refusal_text(store.drop_column("one", "state")).contains("index a2 has it in its keys")
+    );
+    assert!(refusal_text(store.drop_column("plain", "n")).contains("plain_pk has it"));
     let snapshot = store.open_snapshot().unwrap();
-    assert!(told(store.drop_table("one")).contains("a long read is under way"));
-    assert!(told(store.drop_column("one", "note")).contains("a long read is under way"));
+    assert!(refusal_text(store.drop_table("one")).contains("a long read is under way"));
+    assert!(refusal_text(store.drop_column("one", "note")).contains("a long read is under way"));
     drop(store.drop_index("a5").unwrap());
     store.close_snapshot(snapshot);
     let def = IndexDef { name: "later".into(), ..tables()[1].indexes[0].clone() };
     let build = store.begin_index("plain", def).unwrap();
-    assert!(told(store.drop_table("plain")).contains("is being added"));
+    assert!(refusal_text(store.drop_table("plain")).contains("is being added"));
     store.give_up_index(build);
     let column = ColumnDef::of::<Text>("more");
     let build = store.begin_column("plain", column).unwrap();
-    assert!(told(store.drop_table("plain")).contains("is being added"));
+    assert!(refusal_text(store.drop_table("plain")).contains("is being added"));
     drop(store.give_up_column(build));
     drop(store.drop_table("plain").unwrap());
     // A later one has the first one's place in no list.
@@ -244,5 +246,5 @@ fn what_cannot_go_now_says_why() {
 
     let mut without = MemoryStore::<Bare>::new(Limits::default());
     without.create_table(tables()[0].clone()).unwrap();
-    assert!(told(without.drop_table("one")).contains("with undo"));
+    assert!(refusal_text(without.drop_table("one")).contains("with undo"));
 }

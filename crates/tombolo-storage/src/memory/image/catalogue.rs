@@ -108,7 +108,7 @@ pub(super) struct Catalogue {
 
 /// What was found in a directory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CatalogueScan {
     /// The newest one that is intact, and its file.
     pub(super) catalogue: Option<(Catalogue, String)>,
     /// The version of the format that it is written in; 0 for none.
@@ -140,8 +140,8 @@ impl Catalogue {
     ///
     /// # Errors
     /// `OtherVersion`, `Disk`.
-    pub(super) fn find(disk: &dyn Disk) -> Result<Found, ImageFailure> {
-        let mut found = Found::default();
+    pub(super) fn find(disk: &dyn Disk) -> Result<CatalogueScan, ImageFailure> {
+        let mut found = CatalogueScan::default();
         for (number, name) in files(disk)?.into_iter().rev() {
             found.newest = found.newest.max(number);
             let file = disk.open(&name, Open::Read)?;

@@ -73,7 +73,7 @@ fn squeeze(of: &mut TableChanges) {
     let (mut later, mut counts) = (Later::default(), Bits::default());
     for number in (0..of.len()).rev() {
         let (row, place) = of.row_and_place(number);
-        if !later.makes_good_for(row, of.at(place)) {
+        if !later.hides(row, of.at(place)) {
             counts.insert(number);
         }
     }
@@ -98,7 +98,7 @@ enum Kind {
 
 impl Later {
     /// Whether later records hide what a record did to a row; it counts among them afterwards.
-    fn makes_good_for(&mut self, row: u32, record: Record<'_>) -> bool {
+    fn hides(&mut self, row: u32, record: Record<'_>) -> bool {
         let row = row as usize;
         let kind = match record {
             Record::Updated { offset, bytes, .. } => Kind::Bytes { offset, length: bytes.len() },

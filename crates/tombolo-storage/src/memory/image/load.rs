@@ -11,7 +11,7 @@
 use super::super::Limits;
 use super::super::recovery::ReplayPart;
 use super::block::{Block, decode, header};
-use super::catalogue::{Catalogue, Found};
+use super::catalogue::{Catalogue, CatalogueScan};
 use super::directories;
 use super::on_disk::DiskCopy;
 use super::ring::{Ring, is_ring_file};
@@ -34,7 +34,7 @@ const AHEAD_BYTES: u64 = 2 * PIECE_BYTES;
 pub struct Image {
     pub(super) disks: Vec<Arc<dyn Disk>>,
     pub(super) settings: ImageSettings,
-    pub(super) found: Found,
+    pub(super) found: CatalogueScan,
     /// A file of an image, where there is no catalogue.
     pub(super) orphan: Option<String>,
 }

@@ -10,7 +10,7 @@
 //! for images is bounded, within the store's budget: when it is used up the *oldest* snapshot ends,
 //! its reader gets an error ([`Error::SnapshotEnded`]), and transactions continue.
 //!
-//! Not here: when a reader reads (`pipeline/long.rs` of the engine), indexes as they were: a
+//! Not here: when a reader reads (`pipeline/stages/long.rs` of the engine), indexes as they were: a
 //! snapshot is read in slot order or by row id. Profiles without undo have no before-images, hence
 //! no snapshots ([`Error::NoSnapshots`]).
 //!

@@ -43,14 +43,14 @@ pub struct HeapFile<P: PageAccess> {
 }
 
 /// A page and where in it a row lies.
-pub(super) struct Found<G> {
+pub(super) struct LocatedRow<G> {
     pub(super) page: G,
     pub(super) place: Place,
 }
 
 /// A row's place, as its home slot says.
 pub(super) enum Step<G> {
-    Here(Found<G>),
+    Here(LocatedRow<G>),
     Elsewhere(Place),
     Nowhere,
 }
@@ -74,7 +74,7 @@ pub(super) fn address_of(place: Place) -> u64 {
 pub(super) fn at_home<G: ReadPage>(page: G, place: Place) -> Step<G> {
     let Some(slot) = page.page().slot(place.slot) else { return Step::Nowhere };
     match slot.kind() {
-        SlotKind::Record => Step::Here(Found { page, place }),
+        SlotKind::Record => Step::Here(LocatedRow { page, place }),
         SlotKind::Forward => match page.page().record(place.slot) {
             Some(record) => Step::Elsewhere(place_at(read_address(record))),
             None => Step::Nowhere,
@@ -84,14 +84,14 @@ pub(super) fn at_home<G: ReadPage>(page: G, place: Place) -> Step<G> {
 }
 
 /// Looks for a moved row where its home says it is.
-pub(super) fn away<G: ReadPage>(page: G, mut place: Place, home: Place) -> Option<Found<G>> {
+pub(super) fn away<G: ReadPage>(page: G, mut place: Place, home: Place) -> Option<LocatedRow<G>> {
     let slot = page.page().slot(place.slot)?;
     let record = page.page().record(place.slot)?;
     if slot.kind() != SlotKind::Moved || read_address(record) != address_of(home) {
         return None;
     }
     place.offset = ADDRESS_BYTES as u16;
-    Some(Found { page, place })
+    Some(LocatedRow { page, place })
 }
 
 impl<P: PageAccess> HeapFile<P> {
@@ -134,7 +134,7 @@ impl<P: PageAccess> HeapFile<P> {
         access: &'a P,
         page: P::Shared<'a>,
         home: Place,
-    ) -> Result<Option<Found<P::Shared<'a>>>> {
+    ) -> Result<Option<LocatedRow<P::Shared<'a>>>> {
         match at_home(page, home) {
             Step::Here(found) => Ok(Some(found)),
             Step::Nowhere => Ok(None),
@@ -151,7 +151,7 @@ impl<P: PageAccess> HeapFile<P> {
         access: &'a P,
         page: P::Exclusive<'a>,
         home: Place,
-    ) -> Result<Option<Found<P::Exclusive<'a>>>> {
+    ) -> Result<Option<LocatedRow<P::Exclusive<'a>>>> {
         if page.page().slot(home.slot).is_some_and(Slot::is_ghost) {
             return Ok(None);
         }
@@ -173,7 +173,7 @@ impl<P: PageAccess> HeapFile<P> {
         home: Place,
         mut place: Place,
         fix: impl Fn(PageId) -> Result<G>,
-    ) -> Result<Option<Found<G>>> {
+    ) -> Result<Option<LocatedRow<G>>> {
         for _ in 0..MOVES_MAX {
             if let Some(found) = away(fix(place.page)?, place, home) {
                 return Ok(Some(found));
@@ -233,7 +233,7 @@ impl<P: PageAccess> HeapFile<P> {
         if let Some(lsn) = stamp {
             change.set_lsn(lsn);
         }
-        self.space.has_more_room(&mut page);
+        self.space.note_more_room(&mut page);
         Ok(())
     }
 
@@ -413,7 +413,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
             }
             return Ok(true);
         }
-        let Some(Found { mut page, place }) = self.find_exclusive(access, page, home)? else {
+        let Some(LocatedRow { mut page, place }) = self.find_exclusive(access, page, home)? else {
             return Ok(false);
         };
         let mut view = page.page_mut();

@@ -102,7 +102,7 @@ impl<P: PageAccess> HeapFile<P> {
         if let Some(lsn) = stamp {
             change.set_lsn(lsn);
         }
-        self.space.has_more_room(&mut page);
+        self.space.note_more_room(&mut page);
         Ok(true)
     }
 
@@ -141,7 +141,7 @@ impl<P: PageAccess> HeapFile<P> {
         if let Some(lsn) = stamp {
             change.set_lsn(lsn);
         }
-        self.space.has_more_room(&mut page);
+        self.space.note_more_room(&mut page);
         drop(page);
         if from.offset > 0 {
             let page = access.fix_exclusive(from.page)?;

@@ -288,7 +288,7 @@ impl<L: Latching> HeapSpace<L> {
 
     /// Says that a row left `page`.
     #[inline]
-    pub(super) fn has_more_room<E: ExclusivePage>(&self, page: &mut E) {
+    pub(super) fn note_more_room<E: ExclusivePage>(&self, page: &mut E) {
         let class = room_class(page.page());
         let flags = page.page().flags();
         if flags & OPEN == 0 && class > 0 {

@@ -111,7 +111,7 @@ pub struct RegisteredPlace {
 }
 
 /// The number of calls after which they are entered in the registry.
-const CALLS_UNTOLD_MAX: u32 = 64;
+const CALLS_UNREPORTED_MAX: u32 = 64;
 
 impl<L: Latching> Default for Registered<L> {
     fn default() -> Self {
@@ -127,7 +127,7 @@ impl<L: Latching> Registered<L> {
 
     /// Adds what a place counted to its entry.
     #[cold]
-    fn tell(&self, place: &RegisteredPlace) {
+    fn publish(&self, place: &RegisteredPlace) {
         let registry = self.registry.hold();
         let entry = &mut registry.borrow_mut().entries[place.session as usize];
         entry.calls += u64::from(place.calls.take());
@@ -172,8 +172,8 @@ impl<L: Latching> Sessions<L> for Registered<L> {
         let calls = place.calls.get() + 1;
         place.calls.set(calls);
         place.changes.set(place.changes.get() + u32::from(changes));
-        if calls == CALLS_UNTOLD_MAX {
-            self.tell(place);
+        if calls == CALLS_UNREPORTED_MAX {
+            self.publish(place);
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         }
         let active = sessions.active();
         assert_eq!(active.len(), 2);
-        assert_eq!(active[0].calls, u64::from(CALLS_UNTOLD_MAX), "the rest is told at the end");
+        assert_eq!(active[0].calls, u64::from(CALLS_UNREPORTED_MAX), "the rest is told at the end");
         sessions.end(&mut first, true);
         sessions.end(&mut second, false);
         assert_eq!(sessions.active(), []);

@@ -14,7 +14,7 @@ use tombolo_storage::value_log::{LogBuffer, Transactions};
 
 use super::super::envelope::Lone;
 use super::*;
-use crate::calls::{Desks, Ran};
+use crate::calls::{AllReplySlots, Ran};
 use crate::tx::Tx;
 
 tombolo_storage::table! {
@@ -39,7 +39,7 @@ fn store(ids_max: u64) -> (Product, Tables) {
         store.schema(),
         newest(ids_max),
         Arc::new(SystemClock::new()),
-        Arc::new(Desks::new(1)),
+        Arc::new(AllReplySlots::new(1)),
     )
     .unwrap();
     (store, tables)
@@ -64,8 +64,8 @@ fn call(schema: &Schema, id: i64, end: End) -> Box<dyn Envelope> {
         }
         match end {
             End::Commits | End::Reads => Ok(id),
-            End::Aborts => Err(Stop::Abort("as told")),
-            End::Panics => panic!("as told"),
+            End::Aborts => Err(Stop::Abort("as asked")),
+            End::Panics => panic!("as asked"),
         }
     };
     let lone = Lone::envelope(closure, 0);
@@ -78,19 +78,19 @@ fn run(store: &mut Product, tables: &mut Tables, id: i64, end: End) -> How {
     let ran = call.ran().downcast_mut::<Option<Ran<i64>>>().and_then(Option::take).unwrap();
     match (how, ran) {
         (How::Committed, Ran::Ended(Ok(answer))) => assert_eq!(answer, id),
-        (How::Aborted, Ran::Ended(Err(stop))) => assert_eq!(stop, Stop::Abort("as told")),
+        (How::Aborted, Ran::Ended(Err(stop))) => assert_eq!(stop, Stop::Abort("as asked")),
         (How::Panicked, Ran::Otherwise(Otherwise::Panicked(message))) => {
-            assert_eq!(&*message, "as told");
+            assert_eq!(&*message, "as asked");
         }
         (How::Repeated, Ran::Otherwise(Otherwise::Repeated(outcome))) => {
-            assert_eq!(outcome, told(store, tables, id));
+            assert_eq!(outcome, outcome_of(store, tables, id));
         }
         (how, _) => panic!("{how:?} of another kind"),
     }
     how
 }
 
-fn told(store: &mut Product, tables: &Tables, id: i64) -> Outcome {
+fn outcome_of(store: &mut Product, tables: &Tables, id: i64) -> Outcome {
     store.begin().unwrap();
     let outcome = tables.requests().outcome(store, id as u128).unwrap();
     store.commit().unwrap();
@@ -121,7 +121,7 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
         };
         let how = run(&mut store, &mut tables, id, end);
         if let Some((_, outcome)) = model.iter().find(|(known, _)| *known == id) {
-            assert_eq!((how, told(&mut store, &tables, id)), (How::Repeated, *outcome));
+            assert_eq!((how, outcome_of(&mut store, &tables, id)), (How::Repeated, *outcome));
             repeated += 1;
             continue;
         }
@@ -136,7 +136,7 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
         for id in 0..12 {
             let expected = model.iter().find(|(known, _)| *known == id);
             let expected = expected.map_or(Outcome::Unknown, |(_, outcome)| *outcome);
-            assert_eq!(told(&mut store, &tables, id), expected, "{id} of {model:?}");
+            assert_eq!(outcome_of(&mut store, &tables, id), expected, "{id} of {model:?}");
         }
     }
     assert!(repeated > 200, "{repeated}");
@@ -146,13 +146,13 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
         store.schema(),
         newest(2),
         Arc::new(SystemClock::new()),
-        Arc::new(Desks::new(1)),
+        Arc::new(AllReplySlots::new(1)),
     )
     .unwrap();
     for id in 100..120 {
         assert_eq!(run(&mut store, &mut tables, id, End::Reads), How::Committed);
     }
-    let known = (0..120).filter(|&id| told(&mut store, &tables, id) != Outcome::Unknown);
+    let known = (0..120).filter(|&id| outcome_of(&mut store, &tables, id) != Outcome::Unknown);
     assert_eq!(known.collect::<Vec<_>>(), [118, 119]);
 }
 
@@ -183,12 +183,13 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
             store.schema(),
             newest(10),
             Arc::new(SystemClock::new()),
-            Arc::new(Desks::new(1)),
+            Arc::new(AllReplySlots::new(1)),
         )
         .unwrap();
-        let newest = (0..30).rev().find(|&id| told(&mut store, &tables, id) != Outcome::Unknown);
+        let newest =
+            (0..30).rev().find(|&id| outcome_of(&mut store, &tables, id) != Outcome::Unknown);
         for id in 0..30 {
-            let outcome = told(&mut store, &tables, id);
+            let outcome = outcome_of(&mut store, &tables, id);
             let is_recent = newest.is_some_and(|newest| id <= newest && id + 10 > newest);
             assert_eq!(outcome != Outcome::Unknown, is_recent, "{id} of {newest:?}");
             if is_recent {
@@ -214,7 +215,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
     let mut call = Identified::envelope(5, Arc::new(idle).envelope((), 0), 1 << 20);
     assert_eq!(call.run(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
-    assert_eq!(told(&mut store, &tables, 5), Outcome::Aborted);
+    assert_eq!(outcome_of(&mut store, &tables, 5), Outcome::Aborted);
     assert_eq!(store.check(), []);
 }
 
@@ -227,8 +228,8 @@ fn without_memory_nothing_runs_and_nothing_is_remembered() {
         call.run(&mut store, &mut tables) != How::Committed
     });
     let full = full.expect("memory is bounded");
-    assert_eq!(told(&mut store, &tables, full), Outcome::Unknown);
-    assert_eq!(told(&mut store, &tables, full - 1), Outcome::Committed);
+    assert_eq!(outcome_of(&mut store, &tables, full), Outcome::Unknown);
+    assert_eq!(outcome_of(&mut store, &tables, full - 1), Outcome::Committed);
     assert_eq!(store.check(), []);
     store.set_memory_bytes_max(u64::MAX);
     assert_eq!(run(&mut store, &mut tables, full, End::Commits), How::Committed);

@@ -2,8 +2,8 @@
 //!
 //! Here: the database they are of.
 
-mod apart;
 mod failures;
+mod remote;
 mod written;
 
 use std::collections::BTreeMap;

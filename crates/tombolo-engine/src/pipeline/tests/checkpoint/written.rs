@@ -73,7 +73,7 @@ fn a_demand_is_met_by_a_checkpoint_that_holds_what_was_answered() {
         assert_eq!(asked.poll(), None);
         while asked.poll().is_none() {
             database.step(1, |kind| kind == Checkpoint);
-            database.pay(1); // it goes on meanwhile
+            database.pay(1); // it continues meanwhile
         }
         assert_eq!(asked.poll(), Some(Ok(())));
         asked.wait().unwrap();

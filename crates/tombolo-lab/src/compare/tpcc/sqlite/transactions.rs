@@ -349,8 +349,8 @@ impl StandardStatements<'_> {
     /// Delivery (2.7), all ten districts in one transaction.
     fn delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer> {
         /// An order, its customer and what is delivered.
-        type Found = Option<(i64, i64, i64)>;
-        let mut found: [Found; DISTRICTS as usize] = [None; DISTRICTS as usize];
+        type Delivered = Option<(i64, i64, i64)>;
+        let mut found: [Delivered; DISTRICTS as usize] = [None; DISTRICTS as usize];
         for (found, d_id) in found.iter_mut().zip(1..) {
             let range = [schema::order(input.w_id, d_id, 0), schema::last_order(input.w_id, d_id)];
             let oldest = nullable(existing(&mut query(&mut self.oldest_new_order, range)?)?, 0)?;

@@ -99,7 +99,7 @@ const NAMED: usize = 1 + 2 * LINES;
 const _: () = assert!(NAMED <= Hints::ROWS_MAX);
 
 /// What the reading phase leaves to the writing phase.
-struct Found<'r> {
+struct ReadPhase<'r> {
     stocks: &'r [RowId],
     items: [ItemRead; LINES],
 }
@@ -184,7 +184,7 @@ impl Procedure for NewOrder {
         tx.update(&self.district, district, District::ORDERED, |row| {
             row.set(District::D_NEXT_O_ID, answer.o_id + 1);
         })?;
-        let found = Found { stocks, items };
+        let found = ReadPhase { stocks, items };
         let sum = self.order_lines(&mut tx, input, &found, &mut answer)?;
         self.order(&mut tx, input, answer.o_id)?;
         answer.total = total(sum, &answer);
@@ -385,7 +385,7 @@ impl NewOrder {
         &self,
         tx: &mut Writing<'_, S>,
         input: &NewOrderInput,
-        found: &Found<'_>,
+        found: &ReadPhase<'_>,
         answer: &mut NewOrderAnswer,
     ) -> Result<i64> {
         let lines = input.lines();

@@ -9,7 +9,7 @@ use crate::value_log::tests::crash_disk::CrashDisk;
 
 /// How a run is laid out.
 #[derive(Clone, Copy)]
-struct Plan {
+struct LifePlan {
     seed: u64,
     spare: u32,
     parts: usize,
@@ -27,7 +27,7 @@ enum Where {
     Either,
 }
 
-impl Plan {
+impl LifePlan {
     /// The image's numbers when it is opened for the `opened`th time.
     fn settings(self, opened: u64) -> ImageSettings {
         let of_disk = self.copy == Where::Disk || (self.seed + opened / 2).is_multiple_of(2);
@@ -55,8 +55,8 @@ fn doors(disks: &[CrashDisk]) -> Vec<Arc<dyn Disk>> {
 }
 
 /// Opens, and compares with what is known.
-fn open(disks: &[CrashDisk], plan: Plan, known: &mut Known) -> Result<Database, Failure> {
-    let Plan { seed, .. } = plan;
+fn open(disks: &[CrashDisk], plan: LifePlan, known: &mut Known) -> Result<Database, Failure> {
+    let LifePlan { seed, .. } = plan;
     known.opened += 1;
     let settings = plan.settings(known.opened);
     let mut database = Database::open_with(&doors(disks), settings, plan.parts, None)?;
@@ -107,8 +107,8 @@ fn work(database: &mut Database, known: &mut Known, random: &mut Random) -> Resu
 }
 
 /// The number of checkpoints that were completed.
-fn run(plan: Plan) -> u64 {
-    let Plan { seed, .. } = plan;
+fn run(plan: LifePlan) -> u64 {
+    let LifePlan { seed, .. } = plan;
     let mut random = Random::new(seed);
     let mut disks: Vec<CrashDisk> = (0..plan.disks).map(|_| CrashDisk::default()).collect();
     let mut known = Known::default();
@@ -146,10 +146,10 @@ fn run(plan: Plan) -> u64 {
 }
 
 /// Checkpoints one behind the other, groups that take the log's segments again, and a crash.
-fn run_dense(plan: Plan) {
+fn run_dense(plan: LifePlan) {
     let mut random = Random::new(plan.seed);
     let disks = [CrashDisk::default()];
-    let plan = Plan { disks: 1, ..plan };
+    let plan = LifePlan { disks: 1, ..plan };
     let mut known = Known::default();
     let mut database = open(&disks, plan, &mut known).unwrap();
     (0..3).for_each(|_| database.create_table());
@@ -175,10 +175,10 @@ fn run_dense(plan: Plan) {
 }
 
 /// A crash on the way through a checkpoint of rings with several batches, between any two writes.
-fn run_interrupted(plan: Plan) {
+fn run_interrupted(plan: LifePlan) {
     let mut random = Random::new(plan.seed);
     let disks = [CrashDisk::default()];
-    let plan = Plan { disks: 1, ..plan };
+    let plan = LifePlan { disks: 1, ..plan };
     let mut known = Known::default();
     let mut database = open(&disks, plan, &mut known).unwrap();
     (0..3).for_each(|_| database.create_table());
@@ -204,8 +204,8 @@ fn run_interrupted(plan: Plan) {
     open(&disks, plan, &mut known).unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
-fn plan(seed: u64, copy: Where) -> Plan {
-    Plan {
+fn plan(seed: u64, copy: Where) -> LifePlan {
+    LifePlan {
         seed,
         spare: 1 + (seed % 4) as u32,
         parts: 1 + (seed / 4 % 3) as usize,
@@ -246,7 +246,7 @@ fn a_checkpoint_and_an_opening_can_crash_anywhere() {
         (3, 2, Where::Disk),
         (1, 2, Where::Either),
     ] {
-        let plan = Plan { seed: 77, spare, parts, disks: 1, copy };
+        let plan = LifePlan { seed: 77, spare, parts, disks: 1, copy };
         let mut random = Random::new(plan.seed);
         let base = [CrashDisk::default()];
         let mut known = Known::default();

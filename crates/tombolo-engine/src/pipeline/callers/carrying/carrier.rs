@@ -1,0 +1,202 @@
+//! A caller's own transaction on its own thread: takes execution, runs it, gives execution back.
+//!
+//! Not here: waiting for the log, and the stages' work that a waiting caller does (`mod.rs`); what
+//! execution does before and behind the transaction (`stages/execution/carried.rs`).
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tombolo_storage::sync::Spin;
+
+use crate::pipeline::callers::carrying::{Carrying, Debt, HandedOn};
+use crate::pipeline::stage::StageKind;
+use crate::pipeline::stage_loop::WhenBroken;
+use crate::pipeline::stages::Executor;
+use crate::pipeline::stages::execution::Execution;
+use crate::pipeline::stages::execution::carried::{Carried, NotRun, Panicked, Stands, Terms};
+use crate::pipeline::state::get;
+use crate::pipeline::transport::{Held, Refusal, Seat, panic_message};
+use crate::threads::{give_way, pause};
+
+/// How often a caller that has waited lets other threads of its core run: one of them may have execution
+/// and have been descheduled. Loom knows no such threads.
+const GIVES_WAY: u32 = if cfg!(loom) { 0 } else { 8 };
+
+/// So many transactions of others since a caller began to wait: one of them calls without a pause.
+const BURST: u64 = 16;
+
+/// How long a caller sleeps first while another one calls without a pause, which runs alone then: neither its
+/// rows nor its core are taken from it.
+const NAP: Duration = Duration::from_micros(400);
+
+/// So many calls of its own a caller has made for each nap: fewer than one in a hundred wait for one.
+const NAP_CALLS: u32 = 128;
+
+/// How many naps a caller takes in a row at most, before its call goes through the queue.
+const NAPS_MAX: u32 = 3;
+
+thread_local! {
+    /// Calls of this thread that no nap was taken for yet.
+    static CREDIT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The result of `part`, or its panic. Where `part` cannot panic this adds no instruction.
+#[inline(always)]
+fn caught<T>(part: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(part))
+}
+
+/// Where a caller runs transactions on its own thread.
+pub struct Carrier<E: Executor> {
+    pub(crate) execution: Arc<Seat<Execution<E>>>,
+    pub(crate) carrying: Arc<Carrying<E::Answer>>,
+}
+
+impl<E: Executor> std::fmt::Debug for Carrier<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Carrier").finish_non_exhaustive()
+    }
+}
+
+impl<E: Executor> Clone for Carrier<E> {
+    fn clone(&self) -> Self {
+        Self { execution: self.execution.clone(), carrying: self.carrying.clone() }
+    }
+}
+
+impl<E: Executor> Carrier<E> {
+    /// Runs a transaction on this thread, if execution is free and nothing waits for it; `None` if the
+    /// call has to go through the queue. `run` returns its outcome and how many bytes it has logged.
+    /// Does not wait for the log: see [`Carrier::wait`].
+    #[inline]
+    pub fn run<T>(
+        &self,
+        terms: Terms,
+        run: impl FnOnce(&mut E) -> (T, usize),
+    ) -> Option<Carried<T>> {
+        CREDIT.set(CREDIT.get().wrapping_add(1));
+        let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
+        let stage = held.stage();
+        match caught(|| stage.admit(terms)) {
+            Ok(Ok(())) => {}
+            Ok(Err(not_run)) => {
+                self.give_back(held, Stands::Volatile);
+                return match not_run {
+                    NotRun::Queued => None,
+                    NotRun::Refused(refusal) => Some(Carried::Refused(refusal)),
+                };
+            }
+            Err(panic) => return Some(self.broken(held, &*panic)),
+        }
+        // A panic in there is the transaction's outcome; before and behind it, it is the stage's.
+        let ran = caught(|| stage.run_carried(run));
+        let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
+        let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
+            Ok(stands) => stands,
+            Err(panic) => return Some(self.broken(held, &*panic)),
+        };
+        self.give_back(held, stands);
+        let outcome = match ran {
+            Ok((outcome, _)) => Ok(outcome),
+            Err(panic) => Err(Panicked(panic_message(&*panic))),
+        };
+        Some(Carried::Ran { outcome, stands })
+    }
+
+    /// Takes execution when the thread that has it gives it back soon. A transaction is shorter than the
+    /// way through the queue; but where turns are taken one by one, the rows move to another core's
+    /// caches at each. Therefore even the first wait leaves that thread time for many transactions. Where
+    /// it has run many, one call after another, this thread sleeps if it calls as often itself, and goes
+    /// through the queue, which that thread looks at soon, if it does not. Where word was left, calls are
+    /// queued: this one goes behind them.
+    #[cold]
+    fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
+        let (mut spin, mut gives_way, mut nap) = (Spin::long(), 0..GIVES_WAY, NAP);
+        let carried = || get(&self.carrying.shared.counters.carried_early);
+        let before = carried();
+        CREDIT.set(CREDIT.get().min(NAPS_MAX * NAP_CALLS));
+        while !self.execution.is_asked_for() {
+            if carried().wrapping_sub(before) >= BURST {
+                CREDIT.set(CREDIT.get().checked_sub(NAP_CALLS)?);
+                pause(nap);
+                nap *= 2;
+            } else if !spin.again() {
+                gives_way.next()?;
+                give_way();
+            }
+            if let Some(held) = self.execution.try_take() {
+                return Some(held);
+            }
+        }
+        None
+    }
+
+    /// Gives execution back and looks after what was handed on; a caller that has to wait for the log
+    /// does that when it waits.
+    #[inline(always)]
+    fn give_back(&self, mut held: Held<'_, Execution<E>>, stands: Stands) {
+        let handed_on = held.stage().take_carried();
+        let is_asked_for = held.give_back();
+        if is_asked_for || handed_on.is_some() {
+            self.look_after(is_asked_for, handed_on, stands);
+        }
+    }
+
+    #[inline(never)]
+    fn look_after(&self, is_asked_for: bool, handed_on: HandedOn, stands: Stands) {
+        let execution = &*self.carrying.execution;
+        if !matches!(stands, Stands::From(_)) {
+            let debt = Debt { handed_on, execution: is_asked_for, log: false };
+            self.carrying.settle(Some(execution), debt);
+        } else if is_asked_for {
+            self.carrying.look_again(execution); // the caller's wait sees to what that hands on
+        }
+    }
+
+    /// The stage panicked on this thread.
+    #[cold]
+    #[inline(never)]
+    fn broken<T>(&self, held: Held<'_, Execution<E>>, panic: &(dyn Any + Send)) -> Carried<T> {
+        drop(held); // first: the stage's own thread, which is woken, finds it broken
+        let reason = self.carrying.break_down(StageKind::Execution, &panic_message(panic));
+        Carried::Refused(Refusal::Unknown(reason))
+    }
+
+    /// What is called when a stage panics on a caller's thread.
+    pub(crate) fn set_broken(&self, broken: WhenBroken) {
+        self.carrying.set_broken(broken);
+    }
+
+    /// What callers do of the stages' work.
+    pub(crate) fn carrying(&self) -> &Arc<Carrying<E::Answer>> {
+        &self.carrying
+    }
+
+    /// Waits until the log is durable up to where [`Stands::From`] says; writes and syncs it on this
+    /// thread where the device is free.
+    ///
+    /// # Errors
+    /// `Unknown`, when a failure ended all acknowledgements before.
+    pub fn wait(&self, position: u64) -> Result<(), Refusal> {
+        self.carrying.wait(position)
+    }
+
+    /// The same without waiting: `None` while it is open.
+    pub fn look(&self, position: u64) -> Option<Result<(), Refusal>> {
+        self.carrying.look(position)
+    }
+
+    /// Does the stages' work once, as a caller does that waits; says whether there was any.
+    pub fn work(&self) -> bool {
+        let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());
+        let execution = Some(&*carrying.execution);
+        let has_worked = carrying.round(execution, now_ns, &mut Debt::default(), &|| false);
+        if has_worked {
+            carrying.leave_to_own_threads(execution);
+        }
+        has_worked
+    }
+}

@@ -1,0 +1,205 @@
+//! The stages in their seats: as their own threads step them, and as callers do.
+//!
+//! Not here: when a caller takes a turn (`mod.rs`). Invariant: a timer of the logging stage is kept by its own
+//! thread.
+
+use std::sync::{Arc, OnceLock};
+
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::sync::{AtomicU64, Ordering};
+
+use super::carrier::Carrier;
+use super::{Carrying, NEVER_NS, Steppable, Stepped, Turn};
+use crate::clock::Clock;
+use crate::pipeline::log::Records;
+use crate::pipeline::stage::{Stage, StageKind, Step};
+use crate::pipeline::stages::execution::Execution;
+use crate::pipeline::stages::{Executor, Logging};
+use crate::pipeline::state::Shared;
+use crate::pipeline::transport::{Seat, Signal};
+/// A stage in a seat, as its own thread steps it.
+pub(crate) struct InSeat<T, A> {
+    pub(crate) kind: StageKind,
+    pub(crate) seat: Arc<Seat<T>>,
+    pub(crate) shared: Arc<Shared<A>>,
+    /// When the own thread looks again by itself.
+    pub(crate) timer_ns: Arc<AtomicU64>,
+    /// The stage, once it has ended.
+    pub(crate) ended: Option<T>,
+}
+
+impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
+    fn kind(&self) -> StageKind {
+        self.kind
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        // First: a caller that steps the stage meanwhile finds that no timer is kept.
+        self.timer_ns.store(NEVER_NS, Ordering::SeqCst);
+        let Some(mut held) = self.seat.take() else {
+            // Its holder looks again, or wakes this thread. That the stage broke was reported.
+            return if self.seat.drop_broken() { Step::Ended } else { Step::IdleUntil(None) };
+        };
+        let step = held.stage().step(now_ns);
+        if let Step::IdleUntil(until_ns) = step {
+            self.timer_ns.store(until_ns.unwrap_or(NEVER_NS), Ordering::SeqCst);
+        }
+        if step == Step::Ended {
+            self.ended = held.empty();
+            return step;
+        }
+        match step {
+            _ if !held.give_back() => step,
+            Step::IdleUntil(_) => Step::Progress,
+            step => step,
+        }
+    }
+
+    fn retire(self: Box<Self>) {
+        if let Some(stage) = self.ended {
+            Box::new(stage).retire();
+        }
+    }
+
+    fn worked(&self, ns: u64) {
+        self.shared.counters.worked(self.kind, ns);
+    }
+}
+
+/// Execution, for callers.
+pub(crate) struct ExecutionSeat<E: Executor>(Arc<Seat<Execution<E>>>);
+
+impl<E: Executor> Steppable for ExecutionSeat<E> {
+    fn turn(&self, now_ns: u64) -> Turn {
+        let Some(mut held) = self.0.take() else { return Turn::TAKEN };
+        let stage = held.stage();
+        stage.set_carried(true);
+        let step = stage.step(now_ns);
+        stage.set_carried(false);
+        let handed_on = stage.take_carried();
+        let is_asked_for = held.give_back();
+        if step == Step::Ended {
+            self.0.wake(); // it ends on its own thread
+        }
+        let stepped = if step == Step::Progress { Stepped::Progress } else { Stepped::Idle };
+        Turn { stepped, is_asked_for, handed_on }
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+/// A stage that says when it has something to do even if nothing arrives.
+pub(crate) trait Timed: Stage {
+    fn timer_ns(&mut self) -> Option<u64>;
+}
+
+impl<A: Send + 'static, B: Records> Timed for Logging<A, B> {
+    fn timer_ns(&mut self) -> Option<u64> {
+        self.timer_ns()
+    }
+}
+
+/// The log, for callers.
+pub(crate) struct LogSeat<T, A> {
+    pub(crate) seat: Arc<Seat<T>>,
+    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) timer_ns: Arc<AtomicU64>,
+}
+
+impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
+    fn turn(&self, now_ns: u64) -> Turn {
+        let Some(mut held) = self.seat.take() else { return Turn::TAKEN };
+        let step = held.stage().step(now_ns);
+        let until_ns = match step {
+            Step::Progress => held.stage().timer_ns(),
+            Step::IdleUntil(until_ns) => until_ns,
+            Step::Ended => Some(0), // it ends on its own thread
+        };
+        // That thread keeps the stage's timer.
+        let own_looks_late = until_ns.is_some_and(|ns| ns < self.timer_ns());
+        let is_asked_for = held.give_back();
+        if own_looks_late {
+            self.seat.wake();
+        }
+        let stepped = if step == Step::Progress { Stepped::Progress } else { Stepped::Idle };
+        Turn { stepped, is_asked_for, handed_on: None }
+    }
+
+    fn wake(&self) {
+        self.seat.wake();
+    }
+
+    fn pass_on(&self) {
+        if plant::is(Plant::LeaderNotWoken) {
+            return;
+        }
+        if !self.shared.waiters.wake_one(self.shared.durable()) {
+            self.seat.wake();
+        }
+    }
+
+    fn timer_ns(&self) -> u64 {
+        self.timer_ns.load(Ordering::SeqCst)
+    }
+}
+
+/// The logging stage, with the signal of its own thread.
+type LogStage<E> = (Logging<<E as Executor>::Answer, <E as Executor>::Records>, Arc<Signal>);
+
+/// Stages in seats: what callers have of them, and what the own threads step.
+pub(crate) struct Seated<E: Executor> {
+    pub(crate) carrier: Carrier<E>,
+    pub(crate) execution: Box<dyn Stage>,
+    pub(crate) log: Option<Box<dyn Stage>>,
+}
+
+/// What stages in seats share.
+pub(crate) struct Around<'a, A> {
+    pub(crate) shared: &'a Arc<Shared<A>>,
+    pub(crate) clock: &'a Arc<dyn Clock>,
+    /// How long a caller works for others at most.
+    pub(crate) slice_ns_max: u64,
+    /// How long a group may wait that no call waits for.
+    pub(crate) promised_ns_max: u64,
+}
+
+impl<A: Send + 'static> Around<'_, A> {
+    fn in_seat<T: Stage + 'static>(
+        &self,
+        kind: StageKind,
+        seat: &Arc<Seat<T>>,
+    ) -> (Box<dyn Stage>, Arc<AtomicU64>) {
+        let timer_ns = Arc::new(AtomicU64::new(NEVER_NS));
+        let (seat, shared) = (seat.clone(), self.shared.clone());
+        (Box::new(InSeat { kind, seat, shared, timer_ns: timer_ns.clone(), ended: None }), timer_ns)
+    }
+
+    /// Puts the stages into seats, each with the signal of its own thread.
+    pub(crate) fn put_in_seats<E: Executor<Answer = A>>(
+        &self,
+        (execution, signal): (Execution<E>, Arc<Signal>),
+        log: Option<LogStage<E>>,
+    ) -> Seated<E> {
+        let execution = Arc::new(Seat::new(execution, signal));
+        let (execution_stage, _) = self.in_seat(StageKind::Execution, &execution);
+        let log = log.map(|(stage, signal)| {
+            let seat = Arc::new(Seat::new(stage, signal));
+            let (stage, timer_ns) = self.in_seat(StageKind::Logging, &seat);
+            (LogSeat { seat, shared: self.shared.clone(), timer_ns }, stage)
+        });
+        let (log, log_stage) = log.unzip();
+        let carrying = Carrying {
+            execution: Box::new(ExecutionSeat(execution.clone())),
+            log: log.map(|log| Box::new(log) as Box<dyn Steppable>),
+            shared: self.shared.clone(),
+            clock: self.clock.clone(),
+            slice_ns_max: self.slice_ns_max,
+            promised_ns_max: self.promised_ns_max,
+            broken: OnceLock::new(),
+        };
+        let carrier = Carrier { execution, carrying: Arc::new(carrying) };
+        Seated { carrier, execution: execution_stage, log: log_stage }
+    }
+}

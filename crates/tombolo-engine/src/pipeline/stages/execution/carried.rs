@@ -1,0 +1,161 @@
+//! A transaction that a caller's thread runs itself, on its own stack.
+//!
+//! The caller has the execution stage; nothing waits for it, so the order of calls is kept. What the
+//! transaction logs goes to the logging stage like any batch. The result says up to where the log must be
+//! durable before the caller may report the outcome. Where anything is out of the ordinary — calls wait, room
+//! in the log is short, long work runs, the pipeline is closed — nothing runs here: the call goes through the
+//! queue.
+//!
+//! Not here: taking the stage and giving it back, waiting for the log (`callers/carrying/`).
+
+use tombolo_storage::plant::{self, Plant};
+
+use crate::pipeline::log::Records;
+use crate::pipeline::stages::execution::Execution;
+use crate::pipeline::stages::execution::log_sender::Waiting;
+use crate::pipeline::stages::executor::Executor;
+use crate::pipeline::state::add_alone;
+use crate::pipeline::transport::{Durability, Refusal};
+
+/// When the outcome of a transaction that ran may be reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// Immediately: it is durable, with all that it read.
+    Durable,
+    /// Immediately: there is no log.
+    Volatile,
+    /// Immediately, as an outcome that a crash may lose.
+    PreCommitted,
+    /// When the log is durable up to this position.
+    From(u64),
+}
+
+/// The outcome of a transaction that its caller's thread ran.
+#[derive(Debug)]
+pub enum Carried<T> {
+    /// It ran.
+    Ran {
+        /// Its outcome.
+        outcome: Result<T, Panicked>,
+        /// When that may be reported.
+        stands: Stands,
+    },
+    /// It did not run, for this reason.
+    Refused(Refusal),
+}
+
+/// A transaction panicked, with this message.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Panicked(pub Box<str>);
+
+/// What a caller says of its call.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When its answer may leave.
+    pub durability: Durability,
+    /// The most bytes it may log.
+    pub log_bytes_max: u64,
+}
+
+/// Why a transaction did not run.
+#[derive(Debug)]
+pub(crate) enum NotRun {
+    /// It has to go through the queue.
+    Queued,
+    /// It never will.
+    Refused(Refusal),
+}
+
+impl<E: Executor> Execution<E> {
+    /// Runs a transaction for the caller whose thread this is, which was admitted.
+    #[inline(always)]
+    pub(crate) fn run_carried<T>(&mut self, run: impl FnOnce(&mut E) -> T) -> T {
+        run(&mut self.executor)
+    }
+
+    /// Ends a transaction that ran and logged so many bytes, or panicked: it was undone by its guard then
+    /// (`transaction.rs`). Returns when its outcome may be reported.
+    #[inline(always)]
+    pub(crate) fn end_carried(&mut self, terms: Terms, log_bytes: Option<usize>) -> Stands {
+        if log_bytes.is_none() {
+            add_alone(&self.shared.counters.failed, 1);
+        }
+        if self.log.is_some() {
+            return self.end_logged(terms, log_bytes != Some(0));
+        }
+        add_alone(&self.shared.counters.carried_early, 1);
+        Stands::Volatile
+    }
+
+    /// Whether a transaction may run now.
+    #[inline(always)]
+    pub(crate) fn admit(&self, terms: Terms) -> Result<(), NotRun> {
+        let is_waited_for = self.done < self.calls.len() || !self.long.are_idle();
+        if is_waited_for || !self.input.is_open_and_empty() || self.watch.is_close() {
+            return Err(NotRun::Queued);
+        }
+        if let Some(reason) = self.shared.poison() {
+            return Err(NotRun::Refused(Refusal::Poisoned(reason.clone())));
+        }
+        if let Some(log) = &self.log
+            && (self.beginning.is_some()
+                || log.held.is_some()
+                || terms.log_bytes_max > log.fitting(self.shared.room.until()))
+        {
+            return Err(NotRun::Queued);
+        }
+        Ok(())
+    }
+
+    /// Hands on what a transaction has logged; returns when its outcome may be reported.
+    fn end_logged(&mut self, terms: Terms, may_have_logged: bool) -> Stands {
+        let Some(log) = &mut self.log else { unreachable!("it is logged") };
+        // No less is durable now than was when the transaction ran, and nothing ran behind it.
+        let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
+            true => log.position,
+            false => self.shared.durable(),
+        };
+        let mut records = None;
+        if may_have_logged {
+            let taken = records.insert(log.buffers.take());
+            self.executor.take_log(taken);
+            debug_assert!(taken.bytes().len() as u64 <= terms.log_bytes_max, "more than was said");
+        }
+        let logged = records.as_ref().map_or(0, |records| records.bytes().len() as u64);
+        let waits = log.position + logged > durable
+            && (logged > 0 || !plant::is(Plant::CarriedReadNotWaiting));
+        let is_early = waits && terms.durability == Durability::Async;
+        if waits {
+            let waiting = Waiting {
+                answers: Vec::new(),
+                transactions: 1,
+                waiting: u64::from(!is_early),
+                wants_sync: terms.durability == Durability::Sync,
+                is_promised: is_early,
+            };
+            let records = records.unwrap_or_else(|| log.buffers.take());
+            let batch = log.batch(records, waiting, self.clock.now_ns());
+            log.offer(batch, true);
+        } else if let Some(records) = records {
+            log.buffers.give_records(records);
+        }
+        let counters = &self.shared.counters;
+        if waits && !is_early {
+            add_alone(&counters.carried_waiting, 1);
+            return Stands::From(log.position);
+        }
+        add_alone(&counters.carried_early, 1);
+        if is_early { Stands::PreCommitted } else { Stands::Durable }
+    }
+
+    /// What was handed on since the last call without waking the logging stage's thread: whether a
+    /// call waits for it.
+    pub(crate) fn take_carried(&mut self) -> Option<bool> {
+        self.log.as_mut()?.carried.take()
+    }
+
+    /// Whether a caller's thread steps it, which steps the log itself.
+    pub(crate) fn set_carried(&mut self, is_carried: bool) {
+        self.is_carried = is_carried;
+    }
+}

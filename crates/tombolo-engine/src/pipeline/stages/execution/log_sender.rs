@@ -1,0 +1,131 @@
+//! The execution stage's way to the log: what a batch may log, and its records on their way.
+//!
+//! Not here: what runs (`execution/`), when the log is flushed (`logging.rs`). Invariant: the
+//! charges of what was handed on are never above the room that the logging stage published.
+
+use std::sync::Arc;
+
+use tombolo_storage::plant::{self, Plant};
+
+use crate::pipeline::log::{Cost, Records};
+use crate::pipeline::stages::batch::LogBatch;
+use crate::pipeline::transport::{Answered, Load, NotPut, Pool, Queue, Refusal};
+
+/// The execution stage's way to the log.
+#[derive(Debug)]
+pub(crate) struct LogSender<A, B> {
+    pub(crate) queue: Arc<Queue<LogBatch<A, B>>>,
+    pub(crate) buffers: Arc<Pool<B>>,
+    pub(crate) group_bytes_max: u64,
+    pub(crate) cost: Cost,
+    /// The position behind what was handed to the logging stage.
+    pub(crate) position: u64,
+    /// What was charged for it: records and overhead.
+    pub(crate) charged: u64,
+    /// What found no room in the queue.
+    pub(crate) held: Option<LogBatch<A, B>>,
+    /// What a caller's thread handed on without waking the logging stage's: nothing, or whether any
+    /// call waits for it.
+    pub(crate) carried: Option<bool>,
+}
+
+/// What waits for records that are handed on.
+#[derive(Debug)]
+pub(crate) struct Waiting<A> {
+    pub(crate) answers: Vec<Answered<A>>,
+    pub(crate) transactions: u64,
+    /// Callers that wait for the position behind the records, without an answer among these.
+    pub(crate) waiting: u64,
+    pub(crate) wants_sync: bool,
+    /// Whether a call was answered that a crash may lose.
+    pub(crate) is_promised: bool,
+}
+
+impl<A, B: Records> LogSender<A, B> {
+    pub(crate) fn new(
+        queue: Arc<Queue<LogBatch<A, B>>>,
+        buffers: Arc<Pool<B>>,
+        group_bytes_max: u64,
+        cost: Cost,
+    ) -> Self {
+        let (position, charged, held, carried) = (0, 0, None, None);
+        Self { queue, buffers, group_bytes_max, cost, position, charged, held, carried }
+    }
+
+    /// How long the records of one batch may be, with room up to this sum of charges.
+    pub(crate) fn fitting(&self, room_until: u64) -> u64 {
+        if plant::is(Plant::ReservationSkipped) {
+            return u64::MAX;
+        }
+        self.cost.fitting(room_until.saturating_sub(self.charged)).min(self.group_bytes_max)
+    }
+
+    /// Why what may log so many bytes does not run, for want of room.
+    pub(crate) fn refusal(&self, log_bytes: u64) -> Refusal {
+        let log_bytes_max = self.group_bytes_max;
+        match log_bytes > log_bytes_max {
+            true => Refusal::TooLarge { log_bytes, log_bytes_max },
+            false => Refusal::LogFull,
+        }
+    }
+
+    /// What was logged, and the answers that wait for it, as it is handed on.
+    #[inline]
+    pub(crate) fn batch(&mut self, records: B, replies: Waiting<A>, now_ns: u64) -> LogBatch<A, B> {
+        let Waiting { answers, transactions, waiting, wants_sync, is_promised } = replies;
+        let record_bytes = records.bytes().len() as u64;
+        let charge = self.cost.of(record_bytes);
+        self.charged += charge;
+        self.position += record_bytes;
+        LogBatch {
+            records,
+            answers,
+            transactions,
+            waiting,
+            position: self.position,
+            charge,
+            wants_sync,
+            is_promised,
+            executed_ns: now_ns,
+            ended_ns: now_ns,
+        }
+    }
+
+    /// Keeps what was logged, and the answers that wait for it, until it is handed on.
+    pub(crate) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
+        assert!(self.held.is_none(), "what is held is handed on first");
+        self.held = Some(self.batch(records, replies, now_ns));
+    }
+
+    /// Hands on what is held; says whether nothing is left. The logging stage's thread is woken,
+    /// unless a caller's thread does this: that one looks after the log itself.
+    pub(crate) fn hand_on(&mut self, is_carried: bool) -> bool {
+        self.held.take().is_none_or(|batch| self.offer(batch, is_carried))
+    }
+
+    /// The same with a batch that comes next.
+    #[inline]
+    pub(crate) fn offer(&mut self, batch: LogBatch<A, B>, is_carried: bool) -> bool {
+        let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
+        let is_waited_for = batch.is_waited_for();
+        match self.queue.offer_silently(batch, load) {
+            Ok(()) if is_carried => {
+                self.carried = self.carried.max(Some(is_waited_for));
+                true
+            }
+            Ok(()) => {
+                if !plant::is(Plant::HandedOnSilently) {
+                    self.queue.wake();
+                }
+                true
+            }
+            // Only after a stage broke down, and then the callers were notified.
+            Err(NotPut::Closed(_)) => true,
+            Err(NotPut::Full(batch)) => {
+                self.held = Some(batch);
+                self.queue.wake(); // what callers handed on without a word may fill it
+                false
+            }
+        }
+    }
+}

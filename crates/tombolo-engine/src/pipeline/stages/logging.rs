@@ -1,0 +1,526 @@
+//! The logging stage: groups, flushes, and the answers that wait for them (TPK-10, TPK-11).
+//!
+//! ```text
+//!            a batch arrives              due(): room, timer, size, sync, end
+//!   sealed ────────────────► gathering ─────────────────────────► flushing ──► released
+//!     ▲                        │   ▲                                 │            │
+//!     │                        │   └─ the log has no room ───────────┤            │
+//!     └── seal(): idle for seal_ms_max ◄─────────────────────────────┼────────────┘
+//!                                                                    └─ failed ──► poisoned
+//! ```
+//!
+//! *gathering*: batches executed, in order, not durable, not answered. *released*: the group is
+//! durable, its position published, its answers posted. *poisoned*: a write or a sync failed; what
+//! is on disk is unknown, so nothing is acknowledged ever after, and nothing is tried again.
+//!
+//! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
+//! `auto` as soon as the device is free and those it has just answered have come back, if they do
+//! so in less time than a flush takes (`policy/caller_turnaround.rs`). Where no caller waits for a group (all its calls
+//! are `async`) it is flushed in half of `async_loss_ms_max`, which leaves the other half for the
+//! flush itself.
+//!
+//! Not here: what a group looks like on disk (storage), which answers wait (`executor.rs`).
+//! Invariants: one sync per flush; no answer is posted before the sync that covers its position has
+//! returned; batches are appended in the order they ran.
+
+use std::sync::Arc;
+
+use tombolo_storage::plant::{self, Plant};
+use tombolo_storage::sync::Mutex;
+use tombolo_storage::value_log::GroupNumber;
+
+use crate::clock::Clock;
+use crate::pipeline::checkpoint::CheckpointSender;
+use crate::pipeline::log::{GroupLog, GroupLogError, Records, unreserved};
+use crate::pipeline::policy::{CallerTurnaround, GroupPolicy};
+use crate::pipeline::stage::{Stage, StageKind, Step};
+use crate::pipeline::stages::archive::ArchiveState;
+use crate::pipeline::stages::batch::LogBatch;
+use crate::pipeline::stages::output::Outbox;
+use crate::pipeline::state::{Flush, Shared, add, add_alone};
+use crate::pipeline::transport::{Answered, Pool, Queue, Refusal, Reply, Signal};
+
+/// How long a group that found no room waits before it looks again, if no room is made.
+const ROOM_RETRY_NS: u64 = 1_000_000;
+
+/// What is executed and not durable.
+#[derive(Debug)]
+struct Group<A, B> {
+    records: Vec<B>,
+    /// How many of them are written, by a flush that ran out of room.
+    written: usize,
+    answers: Vec<Vec<Answered<A>>>,
+    /// How many calls wait for it.
+    waiting: u64,
+    transactions: u64,
+    bytes: u64,
+    position: u64,
+    charges: u64,
+    first_ns: u64,
+    wants_sync: bool,
+    /// Whether some were answered already, of which a crash may lose only so much.
+    is_promised: bool,
+}
+
+impl<A, B: Records> Group<A, B> {
+    fn new() -> Self {
+        Self {
+            records: Vec::new(),
+            written: 0,
+            answers: Vec::new(),
+            waiting: 0,
+            transactions: 0,
+            bytes: 0,
+            position: 0,
+            charges: 0,
+            first_ns: 0,
+            wants_sync: false,
+            is_promised: false,
+        }
+    }
+
+    /// Empties it; its vectors stay.
+    fn reset(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        let answers = std::mem::take(&mut self.answers);
+        assert!(records.is_empty() && answers.is_empty(), "everything was handed on");
+        *self = Self { records, answers, ..Self::new() };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.answers.is_empty()
+    }
+
+    fn add(&mut self, batch: LogBatch<A, B>) {
+        if self.is_empty() {
+            self.first_ns = batch.executed_ns;
+        }
+        self.transactions += batch.transactions;
+        self.bytes += batch.records.bytes().len() as u64;
+        self.position = batch.position;
+        self.charges += batch.charge;
+        self.wants_sync |= batch.wants_sync;
+        self.is_promised |= batch.is_promised;
+        self.waiting += batch.waiting();
+        self.records.push(batch.records);
+        if !batch.answers.is_empty() {
+            self.answers.push(batch.answers);
+        }
+    }
+
+    /// The records of the last of several batches, as a batch for which no caller waits: a planted bug.
+    #[cold]
+    fn split_last(&mut self) -> Option<LogBatch<A, B>> {
+        let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
+        let (answers, transactions, waiting) = (Vec::new(), 0, 0);
+        let (charge, wants_sync, is_promised) = (0, false, false);
+        let (position, executed_ns, ended_ns) = (self.position, self.first_ns, self.first_ns);
+        self.bytes -= records.bytes().len() as u64;
+        Some(LogBatch {
+            records,
+            answers,
+            transactions,
+            waiting,
+            position,
+            charge,
+            wants_sync,
+            is_promised,
+            executed_ns,
+            ended_ns,
+        })
+    }
+
+    /// When it is flushed at the latest, if nothing else comes; with `auto` not before `until_ns`.
+    fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
+        let loss_ns = match self.is_promised || self.waiting == 0 {
+            true => self.first_ns.saturating_add(policy.async_loss_ns_max / 2),
+            false => u64::MAX,
+        };
+        match policy.time_ns {
+            None if self.waiting > 0 => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
+            None => loss_ns,
+            Some(of_group) => self.first_ns.saturating_add(of_group).min(loss_ns),
+        }
+    }
+
+    fn is_due(&self, now_ns: u64, policy: &GroupPolicy, until_ns: Option<u64>) -> bool {
+        self.wants_sync
+            || self.transactions >= policy.transactions
+            || now_ns >= self.deadline_ns(policy, until_ns)
+    }
+}
+
+/// Called for every flush, before any answer that waited for it leaves.
+pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
+
+/// What the logging stage is made of.
+pub(crate) struct Parts<A, B> {
+    pub(crate) queue: Arc<Queue<LogBatch<A, B>>>,
+    pub(crate) log: Box<dyn GroupLog>,
+    /// Where the log goes in the end.
+    pub(crate) retired: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
+    pub(crate) outbox: Outbox<A>,
+    pub(crate) buffers: Arc<Pool<B>>,
+    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) policy: GroupPolicy,
+    /// Transactions at which a group is flushed whatever the policy says: as many as a queue holds.
+    pub(crate) transactions_max: u64,
+    pub(crate) observer: Option<FlushObserver>,
+    /// Woken when room is wanted.
+    pub(crate) room_stage: Option<Arc<Signal>>,
+    /// Where the records of durable groups go, if checkpoints are written.
+    pub(crate) to_checkpoint: Option<CheckpointSender<B>>,
+    /// Where the stage reports what is to be archived, if the log is.
+    pub(crate) to_archive: Option<Arc<ArchiveState>>,
+}
+
+/// The logging stage.
+pub(crate) struct Logging<A, B> {
+    parts: Parts<A, B>,
+    /// What was drained; empty between steps.
+    arrived: Vec<LogBatch<A, B>>,
+    group: Group<A, B>,
+    group_bytes_max: u64,
+    /// Charges of all groups that were flushed.
+    charged: u64,
+    is_sealed: bool,
+    has_ended: bool,
+    last_flush_ns: u64,
+    turnaround: CallerTurnaround,
+    /// Of a group that found no room.
+    stall: Option<Stall>,
+    /// The last group that was said to be archived.
+    archived: GroupNumber,
+}
+
+/// A group waits for room.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    /// When it looks for some again, whatever is said of it.
+    until_ns: u64,
+    /// The room there was, which is too little: with more it looks immediately.
+    room_bytes: u64,
+}
+
+impl<A, B: Records> Logging<A, B> {
+    pub(crate) fn new(parts: Parts<A, B>) -> Self {
+        let group_bytes_max = parts.log.group_bytes_max();
+        assert!(group_bytes_max > 0, "a group holds something");
+        Self {
+            parts,
+            arrived: Vec::new(),
+            group: Group::new(),
+            group_bytes_max,
+            charged: 0,
+            is_sealed: true,
+            has_ended: false,
+            last_flush_ns: 0,
+            turnaround: CallerTurnaround::default(),
+            stall: None,
+            archived: 0,
+        }
+    }
+
+    /// Takes what has arrived into the group; says whether more may come.
+    fn gather(&mut self) -> bool {
+        // Behind a group without room the rest waits in its queue, which is bounded.
+        if self.stall.is_some() {
+            return self.parts.queue.is_open();
+        }
+        let is_well = self.parts.shared.poison().is_none();
+        let is_open = self.parts.queue.drain(&mut self.arrived);
+        for batch in self.arrived.drain(..) {
+            // It logged nothing, and all that was logged before it is durable: nothing to wait for.
+            // A caller that waits for the position finds that itself, or was woken with it.
+            if is_well && batch.records.bytes().is_empty() && self.group.bytes == 0 {
+                self.charged += batch.charge;
+                self.parts.outbox.post(batch.answers);
+            } else {
+                self.turnaround.ran(batch.waiting(), batch.ended_ns);
+                self.group.add(batch);
+            }
+        }
+        is_open
+    }
+
+    /// Writes and syncs the group. `Ok(false)`: there is no room; what was written is remembered.
+    fn write(&mut self) -> Result<bool, String> {
+        self.parts.log.set_time(self.parts.clock.unix_us());
+        let Group { records, written, .. } = &mut self.group;
+        if plant::is(Plant::SwappedGroups) && *written == 0 && records.len() > 1 {
+            records.swap(0, 1);
+        }
+        while *written < records.len() {
+            let mut bytes = 0;
+            let fitting = records[*written..].iter().take_while(|records| {
+                bytes += records.bytes().len() as u64;
+                bytes <= self.group_bytes_max
+            });
+            // One batch alone is never too large: the execution stage has seen to that.
+            let end = *written + fitting.count().max(1);
+            let group = &records[*written..end];
+            let transactions = group.iter().map(Records::transactions).sum();
+            let many: Vec<&[u8]>;
+            let bytes = match group {
+                [lone] => &[lone.bytes()][..],
+                group => {
+                    many = group.iter().map(Records::bytes).collect();
+                    &many
+                }
+            };
+            if bytes.iter().any(|bytes| !bytes.is_empty()) {
+                match self.parts.log.append(bytes, transactions) {
+                    Ok(()) => add_alone(&self.parts.shared.counters.groups, 1),
+                    Err(GroupLogError::Full) => return Ok(false),
+                    Err(GroupLogError::Failed(reason)) => return Err(reason),
+                }
+            }
+            *written = end;
+        }
+        if plant::is(Plant::AnswerBeforeFsync) && std::mem::take(&mut self.is_sealed) {
+            return Ok(true); // the first group after a seal is answered without one
+        }
+        match self.parts.log.sync() {
+            Ok(()) => Ok(true),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room. It
+    /// began when the step did.
+    fn flush(&mut self, start_ns: u64, is_open: bool) {
+        let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
+        let written = self.write();
+        let end_ns = self.parts.clock.now_ns();
+        self.stall = None;
+        match written {
+            Ok(true) => {
+                self.release(end_ns, end_ns - start_ns);
+                if let Some(late) = late {
+                    self.group.add(late);
+                }
+            }
+            Ok(false) if is_open => {
+                add(&self.parts.shared.counters.stalls, 1);
+                let room_bytes = self.parts.log.room().bytes;
+                self.stall = Some(Stall { until_ns: end_ns + ROOM_RETRY_NS, room_bytes });
+            }
+            Ok(false) => self.fail("the log was closed without room for its last group"),
+            Err(reason) => self.fail(&reason),
+        }
+    }
+
+    /// Posts the answers that wait for the group.
+    fn let_answers_go(&mut self) {
+        let answers = self.group.answers.drain(..);
+        answers.for_each(|answers| self.parts.outbox.post(answers));
+    }
+
+    /// The group is durable: its answers leave.
+    fn release(&mut self, now_ns: u64, flush_ns: u64) {
+        self.turnaround.released(now_ns, self.group.waiting, self.group.bytes, flush_ns);
+        // First: a checkpoint or a backup that is asked for after an answer holds what was answered.
+        if let Some(position) = self.parts.log.position() {
+            self.parts.shared.set_durable_group(position.group);
+        }
+        // Before any answer leaves: a caller that has one finds it counted.
+        let (group, counters) = (&self.group, &self.parts.shared.counters);
+        let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
+        counters.flushed(flush);
+        if let Some(observer) = &mut self.parts.observer {
+            observer(flush);
+        }
+        self.give_records_away();
+        if let Some(to_archive) = &self.parts.to_archive {
+            to_archive.left_behind(self.parts.log.left_behind());
+        }
+        // The same: a caller that reads what was just answered gets it as durable.
+        self.parts.shared.set_durable(self.group.position);
+        self.let_answers_go();
+        let (group, shared) = (&mut self.group, &self.parts.shared);
+        shared.waiters.wake_up_to(group.position);
+        self.charged += group.charges;
+        group.reset();
+        self.is_sealed = false;
+        self.last_flush_ns = now_ns;
+    }
+
+    /// The group's records are durable: they are installed into DB′, or not needed.
+    fn give_records_away(&mut self) {
+        let Self { parts: Parts { log, to_checkpoint, buffers, .. }, group, .. } = self;
+        match to_checkpoint {
+            Some(to_checkpoint) => to_checkpoint.hand_on(log.position(), &mut group.records),
+            None => group.records.drain(..).for_each(|records| buffers.give_records(records)),
+        }
+    }
+
+    /// Gives back what of the log a checkpoint has made needless, and is archived where that is asked for.
+    fn release_log(&mut self) {
+        let Parts { log, to_checkpoint, to_archive, .. } = &mut self.parts;
+        if let Some(archived) = to_archive.as_ref().map(|archive| archive.archived())
+            && archived > self.archived
+        {
+            self.archived = archived;
+            log.keep_from(archived + 1);
+        }
+        if let Some(group) = to_checkpoint.as_mut().and_then(CheckpointSender::newly_releasable) {
+            log.release_before(group);
+        }
+    }
+
+    /// Ends all acknowledgements: every answer that waits says why, now and later.
+    #[cold]
+    fn fail(&mut self, reason: &str) {
+        let reason = self.parts.shared.set_poison(reason);
+        if plant::is(Plant::ReleasedAfterFailure) {
+            self.let_answers_go();
+        }
+        for mut answers in self.group.answers.drain(..) {
+            for answered in &mut answers {
+                answered.reply = Reply::Refused(Refusal::Unknown(reason.clone()));
+            }
+            self.parts.outbox.post(answers);
+        }
+        self.group.records.clear();
+        self.group.reset();
+        self.parts.shared.waiters.wake_up_to(u64::MAX);
+        self.stall = None;
+        if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+            to_checkpoint.state.fail(&reason);
+        }
+        if self.parts.shared.room.end_wait() {
+            self.parts.queue.wake_producers();
+        }
+    }
+
+    /// Writes the empty group behind the last one.
+    fn seal(&mut self) {
+        self.is_sealed = true;
+        self.parts.log.set_time(self.parts.clock.unix_us());
+        match self.parts.log.seal() {
+            Ok(()) => add(&self.parts.shared.counters.seals, 1),
+            // The last group stays unsealed, as it was; the next flush finds room or says so.
+            Err(GroupLogError::Full) => {}
+            Err(GroupLogError::Failed(reason)) => self.fail(&reason),
+        }
+    }
+
+    /// Nothing more comes and nothing is left.
+    fn end(&mut self) -> Step {
+        if !self.has_ended {
+            self.has_ended = true;
+            if !self.is_sealed && self.parts.shared.poison().is_none() {
+                self.seal();
+            }
+            if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+                let end = self.parts.log.position();
+                to_checkpoint.close(end.filter(|_| self.parts.shared.poison().is_none()));
+            }
+            if let Some(to_archive) = &self.parts.to_archive {
+                to_archive.close();
+            }
+        }
+        if !self.parts.outbox.send() {
+            return Step::IdleUntil(None);
+        }
+        self.parts.outbox.close();
+        Step::Ended
+    }
+
+    /// Until when the group waits for room, if there is no more of it than it found.
+    fn waits_for_room_until(&mut self, now_ns: u64) -> Option<u64> {
+        let Stall { until_ns, room_bytes } = self.stall?;
+        let waits = now_ns < until_ns && self.parts.log.room().bytes <= room_bytes;
+        waits.then_some(until_ns)
+    }
+
+    /// When there is something to do even if nothing arrives.
+    pub(crate) fn timer_ns(&mut self) -> Option<u64> {
+        let until_ns = if self.group.is_empty() { None } else { self.turnaround.wait_until() };
+        match self.idle(until_ns) {
+            Step::IdleUntil(until_ns) => until_ns,
+            Step::Progress | Step::Ended => unreachable!("it is idle"),
+        }
+    }
+
+    /// What there is to wait for while no flush is due.
+    fn idle(&self, until_ns: Option<u64>) -> Step {
+        let seal_ns = (!self.is_sealed)
+            .then(|| self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max));
+        let deadline_ns = || self.group.deadline_ns(&self.parts.policy, until_ns);
+        let flush_ns = (!self.group.is_empty()).then(deadline_ns);
+        Step::IdleUntil(flush_ns.or(seal_ns))
+    }
+
+    /// Publishes to the execution stage how much room there is.
+    fn publish_room(&mut self) {
+        let wanted = self.parts.shared.room.wanted();
+        let room = unreserved(&mut *self.parts.log, wanted);
+        // What waits for a full log to take it gives nothing back.
+        let accounted = if self.stall.is_some() { u64::MAX } else { self.charged };
+        if self.parts.shared.room.publish(room, self.charged, accounted) {
+            self.parts.queue.wake_producers();
+        }
+        if let Some(to_checkpoint) = &self.parts.to_checkpoint {
+            to_checkpoint.state.set_log_is_short(room.is_all && room.more_is_wanted);
+        }
+        if let Some(room_stage) = self.parts.room_stage.as_ref().filter(|_| room.more_is_wanted) {
+            room_stage.wake();
+        }
+    }
+}
+
+impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
+    fn kind(&self) -> StageKind {
+        StageKind::Logging
+    }
+
+    fn step(&mut self, now_ns: u64) -> Step {
+        if !self.parts.outbox.send() {
+            return Step::IdleUntil(None);
+        }
+        self.release_log();
+        let is_open = self.gather();
+        if let Some(reason) = self.parts.shared.poison().cloned() {
+            self.fail(&reason);
+            return if is_open { Step::IdleUntil(None) } else { self.end() };
+        }
+        if let Some(until_ns) = self.waits_for_room_until(now_ns).filter(|_| is_open) {
+            return Step::IdleUntil(Some(until_ns));
+        }
+        let is_large = self.group.bytes >= self.group_bytes_max
+            || self.group.transactions >= self.parts.transactions_max;
+        // Nothing more comes while the execution stage waits for what a flush gives back.
+        let is_full = is_large || self.parts.shared.room.wanted().is_some();
+        let was_due = self.stall.is_some();
+        let until_ns = self.turnaround.wait_until();
+        let is_due = is_full
+            || was_due
+            || !is_open
+            || self.group.is_due(now_ns, &self.parts.policy, until_ns);
+        if !self.group.is_empty() && is_due {
+            self.flush(now_ns, is_open);
+            self.publish_room();
+            return Step::Progress;
+        }
+        self.publish_room();
+        if !is_open {
+            return self.end();
+        }
+        let seal_ns = self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max);
+        if self.group.is_empty() && !self.is_sealed && now_ns >= seal_ns {
+            self.seal();
+            return Step::Progress;
+        }
+        self.idle(until_ns)
+    }
+
+    fn retire(self: Box<Self>) {
+        *self.parts.retired.lock() = Some(self.parts.log);
+    }
+
+    fn worked(&self, ns: u64) {
+        self.parts.shared.counters.worked(StageKind::Logging, ns);
+    }
+}
