@@ -23,16 +23,16 @@ use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
-use crate::calls::{
-    AllReplySlots, Counters, Durability, Kept, Product, Request, Runner, request_table,
-};
+use crate::calls::{Counters, Durability, Kept, ReplySlots, Request, Runner, request_table};
+use crate::cancels::Cancels;
 use crate::core::Parts;
 use crate::database::Database;
-use crate::derived::TableRow;
 use crate::error::Error;
 use crate::evolve::refuse_own_names;
 use crate::open::{self, OnOpening, Opened, Opening, Recovery};
+use crate::product::Product;
 use crate::tx::Tables;
+use crate::tx::derived::TableRow;
 
 /// The settings that mean something to a database in a program, by name.
 pub const SETTINGS: &[&Setting] = &[
@@ -414,8 +414,9 @@ impl Builder {
             ids: self.settings.count(&settings::REQUEST_IDS_MIN),
             time_us: 1_000_000 * self.settings.count(&settings::REQUEST_IDS_S_MIN),
         };
-        let all_slots = Arc::new(AllReplySlots::new(REPLY_SLOT_SETS));
-        let tables = Tables::new(store.schema(), kept, clock.clone(), all_slots.clone())?;
+        let cancels = Arc::new(Cancels::default());
+        let reply_slots = ReplySlots::sets(REPLY_SLOT_SETS, &cancels);
+        let tables = Tables::new(store.schema(), kept, clock.clone(), cancels)?;
         let schema = tables.known();
         store.name_rows().map_err(Error::Refused)?;
         let runner = Runner::new(store, tables, counters.clone());
@@ -443,7 +444,7 @@ impl Builder {
             log_bytes_max,
             disks,
             counters,
-            all_slots,
+            reply_slots,
         };
         Ok(Database::new(parts, recovery))
     }

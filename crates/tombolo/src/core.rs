@@ -20,9 +20,9 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::sync::{Mutex, MutexGuard};
 
 use crate::calls::{
-    AllReplySlots, Answered, CallOptions, Counters, Durability, Envelope, Identified, Otherwise,
-    Promise, REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on,
-    on_database_thread, wait_a_moment,
+    Answered, CallOptions, Counters, Durability, Envelope, Identified, Otherwise, Promise,
+    REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on, on_database_thread,
+    wait_a_moment,
 };
 use crate::error::Error;
 use crate::stop::Stop;
@@ -80,7 +80,7 @@ pub(crate) struct Parts {
     pub(crate) log_bytes_max: u64,
     pub(crate) disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) all_slots: Arc<AllReplySlots>,
+    pub(crate) reply_slots: Vec<Arc<ReplySlots>>,
 }
 
 impl Core {
@@ -94,13 +94,13 @@ impl Core {
             log_bytes_max,
             disks,
             counters,
-            all_slots,
+            reply_slots,
         } = parts;
         let way = |reply_slots: &Arc<ReplySlots>| Way {
             submitter: pipeline.register(reply_slots.clone()),
             reply_slots: reply_slots.clone(),
         };
-        let ways = all_slots.all().iter().map(way).collect();
+        let ways = reply_slots.iter().map(way).collect();
         let (carrier, long) = (pipeline.carrier(), pipeline.long());
         let (turn, pipeline) = (Mutex::new(()), Mutex::new(Some(pipeline)));
         Self {
@@ -150,7 +150,7 @@ impl Core {
         let durability = self.durability_of(options);
         let set = own_set(self.ways.len());
         let tag = self.ways[set].reply_slots.open();
-        let number = AllReplySlots::number(set, tag);
+        let number = self.ways[set].reply_slots.number(tag);
         match self.put(&self.ways[set].submitter, request, number, durability, patience) {
             Ok(()) => Ok(Ticket { set, tag, deadline_ns }),
             Err((request, error)) => {
@@ -266,7 +266,7 @@ impl Core {
         let set = own_set(self.ways.len());
         let Way { submitter, reply_slots: replies } = &self.ways[set];
         let tag = replies.open();
-        let number = AllReplySlots::number(set, tag);
+        let number = replies.number(tag);
         match self.long.submit(submitter, work, number, durability) {
             Ok(_) => Ok(Ticket { set, tag, deadline_ns: NEVER_NS }),
             Err(not_taken) => {
@@ -427,13 +427,13 @@ impl Core {
 }
 
 /// The set of reply slots of the calling thread: threads take turns.
-fn own_set(all_slots: usize) -> usize {
+fn own_set(sets: usize) -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         // Only a number is handed out.
         static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     }
-    OWN.with(|own| own % all_slots)
+    OWN.with(|own| own % sets)
 }
 
 impl fmt::Debug for Core {

@@ -21,13 +21,12 @@ use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::columns::Vacated;
 use tombolo_storage::memory::online::Built;
 
-use crate::calls::{
-    Envelope, Finished, Product, Runner, Settled, on_database_thread, wait_a_moment,
-};
+use crate::calls::{Envelope, Finished, Runner, Settled, on_database_thread, wait_a_moment};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::Error;
 use crate::evolve::{CHANGE_LOG_BYTES, refuse_own};
+use crate::product::Product;
 
 /// How long to sleep where too much long work is under way.
 const TURN_WAIT: Duration = Duration::from_millis(1);

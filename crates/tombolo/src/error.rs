@@ -15,8 +15,9 @@ use tombolo_storage::disk::DiskError;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
 use tombolo_storage::schema::Schema;
 
-use crate::calls::{Outcome, TRANSACTION_BYTES};
+use crate::calls::Outcome;
 use crate::definition::Difference;
+use crate::product::TRANSACTION_BYTES;
 use crate::stop::{OwnError, Stop};
 
 mod files;

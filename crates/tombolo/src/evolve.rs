@@ -33,13 +33,12 @@ use tombolo_storage::store::{Index, Store, Table, resolve_table};
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::words::{column_text, index_text};
 
-use crate::calls::{
-    CallOptions, Envelope, Finished, How, OWN_PREFIX, Otherwise, Product, Ran, Runner,
-};
+use crate::calls::{CallOptions, Envelope, Finished, How, OWN_PREFIX, Otherwise, Ran, Runner};
 use crate::calls::{Settled, on_database_thread};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::Error;
+use crate::product::Product;
 use crate::tx::Tables;
 
 /// What is built in slices.

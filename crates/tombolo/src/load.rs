@@ -15,9 +15,9 @@ use tombolo_storage::sync::{AtomicBool, Ordering};
 
 use crate::calls::{CallOptions, Pending};
 use crate::database::Database;
-use crate::derived::TableRow;
 use crate::error::Error;
 use crate::stop::Stop;
+use crate::tx::derived::TableRow;
 
 /// Bytes that the rows of a batch log, about; less than what a call may by default.
 const BATCH_BYTES: usize = 48 << 10;

@@ -24,9 +24,10 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
 
-use crate::calls::{OWN_PREFIX, Product};
+use crate::calls::OWN_PREFIX;
 use crate::definition::difference;
 use crate::error::Error;
+use crate::product::Product;
 
 /// How far opening a directory is; see [`Builder::on_opening`](crate::Builder::on_opening).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use tombolo_storage::store::{Index, Order};
 
 use crate::calls::CallOptions;
 use crate::database::Database;
-use crate::derived::TableRow;
 use crate::error::Error;
 use crate::tx::Cursor;
+use crate::tx::derived::TableRow;
 
 /// Pages of rows; see [`Database::pages`].
 pub struct Pages<'d, I> {

@@ -18,10 +18,12 @@ use tombolo_storage::store::{Index, Store, Table, TableType};
 use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
-use crate::calls::{Outcome, Product};
-use crate::derived::TableRow;
+use crate::calls::Outcome;
+use crate::product::Product;
 use crate::stop::{Result, Stop};
+use crate::tx::derived::TableRow;
 
+pub mod derived;
 mod dynamic;
 mod handles;
 mod rows;

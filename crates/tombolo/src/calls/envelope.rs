@@ -16,7 +16,8 @@ use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
-use super::runner::{Product, Runner};
+use super::runner::Runner;
+use crate::product::Product;
 use crate::stop::Stop;
 use crate::tx::{self, Tables, Tx};
 

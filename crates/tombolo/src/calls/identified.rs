@@ -11,7 +11,7 @@ use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
 
 use super::envelope::{Envelope, How, Otherwise};
-use super::runner::{Product, TRANSACTION_BYTES};
+use crate::product::{Product, TRANSACTION_BYTES};
 use crate::stop::Stop;
 use crate::tx::Tables;
 

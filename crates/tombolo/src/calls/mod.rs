@@ -20,7 +20,8 @@
 //! | `held.rs` | what an input holds outside itself |
 //! | `runner.rs` | what the execution stage runs |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
-//! | `reply_slots.rs` | where replies wait, and where callers wait for them |
+//! | `reply_slots.rs` | where replies wait |
+//! | `waiting.rs` | threads that sleep until a reply is there |
 //! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
 //! | `registered.rs` | procedures and closures under the caller's hand |
 //! | `once.rs` | the same, for one call with a request id |
@@ -35,6 +36,7 @@ mod pending;
 mod registered;
 mod reply_slots;
 mod runner;
+mod waiting;
 
 pub(crate) use envelope::{
     ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
@@ -42,12 +44,10 @@ pub(crate) use envelope::{
 pub(crate) use identified::{
     Identified, Kept, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
 };
-pub(crate) use pending::Ticket;
 pub(crate) use registered::register;
-pub(crate) use reply_slots::{
-    AllReplySlots, Answered, ReplySlots, block_on, on_database_thread, wait_a_moment,
-};
-pub(crate) use runner::{Counters, Product, Runner, TRANSACTION_BYTES};
+pub(crate) use reply_slots::{Answered, ReplySlots, Ticket};
+pub(crate) use runner::{Counters, Runner};
+pub(crate) use waiting::{block_on, on_database_thread, wait_a_moment};
 
 pub use identified::Outcome;
 pub use once::Once;

@@ -10,16 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::options::{Promise, Settled};
-use super::reply_slots::drop_reply;
+use super::reply_slots::{Ticket, drop_reply};
 use crate::core::Core;
-
-/// Which call: a slot of a set, and until when its answer is waited for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
-    pub(crate) set: usize,
-    pub(crate) tag: u32,
-    pub(crate) deadline_ns: u64,
-}
 
 /// A call under way. Wait for its answer, on a thread ([`Pending::wait`]) or as a future in any
 /// runtime. Dropping it gives the answer up, not the call; [`Pending::cancel`] ends the call.

@@ -14,22 +14,22 @@
 //! (engine `slots.rs`). A delivery brings all replies of a turn and wakes afterwards. A thread that
 //! waits is woken like a task: its waker unparks it.
 //!
-//! A call may be cancelled while it is waiting: its slot says so, and the thread that runs it looks
-//! there, but only while any call of the database is cancelled and not answered: one word for all.
+//! A call may be cancelled while it is waiting, which `cancels.rs` keeps until its reply is there.
 //!
-//! Not here: what a reply holds. Invariants: a slot is not given out again before its reply came;
+//! Not here: what a reply holds, how a thread sleeps (`waiting.rs`). Invariants: a slot is not given out again
+//! before its reply came;
 //! nothing of a user's that may take long (waking, dropping) runs under a lock, nor can it panic
 //! into the stage that delivers.
 
-use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
-use std::task::{Poll, Wake, Waker};
-use std::time::Duration;
+use std::task::{Poll, Waker};
 
 use tombolo_engine::pipeline::{Reply, Sink, Slots, Tagged, guarded};
-use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
+use tombolo_storage::sync::{AtomicBool, Mutex, Ordering};
 
 use super::envelope::Envelope;
+use super::waiting::OnDatabaseThread;
+use crate::cancels::Cancels;
 
 /// What the pipeline answers.
 pub(crate) type Answered = Reply<Box<dyn Envelope>>;
@@ -47,37 +47,40 @@ impl Default for Content {
     }
 }
 
-/// The reply is there.
-const DONE: u32 = 1;
-/// The call is to end without one, if it can.
-const CANCELLED: u32 = 2;
-
 /// Where a call's reply arrives.
 #[derive(Default)]
 struct Slot {
-    /// Bits, written under the lock.
-    state: AtomicU32,
+    /// Whether the reply is there; written under the lock.
+    is_done: AtomicBool,
     content: Mutex<Content>,
 }
 
 impl Slot {
     /// Empties it for the next call, under the lock.
     fn reset(&self, content: &mut Content) -> Content {
-        self.state.store(0, Ordering::Relaxed); // ordered by the list of free slots
+        self.is_done.store(false, Ordering::Relaxed); // ordered by the list of free slots
         std::mem::take(content)
     }
 }
 
-/// Calls that were cancelled and are not answered.
-type Cancels = Arc<AtomicU64>;
+/// Which call: a slot, and until when its answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    /// The position of its slots among the database's.
+    pub(crate) set: usize,
+    pub(crate) tag: u32,
+    pub(crate) deadline_ns: u64,
+}
 
 /// Where a share of the callers' replies wait.
 #[derive(Default)]
 pub(crate) struct ReplySlots {
+    /// Its position among the database's.
+    set: usize,
     slots: Slots<Slot>,
     /// Why no more replies come, if so.
     broken: OnceLock<Arc<str>>,
-    cancels: Cancels,
+    cancels: Arc<Cancels>,
     /// What a delivery leaves to be done outside the locks; only deliveries use it.
     after: Mutex<After>,
 }
@@ -90,6 +93,17 @@ struct After {
 }
 
 impl ReplySlots {
+    /// So many sets, for the callers of one database to share.
+    pub(crate) fn sets(count: usize, cancels: &Arc<Cancels>) -> Vec<Arc<Self>> {
+        let set = |set| Arc::new(Self { set, cancels: cancels.clone(), ..Self::default() });
+        (0..count).map(set).collect()
+    }
+
+    /// The number by which the pipeline knows the call in a slot.
+    pub(crate) const fn number(&self, tag: u32) -> u64 {
+        (self.set as u64) << 32 | tag as u64
+    }
+
     /// A slot for a call.
     #[inline]
     pub(crate) fn open(&self) -> u32 {
@@ -131,7 +145,7 @@ impl ReplySlots {
     #[inline]
     pub(crate) fn is_done(&self, tag: u32) -> bool {
         // What comes of it is read under the lock.
-        self.slots.get(tag).state.load(Ordering::Acquire) & DONE != 0 || self.broken.get().is_some()
+        self.slots.get(tag).is_done.load(Ordering::Acquire) || self.broken.get().is_some()
     }
 
     /// The answer is given up: the reply is dropped when it comes. One that is there is given back.
@@ -155,23 +169,20 @@ impl ReplySlots {
     pub(crate) fn cancel(&self, tag: u32) {
         let slot = self.slots.get(tag);
         let content = slot.content.lock();
-        let state = slot.state.load(Ordering::Relaxed);
-        if state & (DONE | CANCELLED) == 0 {
-            slot.state.store(state | CANCELLED, Ordering::Relaxed);
-            // Partner: `AllReplySlots::is_cancelled`, which then looks at the slot.
-            self.cancels.fetch_add(1, Ordering::Release);
+        if !slot.is_done.load(Ordering::Relaxed) {
+            self.cancels.add(self.number(tag));
         }
         drop(content);
     }
 
     /// Puts a reply into its slot, or notes what else becomes of it.
     #[inline]
-    fn arrived(&self, tag: u32, reply: Answered, after: &mut After) {
+    fn arrived(&self, number: u64, reply: Answered, after: &mut After) {
+        let tag = number as u32; // the lower half, see `number`
         let slot = self.slots.get(tag);
         let mut content = slot.content.lock();
-        if slot.state.load(Ordering::Relaxed) & CANCELLED != 0 {
-            self.cancels.fetch_sub(1, Ordering::Relaxed);
-        }
+        // Under the lock, so that a cancel of this call came before or comes when it is done.
+        self.cancels.remove(number);
         match std::mem::take(&mut *content) {
             Content::Abandoned => {
                 slot.reset(&mut content);
@@ -181,7 +192,7 @@ impl ReplySlots {
             }
             Content::Waiting(waker) => {
                 *content = Content::Done(reply);
-                slot.state.store(DONE, Ordering::Release); // partner: `is_done`
+                slot.is_done.store(true, Ordering::Release); // partner: `is_done`
                 after.woken.extend(waker);
             }
             Content::Done(_) => unreachable!("one reply for each call"),
@@ -201,7 +212,7 @@ impl Sink<Box<dyn Envelope>> for ReplySlots {
         let _entered = OnDatabaseThread::enter();
         let mut after = std::mem::take(&mut *self.after.lock());
         for (number, reply) in replies.drain(..) {
-            self.arrived(number as u32, reply, &mut after);
+            self.arrived(number, reply, &mut after);
         }
         after.woken.drain(..).for_each(|waker| guarded(|| waker.wake()));
         after.abandoned.drain(..).for_each(|reply| guarded(|| drop_reply(reply)));
@@ -220,140 +231,11 @@ impl Sink<Box<dyn Envelope>> for ReplySlots {
     }
 }
 
-/// All all_slots of a database, as the thread knows them that runs calls.
-pub(crate) struct AllReplySlots {
-    all_slots: Vec<Arc<ReplySlots>>,
-    cancels: Cancels,
-}
-
-impl AllReplySlots {
-    /// How many there are.
-    pub(crate) fn new(count: usize) -> Self {
-        let cancels = Cancels::default();
-        let reply_slots =
-            |_| Arc::new(ReplySlots { cancels: cancels.clone(), ..ReplySlots::default() });
-        Self { all_slots: (0..count).map(reply_slots).collect(), cancels: cancels.clone() }
-    }
-
-    /// Each of them.
-    pub(crate) fn all(&self) -> &[Arc<ReplySlots>] {
-        &self.all_slots
-    }
-
-    /// The number by which the pipeline knows a call.
-    pub(crate) const fn number(set: usize, tag: u32) -> u64 {
-        (set as u64) << 32 | tag as u64
-    }
-
-    /// Whether the call of this number is to end.
-    #[inline]
-    pub(crate) fn is_cancelled(&self, number: u64) -> bool {
-        // Partner: `ReplySlots::cancel`.
-        self.cancels.load(Ordering::Acquire) != 0 && self.finds_cancelled(number)
-    }
-
-    #[cold]
-    fn finds_cancelled(&self, number: u64) -> bool {
-        let reply_slots = &self.all_slots[(number >> 32) as usize];
-        reply_slots.slots.get(number as u32).state.load(Ordering::Relaxed) & CANCELLED != 0
-    }
-}
-
-/// Wakes a thread that waits for a reply.
-struct ThreadWaker(Parker<()>);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark(());
-    }
-}
-
-/// A thread's waker, twice.
-struct Sleeper {
-    parker: Arc<ThreadWaker>,
-    waker: Waker,
-}
-
-impl Sleeper {
-    fn new() -> Self {
-        let parker = Arc::new(ThreadWaker(Parker::new()));
-        Self { waker: Waker::from(parker.clone()), parker }
-    }
-}
-
-thread_local! {
-    static SLEEPER: Sleeper = Sleeper::new();
-    /// Whether this thread does a database's work in this moment.
-    static IS_DATABASE_THREAD: Cell<bool> = const { Cell::new(false) };
-}
-
-/// While it lives, its thread runs a database's transaction or hands out its replies: it must not wait
-/// for a database.
-pub(crate) struct OnDatabaseThread {
-    was: bool,
-}
-
-impl OnDatabaseThread {
-    /// From here on, until it is dropped.
-    #[inline]
-    pub(crate) fn enter() -> Self {
-        Self { was: IS_DATABASE_THREAD.replace(true) }
-    }
-}
-
-impl Drop for OnDatabaseThread {
-    #[inline]
-    fn drop(&mut self) {
-        IS_DATABASE_THREAD.set(self.was);
-    }
-}
-
-/// Whether this thread does a database's work in this moment.
-#[inline]
-pub(crate) fn on_database_thread() -> bool {
-    IS_DATABASE_THREAD.get()
-}
-
-/// Calls `wait` with this thread's place to sleep; a thread that ends and has none any more gets another.
-fn with_sleeper<T>(wait: impl Fn(&Sleeper) -> T) -> T {
-    SLEEPER.try_with(&wait).unwrap_or_else(|_| wait(&Sleeper::new()))
-}
-
-/// Polls until there is something, sleeping in between; `left` says how long it may, and gives up
-/// with `None`.
-pub(crate) fn block_on<T>(
-    poll: impl Fn(&Waker) -> Poll<T>,
-    left: impl Fn() -> Option<Duration>,
-) -> Option<T> {
-    with_sleeper(|sleeper| {
-        loop {
-            if let Poll::Ready(ready) = poll(&sleeper.waker) {
-                return Some(ready);
-            }
-            // A word left over from an earlier call only makes one more turn.
-            match left()? {
-                Duration::MAX => sleeper.parker.0.park(),
-                time => sleeper.parker.0.park_for(time).unwrap_or_default(),
-            }
-        }
-    })
-}
-
-/// Sleeps for `time`, or less.
-pub(crate) fn wait_a_moment(time: Duration) {
-    with_sleeper(|sleeper| {
-        let _ = sleeper.parker.0.park_for(time); // woken or not, the caller looks again
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
     use tombolo_engine::pipeline::Refusal;
 
     struct Counting(AtomicUsize);
@@ -366,28 +248,30 @@ mod tests {
 
     #[test]
     fn a_cancelled_call_is_known_until_it_is_answered() {
-        let all_slots = AllReplySlots::new(2);
-        let reply_slots = &all_slots.all()[1];
-        let (cancelled, other) = (reply_slots.open(), reply_slots.open());
-        reply_slots.cancel(cancelled);
-        reply_slots.cancel(cancelled);
-        assert!(all_slots.is_cancelled(AllReplySlots::number(1, cancelled)));
-        assert!(!all_slots.is_cancelled(AllReplySlots::number(1, other)));
-        assert!(!reply_slots.is_done(cancelled), "that is for the thread that runs it");
-        reply_slots.deliver(&mut refused(cancelled));
-        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0);
-        reply_slots.cancel(cancelled);
-        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0, "it is answered");
-        reply_slots.cancel(other);
-        assert!(reply_slots.abandon(other).is_none());
-        reply_slots.deliver(&mut refused(other));
-        assert_eq!(all_slots.cancels.load(Ordering::Relaxed), 0);
-        let next = reply_slots.open();
-        assert!(next == other && !all_slots.is_cancelled(AllReplySlots::number(1, next)));
+        let cancels = Arc::new(Cancels::default());
+        let sets = ReplySlots::sets(2, &cancels);
+        let slots = &sets[1];
+        let (cancelled, other) = (slots.open(), slots.open());
+        slots.cancel(cancelled);
+        slots.cancel(cancelled);
+        assert!(cancels.contains(slots.number(cancelled)));
+        assert!(!cancels.contains(slots.number(other)));
+        assert!(!cancels.contains(sets[0].number(cancelled)));
+        assert!(!slots.is_done(cancelled), "that is for the thread that runs it");
+        slots.deliver(&mut refused(slots.number(cancelled)));
+        assert!(cancels.is_empty());
+        slots.cancel(cancelled);
+        assert!(cancels.is_empty(), "it is answered");
+        slots.cancel(other);
+        assert!(slots.abandon(other).is_none());
+        slots.deliver(&mut refused(slots.number(other)));
+        assert!(cancels.is_empty());
+        let next = slots.open();
+        assert!(next == other && !cancels.contains(slots.number(next)));
     }
 
-    fn refused(tag: u32) -> Vec<Tagged<Box<dyn Envelope>>> {
-        vec![(tag.into(), Reply::Refused(Refusal::LogFull))]
+    fn refused(number: impl Into<u64>) -> Vec<Tagged<Box<dyn Envelope>>> {
+        vec![(number.into(), Reply::Refused(Refusal::LogFull))]
     }
 
     #[test]
@@ -447,13 +331,5 @@ mod tests {
         replies.extend(refused(second));
         reply_slots.deliver(&mut replies);
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn waiting_gives_up_at_its_deadline() {
-        let turns = Cell::new(0);
-        let left = || (turns.replace(turns.get() + 1) < 3).then_some(Duration::from_micros(1));
-        assert_eq!(block_on(|_| Poll::<()>::Pending, left), None);
-        assert_eq!(block_on(|_| Poll::Ready(7), || None), Some(7));
     }
 }

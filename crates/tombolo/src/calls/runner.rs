@@ -7,19 +7,15 @@ use std::sync::Arc;
 
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
-use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::budget::Budget;
-use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
 use super::envelope::{Envelope, How, Otherwise, Request};
-use super::reply_slots::OnDatabaseThread;
+use super::waiting::OnDatabaseThread;
+use crate::product::{Product, TRANSACTION_BYTES};
 use crate::stop::Stop;
 use crate::tx::Tables;
-
-/// The store of a database, with files and without.
-pub(crate) type Product = MemoryStore<MemoryLogged>;
 
 /// What the thread counts that runs transactions; there is one at a time.
 #[derive(Debug)]
@@ -55,9 +51,6 @@ impl Counters {
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
-
-/// Bytes of a transaction in the log that its own records do not count.
-pub(crate) const TRANSACTION_BYTES: u64 = 4;
 
 /// The store, and what runs calls on it.
 pub(crate) struct Runner {

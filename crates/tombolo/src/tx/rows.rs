@@ -8,8 +8,8 @@ use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
 use super::{NewRow, Of, RowRef, Tx, fits_all};
-use crate::derived::{RowIndex, TableRow};
 use crate::stop::Result;
+use crate::tx::derived::{RowIndex, TableRow};
 
 impl Tx<'_> {
     /// A row, as a value of its struct.

@@ -17,9 +17,9 @@ use tombolo_storage::store::{Index, Order, Table, TableType};
 
 use super::watch::Watch;
 use super::{Of, RowRef, Tx};
-use crate::calls::Product;
-use crate::derived::TableRow;
+use crate::product::Product;
 use crate::stop::Result;
+use crate::tx::derived::TableRow;
 
 /// Where a scan in pieces continues: what [`Tx::page`] takes its rows from. It holds no resource, so it may be
 /// kept from one transaction to the next. Whether rows that come or go in between are seen depends on their

@@ -13,7 +13,8 @@ use tombolo_storage::sync::Mutex;
 
 use super::handles::{Handles, Of, next_number};
 use super::watch::Limits;
-use crate::calls::{AllReplySlots, Kept, Requests};
+use crate::calls::{Kept, Requests};
+use crate::cancels::Cancels;
 
 /// The tables of a database, with their indexes as data.
 pub(crate) struct Tables {
@@ -52,7 +53,7 @@ impl Tables {
         schema: &Schema,
         kept: Kept,
         clock: Arc<dyn Clock>,
-        all_slots: Arc<AllReplySlots>,
+        cancels: Arc<Cancels>,
     ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
@@ -61,7 +62,7 @@ impl Tables {
         let known = Arc::new(KnownSchema(Mutex::new((Arc::new(own), handles.clone()))));
         let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
-        let limits = Limits::none(clock, all_slots);
+        let limits = Limits::none(clock, cancels);
         Ok(Self { entries, requests, known, database, handles, upcoming, limits })
     }
 

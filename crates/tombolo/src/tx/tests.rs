@@ -13,7 +13,8 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Order;
 
 use super::*;
-use crate::calls::{AllReplySlots, Kept};
+use crate::calls::Kept;
+use crate::cancels::Cancels;
 
 crate::table! {
     /// Rows whose columns are in indexes of every kind.
@@ -152,7 +153,7 @@ fn indexes_follow_whatever_is_written_and_undone() {
         store.schema(),
         kept,
         Arc::new(SystemClock::new()),
-        Arc::new(AllReplySlots::new(1)),
+        Arc::new(Cancels::default()),
     )
     .unwrap();
     let schema = tables.known().get();

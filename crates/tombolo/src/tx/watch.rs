@@ -5,7 +5,7 @@
 //! of calls with a deadline, and a word is looked at that says whether any call was cancelled. A call
 //! that its caller's thread carries has no deadline, and no thread that could cancel it.
 //!
-//! Not here: how a cancelled call is known (`calls/reply_slots.rs`); closures that compute without calling
+//! Not here: how a cancelled call is known (`cancels.rs`); closures that compute without calling
 //! their transaction, which nothing ends, and procedures.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tombolo_engine::clock::Clock;
 use tombolo_storage::error::{Error as StoreError, Result};
 
-use crate::calls::AllReplySlots;
+use crate::cancels::Cancels;
 
 /// Calls, and rows visited, between two looks.
 const STRIDE: u64 = 64;
@@ -22,7 +22,7 @@ const STRIDE: u64 = 64;
 /// What may end the call at hand.
 pub(super) struct Limits {
     clock: Arc<dyn Clock>,
-    all_slots: Arc<AllReplySlots>,
+    cancels: Arc<Cancels>,
     /// Its deadline on that clock; `MAX` for none.
     deadline_ns: u64,
     /// Its number, if it can be cancelled.
@@ -32,8 +32,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn none(clock: Arc<dyn Clock>, all_slots: Arc<AllReplySlots>) -> Self {
-        Self { clock, all_slots, deadline_ns: u64::MAX, number: None, left: u64::MAX }
+    pub(super) fn none(clock: Arc<dyn Clock>, cancels: Arc<Cancels>) -> Self {
+        Self { clock, cancels, deadline_ns: u64::MAX, number: None, left: u64::MAX }
     }
 
     /// From here on those of a call that was queued; says why it does not begin, if so.
@@ -57,7 +57,7 @@ impl Limits {
     /// Why the call ends, if so.
     #[inline]
     fn ended(&self) -> Option<StoreError> {
-        if self.number.is_some_and(|number| self.all_slots.is_cancelled(number)) {
+        if self.number.is_some_and(|number| self.cancels.contains(number)) {
             return Some(StoreError::Cancelled);
         }
         let has_passed = self.deadline_ns != u64::MAX && self.clock.now_ns() >= self.deadline_ns;

@@ -14,7 +14,8 @@ use tombolo_storage::value_log::{LogBuffer, Transactions};
 
 use super::super::envelope::Lone;
 use super::*;
-use crate::calls::{AllReplySlots, Ran};
+use crate::calls::Ran;
+use crate::cancels::Cancels;
 use crate::tx::Tx;
 
 tombolo_storage::table! {
@@ -39,7 +40,7 @@ fn store(ids_max: u64) -> (Product, Tables) {
         store.schema(),
         newest(ids_max),
         Arc::new(SystemClock::new()),
-        Arc::new(AllReplySlots::new(1)),
+        Arc::new(Cancels::default()),
     )
     .unwrap();
     (store, tables)
@@ -146,7 +147,7 @@ fn what_is_remembered_is_what_happened_and_as_many_as_may() {
         store.schema(),
         newest(2),
         Arc::new(SystemClock::new()),
-        Arc::new(AllReplySlots::new(1)),
+        Arc::new(Cancels::default()),
     )
     .unwrap();
     for id in 100..120 {
@@ -183,7 +184,7 @@ fn an_id_is_committed_exactly_where_its_effect_is_at_every_point_of_the_log() {
             store.schema(),
             newest(10),
             Arc::new(SystemClock::new()),
-            Arc::new(AllReplySlots::new(1)),
+            Arc::new(Cancels::default()),
         )
         .unwrap();
         let newest =

@@ -9,7 +9,7 @@ pub use tombolo_storage::key::KeyPart;
 use tombolo_storage::schema::TableDef;
 pub use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 
-use crate::tx::{NewRow, RowRef};
+use super::{NewRow, RowRef};
 
 /// A struct whose values are rows of a table; made by [`derive(Table)`](macro@crate::Table).
 pub trait TableRow: DeclaredTable + Sized {
