@@ -298,6 +298,7 @@ impl DynamicTable {
         row: RowId,
         values: Option<&[Value<'_>]>,
     ) -> Result<Vec<(&Index<Dynamic>, Vec<OwnedValue>)>> {
+        store.pin(&self.table, row)?; // also where there is no index
         let mut moved = Vec::new();
         for (index, columns) in &self.indexes {
             let stored = self.stored_key(store, row, columns)?;
