@@ -73,7 +73,7 @@ impl<E: Executor> Pipeline<E> {
         Caller::new(self.register(mailbox.clone()), mailbox, in_flight_max)
     }
 
-    /// Where callers run transactions on their own threads, if they carry ([`super::Spread::Carried`]).
+    /// Where callers run transactions on their own threads, if they carry ([`crate::pipeline::Spread::Carried`]).
     pub fn carrier(&self) -> Option<Carrier<E>> {
         self.carrier.clone()
     }
@@ -175,7 +175,7 @@ impl<E: Executor> Pipeline<E> {
 
     /// Lets nothing more in, waits until everything is answered and the log is sealed, and gives
     /// back what the pipeline was made of. Where stages were taken with [`Pipeline::own_stages`]
-    /// or [`super::Builder::assemble`], they must have ended before.
+    /// or [`crate::pipeline::Builder::assemble`], they must have ended before.
     pub fn close(mut self) -> Closed<E> {
         self.finish();
         let mut log = self.wires.retired_log.lock().take();

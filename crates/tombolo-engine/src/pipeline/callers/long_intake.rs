@@ -11,7 +11,7 @@ use crate::pipeline::stages::{Executor, LONG_WORKS_MAX, LongCall, LongHandle, Lo
 use crate::pipeline::state::Shared;
 use crate::pipeline::transport::{Durability, Load, NotPut, Queue, Refusal};
 
-/// Where long work is put in; see [`super::Pipeline::long`].
+/// Where long work is put in; see [`crate::pipeline::Pipeline::long`].
 #[derive(Debug)]
 pub struct LongIntake<E: Executor> {
     pub(crate) queue: Arc<Queue<LongCall<E>>>,

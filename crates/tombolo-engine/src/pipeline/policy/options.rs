@@ -18,7 +18,7 @@ pub enum Spread {
     /// out without an output stage.
     Carried,
     /// Execution on one, logging on another; input and output are stepped by the callers' own
-    /// thread (see [`super::Pipeline::own_stages`]).
+    /// thread (see [`crate::pipeline::Pipeline::own_stages`]).
     Callers,
     /// A thread for each (TPK-32).
     Each,
