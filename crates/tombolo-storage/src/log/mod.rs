@@ -85,7 +85,7 @@ pub enum ChangeKind {
     EntryInserted = 11,
     /// An index entry was marked as deleted.
     EntryDeleted = 12,
-    /// The mark was taken off again.
+    /// The mark was taken off again, by the transaction itself or by its abort.
     EntryRevived = 13,
     /// An index entry was removed.
     EntryRemoved = 14,
@@ -130,6 +130,7 @@ impl ChangeKind {
                 | Self::RowDeleted
                 | Self::EntryInserted
                 | Self::EntryDeleted
+                | Self::EntryRevived
         )
     }
 }

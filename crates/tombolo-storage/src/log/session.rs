@@ -128,6 +128,8 @@ impl<L: Latching> Clone for LogAhead<L> {
 
 impl<L: Latching> WriteAhead for LogAhead<L> {
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
+        // Asked also for what is durable: after a failure no page may follow the log any more.
+        self.core.refuse_poisoned()?;
         self.core.flush_to(lsn, u64::MAX)
     }
 }
@@ -246,8 +248,9 @@ impl<L: Latching> Core<L> {
         self.flusher.as_ref().map_or(Ok(()), |flusher| flusher.flush_to(&self.ring, lsn, end))
     }
 
-    fn is_poisoned(&self) -> bool {
-        self.flusher.as_ref().is_some_and(|flusher| flusher.poisoned().is_some())
+    fn refuse_poisoned(&self) -> Result<(), Error> {
+        let reason = self.flusher.as_ref().and_then(Flusher::poisoned);
+        reason.map_or(Ok(()), |reason| Err(Error::Poisoned { reason }))
     }
 
     fn durable(&self) -> u64 {
@@ -351,7 +354,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     #[inline]
     fn begin(&self, transaction: &mut LogTransaction, id: u64) {
         debug_assert!(
-            transaction.reserved == 0 || self.core.is_poisoned(),
+            transaction.reserved == 0 || self.core.refuse_poisoned().is_err(),
             "the transaction before was neither committed nor aborted"
         );
         transaction.reset(id);

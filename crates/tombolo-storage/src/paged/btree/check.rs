@@ -1,5 +1,5 @@
 //! The checker of trees: every node's form, the order of its entries, their parents' bounds, the
-//! levels, the leaves' links, and that no page is reached twice.
+//! levels, the leaves' links, that no page is reached twice, and that unique keys are unique.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ struct Walk {
     /// The leaves in the order of the tree, with their links.
     leaves: Vec<(PageId, Option<PageId>, Option<PageId>)>,
     found: Vec<String>,
+    /// The key of the last entry that is not marked deleted.
+    last: Option<Vec<u8>>,
 }
 
 /// A node to be visited.
@@ -67,11 +69,27 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let node = self.node(page.page());
             if node.is_leaf() {
                 walk.leaves.push((id, page.page().previous(), page.page().next()));
+                if self.shape.unique() {
+                    self.check_unique(id, node, walk);
+                }
                 return Ok(());
             }
             self.children(node, &expected)
         };
         children.into_iter().try_for_each(|child| self.check_node(access, child, walk))
+    }
+
+    /// Verifies that no key of a leaf, visited in order, occurs twice; marked entries do not count.
+    fn check_unique(&self, id: PageId, leaf: Node<'_>, walk: &mut Walk) {
+        for at in (0..leaf.count()).filter(|&at| !leaf.is_deleted(at)) {
+            let is_equal = |key: &Vec<u8>| {
+                leaf.compare::<K>(&self.order, at, &Probe::first_of(key)) == Ordering::Equal
+            };
+            if walk.last.as_ref().is_some_and(is_equal) {
+                walk.found.push(format!("page {}: entry {at} has the key of the one before", id.0));
+            }
+            walk.last = Some(leaf.key(at).to_vec());
+        }
     }
 
     /// What an inner node says of its children.

@@ -450,9 +450,6 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         if !has_form || is_outside_range::<P, I>(index.shape(), key) {
             return Err(key_out_of_range(&database.schema, index, key));
         }
-        if !session.ghosts.is_empty() && session.take_ghost(index.position(), row) {
-            return session.revive_entry(database, store, row);
-        }
         session.insert_entry(database, index.position() as u32, store, row)
     }
 
@@ -479,7 +476,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
             session.ghost_keys.extend_from_slice(&session.key);
             let key_end = session.ghost_keys.len();
             let index = index.position();
-            session.ghosts.push(Ghost::Entry { index, row, key_end, is_revived: false });
+            session.ghosts.push(Ghost::Entry { index, row, key_end });
         }
         Ok(removed)
     }

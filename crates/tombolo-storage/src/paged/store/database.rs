@@ -19,7 +19,7 @@ use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyShape, Structure};
 use crate::paged::heap::{RowFile, RowStorage, Stamp};
 use crate::paged::page::{Page, PageId, PageSize, StoreId};
-use crate::paged::pool::PageError;
+use crate::paged::pool::{PageAccess, PageError};
 use crate::profile::PagedProfile;
 use crate::schema::{IndexKind, Schema, TableDef};
 use crate::store::{Index, Table, TableType};
@@ -80,6 +80,8 @@ pub(super) struct Database<P: PagedProfile> {
     pub(super) owners: Vec<Owner>,
     /// Sessions opened so far: spreads them over lanes of the heap files.
     lanes: AtomicU32,
+    /// Sessions that are open.
+    open_sessions: AtomicU32,
     poisoned: OnceLock<&'static str>,
 }
 
@@ -97,6 +99,7 @@ impl<P: PagedProfile> Database<P> {
             schema: Schema::default(),
             owners: Vec::new(),
             lanes: AtomicU32::new(0),
+            open_sessions: AtomicU32::new(0),
             poisoned: OnceLock::new(),
         }
     }
@@ -172,6 +175,22 @@ impl<P: PagedProfile> Database<P> {
         self.lanes.fetch_add(1, Ordering::Relaxed) as usize
     }
 
+    /// Takes a session in, if there are page frames for what it and the others may fix at a time.
+    pub(super) fn admit_session(&self) -> Result<(), OpenError> {
+        let sessions_max = self.pages.sessions_max();
+        // Relaxed, here and below, without a partner: the number orders nothing but itself.
+        if (self.open_sessions.fetch_add(1, Ordering::Relaxed) as usize) < sessions_max {
+            return Ok(());
+        }
+        self.dismiss_session();
+        Err(OpenError::PoolTooSmall { sessions_max })
+    }
+
+    /// Lets go of a session that was taken in.
+    pub(super) fn dismiss_session(&self) {
+        self.open_sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Why every further call fails.
     #[inline(always)]
     pub(super) fn refuse_poisoned(&self) -> Result<()> {
@@ -185,6 +204,7 @@ impl<P: PagedProfile> Database<P> {
     #[cold]
     pub(super) fn poison(&self, reason: &'static str) {
         let _ = self.poisoned.set(reason);
+        self.pages.stop_writing(reason);
     }
 
     /// Saves everything. There is no transaction and no other session.

@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use super::calls::change;
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
+use super::error::OpenError;
 use super::rows::{RowAccess, RowCopies};
 use super::sessions::Sessions;
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ pub(super) enum Ghost {
         /// The row.
         row: RowId,
     },
-    /// An entry of the index at this position.
+    /// An entry of the index at this position; it may have been inserted again since.
     Entry {
         /// The index's position.
         index: usize,
@@ -47,8 +48,6 @@ pub(super) enum Ghost {
         row: RowId,
         /// Where its key ends in `ghost_keys`; it begins where that of the one before ends.
         key_end: usize,
-        /// Whether it was inserted again: it is no ghost any more.
-        is_revived: bool,
     },
 }
 
@@ -79,10 +78,13 @@ pub(super) struct Session<P: PagedProfile> {
 }
 
 impl<P: PagedProfile> Session<P> {
-    pub(super) fn open(database: &Database<P>) -> Result<Self, LockError> {
+    pub(super) fn open(database: &Database<P>) -> Result<Self, OpenError> {
+        database.admit_session()?;
+        let held = database.locks.open_session();
+        let held = held.inspect_err(|_| database.dismiss_session())?;
         Ok(Self {
             phase: Phase::Idle,
-            held: RefCell::new(Some(database.locks.open_session()?)),
+            held: RefCell::new(Some(held)),
             place: database.sessions.open(),
             log: Default::default(),
             lane: database.next_lane(),
@@ -114,6 +116,7 @@ impl<P: PagedProfile> Session<P> {
             database.locks.release_all(&mut held);
             database.locks.close_session(held);
             database.sessions.close(&self.place);
+            database.dismiss_session();
         }
     }
 
@@ -263,23 +266,6 @@ impl<P: PagedProfile> Session<P> {
         self.phase = Phase::Idle;
     }
 
-    /// Whether the entry of `row` under `self.key` is a ghost that the transaction itself made; it
-    /// is none from now on.
-    pub(super) fn take_ghost(&mut self, position: usize, row: RowId) -> bool {
-        let (key, keys) = (&self.key, &self.ghost_keys);
-        let mut key_start = 0;
-        for ghost in &mut self.ghosts {
-            let Ghost::Entry { index, row: other, key_end, is_revived } = ghost else { continue };
-            let is_same = (*index, *other) == (position, row) && keys[key_start..*key_end] == *key;
-            if is_same && !*is_revived {
-                *is_revived = true;
-                return true;
-            }
-            key_start = *key_end;
-        }
-        false
-    }
-
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
     fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
@@ -294,19 +280,16 @@ impl<P: PagedProfile> Session<P> {
                         log.change(&mut self.log, change, record, &[])
                     })?;
                 }
-                Ghost::Entry { index, row, key_end, is_revived } => {
+                Ghost::Entry { index, row, key_end } => {
                     let index = &database.indexes[index];
                     let key = &self.ghost_keys[key_start..key_end];
                     key_start = key_end;
-                    if is_revived {
-                        continue;
-                    }
                     let structure = StructureLog(database);
                     let noted = |place| {
                         let change = change(ChangeKind::EntryRemoved, index.store, place, row);
                         log.change(&mut self.log, change, key, &[])
                     };
-                    index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)?;
+                    index.tree.purge::<Error>(&database.pages, key, row, noted, &structure)?;
                 }
             }
         }
