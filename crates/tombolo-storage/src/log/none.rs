@@ -4,7 +4,7 @@ use super::{Change, LogError, LogSettings, LogUsage, Logging, UndoRecord};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageSize};
+use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::NoWriteAhead;
 use crate::store::Damage;
 
@@ -40,7 +40,7 @@ impl Logging for NoLog {
     }
 
     #[inline(always)]
-    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>]) -> Result<Stamp, Error> {
+    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
         Ok(None)
     }
 

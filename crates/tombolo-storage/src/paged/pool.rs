@@ -143,6 +143,9 @@ pub trait PageAccess: 'static {
     /// Says where the directory of stores begins.
     fn set_root(&self, root: PageId);
 
+    /// The list of free pages, as far as it can be followed.
+    fn free_pages(&self) -> Vec<PageId>;
+
     /// Verifies every page and the list of free pages. No thread may hold a page.
     fn check(&self) -> Vec<Damage>;
 }

@@ -183,10 +183,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// As [`PageAccess::fix_shared`].
     pub fn measure(&self, access: &P) -> Result<TreeUsage, PageError> {
         let mut usage = TreeUsage::default();
-        let mut waiting = vec![self.root];
-        while let Some(id) = waiting.pop() {
-            let page = access.fix_shared(id)?;
-            let node = self.node(page.page());
+        self.visit(access, |_, node| {
             usage.levels = usage.levels.max(u32::from(node.level()) + 1);
             if node.is_leaf() {
                 usage.leaves += 1;
@@ -194,10 +191,33 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 usage.entry_bytes += node.used() as u64;
             } else {
                 usage.inner_nodes += 1;
+            }
+        })?;
+        Ok(usage)
+    }
+
+    /// All pages of the tree.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    pub fn owned_pages(&self, access: &P) -> Result<Vec<PageId>> {
+        let mut pages = Vec::new();
+        self.visit(access, |id, _| pages.push(id))?;
+        Ok(pages)
+    }
+
+    /// Shows every node.
+    fn visit(&self, access: &P, mut show: impl FnMut(PageId, Node<'_>)) -> Result<()> {
+        let mut waiting = vec![self.root];
+        while let Some(id) = waiting.pop() {
+            let page = access.fix_shared(id)?;
+            let node = self.node(page.page());
+            if !node.is_leaf() {
                 waiting.extend((0..node.count()).map(|at| node.child(at)));
             }
+            show(id, node);
         }
-        Ok(usage)
+        Ok(())
     }
 }
 

@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Entry, Node};
 use super::read::Target;
-use super::{BTree, Structure};
+use super::{BTree, Structure, set_stamp};
 use crate::key::KEY_BYTES_MAX;
 use crate::paged::heap::{Place, Stamp};
 use crate::paged::page::PageId;
-use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
+use crate::paged::pool::{PageAccess, PageError, PageFailure, ReadPage, Result};
 use crate::row::RowId;
 
 /// What an entry with an equal key in a unique index means to the inserting transaction.
@@ -297,7 +297,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         if sinks && !is_root {
             // The entry is gone and logged: an error here must not be reported as a failure to
             // remove it.
-            let _kept_as_it_is = self.shrink(access, &Probe::entry(key, row), structure);
+            if let Err(error) = self.shrink(access, &Probe::entry(key, row), structure) {
+                structure.is_left(&error);
+            }
         }
         Ok(true)
     }
@@ -324,13 +326,6 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 #[inline(always)]
 fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
     Place { page: leaf.page().id(), slot: at as u16, offset: 0 }
-}
-
-#[inline(always)]
-fn set_stamp(leaf: &mut impl ExclusivePage, stamp: Stamp) {
-    if let Some(lsn) = stamp {
-        leaf.page_mut().set_lsn(lsn);
-    }
 }
 
 #[cold]

@@ -396,6 +396,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         self.space.set_root(root);
     }
 
+    fn free_pages(&self) -> Vec<PageId> {
+        self.space.free_pages(self)
+    }
+
     fn check(&self) -> Vec<Damage> {
         self.space.check(self)
     }

@@ -13,6 +13,7 @@
 //! all they may pin at a time ([`PINS_MAX`](super::PINS_MAX)), so one is let go of.
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use super::buffer::BufferPool;
 use super::error::PageFailure;
@@ -21,15 +22,16 @@ use super::{Result, WriteAhead};
 use crate::error::Error;
 use crate::latch::{Counter, Latching, RawLatch};
 use crate::paged::page::{Page, PageId, PageSize};
-use crate::sync::Spin;
+use crate::sync::{Parker, Spin};
 
 /// Most frames the hand passes before it settles for those it has passed.
 const SWEEP_FRAMES: usize = 64;
 /// Most frames that are made ready at a time.
 const READY_FRAMES: usize = 32;
-/// How often a thread that finds every frame pinned lets others run before it gives up: tens of
-/// milliseconds, should there be no other. Loom gets none, as of [`Spin`].
-const YIELDS_MAX: u32 = if cfg!(loom) { 0 } else { 1 << 16 };
+/// How long a thread that finds every frame pinned waits before it looks again, and how often before
+/// it gives up: some tenths of a second. Loom gets no such wait, as of [`Spin`].
+const WAIT: Duration = Duration::from_micros(100);
+const WAITS_MAX: u32 = if cfg!(loom) { 0 } else { 2_000 };
 
 /// A frame that no page table leads to, pinned once.
 pub(super) struct OwnedFrame<'a, L: Latching> {
@@ -57,8 +59,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// A frame for a page, whose content is unspecified.
     #[cold]
     pub(super) fn claim(&self) -> Result<OwnedFrame<'_, L>> {
-        let (mut patience, mut yields) = (Spin::new(), 0);
-        let mut swept = 0;
+        let mut patience = Spin::new();
+        let (mut waits, mut swept) = (0, 0);
         loop {
             if let Some(owned) = self.take_ready() {
                 return Ok(owned);
@@ -75,11 +77,11 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if in_use < self.frames.len() || L::WAITS && patience.again() {
                 continue;
             }
-            if !L::WAITS || yields == YIELDS_MAX {
+            if !L::WAITS || waits == WAITS_MAX {
                 return Err(PageFailure::PoolFull { frames: in_use }.into());
             }
-            yields += 1;
-            std::thread::yield_now();
+            waits += 1;
+            Parker::<()>::new().park_for(WAIT);
         }
     }
 

@@ -4,6 +4,7 @@
 //! Not here: transactions (`transaction.rs`), calls (`calls.rs`). Invariant: tables and indexes
 //! change only while there is one session, so calls reach them without a latch.
 
+use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 use super::PagedSettings;
@@ -19,7 +20,7 @@ use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyShape, Structure};
 use crate::paged::heap::{RowFile, RowStorage, Stamp};
 use crate::paged::page::{Page, PageId, PageSize, StoreId};
-use crate::paged::pool::{PageAccess, PageError};
+use crate::paged::pool::{PageAccess, PageError, PageFailure};
 use crate::profile::PagedProfile;
 use crate::schema::{IndexKind, Schema, TableDef};
 use crate::store::{Index, Table, TableType};
@@ -218,14 +219,27 @@ impl<P: PagedProfile> Database<P> {
     }
 }
 
-/// Logs the pages that a split or a merge touched.
+/// Logs the pages that a split or a merge touches.
 pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
 
 impl<P: PagedProfile> Structure for StructureLog<'_, P> {
+    const LOGS: bool = P::Log::RECORDS;
+
     #[inline]
-    fn changed<S: PageSize>(&self, pages: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp> {
-        self.0.log.page_images(pages).inspect_err(|_| {
-            self.0.poison("a change of an index's structure could not be logged");
-        })
+    fn changes<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId]) -> Result<Stamp> {
+        self.0.log.page_images(pages, freed)
+    }
+
+    #[cold]
+    fn is_left(&self, error: &PageError) {
+        let is_full = match error.failure() {
+            PageFailure::PoolFull { .. } => true,
+            PageFailure::Log(Error::Disk { kind, .. }) => *kind == ErrorKind::StorageFull,
+            _ => error.is_full(),
+        };
+        // Where there is no room nothing is wrong with the index.
+        if !is_full {
+            self.0.poison("an index that became smaller could not give its pages back");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! compared with a model in `tests/model.rs`.
 
 mod isolation;
+mod room;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

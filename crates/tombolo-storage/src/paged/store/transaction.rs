@@ -7,15 +7,15 @@
 //!     └──────────────────┴──────────────────────────┘
 //! ```
 //!
-//! Commit, in this order: its record is logged and hardened; ghosts are taken away; locks are
-//! released; the session is torn down. Others see a transaction's rows only after the third step,
+//! Commit, in this order: its record is logged and hardened; ghosts are taken away, out of log space
+//! that was set aside for that; locks are released; the session is torn down. Others see a transaction's rows only after the third step,
 //! so whatever a transaction read is durable (strict locking).
 //!
 //! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
 
 use std::cell::{Cell, RefCell};
 
-use super::calls::change;
+use super::calls::{change, step};
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
 use super::error::OpenError;
@@ -24,7 +24,7 @@ use super::sessions::Sessions;
 use crate::error::{Error, Result};
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::heap::RowFile;
+use crate::paged::heap::{HeapChange, RowFile, Stamp};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -35,6 +35,13 @@ use crate::store::Phase;
 pub(super) enum Ghost {
     /// A row of the table at this position.
     Row {
+        /// The table's position.
+        table: usize,
+        /// The row.
+        row: RowId,
+    },
+    /// Room that a row became too short for.
+    Room {
         /// The table's position.
         table: usize,
         /// The row.
@@ -236,6 +243,7 @@ impl<P: PagedProfile> Session<P> {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
+        database.log.end_commit(&mut self.log);
         self.finish(database, true);
         Ok(())
     }
@@ -266,12 +274,27 @@ impl<P: PagedProfile> Session<P> {
         self.phase = Phase::Idle;
     }
 
+    /// Lets a row have no more room than it uses; nothing happens if it was deleted since.
+    fn give_back_room(&mut self, database: &Database<P>, table: usize, row: RowId) -> Result<()> {
+        let table = &database.tables[table];
+        let used = |record: &[u8]| record[..table.layout.used_bytes(record)].to_vec();
+        let Some(record) = table.rows.read(&database.pages, row, used)? else { return Ok(()) };
+        let (rows, lane, log) = (&table.rows, self.lane, &mut self.log);
+        let noted = |part: HeapChange<'_>| -> Result<Stamp> {
+            let mut address = [0; 8];
+            let (kind, place, before, after) = step(&part, &mut address);
+            database.log.change(log, change(kind, table.store, place, row), before, after)
+        };
+        database.pages.restore_row(rows, lane, row, &record, noted)?;
+        Ok(())
+    }
+
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
     fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
         let mut key_start = 0;
-        for ghost in &self.ghosts {
-            match *ghost {
+        for at in 0..self.ghosts.len() {
+            match self.ghosts[at] {
                 Ghost::Row { table, row } => {
                     let table = &database.tables[table];
                     database.pages.forget_values(&table.rows, &table.layout, row);
@@ -280,6 +303,7 @@ impl<P: PagedProfile> Session<P> {
                         log.change(&mut self.log, change, record, &[])
                     })?;
                 }
+                Ghost::Room { table, row } => self.give_back_room(database, table, row)?,
                 Ghost::Entry { index, row, key_end } => {
                     let index = &database.indexes[index];
                     let key = &self.ghost_keys[key_start..key_end];
