@@ -299,6 +299,15 @@ impl<L: Latching> Ring<L> {
         self.control.file_limit.set(limit);
     }
 
+    /// Gives back what a transaction had reserved of the file.
+    pub(super) fn give_back(&self, bytes: u64) {
+        if bytes > 0 {
+            let _held = self.latch.hold();
+            let reserved = &self.control.reserved;
+            reserved.set(reserved.get() - bytes);
+        }
+    }
+
     /// Lets nothing be published any more.
     pub(super) fn shut(&self) {
         self.promise_file(0);

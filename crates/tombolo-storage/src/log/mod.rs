@@ -85,7 +85,7 @@ pub enum ChangeKind {
     EntryInserted = 11,
     /// An index entry was marked as deleted.
     EntryDeleted = 12,
-    /// The mark was taken off again.
+    /// The mark was taken off again, by the transaction itself or by its abort.
     EntryRevived = 13,
     /// An index entry was removed.
     EntryRemoved = 14,
@@ -130,7 +130,17 @@ impl ChangeKind {
                 | Self::RowDeleted
                 | Self::EntryInserted
                 | Self::EntryDeleted
+                | Self::EntryRevived
         )
+    }
+}
+
+impl ChangeKind {
+    /// Whether something of it is cleared away once its transaction has committed, which takes as
+    /// much of the log as the change itself.
+    #[inline(always)]
+    pub const fn is_cleared(self) -> bool {
+        matches!(self, Self::RowReplaced | Self::RowDeleted | Self::EntryDeleted)
     }
 }
 
@@ -233,23 +243,32 @@ pub trait Logging: Sized + Send + 'static {
     ) -> Result<Stamp, Error>;
 
     /// All bytes of the pages that one step of a structure modification (split, merge, new root)
-    /// touched, after it. They are redone all or none, belong to no transaction and are never
-    /// undone. Returns the number to stamp on all of them.
+    /// will touch, as they will be, and the pages it gives back. They are redone all or none, belong
+    /// to no transaction and are never undone. Returns the number to stamp on all of them.
     ///
     /// Where the disk is full, space that changes may not use is left for images; an error means
     /// that it is used up too.
     ///
     /// # Errors
-    /// As [`Logging::change`]. Pages were changed without being logged: the store must poison.
-    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error>;
+    /// As [`Logging::change`]: the step must not be done. A log that is not poisoned has none of it.
+    fn page_images<S: PageSize>(
+        &self,
+        pages: &[Page<'_, S>],
+        freed: &[PageId],
+    ) -> Result<Stamp, Error>;
 
     /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
     /// number that must be durable before the commit is reported; 0 for a transaction that changed
     /// nothing.
     ///
     /// # Errors
-    /// `Poisoned`. Space for the record was set aside with the first change.
+    /// `Poisoned`. Space for the record was set aside with the first change; what was set aside for
+    /// what it deleted stays so until [`Logging::end_commit`].
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
+
+    /// Says that what the committed transaction deleted is cleared away: space that was left for
+    /// that is given back.
+    fn end_commit(&self, _: &mut Self::Transaction) {}
 
     /// Returns when everything up to `lsn` is as durable as the settings demand: immediately with
     /// [`Durability::None`] and [`Durability::Async`].

@@ -4,7 +4,7 @@ use super::{Change, LogError, LogSettings, Logging};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageSize};
+use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::NoWriteAhead;
 
 /// No log.
@@ -35,7 +35,7 @@ impl Logging for NoLog {
     }
 
     #[inline(always)]
-    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>]) -> Result<Stamp, Error> {
+    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
         Ok(None)
     }
 

@@ -9,7 +9,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::{Counter as _, Latching};
 use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageSize};
+use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::NoWriteAhead;
 use crate::probe::{self, Counter};
 
@@ -84,9 +84,14 @@ impl<L: Latching> Logging for Numbers<L> {
     }
 
     #[inline(always)]
-    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error> {
-        probe::count(Counter::LsnWrites, pages.len() as u64);
-        Ok(pages.iter().map(|_| self.take(S::BYTES)).last())
+    fn page_images<S: PageSize>(
+        &self,
+        pages: &[Page<'_, S>],
+        freed: &[PageId],
+    ) -> Result<Stamp, Error> {
+        probe::count(Counter::LsnWrites, (pages.len() + freed.len()) as u64);
+        let image = pages.iter().map(|_| self.take(S::BYTES)).last();
+        Ok(freed.iter().map(|_| self.take(0)).last().or(image))
     }
 
     #[inline(always)]

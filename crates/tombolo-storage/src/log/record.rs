@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 4 | length of the whole record, a multiple of 8 |
 //! | 4 | 4 | checksum (below) |
-//! | 8 | 1 | kind: 1–14 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted |
+//! | 8 | 1 | kind: 1–14 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted, 35 page freed |
 //! | 9 | 1 | flags: bit 0 redo only |
 //! | 10 | 2 | store |
 //! | 12 | 4 | page |
@@ -68,6 +68,7 @@ const REDO_ONLY: u8 = 1;
 const PAGE_IMAGE: u8 = 32;
 const COMMITTED: u8 = 33;
 const ABORTED: u8 = 34;
+const PAGE_FREED: u8 = 35;
 
 const _: () = assert!(HEADER_BYTES == 64 && HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
 const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as usize);
@@ -96,10 +97,17 @@ pub enum Content<'a> {
         store: StoreId,
         /// Which.
         page: PageId,
-        /// How many images of the same step come behind it; each names the one before as previous.
+        /// How many records of the same step come behind it; each names the one before as previous.
         following: u16,
         /// All its bytes.
         bytes: &'a [u8],
+    },
+    /// A structure modification gave a page back.
+    PageFreed {
+        /// Which.
+        page: PageId,
+        /// As of a page image: how many records of the same step come behind it.
+        following: u16,
     },
     /// The transaction committed.
     Committed {
@@ -145,7 +153,9 @@ impl<'a> Record<'a> {
         match self.content {
             Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
             Content::PageImage { bytes, .. } => record_bytes(bytes.len()),
-            Content::Committed { .. } | Content::Aborted { .. } => HEADER_BYTES,
+            Content::PageFreed { .. } | Content::Committed { .. } | Content::Aborted { .. } => {
+                HEADER_BYTES
+            }
         }
     }
 
@@ -155,7 +165,9 @@ impl<'a> Record<'a> {
         match self.content {
             Content::Change { before, after, .. } => (before, after),
             Content::PageImage { bytes, .. } => (&[], bytes),
-            Content::Committed { .. } | Content::Aborted { .. } => (&[], &[]),
+            Content::PageFreed { .. } | Content::Committed { .. } | Content::Aborted { .. } => {
+                (&[], &[])
+            }
         }
     }
 
@@ -171,6 +183,10 @@ impl<'a> Record<'a> {
             Content::PageImage { store, page, following, .. } => {
                 let place = Place { page, ..NOWHERE };
                 Fields { store, place, within: following, ..control(PAGE_IMAGE) }
+            }
+            Content::PageFreed { page, following } => {
+                let place = Place { page, ..NOWHERE };
+                Fields { place, within: following, ..control(PAGE_FREED) }
             }
             Content::Committed { durable } => Fields { row: durable, ..control(COMMITTED) },
             Content::Aborted { durable } => Fields { row: durable, ..control(ABORTED) },
@@ -298,6 +314,9 @@ fn content<'a>(
         PAGE_IMAGE => {
             let following = read_u16(bytes, WITHIN);
             return Ok(Content::PageImage { store, page, following, bytes: after });
+        }
+        PAGE_FREED => {
+            return Ok(Content::PageFreed { page, following: read_u16(bytes, WITHIN) });
         }
         COMMITTED => return Ok(Content::Committed { durable: long(bytes, ROW) }),
         ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),

@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
 use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageSize};
+use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::{NoWriteAhead, WriteAhead};
 use crate::probe::{self, Counter};
 use crate::store::Damage;
@@ -128,6 +128,8 @@ impl<L: Latching> Clone for LogAhead<L> {
 
 impl<L: Latching> WriteAhead for LogAhead<L> {
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
+        // Asked also for what is durable: after a failure no page may follow the log any more.
+        self.core.refuse_poisoned()?;
         self.core.flush_to(lsn, u64::MAX)
     }
 }
@@ -142,6 +144,10 @@ pub struct LogTransaction {
     /// Where undoing continues once the change taken off last is compensated.
     undo_next: u64,
     is_undoing: bool,
+    /// Whether it is committed and clears away what it deleted.
+    is_clearing: bool,
+    /// What clearing that away takes of the log, in bytes.
+    to_clear: u64,
     /// What it has reserved of the file, in bytes.
     reserved: u64,
     records: Vec<u8>,
@@ -167,7 +173,7 @@ impl LogTransaction {
 
     fn reset(&mut self, id: u64) {
         (self.id, self.first, self.last, self.undo_next, self.reserved) = (id, 0, 0, 0, 0);
-        self.is_undoing = false;
+        (self.is_undoing, self.is_clearing, self.to_clear) = (false, false, 0);
         self.records.clear();
         self.undoable.clear();
         if self.records.capacity() > KEPT_BYTES_MAX {
@@ -184,6 +190,10 @@ impl LogTransaction {
             // What is left is for the record that ends the transaction.
             let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);
             let reserved_after = reserved_after.min(self.reserved);
+            return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
+        }
+        if self.is_clearing {
+            let reserved_after = self.reserved.saturating_sub(bytes);
             return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
         }
         let to_end = if self.first == 0 { HEADER_BYTES as u64 } else { 0 };
@@ -246,8 +256,9 @@ impl<L: Latching> Core<L> {
         self.flusher.as_ref().map_or(Ok(()), |flusher| flusher.flush_to(&self.ring, lsn, end))
     }
 
-    fn is_poisoned(&self) -> bool {
-        self.flusher.as_ref().is_some_and(|flusher| flusher.poisoned().is_some())
+    fn refuse_poisoned(&self) -> Result<(), Error> {
+        let reason = self.flusher.as_ref().and_then(Flusher::poisoned);
+        reason.map_or(Ok(()), |reason| Err(Error::Poisoned { reason }))
     }
 
     fn durable(&self) -> u64 {
@@ -301,6 +312,9 @@ impl<D: Destination, L: Latching> Log<D, L> {
         }
         let lsn = published?;
         transaction.published(lsn, claim.reserved_after);
+        if kind.is_cleared() && !record.is_redo_only {
+            transaction.to_clear += record.bytes() as u64;
+        }
         probe::count(Counter::LsnWrites, 1); // the page's
         Ok(Some(lsn))
     }
@@ -316,15 +330,18 @@ impl<D: Destination, L: Latching> Log<D, L> {
         let LogTransaction { id, last, .. } = *transaction;
         let record =
             Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
+        let reserved_after = if commits { transaction.to_clear } else { 0 };
         let claim = Claim {
             reserved_before: transaction.reserved,
+            reserved_after,
             commits: u64::from(commits),
             aborts: u64::from(!commits),
             ..Claim::default()
         };
         let start = record.encode(&mut transaction.records);
         let lsn = self.core.publish(&mut transaction.records[start..], &[], claim)?;
-        transaction.published(lsn, 0);
+        transaction.published(lsn, reserved_after);
+        transaction.is_clearing = commits;
         Ok(lsn)
     }
 }
@@ -351,7 +368,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     #[inline]
     fn begin(&self, transaction: &mut LogTransaction, id: u64) {
         debug_assert!(
-            transaction.reserved == 0 || self.core.is_poisoned(),
+            transaction.reserved == 0 || self.core.refuse_poisoned().is_err(),
             "the transaction before was neither committed nor aborted"
         );
         transaction.reset(id);
@@ -377,18 +394,35 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.log(transaction, &record, change.kind)
     }
 
-    fn page_images<S: PageSize>(&self, pages: &[Page<'_, S>]) -> Result<Stamp, Error> {
+    fn page_images<S: PageSize>(
+        &self,
+        pages: &[Page<'_, S>],
+        freed: &[PageId],
+    ) -> Result<Stamp, Error> {
+        let count = pages.len() + freed.len();
+        let image_bytes = (HEADER_BYTES + S::BYTES) as u64;
+        // With the first record all of them are promised space: a full disk takes all or none.
+        let mut rest = pages.len() as u64 * image_bytes + (freed.len() * HEADER_BYTES) as u64;
+        let mut reserved_before = 0;
         let mut newest = None;
-        for (page, following) in pages.iter().zip((0..pages.len()).rev()) {
-            let bytes = page.bytes();
-            let (store, page, following) = (page.store(), page.id(), following as u16);
-            let content = Content::PageImage { store, page, following, bytes };
+        for at in 0..count {
+            let following = (count - 1 - at) as u16;
+            let (content, image) = match pages.get(at) {
+                Some(page) => {
+                    let (store, page, bytes) = (page.store(), page.id(), page.bytes());
+                    (Content::PageImage { store, page, following, bytes }, bytes)
+                }
+                None => (Content::PageFreed { page: freed[at - pages.len()], following }, &[][..]),
+            };
             let previous = newest.unwrap_or_default();
             let record =
                 Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content };
             let mut header = record.header();
-            record::seal(&mut header, bytes);
-            newest = Some(self.core.publish(&mut header, bytes, Claim::default())?);
+            record::seal(&mut header, image);
+            rest -= record.bytes() as u64;
+            let claim = Claim { reserved_before, reserved_after: rest, ..Claim::default() };
+            newest = Some(self.core.publish(&mut header, image, claim)?);
+            reserved_before = rest;
             probe::count(Counter::LsnWrites, 1);
         }
         Ok(newest)
@@ -397,6 +431,10 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     fn commit(&self, transaction: &mut LogTransaction) -> Result<u64, Error> {
         assert!(!transaction.is_undoing, "a transaction that began to undo must abort");
         self.end(transaction, true)
+    }
+
+    fn end_commit(&self, transaction: &mut LogTransaction) {
+        self.core.ring.give_back(std::mem::take(&mut transaction.reserved));
     }
 
     fn harden(&self, lsn: u64) -> Result<(), Error> {

@@ -9,8 +9,8 @@
 //! node until it has the next; a writer does the same and takes the leaf alone (`read.rs`,
 //! `write.rs`). Nodes are divided and united (`split.rs`, `shrink.rs`) one step at a time, by one
 //! thread at a time, which takes the pages of a step alone: each step leaves a whole tree, is
-//! reported to [`Structure`], and changes nothing if it fails. A latch taken from right to left is
-//! only tried.
+//! reported to [`Structure`] before it changes any page, and changes nothing if it fails. A latch
+//! taken from right to left is only tried.
 //!
 //! Instructions of one call on a tree of 300,000 entries, three levels of 8 KB pages, making the
 //! key not counted (`examples/btree_probe.rs`):
@@ -48,25 +48,33 @@ pub use write::{Inserted, Meet};
 
 use self::node::{Node, NodeMut};
 use super::heap::Stamp;
-use super::page::{Page, PageId, PageKind, PageSize, StoreId};
+use super::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
 use super::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
 use crate::error::Error;
 use crate::latch::Latch;
 
 /// Receives the structure modifications of trees, to log them.
 pub trait Structure {
-    /// Pages that one step changed, all still held alone; they are redone all or none. `freed` are
-    /// pages the step gave back. The number returned is stamped on all of them.
+    /// Whether steps may fail to be logged: what pages become is prepared beside them then.
+    const LOGS: bool;
+
+    /// What pages will be after one step, all held alone; they are redone all or none. `freed` are
+    /// pages the step gives back. The number returned is stamped on all of them.
     ///
     /// # Errors
-    /// When they cannot be logged. The step stays done: the tree is whole with it as without.
-    fn changed<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId])
+    /// When they cannot be logged. The step is not done then.
+    fn changes<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId])
     -> Result<Stamp, Error>;
+
+    /// A step that would have saved space failed; the tree is whole without it.
+    fn is_left(&self, _: &PageError) {}
 }
 
 /// For stores that log no pages.
 impl Structure for () {
-    fn changed<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
+    const LOGS: bool = false;
+
+    fn changes<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
         Ok(None)
     }
 }
@@ -95,13 +103,13 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         shape: KeyShape,
         structure: &impl Structure,
     ) -> Result<Self> {
-        let mut root = access.new_page(store, PageKind::Leaf)?;
+        let mut root = Draft::<P>::made(access.new_page(store, PageKind::Leaf)?);
         let tree = Self::with(store, root.page().id(), shape);
         tree.change(&mut root, |node| node.clear(0));
         match publish(structure, &mut [&mut root], &mut []) {
             Ok(()) => Ok(tree),
             Err(error) => {
-                access.free_page(root);
+                access.free_page(root.held);
                 Err(error)
             }
         }
@@ -154,7 +162,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     #[inline(always)]
     fn change<T>(
         &self,
-        page: &mut P::Exclusive<'_>,
+        page: &mut impl ExclusivePage<Size = P::Size>,
         change: impl FnOnce(&mut NodeMut<'_>) -> T,
     ) -> T {
         let mut page = page.page_mut();
@@ -162,18 +170,71 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 }
 
-/// Reports to `structure` a step that changed `pages` and will give `gone` back; stamps them all.
-fn publish<X: ExclusivePage>(
+/// A page of a step, held alone, and what it will be once the step is logged: another image, or its
+/// own where the page is new or steps are not logged.
+struct Draft<'a, P: PageAccess + 'a> {
+    held: P::Exclusive<'a>,
+    image: Option<PageBuffer<P::Size>>,
+}
+
+impl<'a, P: PageAccess> Draft<'a, P> {
+    /// Of a page that others know.
+    fn of<X: Structure>(held: P::Exclusive<'a>, _: &X) -> Self {
+        let image = X::LOGS.then(|| PageBuffer::copy_of(held.page()));
+        Self { held, image }
+    }
+
+    /// Of a page that is new.
+    fn made(held: P::Exclusive<'a>) -> Self {
+        Self { held, image: None }
+    }
+}
+
+impl<P: PageAccess> ReadPage for Draft<'_, P> {
+    type Size = P::Size;
+
+    fn page(&self) -> Page<'_, P::Size> {
+        self.image.as_ref().map_or_else(|| self.held.page(), PageBuffer::page)
+    }
+}
+
+impl<P: PageAccess> ExclusivePage for Draft<'_, P> {
+    fn page_mut(&mut self) -> PageMut<'_, P::Size> {
+        match &mut self.image {
+            Some(image) => image.page_mut(),
+            None => self.held.page_mut(),
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.held.is_alone()
+    }
+}
+
+/// Reports to `structure` a step that changes `pages` and will give `gone` back; then changes and
+/// stamps them all.
+fn publish<P: PageAccess>(
     structure: &impl Structure,
-    pages: &mut [&mut X],
-    gone: &mut [&mut X],
+    pages: &mut [&mut Draft<'_, P>],
+    gone: &mut [&mut P::Exclusive<'_>],
 ) -> Result<()> {
     let views: Vec<_> = pages.iter().map(|page| page.page()).collect();
     let freed: Vec<_> = gone.iter().map(|page| page.page().id()).collect();
-    let stamp = structure.changed(&views, &freed).map_err(PageFailure::Log)?;
-    if let Some(lsn) = stamp {
-        pages.iter_mut().for_each(|page| page.page_mut().set_lsn(lsn));
-        gone.iter_mut().for_each(|page| page.page_mut().set_lsn(lsn));
+    let stamp = structure.changes(&views, &freed).map_err(PageFailure::Log)?;
+    for page in pages {
+        if let Some(image) = &page.image {
+            page.held.page_mut().copy_from(image.page());
+        }
+        set_stamp(&mut page.held, stamp);
     }
+    gone.iter_mut().for_each(|page| set_stamp(*page, stamp));
     Ok(())
+}
+
+/// Stamps a page with the number of its last change, where such numbers are kept.
+#[inline(always)]
+fn set_stamp(page: &mut impl ExclusivePage, stamp: Stamp) {
+    if let Some(lsn) = stamp {
+        page.page_mut().set_lsn(lsn);
+    }
 }

@@ -190,4 +190,10 @@ pub trait RowFile<P: PageAccess>: Sized {
 
     /// Verifies the file's structure. There must be no transaction.
     fn check(&self, access: &P) -> Vec<Damage>;
+
+    /// All pages of the file, those that hold no rows among them.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    fn owned_pages(&self, access: &P) -> Result<Vec<PageId>>;
 }

@@ -309,9 +309,50 @@ impl<'a, S: PageSize> PageMut<'a, S> {
         self.slice_mut(HEADER_BYTES, S::BYTES - HEADER_BYTES)
     }
 
+    /// Becomes a copy of another page. No row of it may be pinned.
+    pub(super) fn copy_from(&mut self, page: Page<'_, S>) {
+        self.bytes_mut().copy_from_slice(page.bytes());
+    }
+
     /// The whole page, for the pool, which reads it in.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.slice_mut(0, S::BYTES)
+    }
+}
+
+/// A page outside the pool: aligned, with the size known to the compiler.
+#[derive(Debug)]
+pub(super) struct PageBuffer<S> {
+    words: Vec<u64>,
+    size: PhantomData<S>,
+}
+
+impl<S: PageSize> PageBuffer<S> {
+    /// A page to be formatted, copied or read into.
+    pub(super) fn new() -> Self {
+        Self { words: vec![0; S::BYTES / size_of::<u64>()], size: PhantomData }
+    }
+
+    /// A copy of a page.
+    pub(super) fn copy_of(page: Page<'_, S>) -> Self {
+        let mut buffer = Self::new();
+        buffer.page_mut().copy_from(page);
+        buffer
+    }
+
+    /// The page, to be read.
+    pub(super) fn page(&self) -> Page<'_, S> {
+        let base = NonNull::from(&*self.words).cast();
+        // SAFETY: as in `page_mut`; the words are borrowed, so nothing writes them.
+        unsafe { Page::new(base) }
+    }
+
+    /// The page, to be changed.
+    pub(super) fn page_mut(&mut self) -> PageMut<'_, S> {
+        let base = NonNull::from(&mut *self.words).cast();
+        // SAFETY: the words are a page's bytes, aligned and borrowed exclusively. All zeros have no
+        // slots, so nothing leads outside before a page is put there either.
+        unsafe { PageMut::new(base) }
     }
 }
 

@@ -125,6 +125,15 @@ pub trait PageAccess: 'static {
     /// Gives a page back. Nothing may lead to it any more.
     fn free_page(&self, page: Self::Exclusive<'_>);
 
+    /// Writes no page from now on: what is in memory may not agree with the log. The first reason
+    /// stays. Nothing happens where no page is written before the end.
+    fn stop_writing(&self, _: &'static str) {}
+
+    /// How many sessions may be open, so that each finds frames for what it fixes at a time.
+    fn sessions_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Pages of the file, free ones and the header among them.
     fn page_count(&self) -> u32;
 
@@ -134,9 +143,16 @@ pub trait PageAccess: 'static {
     /// Says where the directory of stores begins.
     fn set_root(&self, root: PageId);
 
+    /// The list of free pages, as far as it can be followed.
+    fn free_pages(&self) -> Vec<PageId>;
+
     /// Verifies every page and the list of free pages. No thread may hold a page.
     fn check(&self) -> Vec<Damage>;
 }
+
+/// Most pages that a session keeps fixed at a time: those of one step of a tree's structure (parent,
+/// node, both neighbours, and ancestors that go with it), or of a heap file that grows.
+pub(super) const PINS_MAX: usize = 8;
 
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;

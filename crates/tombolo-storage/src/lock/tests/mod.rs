@@ -6,7 +6,7 @@ mod random;
 mod waiting;
 
 use super::{HeldLocks, Hierarchical, LockError, LockName, LockSettings, Locking, Mode};
-use crate::latch::Latched;
+use crate::latch::{Latched, Latching};
 use crate::row::RowId;
 
 /// The row at a slot of a page.
@@ -64,4 +64,14 @@ fn what_can_be_cured_by_trying_again() {
     use LockError::{Deadlock, TableFull, TimedOut, TooManySessions, Unavailable};
     assert!([Deadlock, TimedOut, Unavailable].iter().all(|error| error.retry()));
     assert!(![TableFull, TooManySessions].iter().any(|error| error.retry()));
+}
+
+impl<L: Latching> Hierarchical<L> {
+    /// Returns when a session waits for a lock.
+    pub(crate) fn until_one_waits(&self) {
+        let sessions = &self.table.sessions;
+        while (0..sessions.count() as u32).all(|id| sessions.get(id).waits_for().is_none()) {
+            std::thread::yield_now();
+        }
+    }
 }

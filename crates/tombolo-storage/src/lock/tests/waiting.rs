@@ -117,6 +117,32 @@ fn a_conversion_goes_before_new_requests() {
     end(&locks, [first, second]);
 }
 
+/// A request that waits behind a conversion only is granted when the conversion gives up.
+#[test]
+fn a_conversion_that_gives_up_lets_others_in() {
+    let locks = Locks::new(SMALL);
+    let (mut first, mut second) = (begin(&locks, 1), begin(&locks, 2));
+    lock(&locks, &mut first, A, S).unwrap();
+    lock(&locks, &mut second, A, S).unwrap();
+    let mut third = begin(&locks, 3);
+    let (converting, new) = (second.session, third.session);
+    std::thread::scope(|scope| {
+        let (locks, second) = (&locks, &mut second);
+        let converts = scope.spawn(move || lock(locks, second, A, X));
+        until_it_waits(locks, converting);
+        let third = &mut third;
+        let shares = scope.spawn(move || lock(locks, third, A, S));
+        until_it_waits(locks, new);
+        let name = locks.table.sessions.get(converting).waits_for().unwrap();
+        assert!(locks.table.cancel(converting, name, Some(Verdict::Deadlock)));
+        // At once, not when a lock is released or the wait has lasted too long.
+        assert_eq!(locks.table.sessions.get(new).waits_for(), None, "it still waits");
+        assert_eq!(shares.join().unwrap(), Ok(()));
+        assert_eq!(converts.join().unwrap(), Err(LockError::Deadlock));
+    });
+    end(&locks, [first, second, third]);
+}
+
 /// A conversion that still waits still holds up new requests, even those that the granted locks
 /// would allow.
 #[test]

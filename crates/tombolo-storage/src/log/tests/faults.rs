@@ -88,6 +88,40 @@ fn a_full_disk_stops_changes_only() {
     assert_eq!(committed(&disk).unwrap(), [2, 3, 9]);
 }
 
+/// What a committed transaction deleted can be cleared away whatever others do meanwhile.
+#[test]
+fn a_full_disk_lets_a_committed_transaction_clear_away() {
+    let disk = MemDisk::new();
+    let log = DiskLog::create(settings_small(), Some(&disk)).unwrap();
+    disk.set_capacity_bytes(Some(4 << 20));
+    let deleted = Change { kind: ChangeKind::RowDeleted, ..update(5) };
+    let purged = Change { kind: ChangeKind::RowPurged, ..deleted };
+    let [mut first, mut second] = [(); 2].map(|()| LogTransaction::default());
+    log.begin(&mut first, 1);
+    for _ in 0..100 {
+        log.change(&mut first, deleted, &[1; 900], &[]).unwrap();
+    }
+    let lsn = log.commit(&mut first).unwrap();
+    log.harden(lsn).unwrap();
+    log.begin(&mut second, 2);
+    while log.change(&mut second, update(6), &[7; 100], &[8; 100]).is_ok() {}
+    // Nothing is left for changes; structure modifications use up the rest.
+    let frames = DirectFrames::<LargePages, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
+    let page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
+    let mut bytes = log.usage().bytes;
+    while log.page_images(&[page.page(); 3], &[]).is_ok() {
+        bytes = log.usage().bytes;
+    }
+    assert_eq!(log.usage().bytes, bytes, "a step that does not fit leaves nothing behind");
+    for _ in 0..100 {
+        log.change(&mut first, purged, &[1; 900], &[]).unwrap();
+    }
+    log.end_commit(&mut first);
+    let lsn = log.commit(&mut second).unwrap();
+    log.harden(lsn).unwrap();
+    assert_eq!(committed(&disk).unwrap(), [1, 2]);
+}
+
 /// A disk too small for a step ahead is used to its end.
 #[test]
 fn the_last_of_a_disk_is_used() {

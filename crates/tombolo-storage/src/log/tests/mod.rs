@@ -214,20 +214,25 @@ fn a_page_image_is_the_page() {
         page.page_mut().set_extra(77);
         page.page_mut().body_mut()[S::BYTES - 100..][..3].copy_from_slice(b"end");
         let pages = [page.page(), page.page()];
-        let lsn = log.page_images(&pages).unwrap().unwrap();
+        let freed = PageId(4_711);
+        let lsn = log.page_images(&pages, &[freed]).unwrap().unwrap();
         log.ahead().flush_to(lsn).unwrap();
         let mut images = Vec::new();
         read_log(&disk, |at, record| {
             let (store, page, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
-            let following = 1 - images.len() as u16;
+            let following = 2 - images.len() as u16;
             assert_eq!((record.transaction, record.is_redo_only), (0, true));
-            assert_eq!(record.content, Content::PageImage { store, page, following, bytes });
+            let expected = match following {
+                0 => Content::PageFreed { page: freed, following },
+                _ => Content::PageImage { store, page, following, bytes },
+            };
+            assert_eq!(record.content, expected);
             assert_eq!(record.previous, images.last().copied().unwrap_or_default());
             images.push(at);
         })
         .unwrap();
-        assert_eq!((images.len(), images.last()), (2, Some(&lsn)));
-        assert_eq!(log.usage().bytes, 2 * (64 + S::BYTES as u64));
+        assert_eq!((images.len(), images.last()), (3, Some(&lsn)));
+        assert_eq!(log.usage().bytes, 2 * (64 + S::BYTES as u64) + 64);
     }
     image::<SmallPages>();
     image::<LargePages>();

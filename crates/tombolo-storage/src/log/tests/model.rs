@@ -29,7 +29,7 @@ impl Expected {
             Content::Change { change, before, after } => {
                 What::Change(change, before.to_vec(), after.to_vec())
             }
-            Content::PageImage { .. } => panic!("nobody wrote one"),
+            Content::PageImage { .. } | Content::PageFreed { .. } => panic!("nobody wrote one"),
             Content::Committed { .. } => What::Committed,
             Content::Aborted { .. } => What::Aborted,
         };

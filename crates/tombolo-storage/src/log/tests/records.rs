@@ -6,9 +6,10 @@ use crate::log::record::{HEADER_BYTES, IMAGE_BYTES_MAX, Record, stamp};
 fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) -> Content<'a> {
     let store = StoreId(random.next() as u16);
     let page = PageId(random.next() as u32);
-    match random.below(6) {
+    match random.below(7) {
         0 => Content::Committed { durable: random.next() },
         1 => Content::Aborted { durable: random.next() },
+        3 => Content::PageFreed { page, following: random.below(5) as u16 },
         2 => Content::PageImage { store, page, following: random.below(5) as u16, bytes: after },
         _ => {
             let kind = ChangeKind::ALL[random.below(14) as usize];

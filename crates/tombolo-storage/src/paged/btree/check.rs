@@ -1,5 +1,5 @@
 //! The checker of trees: every node's form, the order of its entries, their parents' bounds, the
-//! levels, the leaves' links, and that no page is reached twice.
+//! levels, the leaves' links, that no page is reached twice, and that unique keys are unique.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ struct Walk {
     /// The leaves in the order of the tree, with their links.
     leaves: Vec<(PageId, Option<PageId>, Option<PageId>)>,
     found: Vec<String>,
+    /// The key of the last entry that is not marked deleted.
+    last: Option<Vec<u8>>,
 }
 
 /// A node to be visited.
@@ -67,11 +69,27 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let node = self.node(page.page());
             if node.is_leaf() {
                 walk.leaves.push((id, page.page().previous(), page.page().next()));
+                if self.shape.unique() {
+                    self.check_unique(id, node, walk);
+                }
                 return Ok(());
             }
             self.children(node, &expected)
         };
         children.into_iter().try_for_each(|child| self.check_node(access, child, walk))
+    }
+
+    /// Verifies that no key of a leaf, visited in order, occurs twice; marked entries do not count.
+    fn check_unique(&self, id: PageId, leaf: Node<'_>, walk: &mut Walk) {
+        for at in (0..leaf.count()).filter(|&at| !leaf.is_deleted(at)) {
+            let is_equal = |key: &Vec<u8>| {
+                leaf.compare::<K>(&self.order, at, &Probe::first_of(key)) == Ordering::Equal
+            };
+            if walk.last.as_ref().is_some_and(is_equal) {
+                walk.found.push(format!("page {}: entry {at} has the key of the one before", id.0));
+            }
+            walk.last = Some(leaf.key(at).to_vec());
+        }
     }
 
     /// What an inner node says of its children.
@@ -165,10 +183,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// As [`PageAccess::fix_shared`].
     pub fn measure(&self, access: &P) -> Result<TreeUsage, PageError> {
         let mut usage = TreeUsage::default();
-        let mut waiting = vec![self.root];
-        while let Some(id) = waiting.pop() {
-            let page = access.fix_shared(id)?;
-            let node = self.node(page.page());
+        self.visit(access, |_, node| {
             usage.levels = usage.levels.max(u32::from(node.level()) + 1);
             if node.is_leaf() {
                 usage.leaves += 1;
@@ -176,10 +191,33 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 usage.entry_bytes += node.used() as u64;
             } else {
                 usage.inner_nodes += 1;
+            }
+        })?;
+        Ok(usage)
+    }
+
+    /// All pages of the tree.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    pub fn owned_pages(&self, access: &P) -> Result<Vec<PageId>> {
+        let mut pages = Vec::new();
+        self.visit(access, |id, _| pages.push(id))?;
+        Ok(pages)
+    }
+
+    /// Shows every node.
+    fn visit(&self, access: &P, mut show: impl FnMut(PageId, Node<'_>)) -> Result<()> {
+        let mut waiting = vec![self.root];
+        while let Some(id) = waiting.pop() {
+            let page = access.fix_shared(id)?;
+            let node = self.node(page.page());
+            if !node.is_leaf() {
                 waiting.extend((0..node.count()).map(|at| node.child(at)));
             }
+            show(id, node);
         }
-        Ok(usage)
+        Ok(())
     }
 }
 

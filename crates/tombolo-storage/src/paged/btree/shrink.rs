@@ -11,7 +11,7 @@
 use super::keys::{KeyFormat, Probe};
 use super::node::{Entry, Node};
 use super::split::Path;
-use super::{BTree, Structure, publish};
+use super::{BTree, Draft, Structure, publish};
 use crate::paged::page::PageId;
 use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
 
@@ -75,18 +75,21 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         at: usize,
         structure: &impl Structure,
     ) -> Result<bool> {
-        let mut parent = access.fix_exclusive(parent)?;
+        let parent = access.fix_exclusive(parent)?;
         let node = self.node(parent.page());
         let (left_id, right_id) = (node.child(at), node.child(at + 1));
-        let mut left = access.fix_exclusive(left_id)?;
+        let left = access.fix_exclusive(left_id)?;
         let mut right = access.fix_exclusive(right_id)?;
         let from = self.node(right.page());
         if !self.fit_together(node, self.node(left.page()), from, at) {
             return Ok(false);
         }
         let next_id = right.page().next();
-        let mut next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
-        // From here on nothing fails.
+        let next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
+        let mut next = next.map(|next| Draft::<P>::of(next, structure));
+        let (mut parent, mut left) =
+            (Draft::<P>::of(parent, structure), Draft::<P>::of(left, structure));
+        let node = self.node(parent.held.page());
         let count = from.count();
         self.change(&mut left, |left| match from.is_leaf() {
             true => left.append(from, 0..count),
@@ -105,20 +108,20 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |parent| parent.remove(at + 1));
         let mut pages = vec![&mut parent, &mut left];
         pages.extend(&mut next);
-        let published = publish(structure, &mut pages, &mut [&mut right]);
+        publish(structure, &mut pages, &mut [&mut right])?;
         access.free_page(right);
-        published.map(|()| true)
+        Ok(true)
     }
 
     /// Gives back an empty leaf that is an only child, with the ancestors that hold nothing else;
     /// `false` if it is no longer empty, or all there is below the root.
-    fn unlink(&self, access: &P, path: &Path, structure: &impl Structure) -> Result<bool> {
+    fn unlink<'a>(&self, access: &'a P, path: &Path, structure: &impl Structure) -> Result<bool> {
         let leaf = path.nodes.len() - 1;
         let mut top = leaf - 1;
         while top > 0 && self.node(access.fix_shared(path.nodes[top])?.page()).count() == 1 {
             top -= 1;
         }
-        let mut branch = access.fix_exclusive(path.nodes[top])?;
+        let branch = access.fix_exclusive(path.nodes[top])?;
         if self.node(branch.page()).count() == 1 {
             return Ok(false);
         }
@@ -128,14 +131,15 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
         // Links change while steps are held only.
         let left_id = access.fix_shared(path.nodes[leaf])?.page().previous();
-        let mut left = left_id.map(|id| access.fix_exclusive(id)).transpose()?;
+        let left = left_id.map(|id| access.fix_exclusive(id)).transpose()?;
         let empty = access.fix_exclusive(path.nodes[leaf])?;
         if self.node(empty.page()).count() > 0 {
             return Ok(false);
         }
         let next_id = empty.page().next();
-        let mut next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
-        // From here on nothing fails.
+        let next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
+        let draft = |page: P::Exclusive<'a>| Draft::<P>::of(page, structure);
+        let (mut branch, mut left, mut next) = (draft(branch), left.map(draft), next.map(draft));
         gone.push(empty);
         if let Some(left) = &mut left {
             left.page_mut().set_next(next_id);
@@ -147,9 +151,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut pages = vec![&mut branch];
         pages.extend(&mut left);
         pages.extend(&mut next);
-        let published = publish(structure, &mut pages, &mut gone.iter_mut().collect::<Vec<_>>());
+        publish(structure, &mut pages, &mut gone.iter_mut().collect::<Vec<_>>())?;
         gone.into_iter().for_each(|page| access.free_page(page));
-        published.map(|()| true)
+        Ok(true)
     }
 
     /// Lets a root with one child take that child's entries; `false` if it has several or none.
@@ -161,15 +165,16 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 return Ok(false);
             }
         }
-        let mut root = access.fix_exclusive(self.root)?;
+        let root = access.fix_exclusive(self.root)?;
         let child_id = self.node(root.page()).child(0);
         let mut child = access.fix_exclusive(child_id)?;
         let from = self.node(child.page());
         let (level, count) = (from.level(), from.count());
+        let mut root = Draft::<P>::of(root, structure);
         self.make_root(&mut root, level);
         self.change(&mut root, |root| root.append(from, 0..count));
-        let published = publish(structure, &mut [&mut root], &mut [&mut child]);
+        publish(structure, &mut [&mut root], &mut [&mut child])?;
         access.free_page(child);
-        published.map(|()| true)
+        Ok(true)
     }
 }

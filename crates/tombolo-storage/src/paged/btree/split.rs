@@ -1,12 +1,13 @@
 //! Dividing full nodes: one node at a time, the parent first where it has no room.
 //!
 //! A step takes alone, from top to bottom and from left to right, the parent, the node and a leaf's
-//! right neighbour; makes the new page; and only then changes anything. The root's content moves
-//! to two new pages. A new leaf holds one entry at least.
+//! right neighbour; makes the new page; prepares what all will be beside them; and only when that is
+//! logged changes anything. The root's content moves to two new pages. A new leaf holds one entry at
+//! least.
 
 use super::keys::{KeyFormat, PACKED_BYTES, Probe};
 use super::node::{Entry, Node};
-use super::{BTree, Structure, publish};
+use super::{BTree, Draft, Structure, publish};
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
 
@@ -138,8 +139,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         bytes: usize,
         structure: &impl Structure,
     ) -> Result<()> {
-        let mut parent = access.fix_exclusive(path.nodes[level - 1])?;
-        let mut left = access.fix_exclusive(path.nodes[level])?;
+        let parent = access.fix_exclusive(path.nodes[level - 1])?;
+        let left = access.fix_exclusive(path.nodes[level])?;
         let node = self.node(left.page());
         if !self.is_full(node, bytes) {
             return Ok(());
@@ -150,9 +151,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             return Ok(());
         }
         let next_id = left.page().next();
-        let mut next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
-        let mut right = access.new_page(self.store, kind_of(node_level))?;
-        // From here on nothing fails.
+        let next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
+        let mut right = Draft::<P>::made(access.new_page(self.store, kind_of(node_level))?);
+        let mut next = next.map(|next| Draft::<P>::of(next, structure));
+        let (mut parent, mut left) =
+            (Draft::<P>::of(parent, structure), Draft::<P>::of(left, structure));
         let (left_id, right_id) = (left.page().id(), right.page().id());
         self.move_tail(&mut left, &mut right, node_level, division);
         if node_level == 0 {
@@ -167,14 +170,14 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id)));
         let mut pages = vec![&mut parent, &mut left, &mut right];
         pages.extend(&mut next);
-        publish(structure, &mut pages, &mut [])
+        publish(structure, &mut pages, &mut []).inspect_err(|_| access.free_page(right.held))
     }
 
     /// Moves the entries of `left` from `division` on to the new node `right`.
     fn move_tail(
         &self,
-        left: &mut P::Exclusive<'_>,
-        right: &mut P::Exclusive<'_>,
+        left: &mut Draft<'_, P>,
+        right: &mut Draft<'_, P>,
         level: u8,
         division: usize,
     ) {
@@ -195,22 +198,23 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         bytes: usize,
         structure: &impl Structure,
     ) -> Result<()> {
-        let mut root = access.fix_exclusive(self.root)?;
+        let root = access.fix_exclusive(self.root)?;
         let node = self.node(root.page());
         if !self.is_full(node, bytes) {
             return Ok(());
         }
         let (level, count, division) = (node.level(), node.count(), node.division(at));
         let separator = self.separator(node, division);
-        let mut left = access.new_page(self.store, kind_of(level))?;
-        let mut right = match access.new_page(self.store, kind_of(level)) {
+        let left = access.new_page(self.store, kind_of(level))?;
+        let right = match access.new_page(self.store, kind_of(level)) {
             Ok(right) => right,
             Err(error) => {
                 access.free_page(left);
                 return Err(error);
             }
         };
-        // From here on nothing fails.
+        let mut root = Draft::<P>::of(root, structure);
+        let (mut left, mut right) = (Draft::<P>::made(left), Draft::<P>::made(right));
         let (left_id, right_id) = (left.page().id(), right.page().id());
         for (half, entries) in [(&mut left, 0..division), (&mut right, division..count)] {
             self.change(half, |node| {
@@ -228,11 +232,14 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             node.insert(0, &Entry { word: 0, child: left_id, key: lowest });
             node.insert(1, &separator.entry(right_id));
         });
-        publish(structure, &mut [&mut root, &mut left, &mut right], &mut [])
+        publish(structure, &mut [&mut root, &mut left, &mut right], &mut []).inspect_err(|_| {
+            access.free_page(left.held);
+            access.free_page(right.held);
+        })
     }
 
     /// Makes the root an empty node of another level.
-    pub(super) fn make_root(&self, root: &mut P::Exclusive<'_>, level: u8) {
+    pub(super) fn make_root(&self, root: &mut Draft<'_, P>, level: u8) {
         let lsn = root.page().lsn();
         root.page_mut().format(self.root, self.store, kind_of(level));
         root.page_mut().set_lsn(lsn);

@@ -114,3 +114,14 @@ fn entries_are_found_again() {
     assert!(found.iter().map(|entry| entry.0.clone()).eq((0..50_000).map(|n| key(n).to_vec())));
     assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
 }
+
+#[test]
+fn a_unique_key_that_occurs_twice_is_damage() {
+    let pool = small_pool(16);
+    let tree = BTree::<_, TypedColumns>::create(&pool, STORE, integers(true), &()).unwrap();
+    (0..2_000).for_each(|n| insert(&tree, &pool, &key(n), n));
+    insert(&tree, &pool, &key(700), 5_000);
+    assert_eq!(tree.check(&pool).len(), 1);
+    tree.set_deleted(&pool, &key(700), RowId::new(700), true, unlogged).unwrap();
+    assert_eq!(tree.check(&pool), [], "an entry that is marked does not count");
+}

@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Entry, Node};
 use super::read::Target;
-use super::{BTree, Structure};
+use super::{BTree, Structure, set_stamp};
 use crate::key::KEY_BYTES_MAX;
 use crate::paged::heap::{Place, Stamp};
 use crate::paged::page::PageId;
-use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
+use crate::paged::pool::{PageAccess, PageError, PageFailure, ReadPage, Result};
 use crate::row::RowId;
 
 /// What an entry with an equal key in a unique index means to the inserting transaction.
@@ -31,6 +31,9 @@ pub enum Inserted {
     Done,
     /// It is not: the key, or this very entry, was there before.
     Duplicate,
+    /// This very entry is there, marked deleted, and nothing else is in its way: the transaction
+    /// that marked it takes the mark off ([`BTree::set_deleted`]).
+    Marked,
     /// It is not: wait for this row and try again.
     Wait(RowId),
 }
@@ -42,8 +45,9 @@ enum Answer {
 }
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
-    /// Inserts an entry. In a unique index `meet` is first shown every entry with an equal key: the
-    /// row, and whether it is marked deleted; it may be shown one more than once. `log` is called
+    /// Inserts an entry. In a unique index `meet` is first shown every entry with an equal key, in
+    /// others this very entry if it is there, marked deleted: the row, and whether it is marked; it
+    /// may be shown one more than once. `log` is called
     /// once with the place where the entry will be, while the leaf is held alone; the number it
     /// returns is stamped on the leaf. Both run under the leaf's latch: they may try locks, not
     /// wait, nor reach pages.
@@ -103,17 +107,17 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         meet: &mut impl FnMut(RowId, bool) -> Meet,
     ) -> Answer {
         let (order, count) = (&self.order, node.count());
-        let mut place = at;
+        let (mut place, mut is_marked) = (at, false);
         while at < count && node.compare::<K>(order, at, probe) == Ordering::Equal {
-            let other = RowId::new(node.row(at));
-            if other == row {
+            let (other, deleted) = (RowId::new(node.row(at)), node.is_deleted(at));
+            if other == row && !deleted {
                 return Answer::Refuse(Inserted::Duplicate);
             }
-            if !self.shape.unique() {
+            if other != row && !self.shape.unique() {
                 break;
             }
-            match meet(other, node.is_deleted(at)) {
-                Meet::Pass => {}
+            match meet(other, deleted) {
+                Meet::Pass => is_marked |= other == row,
                 Meet::Duplicate => return Answer::Refuse(Inserted::Duplicate),
                 Meet::Wait => return Answer::Refuse(Inserted::Wait(other)),
             }
@@ -122,7 +126,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 place = at;
             }
         }
-        Answer::Insert(place)
+        if is_marked { Answer::Refuse(Inserted::Marked) } else { Answer::Insert(place) }
     }
 
     /// Writes an entry into a leaf with room for it.
@@ -160,38 +164,48 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let held = self.steps.hold();
         let (first, own) = (Probe::first_of(key), Probe::entry(key, row));
         let target = self.leaf(access, &own)?.page().id();
-        let mut id = self.leaf(access, &first)?.page().id();
-        // All of them, so that no other thread inserts the key: they begin in the first.
-        let mut leaves: Vec<P::Exclusive<'_>> = Vec::new();
-        let mut place = None;
+        // Held to the end, so that no other thread inserts the key: they begin in the first leaf.
+        let begin = self.leaf(access, &first)?.page().id();
+        let begin = access.fix_exclusive(begin)?;
+        let behind = Probe::upper(Position::After(key));
+        let (mut is_found, mut is_marked) = (false, false);
+        let mut following = None;
         loop {
-            let leaf = access.fix_exclusive(id)?;
+            let leaf = following.as_ref().unwrap_or(&begin);
             let node = self.node(leaf.page());
             let at = node.search::<K>(&self.order, &first);
-            if let Answer::Refuse(answer) = self.meet_equal(node, at, &first, row, meet) {
-                return Ok(Some(answer));
+            match self.meet_equal(node, at, &first, row, meet) {
+                Answer::Refuse(Inserted::Marked) => is_marked = true,
+                Answer::Refuse(answer) => return Ok(Some(answer)),
+                Answer::Insert(_) => {}
             }
-            if id == target {
-                place = Some(leaves.len());
-            }
-            let behind = Probe::upper(Position::After(key));
+            is_found |= leaf.page().id() == target;
             let ends = node.search::<K>(&self.order, &behind) < node.count();
-            let next = leaf.page().next();
-            leaves.push(leaf);
-            match next {
-                Some(next) if !ends || place.is_none() => id = next,
+            match leaf.page().next() {
+                Some(next) if !ends || !is_found => {
+                    following = Some(access.fix_exclusive(next)?);
+                }
                 _ => break,
             }
         }
-        let Some(place) = place else { return Err(self.lost_leaf(target).into()) };
-        let leaf = leaves.swap_remove(place);
+        if !is_found {
+            return Err(self.lost_leaf(target).into());
+        }
+        if is_marked {
+            return Ok(Some(Inserted::Marked));
+        }
+        drop(following);
+        let (begin, leaf) = match begin.page().id() == target {
+            true => (None, begin),
+            false => (Some(begin), access.fix_exclusive(target)?),
+        };
         let node = self.node(leaf.page());
         if node.has_room(key.len()) {
             let at = node.search::<K>(&self.order, &own);
             self.put(leaf, at, key, row, log)?;
             return Ok(Some(Inserted::Done));
         }
-        drop((leaf, leaves));
+        drop((leaf, begin));
         self.split_while_held(access, &own, structure)?;
         drop(held);
         Ok(None)
@@ -241,7 +255,38 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
     ) -> Result<bool, E> {
+        self.take_out(access, key, row, false, log, structure)
+    }
+
+    /// The same for an entry that is marked deleted; `false` if there is none, or it has no mark.
+    ///
+    /// # Errors
+    /// As [`BTree::remove`].
+    pub fn purge<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        log: impl FnOnce(Place) -> Result<Stamp, E>,
+        structure: &impl Structure,
+    ) -> Result<bool, E> {
+        self.take_out(access, key, row, true, log, structure)
+    }
+
+    #[inline]
+    fn take_out<E: From<PageError>>(
+        &self,
+        access: &P,
+        key: &[u8],
+        row: RowId,
+        marked_only: bool,
+        log: impl FnOnce(Place) -> Result<Stamp, E>,
+        structure: &impl Structure,
+    ) -> Result<bool, E> {
         let Some((mut leaf, at)) = self.entry_alone(access, key, row)? else { return Ok(false) };
+        if marked_only && !self.node(leaf.page()).is_deleted(at) {
+            return Ok(false);
+        }
         let stamp = log(place_in(&leaf, at))?;
         let before = self.node(leaf.page()).emptiness();
         self.change(&mut leaf, |node| node.remove(at));
@@ -252,7 +297,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         if sinks && !is_root {
             // The entry is gone and logged: an error here must not be reported as a failure to
             // remove it.
-            let _kept_as_it_is = self.shrink(access, &Probe::entry(key, row), structure);
+            if let Err(error) = self.shrink(access, &Probe::entry(key, row), structure) {
+                structure.is_left(&error);
+            }
         }
         Ok(true)
     }
@@ -279,13 +326,6 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 #[inline(always)]
 fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
     Place { page: leaf.page().id(), slot: at as u16, offset: 0 }
-}
-
-#[inline(always)]
-fn set_stamp(leaf: &mut impl ExclusivePage, stamp: Stamp) {
-    if let Some(lsn) = stamp {
-        leaf.page_mut().set_lsn(lsn);
-    }
 }
 
 #[cold]

@@ -178,12 +178,18 @@ impl<P: PageAccess> HeapFile<P> {
             if let Some(found) = away(fix(place.page)?, place, home) {
                 return Ok(Some(found));
             }
-            match at_home(access.fix_shared(home.page)?, home) {
-                Step::Here(_) => match at_home(fix(home.page)?, home) {
-                    Step::Here(found) => return Ok(Some(found)),
-                    Step::Elsewhere(next) => place = next,
-                    Step::Nowhere => return Ok(None),
-                },
+            // A statement of its own: the home is let go of before it is fixed again.
+            let next = match at_home(access.fix_shared(home.page)?, home) {
+                Step::Here(_) => home,
+                Step::Elsewhere(next) => next,
+                Step::Nowhere => return Ok(None),
+            };
+            if next != home {
+                place = next;
+                continue;
+            }
+            match at_home(fix(home.page)?, home) {
+                Step::Here(found) => return Ok(Some(found)),
                 Step::Elsewhere(next) => place = next,
                 Step::Nowhere => return Ok(None),
             }
@@ -472,5 +478,11 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
 
     fn check(&self, access: &P) -> Vec<Damage> {
         self.check_pages(access)
+    }
+
+    fn owned_pages(&self, access: &P) -> Result<Vec<PageId>> {
+        let mut pages = self.pages(access)?;
+        pages.extend(self.space.maps());
+        Ok(pages)
     }
 }

@@ -203,6 +203,11 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(())
     }
 
+    /// Rows lie in no page.
+    fn owned_pages(&self, _: &Pointers<S>) -> Result<Vec<PageId>> {
+        Ok(Vec::new())
+    }
+
     fn check(&self, _: &Pointers<S>) -> Vec<Damage> {
         let checked = self.slab.borrow().check();
         checked.err().map(|what| Damage { check: "slabs", what }).into_iter().collect()

@@ -10,17 +10,19 @@
 //!
 //! Not here: which page leaves (`clock.rs`), free pages (`space.rs`), the file (`file.rs`).
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use super::clock::OwnedFrame;
 use super::file::PageFile;
 use super::frame::{ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{self, Space, SpaceState};
 use super::table::PageTable;
-use super::{PageAccess, Result, WriteAhead, prefetch_lines};
+use super::{PINS_MAX, PageAccess, Result, WriteAhead, prefetch_lines};
 use crate::disk::Disk;
-use crate::latch::{Latching, RawLatch};
+use crate::latch::{Counter, Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
 use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
@@ -35,6 +37,8 @@ pub struct PoolUsage {
     pub hits: u64,
     /// Fixes that read it.
     pub misses: u64,
+    /// Frames that were looked at for a page to leave.
+    pub passed: u64,
 }
 
 /// Memory that holds all frames.
@@ -60,6 +64,10 @@ pub struct BufferPool<S: PageSize, L: Latching, W> {
     pub(super) frames: Box<[Frame<L>]>,
     pub(super) table: PageTable<L>,
     pub(super) hand: L::Counter,
+    /// Frames whose pages were written lately and may go, the next one last. A hint.
+    pub(super) ready: Latch<RefCell<Vec<u32>>, L>,
+    /// Why no page is written any more.
+    pub(super) stopped: OnceLock<&'static str>,
     pub(super) log: W,
     pub(super) file: PageFile<S>,
     memory: FrameMemory,
@@ -105,6 +113,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             frames: (0..frames).map(|_| Frame::empty()).collect(),
             table: PageTable::new(frames),
             hand: L::Counter::default(),
+            ready: Latch::default(),
+            stopped: OnceLock::new(),
             log,
             file,
             memory,
@@ -149,7 +159,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// How the pool was used so far.
     pub fn usage(&self) -> PoolUsage {
         let (hits, misses) = self.table.usage();
-        PoolUsage { frames: self.frames.len() as u64, hits, misses }
+        PoolUsage { frames: self.frames.len() as u64, hits, misses, passed: self.hand.get() }
     }
 
     /// Where the page in a frame lies.
@@ -365,6 +375,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         self.space.free(page);
     }
 
+    fn stop_writing(&self, reason: &'static str) {
+        let _ = self.stopped.set(reason);
+    }
+
+    fn sessions_max(&self) -> usize {
+        self.frames.len() / PINS_MAX
+    }
+
     fn page_count(&self) -> u32 {
         self.space.pages()
     }
@@ -376,6 +394,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
 
     fn set_root(&self, root: PageId) {
         self.space.set_root(root);
+    }
+
+    fn free_pages(&self) -> Vec<PageId> {
+        self.space.free_pages(self)
     }
 
     fn check(&self) -> Vec<Damage> {

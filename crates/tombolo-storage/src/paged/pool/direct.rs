@@ -361,6 +361,10 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
         self.space.set_root(root);
     }
 
+    fn free_pages(&self) -> Vec<PageId> {
+        self.space.free_pages(self)
+    }
+
     fn check(&self) -> Vec<Damage> {
         self.space.check(self)
     }

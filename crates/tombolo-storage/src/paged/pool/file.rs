@@ -7,14 +7,13 @@
 //!
 //! Not here: which pages are in memory, the write-ahead rule.
 
-use std::ptr::NonNull;
-
 use super::error::PageFailure;
 use super::space::SpaceState;
 use super::{PageError, Result};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::paged::page::{
-    FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageId, PageKind, PageMut, PageSize, StoreId,
+    FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageBuffer, PageId, PageKind, PageMut, PageSize,
+    StoreId,
 };
 use crate::probe::{self, Counter};
 
@@ -34,26 +33,6 @@ const FREE_PAGES: usize = FREE_HEAD + 4;
 const ROOT: usize = FREE_PAGES + 4;
 const CLOSED: usize = ROOT + 4;
 const PREFIX_BYTES: usize = HEADER_BYTES + PAGES;
-
-/// A page outside the pool: aligned, with the size known to the compiler.
-struct Scratch<S> {
-    words: Vec<u64>,
-    size: std::marker::PhantomData<S>,
-}
-
-impl<S: PageSize> Scratch<S> {
-    fn new() -> Self {
-        Self { words: vec![0; S::BYTES / size_of::<u64>()], size: std::marker::PhantomData }
-    }
-
-    /// The page. The caller formats, copies or reads a page into it first.
-    fn page(&mut self) -> PageMut<'_, S> {
-        let base = NonNull::from(&mut *self.words).cast();
-        // SAFETY: the words are a page's bytes, aligned and borrowed exclusively. All zeros have no
-        // slots, so nothing leads outside before a page is put there either.
-        unsafe { PageMut::new(base) }
-    }
-}
 
 /// The data file of a directory.
 #[derive(Debug)]
@@ -112,8 +91,8 @@ impl<S: PageSize> PageFile<S> {
         if len < S::BYTES as u64 {
             return Err(self.damaged(len, "the file ends inside its first page"));
         }
-        let mut scratch = Scratch::<S>::new();
-        let mut page = scratch.page();
+        let mut scratch = PageBuffer::<S>::new();
+        let mut page = scratch.page_mut();
         self.read_page(PageId(0), &mut page)?;
         let field = |at| read_u32(page.read().body(), at);
         if page.read().kind() != PageKind::Header {
@@ -166,8 +145,8 @@ impl<S: PageSize> PageFile<S> {
 
     /// Writes page 0.
     pub(super) fn write_header(&self, state: SpaceState, closed: bool) -> Result<()> {
-        let mut scratch = Scratch::<S>::new();
-        let mut page = scratch.page();
+        let mut scratch = PageBuffer::<S>::new();
+        let mut page = scratch.page_mut();
         page.format(PageId(0), StoreId(0), PageKind::Header);
         let body = page.body_mut();
         body[..MAGIC.len()].copy_from_slice(&MAGIC);
@@ -202,9 +181,9 @@ impl<S: PageSize> PageFile<S> {
 
     /// Writes a page.
     pub(super) fn write_page(&self, page: Page<'_, S>) -> Result<()> {
-        let mut scratch = Scratch::<S>::new();
-        let mut copy = scratch.page();
-        copy.bytes_mut().copy_from_slice(page.bytes());
+        let mut scratch = PageBuffer::<S>::new();
+        let mut copy = scratch.page_mut();
+        copy.copy_from(page);
         probe::count(Counter::PageCopies, 1);
         copy.stamp_checksum();
         Ok(self.file.write_at(copy.read().bytes(), Self::offset(page.id()))?)

@@ -111,11 +111,21 @@ impl<L: Latching> Frame<L> {
         }
     }
 
-    /// Takes one use back; `false` when none is left.
-    pub(super) fn spend_use(&self) -> bool {
+    /// Takes one use back; says how many there were.
+    pub(super) fn spend_use(&self) -> u32 {
         let usage = self.usage.get();
         self.usage.set(usage.saturating_sub(1));
-        usage > 0
+        usage
+    }
+
+    /// How many uses there are.
+    pub(super) fn uses(&self) -> u32 {
+        self.usage.get()
+    }
+
+    /// Takes all uses back.
+    pub(super) fn forget_uses(&self) {
+        self.usage.set(0);
     }
 
     pub(super) fn is_dirty(&self) -> bool {

@@ -96,6 +96,10 @@ impl<S: PageSize> PageAccess for Pointers<S> {
         self.nodes.set_root(root);
     }
 
+    fn free_pages(&self) -> Vec<PageId> {
+        self.nodes.free_pages()
+    }
+
     fn check(&self) -> Vec<Damage> {
         self.nodes.check()
     }

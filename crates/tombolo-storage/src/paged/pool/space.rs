@@ -4,7 +4,8 @@
 //! when the file is saved. One latch protects it, taken after any page's latch: allocation is rare,
 //! once in dozens of rows.
 //!
-//! Not logged: page kinds are, so restart can find the free pages again.
+//! Not logged here: a tree logs the pages it takes and gives back with the step that does so. That
+//! a heap file grew is not logged yet.
 
 use std::cell::Cell;
 
@@ -86,6 +87,23 @@ impl<L: Latching> Space<L> {
         held.set(SpaceState { free_head: id.0, free_pages: state.free_pages + 1, ..state });
     }
 
+    /// The free pages as they are listed, up to the first that is none, and one more than there are
+    /// should the list be longer.
+    pub(super) fn free_pages<P: PageAccess>(&self, access: &P) -> Vec<PageId> {
+        let state = self.state();
+        let mut listed = Vec::new();
+        let mut next = (state.free_head != 0).then_some(PageId(state.free_head));
+        while let Some(id) = next
+            && listed.len() as u32 <= state.free_pages
+            && let Ok(page) = access.fix_shared(id)
+            && page.page().kind() == PageKind::Free
+        {
+            listed.push(id);
+            next = page.page().next();
+        }
+        listed
+    }
+
     /// Verifies every page and walks the list of free ones.
     pub(super) fn check<P: PageAccess>(&self, access: &P) -> Vec<Damage> {
         let state = self.state();
@@ -101,17 +119,8 @@ impl<L: Latching> Space<L> {
                 damages.push(Damage { check: "pages", what: format!("page {id}: {what}") });
             }
         }
-        let (mut next, mut listed) = (state.free_head, 0);
-        while next != 0 && listed <= free_pages {
-            listed += 1;
-            next = match access.fix_shared(PageId(next)) {
-                Ok(page) if page.page().kind() == PageKind::Free => {
-                    page.page().next().map_or(0, |id| id.0)
-                }
-                _ => break,
-            };
-        }
-        if listed != free_pages || listed != state.free_pages || next != 0 {
+        let listed = self.free_pages(access).len() as u32;
+        if listed != free_pages || listed != state.free_pages {
             let what = format!(
                 "{free_pages} pages are free, {} are counted, {listed} are listed",
                 state.free_pages

@@ -5,11 +5,12 @@ mod model;
 mod threads;
 
 use super::*;
-use crate::disk::{Disk, Fault, MemDisk, Operation};
+use crate::disk::{Disk, DiskFile, Fault, MemDisk, Open, Operation};
 use crate::latch::{Latched, Unlatched};
 use crate::paged::page::{LargePages, SlotKind, SmallPages};
 use crate::sync::{Arc, AtomicU64, Ordering};
 use std::io::ErrorKind;
+use std::sync::OnceLock;
 
 type Small = BufferPool<SmallPages, Latched, NoWriteAhead>;
 
@@ -121,47 +122,135 @@ fn latches_exclude() {
     latches_of(&DirectFrames::<LargePages, Latched>::create(&disk, LIMIT_BYTES).unwrap());
 }
 
-/// A log that becomes durable when it is asked to, or refuses.
+/// A log that becomes durable when it is asked to, or refuses; it looks at the data file first.
 #[derive(Default)]
 struct TestLog {
+    file: OnceLock<Box<dyn DiskFile>>,
     durable: AtomicU64,
     broken: AtomicU64,
+    flushes: AtomicU64,
+}
+
+impl TestLog {
+    fn durable(&self) -> u64 {
+        self.durable.load(Ordering::SeqCst)
+    }
+
+    /// Whether no page in the file is ahead of the log.
+    fn is_ahead(&self) -> bool {
+        let pages = self.file.get().map_or(0, |file| file.len().unwrap() / 8192);
+        (1..pages).all(|id| self.lsn_in_file(id) <= self.durable())
+    }
+
+    fn lsn_in_file(&self, id: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.file.get().unwrap().read_at(&mut bytes, id * 8192 + 8).unwrap();
+        u64::from_le_bytes(bytes)
+    }
 }
 
 impl WriteAhead for TestLog {
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
+        assert!(self.is_ahead(), "a page was written before its log was asked for");
         if self.broken.load(Ordering::SeqCst) != 0 {
             return Err(Error::Poisoned { reason: "the log is broken" });
         }
-        self.durable.fetch_max(lsn, Ordering::SeqCst);
+        let before = self.durable.fetch_max(lsn, Ordering::SeqCst);
+        self.flushes.fetch_add(u64::from(before < lsn), Ordering::SeqCst);
         Ok(())
     }
 }
 
+type Logged = BufferPool<SmallPages, Latched, Arc<TestLog>>;
+
+/// A pool, its log, and `pages` pages, each with an LSN of its own.
+fn logged_pool(frames: usize, pages: usize) -> (Logged, Arc<TestLog>, Vec<PageId>) {
+    let disk = MemDisk::new();
+    let log = Arc::new(TestLog::default());
+    let pool = Logged::create(&disk, frames, Arc::clone(&log)).unwrap();
+    log.file.set(disk.open(PAGES_FILE, Open::Read).unwrap()).unwrap();
+    let page = |lsn: usize| {
+        let mut page = pool.new_page(StoreId(1), PageKind::Heap).unwrap();
+        page.page_mut().set_lsn(lsn as u64 + 1);
+        page.page().id()
+    };
+    let ids = (0..pages).map(page).collect();
+    (pool, log, ids)
+}
+
 #[test]
 fn no_page_is_written_before_its_log() {
-    let (disk, log) = (MemDisk::new(), Arc::new(TestLog::default()));
-    let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 3, Arc::clone(&log)).unwrap();
-    let file = disk.open(PAGES_FILE, crate::disk::Open::Read).unwrap();
-    let durable = || log.durable.load(Ordering::SeqCst);
-    let newest_written = |pages: u32| {
-        let lsn = |id: u32| {
-            let mut bytes = [0; 8];
-            file.read_at(&mut bytes, u64::from(id) * 8192 + 8).ok()?;
-            Some(u64::from_le_bytes(bytes))
-        };
-        (1..pages - 1).filter_map(lsn).max().unwrap_or(0)
-    };
-    for lsn in 1..100 {
-        let mut page = pool.new_page(StoreId(1), PageKind::Heap).unwrap();
-        page.page_mut().set_lsn(lsn);
-        assert!(newest_written(pool.page_count()) <= durable() && durable() < lsn);
-    }
+    let (pool, log, pages) = logged_pool(3, 99);
+    assert!(log.is_ahead() && (90..99).contains(&log.durable()), "{}", log.durable());
+    pool.fix_exclusive(pages[0]).unwrap().page_mut().set_lsn(1_000);
+    let durable = log.durable();
     log.broken.store(1, Ordering::SeqCst);
-    let refused = (0..4).find_map(|_| pool.new_page(StoreId(1), PageKind::Heap).err());
+    let refused = pages[10..14].iter().find_map(|&id| pool.fix_shared(id).err());
     assert!(matches!(refused.unwrap().failure(), PageFailure::Log(_)));
-    assert!(newest_written(pool.page_count()) <= durable(), "its log was refused");
+    assert!(log.is_ahead() && log.durable() == durable, "its log was refused");
     log.broken.store(0, Ordering::SeqCst);
+    assert_eq!(pool.check(), []);
+}
+
+#[test]
+fn a_stopped_pool_writes_nothing() {
+    let (pool, log, pages) = logged_pool(4, 20);
+    pool.flush().unwrap();
+    pool.fix_exclusive(pages[19]).unwrap().page_mut().set_lsn(5);
+    pool.stop_writing("for a test");
+    pool.stop_writing("for another");
+    let refused = pages.iter().find_map(|&id| pool.fix_shared(id).err()).unwrap();
+    let reason = Error::Poisoned { reason: "for a test" };
+    assert_eq!(*refused.failure(), PageFailure::Log(reason));
+    assert!(pool.flush().is_err());
+    assert_eq!(log.lsn_in_file(pages[19].0.into()), 20, "the page in the file is that of before");
+}
+
+/// What a miss costs is counted in frames looked at and flushes of the log: the same in a small
+/// pool and a large one, all of whose pages are dirty, and used or not.
+#[test]
+fn a_miss_costs_the_same_in_every_pool() {
+    for frames in [64, 128, 1_024] {
+        for uses in [0, 10] {
+            let (pool, log, pages) = logged_pool(frames, frames + 700);
+            for &id in pages[700..].iter().flat_map(|id| std::iter::repeat_n(id, uses)) {
+                drop(pool.fix_shared(id).unwrap());
+            }
+            let (before, flushes) = (pool.usage(), log.flushes.load(Ordering::SeqCst));
+            let mut most = 0;
+            for (n, &id) in pages[..500].iter().enumerate() {
+                let passed = pool.usage().passed;
+                let mut page = pool.fix_exclusive(id).unwrap();
+                page.page_mut().set_lsn(10_000 + n as u64);
+                most = most.max(pool.usage().passed - passed);
+            }
+            let usage = pool.usage();
+            let misses = usage.misses - before.misses;
+            assert!((490..=500).contains(&misses), "{misses}");
+            let passed = usage.passed - before.passed;
+            assert!(most <= 130 && passed <= 4 * misses, "{frames}: {most}, {passed}");
+            let flushes = log.flushes.load(Ordering::SeqCst) - flushes;
+            assert!(flushes <= misses / 8, "{frames}: {flushes} flushes");
+        }
+    }
+}
+
+#[test]
+fn a_thread_waits_for_a_frame_while_all_are_pinned() {
+    let pool = Small::create(&MemDisk::new(), 3, NoWriteAhead).unwrap();
+    let pages: Vec<PageId> = (0..4).map(|n| page_with(&pool, n)).collect();
+    let fixed: Vec<_> = pages[..3].iter().map(|&id| pool.fix_shared(id).unwrap()).collect();
+    let passed = pool.usage().passed;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| pool.fix_shared(pages[3]).map(|page| value(&page)));
+        // It has looked at every frame more often than it spins.
+        while pool.usage().passed < passed + 60 {
+            assert!(!waiting.is_finished(), "it gave up");
+            std::thread::yield_now();
+        }
+        drop(fixed);
+        assert_eq!(waiting.join().unwrap().unwrap(), 3);
+    });
     assert_eq!(pool.check(), []);
 }
 

@@ -385,19 +385,25 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Exclusive)?;
         refuse_dead(database, store, table, row)?;
-        let log = &mut session.log;
+        let (log, layout) = (&mut session.log, &store.layout);
+        let mut keeps_room = false;
         let noted = |part: RowChange<'_>| -> Result<Stamp> {
             let mut address = [0; 8];
             let (kind, place, before, after) = match &part {
                 RowChange::Whole { before, after } => {
+                    keeps_room = layout.used_bytes(after) < after.len();
                     (ChangeKind::RowReplaced, Place::home(row), *before, *after)
                 }
                 RowChange::Step(part) => step(part, &mut address),
             };
             database.log.change(log, change(kind, store.store, place, row), before, after)
         };
-        let (rows, layout, lane) = (&store.rows, &store.layout, session.lane);
-        match database.pages.set_value(rows, layout, lane, row, offset, value, noted)? {
+        let (rows, lane) = (&store.rows, session.lane);
+        let is_set = database.pages.set_value(rows, layout, lane, row, offset, value, noted)?;
+        if keeps_room {
+            session.ghosts.push(Ghost::Room { table: table.position(), row });
+        }
+        match is_set {
             true => Ok(()),
             false => Err(no_such_row(table)),
         }
@@ -450,9 +456,6 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         if !has_form || is_outside_range::<P, I>(index.shape(), key) {
             return Err(key_out_of_range(&database.schema, index, key));
         }
-        if !session.ghosts.is_empty() && session.take_ghost(index.position(), row) {
-            return session.revive_entry(database, store, row);
-        }
         session.insert_entry(database, index.position() as u32, store, row)
     }
 
@@ -479,7 +482,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
             session.ghost_keys.extend_from_slice(&session.key);
             let key_end = session.ghost_keys.len();
             let index = index.position();
-            session.ghosts.push(Ghost::Entry { index, row, key_end, is_revived: false });
+            session.ghosts.push(Ghost::Entry { index, row, key_end });
         }
         Ok(removed)
     }

@@ -2,7 +2,7 @@
 //!
 //! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
 //! they agree: every live row is in each index of its table under its own key, every entry names a
-//! live row, and nothing is a ghost. No transaction may run meanwhile.
+//! live row, nothing is a ghost, and every page has one owner. No transaction may run meanwhile.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use crate::key::Dynamic;
 use crate::log::Logging;
 use crate::paged::btree::{KeyFormat, Position};
 use crate::paged::heap::RowFile;
-use crate::paged::pool::{PageAccess, Result};
+use crate::paged::pool::{PageAccess, ReadPage, Result};
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::{Damage, Order, Usage};
@@ -65,8 +65,42 @@ impl<P: PagedProfile> Database<P> {
             }
             note(&mut damage, "index", &index.shape.name, found);
         }
+        // Only where everything can be walked.
+        if damage.is_empty() {
+            damage = self
+                .check_owners()
+                .unwrap_or_else(|error| vec![Damage { check: "pages", what: error.to_string() }]);
+        }
         damage.extend(self.log.check());
         damage
+    }
+
+    /// Every page but the first is free, or belongs to one table, one index or the catalogue.
+    fn check_owners(&self) -> Result<Vec<Damage>> {
+        let pages = &self.pages;
+        let mut owned = pages.free_pages();
+        for table in &self.tables {
+            owned.extend(table.rows.owned_pages(pages)?);
+        }
+        for index in &self.indexes {
+            owned.extend(index.tree.owned_pages(pages)?);
+        }
+        let mut next = pages.root();
+        while let Some(id) = next {
+            owned.push(id);
+            next = pages.fix_shared(id)?.page().next();
+        }
+        let mut owners = vec![0_u32; pages.page_count() as usize];
+        owned.iter().for_each(|id| owners[id.0 as usize] += 1);
+        let wrong = (0..).zip(&owners).skip(1).filter(|(_, owners)| **owners != 1);
+        let damage = |(id, owners): (u32, &u32)| {
+            let what = match owners {
+                0 => format!("page {id} is not free and nothing leads to it"),
+                _ => format!("page {id} is used or free {owners} times"),
+            };
+            Damage { check: "pages", what }
+        };
+        Ok(wrong.map(damage).collect())
     }
 
     /// Every live row is in the index under its own key, and there are as many entries as rows;

@@ -4,6 +4,7 @@
 //! Not here: transactions (`transaction.rs`), calls (`calls.rs`). Invariant: tables and indexes
 //! change only while there is one session, so calls reach them without a latch.
 
+use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 use super::PagedSettings;
@@ -19,7 +20,7 @@ use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyShape, Structure};
 use crate::paged::heap::{RowFile, RowStorage, Stamp};
 use crate::paged::page::{Page, PageId, PageSize, StoreId};
-use crate::paged::pool::PageError;
+use crate::paged::pool::{PageAccess, PageError, PageFailure};
 use crate::profile::PagedProfile;
 use crate::schema::{IndexKind, Schema, TableDef};
 use crate::store::{Index, Table, TableType};
@@ -80,6 +81,8 @@ pub(super) struct Database<P: PagedProfile> {
     pub(super) owners: Vec<Owner>,
     /// Sessions opened so far: spreads them over lanes of the heap files.
     lanes: AtomicU32,
+    /// Sessions that are open.
+    open_sessions: AtomicU32,
     poisoned: OnceLock<&'static str>,
 }
 
@@ -97,6 +100,7 @@ impl<P: PagedProfile> Database<P> {
             schema: Schema::default(),
             owners: Vec::new(),
             lanes: AtomicU32::new(0),
+            open_sessions: AtomicU32::new(0),
             poisoned: OnceLock::new(),
         }
     }
@@ -172,6 +176,22 @@ impl<P: PagedProfile> Database<P> {
         self.lanes.fetch_add(1, Ordering::Relaxed) as usize
     }
 
+    /// Takes a session in, if there are page frames for what it and the others may fix at a time.
+    pub(super) fn admit_session(&self) -> Result<(), OpenError> {
+        let sessions_max = self.pages.sessions_max();
+        // Relaxed, here and below, without a partner: the number orders nothing but itself.
+        if (self.open_sessions.fetch_add(1, Ordering::Relaxed) as usize) < sessions_max {
+            return Ok(());
+        }
+        self.dismiss_session();
+        Err(OpenError::PoolTooSmall { sessions_max })
+    }
+
+    /// Lets go of a session that was taken in.
+    pub(super) fn dismiss_session(&self) {
+        self.open_sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Why every further call fails.
     #[inline(always)]
     pub(super) fn refuse_poisoned(&self) -> Result<()> {
@@ -185,6 +205,7 @@ impl<P: PagedProfile> Database<P> {
     #[cold]
     pub(super) fn poison(&self, reason: &'static str) {
         let _ = self.poisoned.set(reason);
+        self.pages.stop_writing(reason);
     }
 
     /// Saves everything. There is no transaction and no other session.
@@ -198,14 +219,27 @@ impl<P: PagedProfile> Database<P> {
     }
 }
 
-/// Logs the pages that a split or a merge touched.
+/// Logs the pages that a split or a merge touches.
 pub(super) struct StructureLog<'a, P: PagedProfile>(pub(super) &'a Database<P>);
 
 impl<P: PagedProfile> Structure for StructureLog<'_, P> {
+    const LOGS: bool = P::Log::RECORDS;
+
     #[inline]
-    fn changed<S: PageSize>(&self, pages: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp> {
-        self.0.log.page_images(pages).inspect_err(|_| {
-            self.0.poison("a change of an index's structure could not be logged");
-        })
+    fn changes<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId]) -> Result<Stamp> {
+        self.0.log.page_images(pages, freed)
+    }
+
+    #[cold]
+    fn is_left(&self, error: &PageError) {
+        let is_full = match error.failure() {
+            PageFailure::PoolFull { .. } => true,
+            PageFailure::Log(Error::Disk { kind, .. }) => *kind == ErrorKind::StorageFull,
+            _ => error.is_full(),
+        };
+        // Where there is no room nothing is wrong with the index.
+        if !is_full {
+            self.0.poison("an index that became smaller could not give its pages back");
+        }
     }
 }

@@ -207,22 +207,24 @@ impl<P: PagedProfile> Session<P> {
         order: Order,
         visit: &mut dyn FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
-        // Where the scan continues after it waited: at the entry it waited for.
-        let mut at: Option<(Vec<u8>, RowId)> = None;
+        // Where the scan continues after it waited: behind the row it returned last.
+        let mut behind: Option<(Vec<u8>, RowId)> = None;
         loop {
-            let resume = at.as_ref().map(|(key, row)| Position::At(key, *row));
+            let resume = behind.as_ref().map(|(key, row)| Position::At(key, *row));
             let (from, to) = match (resume, order) {
                 (None, _) => (lower, upper),
                 (Some(at), Order::Forward) => (at, upper),
                 (Some(at), Order::Backward) => (lower, at),
             };
-            let mut blocked = None;
-            let mut refused = None;
+            let (mut returned, mut blocked, mut refused) = (None, None, None);
             // Without its type, as the checker's: a tree's scan is compiled once.
             let entry: Visitor<'_> = &mut |key, row, deleted| {
                 match self.try_lock(database, store.table_store, row, Mode::Shared) {
                     Ok(()) if deleted => return ControlFlow::Continue(()),
-                    Ok(()) => return visit(row),
+                    Ok(()) => {
+                        returned = Some(row);
+                        return visit(row);
+                    }
                     Err(LockError::Unavailable) => blocked = Some((key.to_vec(), row)),
                     Err(error) => refused = Some(error),
                 }
@@ -232,10 +234,46 @@ impl<P: PagedProfile> Session<P> {
             if let Some(error) = refused {
                 return Err(self.refused(error));
             }
-            let Some((_, row)) = blocked else { return Ok(()) };
+            let Some((key, row)) = blocked else { return Ok(()) };
+            if let Some(returned) = returned {
+                let at = Position::At(&key, row);
+                behind = Some(self.behind(database, store, at, order, returned)?);
+            }
             self.lock(database, store.table_store, row, Mode::Shared)?;
-            at = blocked;
         }
+    }
+
+    /// The place next to the entry of `row`, which a scan returned on its way to the entry at `at`.
+    /// The row is locked, so its entry is there still.
+    #[cold]
+    fn behind(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        at: Position<'_>,
+        order: Order,
+        row: RowId,
+    ) -> Result<(Vec<u8>, RowId)> {
+        let mut found = None;
+        let entry: Visitor<'_> = &mut |key, other, deleted| {
+            if other != row || deleted {
+                return ControlFlow::Continue(());
+            }
+            found = Some(key.to_vec());
+            ControlFlow::Break(())
+        };
+        let (pages, open) = (&database.pages, Position::Open);
+        let next = match order {
+            Order::Forward => {
+                store.tree.scan(pages, open, at, Order::Backward, entry)?;
+                row.location() + 1
+            }
+            Order::Backward => {
+                store.tree.scan(pages, at, open, Order::Forward, entry)?;
+                row.location() - 1
+            }
+        };
+        Ok((found.expect("the entry of a row that is locked is there"), RowId::new(next)))
     }
 
     /// Whether another transaction has to be waited for before `row` may be taken as it is; called
@@ -271,6 +309,7 @@ impl<P: PagedProfile> Session<P> {
             match inserted {
                 Ok(Inserted::Done) => break Ok(()),
                 Ok(Inserted::Duplicate) => break Err(Error::Duplicate { index: position }),
+                Ok(Inserted::Marked) => break self.revive_entry(database, store, &key, row),
                 Ok(Inserted::Wait(other)) => {
                     if let Err(error) = self.lock(database, store.table_store, other, Mode::Shared)
                     {
@@ -284,17 +323,17 @@ impl<P: PagedProfile> Session<P> {
         inserted
     }
 
-    /// Takes the mark off an entry that the transaction had deleted. It counts as inserted again:
-    /// undo removes it, and then finds that the entry it deleted is not there to be revived.
-    pub(super) fn revive_entry(
+    /// Takes the mark off an entry that the transaction had deleted.
+    fn revive_entry(
         &mut self,
         database: &Database<P>,
         store: &IndexStore<P>,
+        key: &[u8],
         row: RowId,
     ) -> Result<()> {
-        let (log, key) = (&mut self.log, &self.key);
+        let log = &mut self.log;
         let revived = store.tree.set_deleted(&database.pages, key, row, false, |place| {
-            let change = change(ChangeKind::EntryInserted, store.store, place, row);
+            let change = change(ChangeKind::EntryRevived, store.store, place, row);
             database.log.change(log, change, &[], key)
         })?;
         assert!(revived, "a ghost of this transaction is gone");

@@ -63,6 +63,11 @@ pub enum OpenError {
     Store(Error),
     /// Other sessions are still open.
     SessionsOpen,
+    /// The buffer pool has no frames for another session.
+    PoolTooSmall {
+        /// How many sessions it has frames for.
+        sessions_max: usize,
+    },
     /// The profile keeps rows outside pages and cannot save them.
     CannotSave,
 }
@@ -147,6 +152,11 @@ impl fmt::Display for OpenError {
             Self::SessionsOpen => {
                 f.write_str("the database has other sessions: end them before closing it")
             }
+            Self::PoolTooSmall { sessions_max } => write!(
+                f,
+                "the buffer pool has page frames for {sessions_max} sessions at a time: give it more, \
+                 or open fewer sessions"
+            ),
             Self::CannotSave => f.write_str(
                 "this profile keeps rows outside pages and cannot save them: use a profile with \
                  page access",

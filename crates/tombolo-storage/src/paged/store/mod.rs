@@ -185,11 +185,8 @@ impl<P: PagedProfile> PagedStore<P> {
     pub fn session(&self) -> Option<Result<Self, OpenError>> {
         let shared = P::SWITCHES[4] && P::SWITCHES[5];
         let database = P::Latching::another(&self.database).filter(|_| shared)?;
-        let session = match Session::open(&database) {
-            Ok(session) => session,
-            Err(error) => return Some(Err(error.into())),
-        };
-        Some(Ok(Self { database, session, not_sync: PhantomData }))
+        let session = Session::open(&database);
+        Some(session.map(|session| Self { database, session, not_sync: PhantomData }))
     }
 
     /// Saves everything, so that the directory can be opened again.

@@ -1,6 +1,9 @@
 //! The paged store as a whole: opened again, refused, full, and shared by threads. Single calls are
 //! compared with a model in `tests/model.rs`.
 
+mod isolation;
+mod room;
+
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -364,4 +367,48 @@ fn threads_share_a_database() {
     threads_agree::<Conventional>(Durability::Group);
     threads_agree::<AloneBufferManager>(Durability::Group);
     threads_agree::<NoBtreeKeys>(Durability::None);
+}
+
+/// What may be fixed at a time by all sessions that are let in never exceeds the pool.
+#[test]
+fn sessions_are_admitted_as_there_are_frames_for_them() {
+    let settings = PagedSettings { pool_bytes: 1, ..settings() };
+    let mut store = PagedStore::<Conventional>::create(&MemDisk::new(), &settings).unwrap();
+    store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
+    let mut bank = Bank::with(store);
+    (0..500).for_each(|id| bank.add(id).unwrap());
+    let second = bank.session();
+    let refused = bank.store.session().unwrap().err().unwrap();
+    assert_eq!(refused, OpenError::PoolTooSmall { sessions_max: 2 });
+    assert!(refused.to_string().contains("2 sessions at a time"), "{refused}");
+    drop(second);
+    let mut other = bank.session();
+    std::thread::scope(|scope| {
+        scope.spawn(move || many_aborts(&mut other, 1));
+        many_aborts(&mut bank, 2);
+    });
+    assert_eq!(bank.sum(), (500, 500 * START));
+    assert_eq!(bank.store.check(), []);
+}
+
+/// Transactions that change more pages than there are frames, and abort.
+fn many_aborts(bank: &mut Bank<Conventional>, seed: u64) {
+    let mut random = Random::new(seed);
+    for _ in 0..20 {
+        bank.store.begin().unwrap();
+        bank.store.begin_writes();
+        for _ in 0..30 {
+            let id = random.below(500) as i32;
+            let found = bank.store.lookup_for_update(&bank.by_id, id);
+            let changed = found.and_then(|row| {
+                let row = row.expect("the account is there");
+                bank.store.update(&bank.table, row, BALANCE, |row| row.set(Account::BALANCE, 3))
+            });
+            if let Err(error) = changed {
+                assert!(error.retry(), "{error:?}");
+                break;
+            }
+        }
+        bank.store.abort().unwrap();
+    }
 }

@@ -7,23 +7,24 @@
 //!     └──────────────────┴──────────────────────────┘
 //! ```
 //!
-//! Commit, in this order: its record is logged and hardened; ghosts are taken away; locks are
-//! released; the session is torn down. Others see a transaction's rows only after the third step,
+//! Commit, in this order: its record is logged and hardened; ghosts are taken away, out of log space
+//! that was set aside for that; locks are released; the session is torn down. Others see a transaction's rows only after the third step,
 //! so whatever a transaction read is durable (strict locking).
 //!
 //! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
 
 use std::cell::{Cell, RefCell};
 
-use super::calls::change;
+use super::calls::{change, step};
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
+use super::error::OpenError;
 use super::rows::{RowAccess, RowCopies};
 use super::sessions::Sessions;
 use crate::error::{Error, Result};
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::heap::RowFile;
+use crate::paged::heap::{HeapChange, RowFile, Stamp};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -39,7 +40,14 @@ pub(super) enum Ghost {
         /// The row.
         row: RowId,
     },
-    /// An entry of the index at this position.
+    /// Room that a row became too short for.
+    Room {
+        /// The table's position.
+        table: usize,
+        /// The row.
+        row: RowId,
+    },
+    /// An entry of the index at this position; it may have been inserted again since.
     Entry {
         /// The index's position.
         index: usize,
@@ -47,8 +55,6 @@ pub(super) enum Ghost {
         row: RowId,
         /// Where its key ends in `ghost_keys`; it begins where that of the one before ends.
         key_end: usize,
-        /// Whether it was inserted again: it is no ghost any more.
-        is_revived: bool,
     },
 }
 
@@ -79,10 +85,13 @@ pub(super) struct Session<P: PagedProfile> {
 }
 
 impl<P: PagedProfile> Session<P> {
-    pub(super) fn open(database: &Database<P>) -> Result<Self, LockError> {
+    pub(super) fn open(database: &Database<P>) -> Result<Self, OpenError> {
+        database.admit_session()?;
+        let held = database.locks.open_session();
+        let held = held.inspect_err(|_| database.dismiss_session())?;
         Ok(Self {
             phase: Phase::Idle,
-            held: RefCell::new(Some(database.locks.open_session()?)),
+            held: RefCell::new(Some(held)),
             place: database.sessions.open(),
             log: Default::default(),
             lane: database.next_lane(),
@@ -114,6 +123,7 @@ impl<P: PagedProfile> Session<P> {
             database.locks.release_all(&mut held);
             database.locks.close_session(held);
             database.sessions.close(&self.place);
+            database.dismiss_session();
         }
     }
 
@@ -233,6 +243,7 @@ impl<P: PagedProfile> Session<P> {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
+        database.log.end_commit(&mut self.log);
         self.finish(database, true);
         Ok(())
     }
@@ -263,29 +274,27 @@ impl<P: PagedProfile> Session<P> {
         self.phase = Phase::Idle;
     }
 
-    /// Whether the entry of `row` under `self.key` is a ghost that the transaction itself made; it
-    /// is none from now on.
-    pub(super) fn take_ghost(&mut self, position: usize, row: RowId) -> bool {
-        let (key, keys) = (&self.key, &self.ghost_keys);
-        let mut key_start = 0;
-        for ghost in &mut self.ghosts {
-            let Ghost::Entry { index, row: other, key_end, is_revived } = ghost else { continue };
-            let is_same = (*index, *other) == (position, row) && keys[key_start..*key_end] == *key;
-            if is_same && !*is_revived {
-                *is_revived = true;
-                return true;
-            }
-            key_start = *key_end;
-        }
-        false
+    /// Lets a row have no more room than it uses; nothing happens if it was deleted since.
+    fn give_back_room(&mut self, database: &Database<P>, table: usize, row: RowId) -> Result<()> {
+        let table = &database.tables[table];
+        let used = |record: &[u8]| record[..table.layout.used_bytes(record)].to_vec();
+        let Some(record) = table.rows.read(&database.pages, row, used)? else { return Ok(()) };
+        let (rows, lane, log) = (&table.rows, self.lane, &mut self.log);
+        let noted = |part: HeapChange<'_>| -> Result<Stamp> {
+            let mut address = [0; 8];
+            let (kind, place, before, after) = step(&part, &mut address);
+            database.log.change(log, change(kind, table.store, place, row), before, after)
+        };
+        database.pages.restore_row(rows, lane, row, &record, noted)?;
+        Ok(())
     }
 
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
     fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
         let mut key_start = 0;
-        for ghost in &self.ghosts {
-            match *ghost {
+        for at in 0..self.ghosts.len() {
+            match self.ghosts[at] {
                 Ghost::Row { table, row } => {
                     let table = &database.tables[table];
                     database.pages.forget_values(&table.rows, &table.layout, row);
@@ -294,19 +303,17 @@ impl<P: PagedProfile> Session<P> {
                         log.change(&mut self.log, change, record, &[])
                     })?;
                 }
-                Ghost::Entry { index, row, key_end, is_revived } => {
+                Ghost::Room { table, row } => self.give_back_room(database, table, row)?,
+                Ghost::Entry { index, row, key_end } => {
                     let index = &database.indexes[index];
                     let key = &self.ghost_keys[key_start..key_end];
                     key_start = key_end;
-                    if is_revived {
-                        continue;
-                    }
                     let structure = StructureLog(database);
                     let noted = |place| {
                         let change = change(ChangeKind::EntryRemoved, index.store, place, row);
                         log.change(&mut self.log, change, key, &[])
                     };
-                    index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)?;
+                    index.tree.purge::<Error>(&database.pages, key, row, noted, &structure)?;
                 }
             }
         }

@@ -12,7 +12,6 @@ use super::rows::RowAccess;
 use super::transaction::Session;
 use crate::error::{Error, Result};
 use crate::log::{ChangeKind, Logging, UndoRecord};
-use crate::paged::btree::{Inserted, Meet};
 use crate::paged::heap::RowFile;
 use crate::profile::PagedProfile;
 
@@ -73,7 +72,7 @@ impl<P: PagedProfile> Session<P> {
         }
     }
 
-    fn undo_entry(
+    pub(super) fn undo_entry(
         &mut self,
         database: &Database<P>,
         index: usize,
@@ -91,26 +90,20 @@ impl<P: PagedProfile> Session<P> {
                 };
                 index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)
             }
+            // Marked and unmarked in place: others meet an entry of a committed key all the time.
             ChangeKind::EntryDeleted => {
                 let key = &undo.before;
-                let revived =
-                    index.tree.set_deleted(&database.pages, key, row, false, |place| {
-                        let change = change(ChangeKind::EntryRevived, index.store, place, row);
-                        log.compensate(own, change, &[], key)
-                    })?;
-                if revived {
-                    return Ok(true);
-                }
-                // It was inserted again, and that has been undone: the entry itself is gone.
-                let structure = StructureLog(database);
-                let noted = |place| {
-                    let change = change(ChangeKind::EntryInserted, index.store, place, row);
+                index.tree.set_deleted(&database.pages, key, row, false, |place| {
+                    let change = change(ChangeKind::EntryRevived, index.store, place, row);
                     log.compensate(own, change, &[], key)
-                };
-                let pass = |_, _| Meet::Pass;
-                let inserted =
-                    index.tree.insert(&database.pages, key, row, pass, noted, &structure)?;
-                Ok(inserted == Inserted::Done)
+                })
+            }
+            ChangeKind::EntryRevived => {
+                let key = &undo.after;
+                index.tree.set_deleted(&database.pages, key, row, true, |place| {
+                    let change = change(ChangeKind::EntryDeleted, index.store, place, row);
+                    log.compensate(own, change, key, &[])
+                })
             }
             kind => unreachable!("{kind:?} is not undone by itself"),
         }

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! A handle is where the value begins in the record and how long it is; zeros are the empty value.
+//! Behind the values a record may keep room that its transaction gives back when it commits.
 //! Not here: how a record that grows finds room (`heap/moving.rs`).
 
 use crate::row::column_offset;
@@ -48,7 +49,17 @@ impl Layout {
         Self { fixed_bytes: table.row_size(), handles }
     }
 
-    /// The record with another value behind the handle at offset `at`.
+    /// Bytes of a record that are in use; what is behind them is room it keeps.
+    pub(super) fn used_bytes(&self, record: &[u8]) -> usize {
+        let end = |&offset: &usize| {
+            let handle = read_handle(record, offset);
+            (handle >> 32) as usize + handle as u32 as usize
+        };
+        self.handles.iter().map(end).max().unwrap_or(0).max(self.fixed_bytes)
+    }
+
+    /// The record with another value behind the handle at offset `at`, as long as it was or longer:
+    /// what a value that became shorter leaves is kept, so that abort never has to find room.
     pub(super) fn with_value(&self, record: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
         let mut after = record[..self.fixed_bytes].to_vec();
         for &offset in &self.handles {
@@ -57,6 +68,7 @@ impl Layout {
             after[offset..offset + HANDLE_BYTES].copy_from_slice(&handle.to_le_bytes());
             after.extend_from_slice(bytes);
         }
+        after.resize(after.len().max(record.len()), 0);
         after
     }
 }
@@ -77,7 +89,10 @@ mod tests {
         assert_eq!((at(&record, 2), at(&record, 12)), (b"the first".to_vec(), b"second".to_vec()));
         let record = layout.with_value(&record, 12, b"");
         assert_eq!((at(&record, 2), at(&record, 12)), (b"the first".to_vec(), Vec::new()));
-        assert_eq!(record.len(), 20 + "the first".len());
+        assert_eq!(record.len(), 20 + "the first".len() + "second".len(), "room is kept");
+        assert_eq!(layout.used_bytes(&record), 20 + "the first".len());
+        let record = layout.with_value(&record, 2, b"");
+        assert_eq!((layout.used_bytes(&record), record.len()), (20, 35));
         assert_eq!((record[0], record[11]), (7, 7));
     }
 }

@@ -196,8 +196,11 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let own = RowId::new(row);
         let inserted = self.tree.insert(self.access, &stored, own, meet, unlogged, &()).unwrap();
         let live = self.shape.unique && equal.iter().any(|entry| !entry.1);
-        if live || equal.iter().any(|entry| entry.0 == row) {
-            assert_eq!(inserted, Inserted::Duplicate);
+        let same = equal.iter().find(|entry| entry.0 == row);
+        if live || same.is_some() {
+            let is_marked = !live && same.is_some_and(|entry| entry.1);
+            let expected = if is_marked { Inserted::Marked } else { Inserted::Duplicate };
+            assert_eq!(inserted, expected);
             return;
         }
         assert_eq!(inserted, Inserted::Done);

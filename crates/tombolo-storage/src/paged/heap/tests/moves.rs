@@ -79,3 +79,14 @@ fn an_address_that_leads_nowhere_is_damage() {
     assert!(error.to_string().contains("leads to a row that is not there"), "{error}");
     assert_eq!(file.check(&pool).len(), 2, "seen from both ends");
 }
+
+/// An address that is out of date leads back to the home, which is not held twice.
+#[test]
+fn a_row_that_came_home_is_found() {
+    let pool = small_pool(8);
+    let file = HeapFile::create_file(&pool, STORE, 100).unwrap();
+    let (row, other) = (create(&file, &pool, 0, &[1; 100]), create(&file, &pool, 0, &[2; 100]));
+    let fix = |id| pool.fix_exclusive(id);
+    let found = file.find_moved(&pool, Place::home(row), Place::home(other), fix).unwrap();
+    assert_eq!(found.unwrap().place, Place::home(row));
+}

@@ -1,0 +1,137 @@
+//! Transactions next to others that abort or are waited for: what was committed stays visible.
+
+use super::*;
+use crate::log::{Logging, UndoRecord};
+use crate::paged::btree::{KeyFormat, TypedColumns};
+use std::sync::mpsc;
+
+impl<P: PagedProfile> Bank<P> {
+    fn range(&mut self, from: i32, to: i32, order: Order) -> Vec<RowId> {
+        let mut rows = Vec::new();
+        let visit = |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        };
+        self.store.scan(&self.by_id, Range::between(from, to), order, visit).unwrap();
+        rows
+    }
+
+    /// Begins a transaction that writes.
+    fn begin_writes(&mut self) {
+        self.store.begin().unwrap();
+        self.store.begin_writes();
+    }
+
+    /// A row without entries.
+    fn bare_row(&mut self, id: i32) -> RowId {
+        self.store.create(&self.table, |row| row.set(Account::ID, id)).unwrap()
+    }
+
+    fn remove_row(&mut self, id: i32) -> RowId {
+        let row = self.store.lookup_for_update(&self.by_id, id).unwrap().unwrap();
+        let name = format!("account number {}", id % 10);
+        assert!(self.store.remove(&self.by_id, id, row).unwrap());
+        assert!(self.store.remove(&self.by_name, name.as_bytes(), row).unwrap());
+        self.store.delete(&self.table, row).unwrap();
+        row
+    }
+}
+
+/// The transaction of one thread is undone step by step; between two steps another one looks.
+#[test]
+fn an_abort_never_hides_a_committed_key() {
+    let mut bank = Bank::<Conventional>::create(&MemDisk::new(), 10);
+    bank.begin_writes();
+    let row = bank.find(1).unwrap();
+    assert!(bank.store.remove(&bank.by_id, 1, row).unwrap());
+    bank.store.insert(&bank.by_id, 1, row).unwrap();
+    let (database, session) = (&*bank.store.database, &mut bank.store.session);
+    let tree = &database.indexes[0].tree;
+    let mut key = Vec::new();
+    <TypedColumns as KeyFormat>::encode::<ById>(bank.by_id.shape(), 1, &mut key);
+    let mut undo = UndoRecord::new();
+    let mut steps = 0;
+    while database.log.next_undo(&mut session.log, &mut undo) {
+        assert!(session.undo_entry(database, 0, &undo).unwrap());
+        let mut entries = 0;
+        let count = |_, _| {
+            entries += 1;
+            ControlFlow::Continue(())
+        };
+        tree.find(&database.pages, &key, count).unwrap();
+        assert_eq!(entries, 1, "after step {steps} of the undo, others find nothing to wait for");
+        steps += 1;
+    }
+    assert_eq!(steps, 2);
+    bank.store.abort().unwrap();
+    assert_eq!(bank.store.check(), []);
+}
+
+/// A key that was given to another row cannot be taken back by reviving the first row's entry.
+#[test]
+fn a_revived_entry_is_unique_too() {
+    let mut bank = Bank::<Conventional>::create(&MemDisk::new(), 10);
+    bank.begin_writes();
+    let row = bank.find(1).unwrap();
+    let other = bank.bare_row(1);
+    assert!(bank.store.remove(&bank.by_id, 1, row).unwrap());
+    bank.store.insert(&bank.by_id, 1, other).unwrap();
+    let refused = bank.store.insert(&bank.by_id, 1, row);
+    assert!(matches!(refused, Err(Error::Duplicate { .. })), "{refused:?}");
+    assert!(bank.store.remove(&bank.by_id, 1, other).unwrap());
+    for _ in 0..3 {
+        bank.store.insert(&bank.by_id, 1, row).unwrap();
+        assert!(bank.store.remove(&bank.by_id, 1, row).unwrap());
+    }
+    bank.store.insert(&bank.by_id, 1, row).unwrap();
+    assert_eq!(bank.range(1, 1, Order::Forward), [row]);
+    bank.store.delete(&bank.table, other).unwrap();
+    bank.store.commit().unwrap();
+    assert_eq!(bank.store.check(), []);
+}
+
+/// What a scan finds that had to wait for `change`, made by another transaction that holds
+/// everything it touched when the scan begins.
+fn scan_that_waits(order: Order, first: i32, change: fn(&mut Bank<Conventional>)) -> usize {
+    let mut bank = Bank::<Conventional>::create(&MemDisk::new(), 0);
+    [200, 10, 30].into_iter().for_each(|id| bank.add(id).unwrap());
+    // A place in front of the others becomes free.
+    bank.begin_writes();
+    bank.remove_row(200);
+    bank.store.commit().unwrap();
+    let mut other = bank.session();
+    bank.begin_writes();
+    bank.remove_row(first);
+    let (begun, begins) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let scan = scope.spawn(move || {
+            other.store.begin().unwrap();
+            let mut rows = Vec::new();
+            let visit = |row| {
+                rows.push(row);
+                ControlFlow::Continue(())
+            };
+            begun.send(()).unwrap();
+            other.store.scan(&other.by_id, Range::between(0, 100), order, visit).unwrap();
+            other.store.commit().unwrap();
+            rows.len()
+        });
+        begins.recv().unwrap();
+        bank.store.database.locks.until_one_waits();
+        change(&mut bank);
+        bank.store.commit().unwrap();
+        scan.join().unwrap()
+    })
+}
+
+#[test]
+fn a_scan_that_waited_continues_behind_the_last_row_it_returned() {
+    // The same key in a row that lies before the one that was waited for.
+    for order in [Order::Forward, Order::Backward] {
+        assert_eq!(scan_that_waits(order, 10, |bank| bank.add_row(10).unwrap()), 2, "{order:?}");
+        assert_eq!(scan_that_waits(order, 30, |bank| bank.add_row(30).unwrap()), 2, "{order:?}");
+        // Another key between the last row returned and the one that was waited for.
+        assert_eq!(scan_that_waits(order, 10, |bank| bank.add_row(20).unwrap()), 2, "{order:?}");
+        assert_eq!(scan_that_waits(order, 30, |bank| bank.add_row(20).unwrap()), 2, "{order:?}");
+    }
+}
