@@ -19,7 +19,7 @@ pub use typed::{Typed, TypedOrder};
 
 use std::sync::Arc;
 
-use crate::schema::{ColumnDef, DeclaredIndex, IndexDef, TableDef};
+use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::types::{
     BigInt, Boolean, Bytes, Char, ColumnType, Date, Decimal, Double, Integer, Nullable, SmallInt,
     SqlType, Text, Timestamp, Uuid, Varchar, decimal_width,
@@ -409,40 +409,6 @@ pub trait IndexType: 'static {
     #[inline]
     fn encode(shape: &Self::Shape, key: Self::Key<'_>, columns: usize, out: &mut Vec<u8>) -> Fit {
         Self::encode_as::<Normalised>(shape, key, columns, out)
-    }
-}
-
-impl<I: DeclaredIndex> IndexType for I {
-    type Key<'a> = <I::Columns as KeyColumns>::Values<'a>;
-    type Shape = ();
-
-    fn name((): &()) -> &str {
-        I::NAME
-    }
-    #[inline(always)]
-    fn parts((): &()) -> &[KeyPart] {
-        I::PARTS
-    }
-    #[inline(always)]
-    fn unique((): &()) -> bool {
-        I::UNIQUE
-    }
-    #[inline(always)]
-    fn pack((): &(), key: Self::Key<'_>) -> Option<u64> {
-        I::Columns::pack(key, I::PARTS)
-    }
-    #[inline]
-    fn position((): &(), key: Self::Key<'_>, columns: usize, after: bool) -> u128 {
-        I::Columns::position(key, I::PARTS, columns, after)
-    }
-    #[inline]
-    fn encode_as<E: Encoding>(
-        (): &(),
-        key: Self::Key<'_>,
-        columns: usize,
-        out: &mut Vec<u8>,
-    ) -> Fit {
-        I::Columns::encode::<E>(key, columns, out)
     }
 }
 

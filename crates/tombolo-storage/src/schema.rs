@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use crate::error::SchemaError;
 use crate::row::{column_offset, row_size};
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
-use crate::value_log::definition;
 
 #[doc(hidden)]
 pub use declared::ascii_lower;
@@ -154,18 +153,6 @@ pub struct IndexDef {
     pub kind: IndexKind,
 }
 
-impl IndexDef {
-    /// The definition a declared index states.
-    pub fn of<I: DeclaredIndex>() -> Self {
-        Self {
-            name: Cow::Borrowed(I::NAME),
-            columns: I::COLUMNS.to_vec(),
-            unique: I::UNIQUE,
-            kind: I::KIND,
-        }
-    }
-}
-
 /// One table with its indexes; the first index is the primary key, if there is any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDef {
@@ -181,17 +168,6 @@ pub struct TableDef {
 pub const ROW_BYTES_MAX: usize = 32 * 1024;
 
 impl TableDef {
-    /// The definition a declared table states, without indexes.
-    pub fn of<R: DeclaredTable>() -> Self {
-        Self { name: Cow::Borrowed(R::NAME), columns: R::COLUMNS.to_vec(), indexes: Vec::new() }
-    }
-
-    /// The same table with the declared index `I`.
-    pub fn with<I: DeclaredIndex>(mut self) -> Self {
-        self.indexes.push(IndexDef::of::<I>());
-        self
-    }
-
     /// What stays at the position of a table that was dropped: one without name and columns.
     pub fn dropped() -> Self {
         Self { name: Cow::Borrowed(""), columns: Vec::new(), indexes: Vec::new() }
@@ -236,6 +212,17 @@ impl TableDef {
         index.columns.iter().map(|&column| self.columns[column].sql.width()).sum()
     }
 
+    /// Whether names and lists are as long as files can say.
+    fn has_short_lists(&self) -> bool {
+        const MAX: usize = u16::MAX as usize;
+        let index_fits = |index: &IndexDef| index.name.len() <= MAX && index.columns.len() <= MAX;
+        self.name.len() <= MAX
+            && self.columns.len() <= MAX
+            && self.columns.iter().all(|column| column.name.len() <= MAX)
+            && self.indexes.len() <= MAX
+            && self.indexes.iter().all(index_fits)
+    }
+
     /// Refuses definitions no store can hold.
     pub fn validate(&self) -> Result<(), SchemaError> {
         let refuse = |what| Err(SchemaError::new(&self.name, what));
@@ -245,7 +232,7 @@ impl TableDef {
         if self.row_size() > ROW_BYTES_MAX {
             return refuse("the row is too wide: use text for its long columns");
         }
-        if !definition::fits(self) {
+        if !self.has_short_lists() {
             return refuse("a name has at most 65,535 bytes, a list at most as many entries");
         }
         for (position, column) in self.columns.iter().enumerate() {

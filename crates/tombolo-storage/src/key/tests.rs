@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::*;
 use crate::memory::test_random::Random;
+use crate::schema::DeclaredIndex;
 use crate::schema::IndexKind;
 
 /// Values of a column's kind in ascending order; those of one rung are equal. The last rung is

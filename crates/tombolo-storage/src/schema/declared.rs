@@ -4,7 +4,10 @@
 //! Not here: definitions as data, which a declaration is compared with ([`super::TableDef`]), and the
 //! library's `#[derive(Table)]`, which writes these declarations.
 
-use super::{ColumnDef, IndexKind};
+use std::borrow::Cow;
+
+use super::{ColumnDef, IndexDef, IndexKind, TableDef};
+use crate::key::{Encoding, Fit, IndexType, KeyColumns, KeyPart};
 use crate::row::row_size;
 
 /// A table declared in Rust by [`table!`](crate::table).
@@ -22,17 +25,76 @@ pub trait DeclaredIndex: 'static {
     /// The table it belongs to.
     type Table: DeclaredTable;
     /// The types of its columns, as a tuple.
-    type Columns: crate::key::KeyColumns;
+    type Columns: KeyColumns;
     /// The index's name.
     const NAME: &'static str;
     /// Its columns' positions in the table.
     const COLUMNS: &'static [usize];
     /// How each column enters the key.
-    const PARTS: &'static [crate::key::KeyPart];
+    const PARTS: &'static [KeyPart];
     /// Whether a key may occur once only.
     const UNIQUE: bool;
     /// Tree or hash.
     const KIND: IndexKind;
+}
+
+impl IndexDef {
+    /// The definition a declared index states.
+    pub fn of<I: DeclaredIndex>() -> Self {
+        Self {
+            name: Cow::Borrowed(I::NAME),
+            columns: I::COLUMNS.to_vec(),
+            unique: I::UNIQUE,
+            kind: I::KIND,
+        }
+    }
+}
+
+impl TableDef {
+    /// The definition a declared table states, without indexes.
+    pub fn of<R: DeclaredTable>() -> Self {
+        Self { name: Cow::Borrowed(R::NAME), columns: R::COLUMNS.to_vec(), indexes: Vec::new() }
+    }
+
+    /// The same table with the declared index `I`.
+    pub fn with<I: DeclaredIndex>(mut self) -> Self {
+        self.indexes.push(IndexDef::of::<I>());
+        self
+    }
+}
+
+impl<I: DeclaredIndex> IndexType for I {
+    type Key<'a> = <I::Columns as KeyColumns>::Values<'a>;
+    type Shape = ();
+
+    fn name((): &()) -> &str {
+        I::NAME
+    }
+    #[inline(always)]
+    fn parts((): &()) -> &[KeyPart] {
+        I::PARTS
+    }
+    #[inline(always)]
+    fn unique((): &()) -> bool {
+        I::UNIQUE
+    }
+    #[inline(always)]
+    fn pack((): &(), key: Self::Key<'_>) -> Option<u64> {
+        I::Columns::pack(key, I::PARTS)
+    }
+    #[inline]
+    fn position((): &(), key: Self::Key<'_>, columns: usize, after: bool) -> u128 {
+        I::Columns::position(key, I::PARTS, columns, after)
+    }
+    #[inline]
+    fn encode_as<E: Encoding>(
+        (): &(),
+        key: Self::Key<'_>,
+        columns: usize,
+        out: &mut Vec<u8>,
+    ) -> Fit {
+        I::Columns::encode::<E>(key, columns, out)
+    }
 }
 
 /// Lower-case copy of an ASCII name, for [`table!`](crate::table).

@@ -40,17 +40,6 @@ const DROPPED: u8 = 64;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
 
-/// Whether a definition's names and lists are short enough to be encoded.
-pub(crate) fn fits(table: &TableDef) -> bool {
-    const MAX: usize = u16::MAX as usize;
-    let index_fits = |index: &IndexDef| index.name.len() <= MAX && index.columns.len() <= MAX;
-    table.name.len() <= MAX
-        && table.columns.len() <= MAX
-        && table.columns.iter().all(|column| column.name.len() <= MAX)
-        && table.indexes.len() <= MAX
-        && table.indexes.iter().all(index_fits)
-}
-
 /// The definition as bytes.
 ///
 /// # Panics
