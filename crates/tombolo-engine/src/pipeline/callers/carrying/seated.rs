@@ -166,7 +166,7 @@ pub(crate) struct Around<'a, A> {
 }
 
 impl<A: Send + 'static> Around<'_, A> {
-    fn in_seat<T: Stage + 'static>(
+    pub(super) fn in_seat<T: Stage + 'static>(
         &self,
         kind: StageKind,
         seat: &Arc<Seat<T>>,
