@@ -7,9 +7,10 @@ use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::plan::{Plan, PlannedWorkload};
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, Outcome, Plan, PlannedWorkload};
+use tombolo_lab::run::{self, Outcome};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_storage::profile::PROFILES;
 

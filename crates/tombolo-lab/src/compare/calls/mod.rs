@@ -43,9 +43,9 @@ pub use report::{CallResult, RatioResult};
 
 use super::{Batch, OURS, Scratch, absolute, is_built, no_engine, place_of};
 use crate::failure::Failure;
+use crate::files::Place;
 use crate::histogram::Latencies;
 use crate::progress::Progress;
-use crate::run::Place;
 use driver::{Bound, Point};
 
 /// What `compare` calls this.

@@ -13,11 +13,10 @@ mod tombolo;
 use tombolo_engine::clock::Clock;
 
 use super::{Batch, Measured, OURS, Watch, no_engine, place_of};
-use crate::dump::StateHash;
 use crate::failure::Failure;
-use crate::instance::Verification;
+use crate::plan::WARM_UP;
 use crate::progress::Progress;
-use crate::run::WARM_UP;
+use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::{Generator, Input};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;

@@ -21,9 +21,8 @@ use rusqlite::{Connection, Error, OpenFlags};
 use tombolo_engine::clock::Clock;
 
 use super::{Batch, Engine, Watch};
-use crate::dump::StateHash;
 use crate::failure::Failure;
-use crate::instance::{Finding, Verification};
+use crate::rows::{Finding, StateHash, Verification};
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use statements::Statements;
