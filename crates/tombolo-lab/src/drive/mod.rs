@@ -3,15 +3,15 @@
 //!
 //! # Map
 //! The engine and the transactions that are measured are compiled once per profile, in `benchmark.rs`, and
-//! for profile `memory` behind its pipeline in `product.rs`; `open.rs` lists the profiles, and the crate
+//! for profile `memory` behind its pipeline in `product/`; `open.rs` lists the profiles, and the crate
 //! `tombolo-ladder` those on pages. Everything else —
 //! loading, checking, dumping, restoring, tampering — is compiled once, over a store without type
-//! (`erased.rs`). Behind [`Instance`] there is one dynamic call per batch of inputs and none inside.
+//! (`store/erased.rs`). Behind [`Instance`] there is one dynamic call per batch of inputs and none inside.
 //! Not here: clocks, files, what is printed.
 //!
 //! Invariant: what is timed runs on the store without probes ([`Metered::store`]).
 //!
-//! [`Metered::store`]: crate::metered::Metered
+//! [`Metered::store`]: crate::store::metered::Metered
 
 mod benchmark;
 pub mod checkpoint_process;

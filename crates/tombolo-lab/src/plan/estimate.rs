@@ -4,7 +4,7 @@
 //! for what slots, nodes and growth steps waste. What a run of a known number of transactions adds
 //! is included; how many a timed run will make is not known, so the driver watches it.
 //!
-//! Not here: what is available (`host.rs`) and what to do about it (`run.rs`).
+//! Not here: what is available (`host.rs`) and what to do about it (`mod.rs`).
 
 use tombolo_storage::schema::TableDef;
 

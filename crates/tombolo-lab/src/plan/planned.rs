@@ -1,7 +1,7 @@
 //! What a plan runs: which workload, at which scale.
 //!
 //! Plans name a workload by value; what runs one takes it by type (`workload/mod.rs`), and the only
-//! places where one becomes the other are here, in `run.rs` and in `counting.rs`. Not here: settings
+//! places where one becomes the other are here and in `run/`. Not here: settings
 //! that are any workload's (`plan.rs`).
 
 use tombolo_engine::settings::{self, Settings};

@@ -7,7 +7,7 @@
 //! once for categories. The processor's counters count in this process, on a database loaded for
 //! it.
 //!
-//! Not here: probes and requests (`counters`), times of a run (`drive.rs`). Invariants: every count
+//! Not here: probes and requests (`counters`), times of a run (`drive/driver.rs`). Invariants: every count
 //! is of the same transactions on the same database; a transaction that ends otherwise than its
 //! input says spoils the count loudly.
 

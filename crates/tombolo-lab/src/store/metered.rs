@@ -1,7 +1,7 @@
 //! A store with probes: every call that has a category is announced to a meter (LG-44, LG-45).
 //!
 //! For counters that are read natively; callgrind distinguishes calls without probes, by the same
-//! categories (`CALLS` in `counting.rs`). A separate type, so that the store that is timed contains
+//! categories (`CALLS` in `run/counting.rs`). A separate type, so that the store that is timed contains
 //! no probe. Deletions, scans and the phase change pass through unannounced: they count as *other*.
 //! A look-up of many keys in lock step is one call.
 //!

@@ -1,4 +1,4 @@
-//! Stores around a store: without its type ([`erased`]), with probes ([`metered`]).
+//! Stores around a store: without its type ([`Erased`]), with probes ([`metered`]).
 //!
 //! Not here: stores themselves (the storage crate), what runs on them.
 

@@ -2,7 +2,7 @@
 //! went.
 //!
 //! The log may be archived when the database runs, which nothing in the directory says: what an
-//! archive may lack is kept. Not here: how (`durable/open.rs`, storage), what is printed.
+//! archive may lack is kept. Not here: how (`files/open.rs`, storage), what is printed.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@
 //! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks
 //! one condition in the loaded or opened copy, to prove that its check, and no other, notices.
 //!
-//! Not here: reading lines (`dump_files.rs`), parsing rows (`restore.rs`).
+//! Not here: reading lines (`rows/files.rs`), parsing rows (`rows/restore.rs`).
 
 mod logged;
 mod saved;
