@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use tombolo_engine::settings::{self, ENVIRONMENT_PREFIX, Kind, Setting, Settings, Source};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::run::make_effective;
+use tombolo_lab::plan::make_effective;
 
 use crate::output;
 

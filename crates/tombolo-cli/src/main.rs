@@ -55,7 +55,7 @@ fn report_panic(defect: &panic::PanicHookInfo<'_>) {
 
 fn run() -> u8 {
     #[cfg(feature = "every-profile")]
-    tombolo_lab::instance::run_on_pages_by(tombolo_ladder::on_pages);
+    tombolo_lab::drive::run_on_pages_by(tombolo_ladder::on_pages);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error),

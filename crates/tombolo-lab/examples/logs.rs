@@ -25,8 +25,8 @@ use tombolo_engine::command_log::{self, CommandStore, ProcedureNumbers, Procedur
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::threads;
 use tombolo_engine::transaction::Stop;
-use tombolo_lab::dump::state_hash;
 use tombolo_lab::host::Host;
+use tombolo_lab::rows::state_hash;
 use tombolo_lab::workload::tpcc::arguments;
 use tombolo_lab::workload::tpcc::input::{Generator, Input, Mix};
 use tombolo_lab::workload::tpcc::loader::{self, Scale};

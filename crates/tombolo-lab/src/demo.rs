@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use tombolo_engine::settings::{Settings, Source};
 
-use crate::dump_files::reason;
 use crate::experiment::looking_glass::dissect::{DissectPlan, Scope};
 use crate::experiment::looking_glass::ladder::Ladder;
-use crate::failure::Failure;
-use crate::run::Plan;
+use crate::failure::{Failure, reason};
+use crate::plan::Plan;
 
 /// The directory of the memory store that is kept, in the demonstration's.
 pub const MEMORY_DATABASE: &str = "memory-database";

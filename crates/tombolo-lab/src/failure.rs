@@ -4,6 +4,7 @@
 //! Not here: what a shell sees of it beyond the status, which is the command's business.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 
 use tombolo_engine::settings::SettingError;
 
@@ -87,6 +88,16 @@ impl From<CounterError> for Failure {
             CounterError::Damaged(_) | CounterError::Child { .. } => Self::check(error.to_string()),
             _ => Self::environment(error.to_string()),
         }
+    }
+}
+
+/// What went wrong, in words of the user rather than the system's.
+pub(crate) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "it does not exist".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "it is not a directory".to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A round runs every point once before the next round begins, so that a machine whose speed drifts
 //! drifts under all points alike. Points are all combinations of the swept values. Not here:
-//! running one (`run.rs`).
+//! running one (`run/`).
 
 use std::collections::BTreeMap;
 

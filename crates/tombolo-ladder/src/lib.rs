@@ -6,7 +6,8 @@
 //! wanted. Not here: what is compiled (`instance/benchmark.rs` of the laboratory), which profiles there
 //! are (`profile/paged.rs` of storage).
 
-use tombolo_lab::instance::{How, Made, Options, paged};
+use tombolo_lab::drive::{How, Made, paged};
+use tombolo_lab::plan::Options;
 use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_storage::for_each_paged_profile;
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use tombolo_engine::settings::Setting;
-use tombolo_lab::check;
-use tombolo_lab::dump_files::DumpDirectory;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::check::CheckResult;
 use tombolo_lab::report::{Header, terminal};
+use tombolo_lab::rows::DumpDirectory;
+use tombolo_lab::upkeep::check;
 
 use super::{BUILD, Striped};
 use crate::bar::Bar;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tombolo_lab::checkpoint_process;
+use tombolo_lab::drive::checkpoint_process;
 use tombolo_lab::failure::Failure;
 
 /// Write the checkpoints of another process's database

@@ -8,11 +8,10 @@ use tombolo_engine::settings::{
 use tombolo_lab::compare::{
     self, EngineResult, Measured, RatioResult, calls, debit_credit, restart_with_huge_pages, tpcc,
 };
-use tombolo_lab::estimate;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::plan::{self, PlannedWorkload, estimate, verify_memory};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, PlannedWorkload, verify_memory};
 
 use super::calls::open_own;
 use super::{BUILD, workload};
@@ -168,14 +167,14 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
     }
     settings.set(CLIENTS.name, "1", Source::Default)?;
     let names = names(arguments, "conventional,memory,bare", &tpcc::peers())?;
-    let base = run::Plan::new(&settings)?;
+    let base = plan::Plan::new(&settings)?;
     let plan = tpcc::Plan {
         scale: base.scale(),
         transactions: settings.count(&TRANSACTIONS) as usize,
         rounds: settings.count(&ROUNDS) as usize,
     };
     let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
-    let transactions = transactions + run::WARM_UP as u64;
+    let transactions = transactions + plan::WARM_UP as u64;
     let pages = estimate::page_bytes(&plan.scale, transactions);
     let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
     verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;

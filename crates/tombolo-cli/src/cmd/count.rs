@@ -6,10 +6,9 @@ use tombolo_engine::settings::{
     ACCOUNTS_PER_BRANCH, BRANCHES, COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting,
     TELLERS_PER_BRANCH, WAREHOUSES,
 };
-use tombolo_lab::counting;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::instance::Part;
-use tombolo_lab::run::Plan;
+use tombolo_lab::plan::{Part, Plan};
+use tombolo_lab::run::counting;
 
 use crate::flags::{Flags, Scope};
 

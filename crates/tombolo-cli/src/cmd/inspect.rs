@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
-use tombolo_lab::inspect;
 use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::InspectResult;
+use tombolo_lab::upkeep::inspect;
 
 use super::check::NoSettings;
 use super::{BUILD, Striped};

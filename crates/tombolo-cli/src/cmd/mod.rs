@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
+use tombolo_lab::plan::PlannedWorkload;
 use tombolo_lab::report::Build;
-use tombolo_lab::run::PlannedWorkload;
 
 /// Which build this is.
 const BUILD: Build =
@@ -56,11 +56,11 @@ enum Command {
     Dissect(dissect::Arguments),
     Paper(paper::Arguments),
     Report(report::Arguments),
-    #[command(name = tombolo_lab::counting::CHILD_COMMAND, hide = true)]
+    #[command(name = tombolo_lab::run::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
     #[command(name = tombolo_lab::compare::calls::CHILD_COMMAND, hide = true)]
     CountCalls(calls::Arguments),
-    #[command(name = tombolo_lab::checkpoint_process::CHILD_COMMAND, hide = true)]
+    #[command(name = tombolo_lab::drive::checkpoint_process::CHILD_COMMAND, hide = true)]
     CheckpointProcess(checkpoint_process::Arguments),
 }
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use tombolo_engine::clock::SystemClock;
-use tombolo_lab::durable::notice;
 use tombolo_lab::failure::Failure;
+use tombolo_lab::files::notice;
 use tombolo_lab::host::Host;
-use tombolo_lab::recover;
 use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::RecoverResult;
+use tombolo_lab::upkeep::recover;
 
 use super::check::NoSettings;
 use super::{BUILD, Striped};

@@ -7,9 +7,10 @@ use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
+use tombolo_lab::plan::{Plan, PlannedWorkload};
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, Outcome, Plan, PlannedWorkload};
+use tombolo_lab::run::{self, Outcome};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_storage::profile::PROFILES;
 
@@ -98,15 +99,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     plans.iter().try_for_each(Plan::verify_machine)?;
     let many = points.len() > 1 || rounds > 1;
-    let keeps = [
-        ("--dump", arguments.dump.is_some()),
-        ("--data", plans[0].data.is_some()),
-        ("--acks", arguments.acks.is_some()),
-    ];
-    if let Some((flag, _)) = keeps.iter().find(|(_, given)| many && *given) {
-        return Err(Failure::usage(format!(
-            "{flag} keeps the rows of one run: leave --sweep and --rounds out"
-        )));
+    if many {
+        verify_keeps_nothing(arguments, &plans[0])?;
     }
     let mut results = Vec::new();
     for round in 1..=rounds {
@@ -143,6 +137,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if many {
         output.result(&Summary::new(&results, points.len()), terminal::summary)?;
+    }
+    Ok(())
+}
+
+/// Refuses many runs that would each keep its rows at one place.
+fn verify_keeps_nothing(arguments: &Arguments, plan: &Plan) -> Result<(), Failure> {
+    let keeps = [
+        ("--dump", arguments.dump.is_some()),
+        ("--data", plan.data.is_some()),
+        ("--acks", arguments.acks.is_some()),
+    ];
+    if let Some((flag, _)) = keeps.iter().find(|(_, given)| *given) {
+        return Err(Failure::usage(format!(
+            "{flag} keeps the rows of one run: leave --sweep and --rounds out"
+        )));
     }
     Ok(())
 }

@@ -39,9 +39,9 @@ use tombolo_engine::clock::Clock;
 pub use report::{EngineResult, RatioResult};
 
 use crate::failure::Failure;
+use crate::files::Place;
 use crate::histogram::Summary;
-use crate::instance::Verification;
-use crate::run::Place;
+use crate::rows::Verification;
 use crate::sweep::Spread;
 
 /// What the names of our own engines begin with.

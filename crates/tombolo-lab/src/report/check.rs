@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Header;
-use crate::instance::{Finding, Verification};
+use crate::rows::{Finding, Verification};
 
 /// A result of `check`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

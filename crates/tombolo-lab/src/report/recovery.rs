@@ -6,9 +6,9 @@ use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
 use super::terminal::{Style, named};
 use super::{Header, rounded, separated, size};
-use crate::durable::{Recovery, notice};
-use crate::inspect::{Inspection, TableRecords};
-use crate::instance::Finding;
+use crate::files::{Recovery, notice};
+use crate::rows::Finding;
+use crate::upkeep::inspect::{Inspection, TableRecords};
 
 /// A result of `recover`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

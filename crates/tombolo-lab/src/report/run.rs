@@ -11,11 +11,13 @@ use tombolo_storage::profile::ProfileInfo;
 
 use super::{Header, rounded, separated};
 use crate::counters::Category;
-use crate::counting::GroupCost;
-use crate::drive::{KINDS, kind_name};
-use crate::durable::Recovery;
+use crate::drive::PipelineOutcome;
+use crate::files::Recovery;
 use crate::histogram::{Latencies, SECOND_NS, Summary};
-use crate::run::{Outcome, PipelineOutcome, Plan, PlannedWorkload, mix_name};
+use crate::plan::{Plan, PlannedWorkload, mix_name};
+use crate::run::Outcome;
+use crate::run::counting::GroupCost;
+use crate::workload::{KINDS, kind_name};
 
 /// Instructions by call category.
 pub type Calls = BTreeMap<String, f64>;

@@ -11,9 +11,9 @@ use super::run::{ByTransaction, CheckpointResult, ProfileResult, RecoveryResult,
 use super::{quantity, separated, size};
 use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
-use crate::drive::{KINDS, kind_name};
 use crate::histogram::Summary as Latency;
 use crate::sweep::{Spread, Summary};
+use crate::workload::{KINDS, kind_name};
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

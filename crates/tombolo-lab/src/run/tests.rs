@@ -7,9 +7,10 @@ use tombolo_engine::threads;
 use tombolo_storage::profile::PROFILES;
 
 use super::*;
-use crate::check;
 use crate::drive::Tally;
 use crate::failure::Blame;
+use crate::plan::Options;
+use crate::upkeep::check;
 use crate::workload::tpcc::input::Mix;
 use crate::workload::tpcc::loader::Scale;
 
@@ -125,7 +126,7 @@ fn profiles_leave_the_same_state() {
     let profiles: Vec<&'static str> = PROFILES
         .iter()
         .map(|profile| profile.name)
-        .filter(|name| instance::create::<Scale>(name, &instance::Options::default()).is_ok())
+        .filter(|name| drive::create::<Scale>(name, &Options::default()).is_ok())
         .collect();
     assert!(profiles.len() >= 6, "{profiles:?}");
     // Less than a whole run, which measures the machine as well.
@@ -133,7 +134,7 @@ fn profiles_leave_the_same_state() {
         let given = [("mix", "paper"), ("profile", *profile)];
         let given: Vec<_> = TINY.iter().chain(&given).copied().collect();
         let plan = plan(&given).unwrap();
-        let mut instance = instance::create(profile, &plan.options()).unwrap();
+        let mut instance = drive::create(profile, &plan.options()).unwrap();
         instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
         let inputs: Vec<_> = plan.inputs().take(1_000).collect();
         let mut tally = Tally::default();
@@ -156,8 +157,8 @@ fn looking_ahead_changes_no_state() {
     let after = |ahead: usize| {
         let given = [("mix", "standard"), ("profile", "bare"), ("warehouses", "1")];
         let plan = plan(&given).unwrap();
-        let options = instance::Options { locate_ahead: Some(ahead), ..plan.options() };
-        let mut instance = instance::create("bare", &options).unwrap();
+        let options = Options { locate_ahead: Some(ahead), ..plan.options() };
+        let mut instance = drive::create("bare", &options).unwrap();
         instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
         let (inputs, mut tally) = (plan.inputs().take(1_500), Tally::default());
         instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();

@@ -26,7 +26,7 @@ use tombolo_storage::store::Store;
 
 use error::WorkloadError;
 
-use crate::instance::DynamicStore;
+use crate::store::DynamicStore;
 
 /// The kinds of transaction of all workloads, in the order they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,28 @@ pub enum Kind {
     StockLevel,
     /// An account, a teller and a branch are debited or credited.
     DebitCredit,
+}
+
+/// All kinds of transaction, in the order they are printed.
+pub const KINDS: [Kind; 6] = [
+    Kind::NewOrder,
+    Kind::Payment,
+    Kind::OrderStatus,
+    Kind::Delivery,
+    Kind::StockLevel,
+    Kind::DebitCredit,
+];
+
+/// The name of a kind in results.
+pub const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NewOrder => "new_order",
+        Kind::Payment => "payment",
+        Kind::OrderStatus => "order_status",
+        Kind::Delivery => "delivery",
+        Kind::StockLevel => "stock_level",
+        Kind::DebitCredit => "debit_credit",
+    }
 }
 
 /// What makes a transaction do what it does.

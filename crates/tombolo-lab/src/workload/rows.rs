@@ -7,7 +7,7 @@ use tombolo_storage::row::{Row, RowBytes};
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Table, dynamic_table};
 
-use crate::instance::DynamicStore;
+use crate::store::DynamicStore;
 
 /// A row in place, wherever that is.
 #[derive(Clone, Copy)]

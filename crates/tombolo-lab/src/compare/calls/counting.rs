@@ -19,8 +19,8 @@ use super::driver::Inputs;
 use super::{Caller, Engine, OpenOwn, Opening, What, durability_name, open};
 use crate::counters::callgrind::{Callgrind, Collected, Program};
 use crate::counters::client;
-use crate::counting::own_file;
 use crate::failure::Failure;
+use crate::plan::own_file;
 
 /// The hidden command that a counted process is started with.
 pub const CHILD_COMMAND: &str = "count-calls-under-callgrind";

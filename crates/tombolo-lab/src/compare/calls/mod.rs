@@ -44,9 +44,9 @@ pub use report::{CallResult, RatioResult};
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, OURS, Scratch, absolute, place_of};
 use crate::failure::Failure;
+use crate::files::Place;
 use crate::histogram::Latencies;
 use crate::progress::Progress;
-use crate::run::Place;
 use driver::{Bound, Point};
 
 /// What `compare` calls this.

@@ -8,8 +8,8 @@ use tombolo_storage::disk::{DiskError, OsDisk};
 
 use super::{Caller, Engine, Opening};
 use crate::compare::made;
-use crate::durable::RawFile;
 use crate::failure::Failure;
+use crate::files::RawFile;
 
 pub(super) const NAME: &str = "raw-device";
 

@@ -13,7 +13,7 @@
 
 use super::Batch;
 use super::rows::{Balances, Rows, TABLES};
-use crate::instance::{Finding, Verification};
+use crate::rows::{Finding, Verification};
 use crate::workload::WorkloadInput;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::{Generator, Input};

@@ -54,11 +54,11 @@ use tombolo_storage::profile::{Memory, MemoryProfile};
 
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
-use crate::estimate;
 use crate::failure::Failure;
+use crate::files::Place;
 use crate::histogram::Latencies;
+use crate::plan::{self, PlannedWorkload, WARM_UP, estimate};
 use crate::progress::Progress;
-use crate::run::{self, Place, PlannedWorkload, WARM_UP};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;
@@ -125,7 +125,7 @@ pub(crate) trait Engine {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How our own side runs; what concerns all engines is the same for the others.
-    run: run::Plan,
+    run: plan::Plan,
     /// Where all engines' directories go, if it was said.
     data: Option<PathBuf>,
     transactions: usize,
@@ -148,7 +148,7 @@ impl Plan {
         // Here the directory is the parent of all engines', also of those without durable files.
         let mut own = settings.clone();
         own.set(settings::DATA.name, "", Source::Flag)?;
-        let run = run::Plan::of(PlannedWorkload::DebitCredit, &own)?;
+        let run = plan::Plan::of(PlannedWorkload::DebitCredit, &own)?;
         let data = settings.word(&settings::DATA);
         Ok(Self {
             run,
@@ -209,7 +209,7 @@ pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     let transactions = (plan.transactions.saturating_mul(plan.rounds) + WARM_UP) as u64;
     let needed = estimate::bytes(&plan.scale(), transactions, plan.transactions as u64);
     // Each engine keeps all rows in memory, and so does what they are loaded from.
-    run::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
+    plan::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
     let named = PEERS.iter().filter(|peer| names.iter().any(|name| name == peer.name));
     named.filter_map(|peer| peer.verify_machine).try_for_each(|verify| verify())
 }

@@ -34,7 +34,7 @@ pub(super) fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     for (name, value) in common.iter().chain(given) {
         settings.set(name, value, Source::Flag).unwrap();
     }
-    run::make_effective(&mut settings);
+    plan::make_effective(&mut settings);
     Plan::new(&settings)
 }
 

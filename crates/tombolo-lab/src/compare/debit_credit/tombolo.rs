@@ -7,11 +7,13 @@ use tombolo_engine::clock::SystemClock;
 use super::rows::{Balances, Rows};
 use super::{Engine, Opening};
 use crate::compare::{Batch, Watch};
-use crate::drive::Tally;
+use crate::drive;
+use crate::drive::{Instance, Tally, create_piped};
 use crate::failure::Failure;
+use crate::files::FlushTimes;
 use crate::histogram::Latencies;
-use crate::instance::{self, Erased, FlushTimes, Instance, create_piped};
-use crate::run::Plan;
+use crate::plan::Plan;
+use crate::store::Erased;
 use crate::workload::Kind;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;
@@ -49,7 +51,7 @@ impl Engine for Tombolo<'_> {
     fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure> {
         let (mut tally, mut told) = (Tally::default(), |_| ());
         let watch = Watch::start(self.clock);
-        let batch = instance::Batch::whole(inputs, self.clock, &mut told);
+        let batch = drive::Batch::whole(inputs, self.clock, &mut told);
         self.instance.run_on_all(batch, &mut tally)?;
         let total = tally.total();
         let batch = watch.stop(total.committed, total.aborted);

@@ -14,11 +14,10 @@ use tombolo_engine::clock::Clock;
 
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, Measured, OURS, Watch, place_of};
-use crate::dump::StateHash;
 use crate::failure::Failure;
-use crate::instance::Verification;
+use crate::plan::WARM_UP;
 use crate::progress::Progress;
-use crate::run::WARM_UP;
+use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::{Generator, Input};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;

@@ -7,7 +7,7 @@ use crate::failure::Blame;
 #[test]
 fn our_profiles_hold_the_same_rows_after_a_comparison() {
     let scale = Scale { seed: 1, warehouses: 1, mix: crate::workload::tpcc::input::Mix::Standard };
-    let pages = crate::estimate::page_bytes(&scale, 10_000);
+    let pages = crate::plan::estimate::page_bytes(&scale, 10_000);
     let names = ["tombolo/conventional", "tombolo/memory", "tombolo/bare"];
     let mut engines = names.map(|name| open(name, pages).unwrap());
     let plan = Plan { scale, transactions: 300, rounds: 2 };

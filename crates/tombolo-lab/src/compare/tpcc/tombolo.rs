@@ -4,10 +4,10 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::threads;
 
 use super::{Batch, Engine, OURS, Watch};
-use crate::drive::Tally;
-use crate::dump::StateHash;
+use crate::drive::{Instance, Tally};
 use crate::failure::Failure;
-use crate::instance::{Instance, Options, Verification};
+use crate::plan::Options;
+use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
 
@@ -25,7 +25,7 @@ impl Tombolo {
     pub(super) fn open(profile: &str, page_bytes: u64) -> Result<Self, Failure> {
         let mut options = Options::default();
         options.paged.pool_bytes = page_bytes as usize;
-        let instance = crate::instance::create(profile, &options)?;
+        let instance = crate::drive::create(profile, &options)?;
         Ok(Self { name: format!("{}{profile}", OURS), instance })
     }
 }

@@ -20,12 +20,9 @@ use super::measure::{Found, Workbench};
 use super::paper::Switch;
 use super::result::{Component, Dissection};
 use super::summary;
-use crate::counting::Counter;
 use crate::failure::Failure;
-use crate::instance::Part;
+use crate::plan::{Counter, Part, Plan, profiles};
 use crate::progress::Progress;
-use crate::run::Plan;
-use crate::saved;
 
 /// What a dissection covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -204,7 +201,7 @@ impl DissectPlan {
         names.push(MEMORY.to_owned());
         let mut profiles = Vec::new();
         for name in &names {
-            let name = saved::same_type(name);
+            let name = profiles::same_type(name);
             if !profiles.contains(&name) {
                 profiles.push(name);
             }
@@ -225,13 +222,13 @@ impl DissectPlan {
         let has_disk_log =
             |name: &str| PROFILES.iter().any(|info| info.name == name && info.switches[1]);
         let rungs = self.steps().into_iter().map(|step| step.profile);
-        rungs.filter(|name| has_disk_log(name)).map(saved::same_type).collect()
+        rungs.filter(|name| has_disk_log(name)).map(profiles::same_type).collect()
     }
 
     /// What a failure calls a profile: its rung, where it is one.
     pub(super) fn name_of(&self, profile: &str) -> String {
         let steps = self.steps();
-        let step = steps.iter().find(|step| saved::same_type(step.profile) == profile);
+        let step = steps.iter().find(|step| profiles::same_type(step.profile) == profile);
         step.map_or_else(|| format!("profile {profile}"), Step::name)
     }
 }

@@ -5,7 +5,7 @@
 
 use super::paper::{SWITCHES, Switch};
 use super::result::Component;
-use crate::instance::Part;
+use crate::plan::Part;
 
 /// The first rung of the ladders that go down.
 pub const CONVENTIONAL: &str = "conventional";

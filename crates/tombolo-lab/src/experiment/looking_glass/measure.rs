@@ -17,17 +17,19 @@ use tombolo_storage::log::Durability;
 use super::dissect::DissectPlan;
 use super::result::{Call, Cost, Speed, StageCost, Transaction};
 use crate::counters::{Category, miss};
-use crate::counting::{self, Counter, GroupCost};
-use crate::drive::{Bound, Driver, Tally, Throughput, kind_name};
+use crate::drive::{Batch, Driver, Instance, Tally, Throughput};
 use crate::failure::Failure;
+use crate::files::WorkDirectory;
 use crate::host;
-use crate::instance::{Batch, Instance, Verification};
+use crate::numbers::separated;
+use crate::plan::{Bound, Counter, Plan, WARM_UP};
 use crate::progress::Progress;
-use crate::report::separated;
-use crate::run::{Plan, WARM_UP};
-use crate::saved::{self, SavedDatabases, WorkDirectory};
+use crate::rows::Verification;
+use crate::run::counting::GroupCost;
+use crate::run::saved::SavedDatabases;
+use crate::run::{counting, saved};
 use crate::work::WorkDone;
-use crate::workload::WorkloadInput;
+use crate::workload::{WorkloadInput, kind_name};
 
 /// Transactions between two looks at that clock.
 const DURABLE_SLICE: u64 = 500;

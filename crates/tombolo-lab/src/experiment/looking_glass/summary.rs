@@ -14,11 +14,10 @@ use super::result::{
     Alone, Component, Count, Dissection, IfVariant, Measured, Rung, Share, Shares, Transaction,
 };
 use super::{derive, paper};
-use crate::counting::Counter;
 use crate::failure::Failure;
-use crate::instance::Part;
-use crate::report::separated;
-use crate::saved::same_type;
+use crate::numbers::separated;
+use crate::plan::profiles::same_type;
+use crate::plan::{Counter, Part};
 
 type Profiles = BTreeMap<&'static str, Profile>;
 

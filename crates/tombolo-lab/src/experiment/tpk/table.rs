@@ -16,10 +16,10 @@ use super::terminals::{Measured, Point, measure};
 use crate::experiment::looking_glass::result::{Reproduction, Row};
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
+use crate::files::Place;
 use crate::histogram::SECOND_NS;
+use crate::numbers::rounded;
 use crate::progress::Progress;
-use crate::report::rounded;
-use crate::run::Place;
 use crate::workload::debit_credit::Scale;
 use Configuration::{A, B, C};
 

@@ -24,13 +24,12 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::profile::MemoryLogged;
 
 use super::configuration::Configuration;
-use crate::durable::{Answered, Database, Request};
+use crate::drive::{Answered, Database, Instance, Product, Request, pipeline_busy_since};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host::{self, Switches};
-use crate::instance::{Instance, Product, pipeline_busy_since};
+use crate::plan::{Plan, PlannedWorkload};
 use crate::progress::Progress;
-use crate::run::{Plan, PlannedWorkload};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 

@@ -11,7 +11,7 @@ use tombolo_storage::store::Store;
 use super::load::{Handles, Held, INITIAL_BALANCE};
 use super::schema::Holder;
 use super::{ROWS_MAX, Scale};
-use crate::instance::DynamicStore;
+use crate::store::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
 use crate::workload::rows::{HasRows, in_transaction};

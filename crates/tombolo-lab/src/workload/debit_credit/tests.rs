@@ -19,7 +19,7 @@ use super::load::{Handles, INITIAL_BALANCE};
 use super::schema::{Account, Holder};
 use super::transaction::{DebitCredit, NO_BALANCE, NO_PERMISSION, NO_SUCH_ID};
 use super::{Scale, code};
-use crate::dump::state_hash;
+use crate::rows::state_hash;
 use crate::workload::{Workload, WorkloadInput};
 
 const SCALE: Scale =

@@ -20,7 +20,7 @@ use super::FIRST_UNDELIVERED_ORDER;
 use super::by_number::ByNumber;
 use super::handles::Handles;
 use super::schema::{Customer, District, History, NewOrder, OrderLine, Orders, Warehouse};
-use crate::instance::DynamicStore;
+use crate::store::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
 use crate::workload::rows::{HasRows, in_transaction};

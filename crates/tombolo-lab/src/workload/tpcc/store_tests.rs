@@ -15,7 +15,7 @@ use super::loader::{Scale, load, row_bytes};
 use super::nurand::Constants;
 use super::tamper::tamper;
 use super::transactions::{INVALID_ITEM_REASON, Transactions};
-use crate::dump::{StateHash, dump, state_hash};
+use crate::rows::{StateHash, dump, state_hash};
 use crate::workload::error::WorkloadError;
 
 const SEED: u64 = 3;

@@ -10,7 +10,7 @@ use tombolo_storage::schema::{ColumnDef, TableDef};
 use tombolo_storage::types::SqlType;
 use tombolo_storage::value::Value;
 
-use crate::dump::StateHash;
+use crate::rows::StateHash;
 
 /// The name of each check and the query that finds a violation. A range of keys is all rows whose
 /// key begins with another.

@@ -22,9 +22,8 @@ use tombolo_engine::clock::Clock;
 
 use super::{Batch, Engine, Watch};
 use crate::compare::sqlite::{self, failed};
-use crate::dump::StateHash;
 use crate::failure::Failure;
-use crate::instance::{Finding, Verification};
+use crate::rows::{Finding, StateHash, Verification};
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use statements::Statements;

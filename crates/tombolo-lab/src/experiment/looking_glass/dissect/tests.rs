@@ -57,7 +57,7 @@ fn a_dissection_decides_what_runs() {
     settings.set("threads", "4", Source::Environment).unwrap();
     let plan = DissectPlan::new(&settings, scope(Ladder::Paper)).unwrap();
     let conventional = plan.of(CONVENTIONAL).unwrap();
-    assert_eq!(crate::run::mix_name(conventional.mix), "paper");
+    assert_eq!(crate::plan::mix_name(conventional.mix), "paper");
     assert_eq!((conventional.threads, conventional.durability), (1, Durability::None));
     assert_eq!(plan.durable(), ["conventional", "no-btree-keys"]);
     settings.set("durability", "none", Source::Flag).unwrap();

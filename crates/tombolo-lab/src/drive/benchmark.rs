@@ -1,0 +1,358 @@
+//! A workload on one store: what is compiled once per profile.
+//!
+//! As little as possible: the transactions, on the store and on the store with probes, the loops
+//! around them, and the calls of [`DynamicStore`](crate::store::DynamicStore). A profile of which only
+//! what a paper measures is compiled runs all else through the store without type, so that every
+//! profile runs everything.
+
+use std::hint::black_box;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::hints::Hints;
+use tombolo_engine::look_ahead::LookAhead;
+use tombolo_engine::procedure::Ahead;
+use tombolo_engine::transaction::Stop;
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::log::LogUsage;
+use tombolo_storage::store::Store;
+
+use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
+use super::{Batch, Executed, Instance};
+use crate::counters::CounterError;
+use crate::counters::meter::{Meter, Native, NativeCount};
+use crate::drive::{CountInputs, Group, Tally, kind_of, stopped};
+use crate::failure::Failure;
+use crate::plan::Options;
+use crate::progress::Progress;
+use crate::rows::{Quiescent, StoreChecks};
+use crate::store::metered::Metered;
+use crate::store::{Erased, Handles};
+use crate::workload::{Workload, WorkloadInput};
+
+/// What a store can do besides what [`Store`] says: no part of it, for not every store can.
+pub(super) trait Kind<S>: 'static {
+    /// What the store verifies itself.
+    const CHECKS: StoreChecks;
+    /// Whether all transactions are compiled for it, with probes too, and not only those that a
+    /// paper measures.
+    const ALL: bool;
+    /// Whether several sessions can be open.
+    const SHARED: bool;
+
+    /// Whether it gains anything by being asked for what later transactions need.
+    const LOOKS_AHEAD: bool;
+
+    /// Takes memory for rows of the table at a position.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    fn reserve(
+        store: &mut S,
+        table: usize,
+        rows: usize,
+    ) -> Result<(), tombolo_storage::error::Error>;
+
+    /// Reads what is not in memory yet.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read_all(store: &S) -> Result<(), Failure>;
+
+    /// Another session of the same database; none where there can be one only.
+    ///
+    /// # Errors
+    /// When no session is free.
+    fn session(store: &S) -> Option<Result<S, Failure>>;
+
+    /// What went through the log, where there is one.
+    fn log_usage(store: &S) -> Option<LogUsage>;
+
+    /// Saves the database.
+    ///
+    /// # Errors
+    /// When it cannot be saved.
+    fn save(store: S) -> Result<(), Failure>;
+}
+
+/// A workload on a store of type `S`.
+pub(super) struct Benchmark<W: Workload, S, K> {
+    metered: Metered<S>,
+    /// Sessions besides the first.
+    others: Vec<S>,
+    /// Bound once there are tables.
+    bound: Option<Bound<W>>,
+    threads: usize,
+    retries_max: u64,
+    /// How many inputs are looked ahead at.
+    ahead: LookAhead,
+    kind: PhantomData<K>,
+}
+
+/// The transactions, and the handles of those that run on the store without type.
+struct Bound<W: Workload> {
+    transactions: W::Transactions,
+    handles: Arc<Handles>,
+}
+
+/// Runs the transaction of `input`. Compiled once per store, for all its callers.
+#[inline(never)]
+fn call<W: Workload, S: Store, K: Kind<S>>(
+    bound: &Bound<W>,
+    store: &mut S,
+    input: &W::Input,
+    hints: &Hints,
+) -> Result<W::Answer, Stop> {
+    if K::ALL {
+        return W::call(&bound.transactions, store, input, hints);
+    }
+    match W::call_measured(&bound.transactions, store, input) {
+        Some(outcome) => outcome,
+        None => {
+            let mut erased = Erased::with_handles(store, Arc::clone(&bound.handles));
+            W::call(&bound.transactions, &mut erased, input, hints)
+        }
+    }
+}
+
+/// Asks for what the transaction of `input` will wait for. Compiled once per store, as [`call`].
+#[inline(never)]
+fn locate<W: Workload, S: Store>(
+    bound: &Bound<W>,
+    store: &S,
+    input: &W::Input,
+    ahead: Ahead,
+    hints: &mut Hints,
+) {
+    W::look_ahead(&bound.transactions, store, input, ahead, hints);
+}
+
+/// [`locate`] of these transactions.
+fn locate_with<W: Workload, S: Store>(
+    bound: &Bound<W>,
+) -> impl Fn(&S, &W::Input, Ahead, &mut Hints) {
+    |store, input, ahead, hints| locate(bound, store, input, ahead, hints)
+}
+
+/// The same as [`call`] on the store with probes, where there are any: elsewhere calls are distinguished by
+/// callgrind only, which needs none.
+#[inline(never)]
+fn call_metered<W: Workload, S: Store, K: Kind<S>>(
+    bound: &Bound<W>,
+    metered: &mut Metered<S>,
+    input: &W::Input,
+    hints: &Hints,
+) -> Result<W::Answer, Stop> {
+    if K::ALL {
+        W::call(&bound.transactions, metered, input, hints)
+    } else {
+        call::<W, S, K>(bound, &mut metered.store, input, hints)
+    }
+}
+
+const NOT_LOADED: &str = "nothing was loaded";
+
+fn not_loaded() -> Stop {
+    Stop::Error(tombolo_storage::error::Error::Poisoned { reason: NOT_LOADED })
+}
+
+impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
+    /// A database on `store`, which is its first session.
+    pub(super) fn new(store: S, options: &Options) -> Self {
+        let locate_ahead = if K::LOOKS_AHEAD { options.locate_ahead } else { Some(0) };
+        Self {
+            metered: Metered::new(store),
+            others: Vec::new(),
+            bound: None,
+            threads: options.threads,
+            retries_max: options.retries_max,
+            ahead: LookAhead::of(locate_ahead),
+            kind: PhantomData,
+        }
+    }
+
+    /// Executes on the first session, and looks ahead.
+    fn run_alone(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Stop> {
+        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
+        let retries_max = self.retries_max;
+        let (store, ahead) = (&mut self.metered.store, self.ahead.untimed());
+        look_ahead(store, inputs, ahead, &locate_with(bound), |store, input, hints| {
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
+        })
+    }
+
+    /// Executes on all sessions; a lone one looks ahead, unless each transaction is timed: then it
+    /// is as if none waited behind it.
+    fn on_all(
+        &mut self,
+        inputs: &[W::Input],
+        clock: &dyn Clock,
+        tally: &mut Tally,
+        ends: Option<&mut [u64]>,
+    ) -> Result<Executed, Stop> {
+        let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
+        let retries_max = self.retries_max;
+        if !K::SHARED || self.others.is_empty() {
+            let locate = locate_with(bound);
+            let mut look = Look { ahead: &mut self.ahead, locate };
+            let store = &mut self.metered.store;
+            return execute_alone(store, inputs, clock, ends, &mut look, |store, input, hints| {
+                execute(input, retries_max, tally, || call::<W, S, K>(bound, store, input, hints))
+            });
+        }
+        let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
+        execute_on_all(sessions, inputs, clock, tally, ends, |session, input, tally| {
+            execute(input, retries_max, tally, || call::<W, S, K>(bound, session, input, NO_HINTS))
+        })
+    }
+
+    /// Runs a group with its transactions announced to the meter, on the store with probes or on
+    /// the one without. A transaction is looked at right before it runs, so that what looking ahead
+    /// costs is in its count and in no other's.
+    fn run_metered(&mut self, group: &Group<W::Input>, probes: bool) -> Result<(), CounterError> {
+        let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
+        let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };
+        self.metered.meter.only(Some(group.kind));
+        let ahead = if self.ahead.untimed() > 0 { &[Ahead::Keys, Ahead::Rows][..] } else { &[] };
+        let mut hints = Hints::none();
+        for input in &group.inputs {
+            self.metered.meter.transaction_begin(kind_of(input));
+            for &ahead in ahead {
+                locate(bound, &self.metered.store, input, ahead, &mut hints);
+            }
+            let answer = if probes {
+                call_metered::<W, S, K>(bound, &mut self.metered, input, &hints)
+            } else {
+                call::<W, S, K>(bound, &mut self.metered.store, input, &hints)
+            };
+            self.metered.meter.transaction_end();
+            if black_box(&answer).is_err() != input.aborts() {
+                return Err(damaged("a transaction ended otherwise than its input says"));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_uncounted(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
+        let outcome = self.run(&inputs.uncounted, &mut Tally::default());
+        outcome.map_err(|stop| CounterError::Damaged(stop.to_string()))
+    }
+
+    fn meter(&self) -> &Meter {
+        &self.metered.meter
+    }
+}
+
+impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchmark<W, S, K> {
+    fn load(
+        &mut self,
+        workload: W,
+        threads: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Failure> {
+        let store = &mut Erased::new(&mut self.metered.store);
+        let loaded = workload.load_parts(store, threads, |_, done, of| {
+            progress(done, of);
+            Ok(())
+        });
+        let bound = loaded.and_then(|()| Ok(self.bind(workload)?));
+        bound.map_err(|error| Failure::environment(error.to_string()))
+    }
+
+    fn bind(&mut self, workload: W) -> Result<(), SchemaError> {
+        let schema = self.metered.store.schema();
+        let transactions = workload.bind(schema)?;
+        self.bound = Some(Bound { transactions, handles: Arc::new(Handles::of(schema)) });
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result<(), Failure> {
+        K::read_all(&self.metered.store)
+    }
+
+    fn start(&mut self, _: &mut dyn Progress) -> Result<(), Failure> {
+        while self.others.len() + 1 < self.threads {
+            match K::session(&self.metered.store) {
+                Some(session) => self.others.push(session?),
+                None => return Err(Failure::usage("the profile has one session: use --threads 1")),
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, inputs: &[W::Input]) -> Result<(), Failure> {
+        let store = &mut self.metered.store;
+        for (table, rows) in W::by_table(W::new_rows(inputs)) {
+            if let Some(position) = store.schema().table(table) {
+                K::reserve(store, position, rows).map_err(|error| stopped(error.into(), 0))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Failure> {
+        self.run_alone(inputs, tally).map_err(|stop| stopped(stop, tally.done()))
+    }
+
+    fn run_on_all(
+        &mut self,
+        Batch { inputs, clock, .. }: Batch<'_, W::Input>,
+        tally: &mut Tally,
+    ) -> Result<Executed, Failure> {
+        self.on_all(inputs, clock, tally, None).map_err(|stop| stopped(stop, tally.done()))
+    }
+
+    fn run_timed(
+        &mut self,
+        inputs: &[W::Input],
+        clock: &dyn Clock,
+        ends: &mut [u64],
+    ) -> Result<(), Failure> {
+        let ran = self.on_all(inputs, clock, &mut Tally::default(), Some(ends));
+        ran.map(|_| ()).map_err(|stop| stopped(stop, 0))
+    }
+
+    fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError> {
+        self.run_uncounted(inputs)?;
+        self.meter().count()?;
+        for group in &inputs.groups {
+            self.run_metered(group, false)?;
+            self.meter().dump(&group.name);
+        }
+        self.meter().stop();
+        Ok(())
+    }
+
+    fn count_natively(
+        &mut self,
+        native: Native,
+        inputs: &CountInputs<W::Input>,
+        calls: bool,
+    ) -> Result<Vec<NativeCount>, CounterError> {
+        let calls = calls && K::ALL;
+        self.run_uncounted(inputs)?;
+        self.meter().time(native, calls)?;
+        let mut counts = Vec::new();
+        for group in &inputs.groups {
+            self.run_metered(group, calls)?;
+            counts.push(self.meter().take()?);
+        }
+        self.meter().stop();
+        Ok(counts)
+    }
+
+    fn rest(&mut self) -> Result<Quiescent<'_>, Failure> {
+        Ok(Quiescent::new(&mut self.metered.store, K::CHECKS))
+    }
+
+    fn log_usage(&self) -> Option<LogUsage> {
+        K::log_usage(&self.metered.store)
+    }
+
+    fn save(self: Box<Self>) -> Result<(), Failure> {
+        let Self { metered, others, .. } = *self;
+        drop(others);
+        K::save(metered.store)
+    }
+}

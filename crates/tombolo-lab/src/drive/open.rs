@@ -1,0 +1,267 @@
+//! The profiles: which types databases are made of.
+//!
+//! The place where profiles and the workload meet (`for_each_memory_profile!`); with the feature
+//! `every-profile` TPC-C meets those on pages in the crate `tombolo-ladder`, which is registered here.
+//! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
+//! (`run/plan.rs`).
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use tombolo_storage::error::Error;
+use tombolo_storage::for_each_memory_profile;
+use tombolo_storage::log::LogUsage;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::paged::page::PageSize;
+use tombolo_storage::paged::pool::PageAccess;
+use tombolo_storage::paged::store::{OpenError, PagedStore};
+use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfile};
+
+use super::Instance;
+use super::benchmark::{Benchmark, Kind};
+use crate::failure::Failure;
+use crate::plan::{Options, Plan, profiles::all_on};
+use crate::rows::StoreChecks;
+use crate::workload::{Workload, debit_credit, tpcc};
+
+/// Memory stores.
+struct InMemory;
+
+impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
+    const CHECKS: StoreChecks = StoreChecks::IN_MEMORY;
+    const ALL: bool = true;
+    const SHARED: bool = false;
+    const LOOKS_AHEAD: bool = true;
+
+    fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
+        store.reserve(table, rows)
+    }
+    fn read_all(_: &MemoryStore<P>) -> Result<(), Failure> {
+        Ok(()) // it never was anywhere else
+    }
+    fn session(_: &MemoryStore<P>) -> Option<Result<MemoryStore<P>, Failure>> {
+        None
+    }
+    fn log_usage(_: &MemoryStore<P>) -> Option<LogUsage> {
+        None
+    }
+    fn save(_: MemoryStore<P>) -> Result<(), Failure> {
+        Err(Failure::usage("a memory store keeps no files yet: use a profile with pages"))
+    }
+}
+
+/// Paged stores. All five transactions are compiled for the one with everything on.
+struct OnPages;
+
+impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
+    const CHECKS: StoreChecks = if PagedStore::<P>::can_be_saved() {
+        let page_bytes = <<P::Pages as PageAccess>::Size as PageSize>::BYTES as u64;
+        StoreChecks { names: &["indexes", "pages", "heaps"], page_bytes }
+    } else {
+        StoreChecks::IN_MEMORY
+    };
+    const ALL: bool = all_on(&P::SWITCHES);
+    const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];
+    const LOOKS_AHEAD: bool = false;
+
+    fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
+        Ok(()) // the pool is as large from the beginning as it will ever be
+    }
+    fn read_all(store: &PagedStore<P>) -> Result<(), Failure> {
+        store.read_all().map_err(|error| Failure::environment(error.to_string()))
+    }
+    fn session(store: &PagedStore<P>) -> Option<Result<PagedStore<P>, Failure>> {
+        let session = store.session()?;
+        Some(session.map_err(|error| Failure::environment(error.to_string())))
+    }
+    fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
+        Some(store.log_usage())
+    }
+    fn save(store: PagedStore<P>) -> Result<(), Failure> {
+        store.close().map_err(|error| Failure::environment(error.to_string()))
+    }
+}
+
+/// Whether a database is made or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Made.
+    Create,
+    /// Opened.
+    Open,
+}
+
+/// Why there is no database; what is wrong with the profile, or with its files.
+#[derive(Debug)]
+pub enum NoDatabase {
+    /// No profile has this name.
+    NoSuchProfile,
+    /// This build was made without it, for the workload of this name.
+    NotCompiled(&'static str),
+    /// The profile keeps no files that could be opened.
+    NothingToOpen,
+    /// The store refused.
+    Refused(OpenError),
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
+            Self::NotCompiled("tpcc") => {
+                f.write_str("is not in this build: add --features every-profile")
+            }
+            Self::NotCompiled(workload) => {
+                write!(f, "does not run {workload}: use bare, memory or conventional")
+            }
+            Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoDatabase {}
+
+/// A database on pages, of profile `P`. Where this is called is where its code is compiled.
+///
+/// # Errors
+/// When the store refuses.
+pub fn paged<W: Workload, P: PagedProfile>(
+    options: &Options,
+    how: How,
+) -> Result<Box<dyn Instance<W>>, NoDatabase>
+where
+    PagedStore<P>: Send,
+{
+    let disk = &*options.disk;
+    let store = match how {
+        How::Create => PagedStore::<P>::create(disk, &options.paged),
+        How::Open => PagedStore::<P>::open(disk, &options.paged),
+    };
+    let store = store.map_err(NoDatabase::Refused)?;
+    Ok(Box::new(Benchmark::<W, _, OnPages>::new(store, options)))
+}
+
+/// The paged profiles that are compiled without the feature `every-profile`: compiling the workload
+/// for all of them takes minutes, which tests of everything else need not wait for.
+#[cfg(any(test, not(feature = "every-profile")))]
+fn on_tested_pages(profile: &str, options: &Options, how: How) -> Made<tpcc::loader::Scale> {
+    use tombolo_storage::profile::{NoLocking, NoLsn, NoSessions};
+    Some(match profile {
+        "conventional" => paged::<_, Conventional>(options, how),
+        "no-lsn" => paged::<_, NoLsn>(options, how),
+        "no-locking" => paged::<_, NoLocking>(options, how),
+        "no-sessions" => paged::<_, NoSessions>(options, how),
+        _ => return None,
+    })
+}
+
+/// With it none is compiled here.
+#[cfg(all(not(test), feature = "every-profile"))]
+fn on_tested_pages(_: &str, _: &Options, _: How) -> Made<tpcc::loader::Scale> {
+    None
+}
+
+/// Makes databases of TPC-C on pages, by the profile's name.
+pub type MakePaged = fn(&str, &Options, How) -> Made<tpcc::loader::Scale>;
+
+/// What another crate compiled.
+static ON_PAGES: OnceLock<MakePaged> = OnceLock::new();
+
+/// From now on TPC-C runs on the profiles that `make` knows. The first call counts.
+pub fn run_on_pages_by(make: MakePaged) {
+    ON_PAGES.get_or_init(|| make);
+}
+
+/// Whether and how a database is made: `None` where no profile in this list has the name.
+pub type Made<W> = Option<Result<Box<dyn Instance<W>>, NoDatabase>>;
+
+fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W> {
+    macro_rules! if_named {
+        ($profile:ty) => {
+            if <$profile as MemoryProfile>::NAME == profile {
+                if how == How::Open {
+                    return Some(Err(NoDatabase::NothingToOpen));
+                }
+                let store = MemoryStore::<$profile>::new(options.limits);
+                return Some(Ok(Box::new(Benchmark::<W, _, InMemory>::new(store, options))));
+            }
+        };
+    }
+    for_each_memory_profile!(if_named);
+    None
+}
+
+/// A workload with the profiles that it is compiled for.
+pub trait Deployed: Workload {
+    /// A database on pages, of the profile called `profile`; none where it is not compiled.
+    #[doc(hidden)]
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self>;
+
+    /// Says in `plan` at which scale the workload really runs: that of a database that was opened.
+    fn note_in(&self, plan: &mut Plan);
+}
+
+/// What the ladders are measured with.
+impl Deployed for tpcc::loader::Scale {
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+        let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);
+        make(profile, options, how)
+    }
+
+    fn note_in(&self, plan: &mut Plan) {
+        plan.warehouses = self.warehouses;
+    }
+}
+
+/// The conventional end to compare with, and no ladder.
+impl Deployed for debit_credit::Scale {
+    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+        (profile == "conventional").then(|| paged::<Self, Conventional>(options, how))
+    }
+
+    fn note_in(&self, plan: &mut Plan) {
+        plan.debit_credit = *self;
+    }
+}
+
+fn database<W: Deployed>(
+    profile: &str,
+    options: &Options,
+    how: How,
+) -> Result<Box<dyn Instance<W>>, NoDatabase> {
+    let made = in_memory(profile, options, how);
+    let made = made.or_else(|| W::on_pages(profile, options, how));
+    made.unwrap_or_else(|| {
+        Err(match PROFILES.iter().any(|info| info.name == profile) {
+            true => NoDatabase::NotCompiled(W::NAME),
+            false => NoDatabase::NoSuchProfile,
+        })
+    })
+}
+
+/// An empty database of the profile called `profile`.
+///
+/// # Errors
+/// When there is none of that name, or it cannot be made.
+pub fn create<W: Deployed>(
+    profile: &str,
+    options: &Options,
+) -> Result<Box<dyn Instance<W>>, Failure> {
+    database(profile, options, How::Create).map_err(|error| match error {
+        NoDatabase::Refused(error) => Failure::environment(error.to_string()),
+        error => Failure::usage(format!("profile {profile} {error}")),
+    })
+}
+
+/// A database that was saved, of a profile that lays data out in the same way as the one called
+/// `profile`.
+///
+/// # Errors
+/// When there is no such profile, or the files are refused.
+pub fn open_saved<W: Deployed>(
+    profile: &str,
+    options: &Options,
+) -> Result<Box<dyn Instance<W>>, NoDatabase> {
+    database(profile, options, How::Open)
+}

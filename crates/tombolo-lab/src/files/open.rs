@@ -1,0 +1,125 @@
+//! Opening a directory that holds a durable database, with progress for people and failures that
+//! say whose they are.
+//!
+//! Not here: how it comes back (engine `recovery`), what is verified of the rows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::recovery::{self, OpenFailure, OpenOptions};
+use tombolo_storage::disk::{Disk, OsDisk};
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::image::{Image, ImageFailure, ImageSettings};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::{self, LogFailure};
+
+use crate::failure::Failure;
+use crate::numbers;
+use crate::progress::Progress;
+
+/// The store of a database with a log.
+pub type Logged = MemoryStore<MemoryLogged>;
+
+/// A durable database that was opened.
+pub type Opened = recovery::Opened<MemoryLogged>;
+
+/// Opens the database on `disks`, in the order they were given when it was made.
+///
+/// # Errors
+/// As [`recovery::open`].
+pub fn open(
+    disks: &[Arc<dyn Disk>],
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Opened, OpenFailure> {
+    progress.begin("recovering");
+    let opened = recovery::open(disks, options, clock, &mut |now| tell(now, progress));
+    progress.end();
+    opened
+}
+
+/// Shows how far recovery is, and how long the rest will take.
+pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
+    let mut detail = match now.log.groups {
+        0 => format!("{} of the image", numbers::size(now.image_bytes)),
+        _ => format!("{} transactions", numbers::quantity(now.log.transactions as f64)),
+    };
+    if let Some(left_ns) = now.left_ns() {
+        detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
+    }
+    progress.part(now.part(), &detail);
+}
+
+/// The directories of a database as disks: its own, then the further directories of its image. Only a process
+/// that writes checkpoints can add directories; here, more than the image lies in are refused as another
+/// database's.
+///
+/// # Errors
+/// Usage, when one is not there, or they are more than the image lies in.
+pub(crate) fn disks(directories: &[impl AsRef<Path>]) -> Result<Vec<Arc<dyn Disk>>, Failure> {
+    let disks = directories.iter().map(|directory| {
+        let disk = OsDisk::open(directory.as_ref());
+        let disk = disk.map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Arc::new(disk) as Arc<dyn Disk>)
+    });
+    let disks = disks.collect::<Result<Vec<_>, Failure>>()?;
+    match refuse_strangers(&disks) {
+        Ok(()) => Ok(disks),
+        Err(failure) => Err(refused(directories[0].as_ref(), &failure)),
+    }
+}
+
+/// Refuses more directories than the image of a log lies in.
+fn refuse_strangers(disks: &[Arc<dyn Disk>]) -> Result<(), OpenFailure> {
+    if disks.len() == 1 || !value_log::holds_log(&*disks[0])? {
+        return Ok(());
+    }
+    let image = Image::find(disks.to_vec(), ImageSettings::default())?;
+    let (needed, given) = (image.directories().max(1), disks.len() as u32);
+    if needed < given {
+        return Err(ImageFailure::Directories { needed, given }.into());
+    }
+    Ok(())
+}
+
+/// Opens the database in `directories`: its own, then those its image lies in besides.
+///
+/// # Errors
+/// Usage when no database with a log lies there; check when it is damaged; environment when
+/// it is in use, of another version, or cannot be read.
+///
+/// # Panics
+/// When no directory is given.
+pub fn open_directories(
+    directories: &[impl AsRef<Path>],
+    options: &OpenOptions,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Opened, Failure> {
+    let disks = disks(directories)?;
+    open(&disks, options, clock, progress).map_err(|failure| match failure {
+        OpenFailure::Log(LogFailure::Settings(what))
+        | OpenFailure::Image(ImageFailure::Settings(what)) => Failure::usage(what),
+        failure => refused(directories[0].as_ref(), &failure),
+    })
+}
+
+/// Why a directory's image and log cannot be read.
+pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
+    let path = directory.display();
+    match failure {
+        OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(
+            "directory {path} holds no database of profile memory: give the one that run --data \
+             made"
+        )),
+        OpenFailure::Image(ImageFailure::Directories { .. } | ImageFailure::Misplaced { .. }) => {
+            Failure::usage(format!(
+                "{failure} (recover, check and inspect: --checkpoint-directory DIR for each but the first)"
+            ))
+        }
+        failure if failure.is_damage() => Failure::check(failure.to_string()),
+        failure => Failure::environment(failure.to_string()),
+    }
+}

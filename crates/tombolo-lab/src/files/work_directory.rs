@@ -1,0 +1,149 @@
+//! A directory for files that are of use only while a command runs.
+//!
+//! It is gone when the command is over. A command that was killed leaves it; the next one that makes
+//! such a directory at the same place removes it, which is recognised by a file that its owner holds
+//! taken for as long as it lives.
+//!
+//! Not here: what is in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
+
+use crate::failure::Failure;
+use crate::files::Place;
+
+/// What such directories are called, with a number behind it.
+const NAME: &str = "tombolo-work-";
+/// The file that says whether there still is an owner.
+const OWNER_FILE: &str = "owner";
+/// How many names are tried.
+const NAMES: u32 = 10_000;
+
+/// A directory that goes with its owner.
+#[derive(Debug)]
+pub struct WorkDirectory {
+    path: PathBuf,
+    file_system: String,
+    owner: Option<Box<dyn DiskFile>>,
+}
+
+impl WorkDirectory {
+    /// Makes one in the directory `parent`, which is made too, and removes those that owners left
+    /// behind there. Where files have to outlive the machine's power (`durable`), a file system that
+    /// keeps nothing is refused unless `volatile_ok`.
+    ///
+    /// # Errors
+    /// When it cannot be made or written, or keeps nothing.
+    pub fn create(parent: &Path, durable: bool, volatile_ok: bool) -> Result<Self, Failure> {
+        remove_abandoned(parent);
+        let path = fresh(parent)?;
+        let place = Place::create(Some(&path), durable, volatile_ok).inspect_err(|_| {
+            // It is empty, if it is there at all.
+            let _ = fs::remove_dir(&path);
+        })?;
+        let taken = OsDisk::open(&path).and_then(|disk| {
+            let owner = disk.open(OWNER_FILE, Open::New)?;
+            owner.try_lock()?;
+            Ok(owner)
+        });
+        let owner = taken.map_err(|error| Failure::environment(error.to_string()))?;
+        Ok(Self { path, file_system: place.file_system, owner: Some(owner) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The type of its file system.
+    pub fn file_system(&self) -> &str {
+        &self.file_system
+    }
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        self.owner = None;
+        // What cannot be removed is removed by the next command.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Makes a directory in `parent` whose name nothing has.
+fn fresh(parent: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::environment(format!(
+            "directory {} cannot be written: {error}: give --data another one",
+            parent.display()
+        ))
+    };
+    fs::create_dir_all(parent).map_err(failed)?;
+    for number in 0..NAMES {
+        // Names of one length: they are arguments of counted processes.
+        let path = parent.join(format!("{NAME}{number:04}"));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(std::io::ErrorKind::AlreadyExists.into()))
+}
+
+/// Removes what commands left that did not end by themselves.
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let is_ours = digits.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        if is_ours && is_abandoned(&entry.path()) {
+            // What stays does no harm.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether a directory had an owner that is gone.
+fn is_abandoned(path: &Path) -> bool {
+    let owner = OsDisk::open(path).and_then(|disk| disk.open(OWNER_FILE, Open::Write));
+    owner.is_ok_and(|owner| owner.try_lock().unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_goes_with_its_owner_or_with_the_next() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = WorkDirectory::create(parent.path(), false, false).unwrap();
+        let second = WorkDirectory::create(parent.path(), false, false).unwrap();
+        assert!(first.path() != second.path() && first.path().is_dir());
+        fs::write(first.path().join("pages"), b"x").unwrap();
+        let kept = second.path().to_owned();
+        // Killed: what it holds taken is given back by the system, the files stay.
+        let mut second = second;
+        second.owner = None;
+        std::mem::forget(second);
+        let third = WorkDirectory::create(parent.path(), false, false).unwrap();
+        assert!(first.path().is_dir(), "its owner lives");
+        assert_eq!(third.path(), kept, "the name is free again");
+        let gone = first.path().to_owned();
+        drop(first);
+        assert!(!gone.exists());
+    }
+
+    #[test]
+    fn what_only_looks_like_one_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        for name in ["tombolo-work-0000", "tombolo-work-x", "tombolo-work-1x"] {
+            fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        fs::write(parent.path().join("tombolo-work-x").join(OWNER_FILE), b"").unwrap();
+        let made = WorkDirectory::create(parent.path(), false, false).unwrap();
+        assert_eq!(made.path(), parent.path().join("tombolo-work-0001"));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 4);
+    }
+}

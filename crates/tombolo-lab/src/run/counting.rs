@@ -1,0 +1,232 @@
+//! Counts the instructions of a mix's transactions, by kind and call (LG-37 … LG-45), with whatever
+//! this machine has.
+//!
+//! Inputs are grouped by kind; transactions that abort are a group of their own. Each group is a
+//! stretch of the mix in which only that kind is counted. By callgrind, the command starts itself
+//! again under valgrind with a hidden command ([`child`] is what that does), once for wholes and
+//! once for categories. The processor's counters count in this process, on a database loaded for
+//! it.
+//!
+//! Not here: probes and requests (`counters`), times of a run (`drive/driver.rs`). Invariants: every count
+//! is of the same transactions on the same database; a transaction that ends otherwise than its
+//! input says spoils the count loudly.
+
+use std::ffi::OsString;
+
+use tombolo_engine::threads;
+use tombolo_storage::log::Durability;
+use tombolo_storage::memory::Limits;
+
+use super::saved;
+use crate::counters::Category;
+use crate::counters::callgrind::{Callgrind, Program};
+use crate::counters::hardware::Instructions;
+use crate::counters::meter::{Native, NativeCount};
+use crate::counters::names::CallNames;
+use crate::drive::{CountInputs, Deployed, GROUP, Group, Instance, UNCOUNTED};
+use crate::failure::Failure;
+use crate::plan::{Counter, Plan, PlannedWorkload, estimate, own_file, profiles};
+use crate::workload::{KINDS, Workload};
+
+/// The calls of every store. What is dropped outside of them are pins.
+const CALLS: CallNames = CallNames {
+    of: "tombolo_storage::store::Store",
+    methods: &[
+        ("begin", Category::Begin),
+        ("lookup", Category::Lookup),
+        ("lookup_many", Category::Lookup),
+        ("lookup_for_update", Category::Lookup),
+        ("lookup_many_for_update", Category::Lookup),
+        ("prefetch", Category::Lookup),
+        ("prefetch_lookup", Category::Lookup),
+        ("find_ahead", Category::Lookup),
+        ("removals", Category::Lookup),
+        ("pin", Category::Pin),
+        ("update", Category::Update),
+        ("set_variable", Category::Update),
+        ("create", Category::Create),
+        ("insert", Category::Insert),
+        ("insert_run", Category::Insert),
+        ("prefetch_insert", Category::Insert),
+        ("commit", Category::Commit),
+    ],
+    drops: Some(("tombolo_storage::", Category::Pin)),
+};
+
+/// What one group costs per transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupCost {
+    /// The group.
+    pub name: String,
+    /// Transactions that were counted.
+    pub transactions: u64,
+    /// Instructions of a whole transaction, without probes inside where the counter allows.
+    pub instructions: f64,
+    /// Instructions by category, in the order of [`Category::ALL`].
+    pub categories: [f64; Category::CALLS + 1],
+}
+
+impl GroupCost {
+    /// How far the categories' sum is from the whole, in percent.
+    pub fn sum_error_percent(&self) -> f64 {
+        if self.instructions == 0.0 {
+            return 0.0;
+        }
+        (self.categories.iter().sum::<f64>() - self.instructions).abs() / self.instructions * 100.0
+    }
+
+    /// What one transaction costs, where those of a group were counted together.
+    fn each_of(mut self, plan: &Plan) -> Self {
+        if plan.part.is_some() {
+            let share = |sum: f64| sum / GROUP as f64;
+            self.transactions *= GROUP as u64;
+            self.instructions = share(self.instructions);
+            self.categories = self.categories.map(share);
+        }
+        self
+    }
+
+    fn native(name: &str, count: &NativeCount) -> Self {
+        let per = |sum: f64| sum / count.tally.transactions.max(1) as f64;
+        Self {
+            name: name.to_owned(),
+            transactions: count.tally.transactions,
+            instructions: per(count.whole),
+            categories: count.categories.map(per),
+        }
+    }
+}
+
+/// Counts once.
+///
+/// # Errors
+/// When the counter fails, or a counted database cannot be loaded.
+pub fn count<W: Deployed>(
+    counter: Counter,
+    plan: &Plan,
+    workload: &W,
+) -> Result<Vec<GroupCost>, Failure> {
+    match counter {
+        Counter::Callgrind => count_by_callgrind(plan),
+        Counter::Perf => {
+            count_natively(Native::Instructions(Instructions::open()?), plan, workload, true)
+        }
+    }
+}
+
+/// Ticks of the time-stamp counter per transaction of each group, measured natively on a database
+/// of its own, without probes inside of transactions.
+///
+/// # Errors
+/// As [`count`].
+pub fn cycles<W: Deployed>(plan: &Plan, workload: &W) -> Result<Vec<GroupCost>, Failure> {
+    count_natively(Native::Tsc, plan, workload, false)
+}
+
+fn count_natively<W: Deployed>(
+    native: Native,
+    plan: &Plan,
+    workload: &W,
+    calls: bool,
+) -> Result<Vec<GroupCost>, Failure> {
+    let (mut instance, inputs) = load(plan, workload, threads::available())?;
+    let counts = instance.count_natively(native, &inputs, calls)?;
+    let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
+    let cost =
+        |(group, count): (&Group<W::Input>, _)| GroupCost::native(&group.name, count).each_of(plan);
+    Ok(groups.map(cost).collect())
+}
+
+/// A database, and what is counted on it.
+type Loaded<W> = (Box<dyn Instance<W>>, CountInputs<<W as Workload>::Input>);
+
+/// The database and the inputs of a count.
+fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded<W>, Failure> {
+    // No more address space than can be needed: under valgrind there is far less of it.
+    let transactions = (plan.counted * (KINDS.len() + 1)) as u64;
+    let bytes = estimate::bytes(workload, transactions, transactions);
+    // Each table and index reserves address space, of which valgrind has little: no more than half
+    // of everything, or than the largest needs.
+    let structure_bytes_max = estimate::largest_table(workload, transactions).max(bytes / 2);
+    // Two counts are of the same chains.
+    let hash_seed = Some(1);
+    let structure_bytes_max = structure_bytes_max as usize;
+    let limits = Limits { structure_bytes_max, hash_seed, ..Limits::default() };
+    let mut options = plan.options().within(limits);
+    (options.paged.log.durability, options.threads) = (Durability::None, 1);
+    let transactions = transactions + UNCOUNTED as u64;
+    options.paged.pool_bytes = estimate::page_bytes(workload, transactions) as usize;
+    if profiles::can_be_saved(&plan.profile) {
+        options.paged.structure_bytes_max = options.paged.pool_bytes; // its pages are one structure
+    }
+    let instance = saved::database(plan, workload, options, threads, &mut ())?;
+    Ok((instance, CountInputs::new(workload, plan.counted)))
+}
+
+fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
+    let mut args = vec![OsString::from(CHILD_COMMAND)];
+    args.extend(plan.count_arguments().into_iter().map(OsString::from));
+    let program = Program { program: own_file()?, args, env: Vec::new() };
+    let counts = Callgrind::find()?.run(&program, CALLS)?.counts;
+    let mut groups = Vec::new();
+    for name in counts.groups() {
+        let breakdown = counts.breakdown(name)?;
+        if breakdown.transactions > 0 {
+            let per = |sum: u64| sum as f64 / breakdown.transactions as f64;
+            groups.push(GroupCost {
+                name: name.to_owned(),
+                transactions: breakdown.transactions,
+                instructions: per(breakdown.whole),
+                categories: breakdown.categories.map(per),
+            });
+        }
+    }
+    Ok(groups.into_iter().map(|group| group.each_of(plan)).collect())
+}
+
+/// The hidden command that the counted process is started with.
+pub const CHILD_COMMAND: &str = "count-under-callgrind";
+
+/// What the counted process does: loads, then counts each group.
+///
+/// # Errors
+/// When it does not run under callgrind, or something cannot be counted.
+pub fn child(plan: &Plan) -> Result<(), Failure> {
+    match plan.workload {
+        PlannedWorkload::Tpcc => count_in_child(plan, &plan.scale()),
+        PlannedWorkload::DebitCredit => count_in_child(plan, &plan.debit_credit),
+    }
+}
+
+fn count_in_child<W: Deployed>(plan: &Plan, workload: &W) -> Result<(), Failure> {
+    // One thread: how the allocator got where it is must be the same every time.
+    let (mut instance, inputs) = load(plan, workload, 1)?;
+    Ok(instance.count(&inputs)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that is added to the trait must not become `other` by being forgotten.
+    #[test]
+    fn every_method_of_a_store_has_its_category() {
+        let source = include_str!("../../../tombolo-storage/src/store.rs");
+        let (_, body) = source.split_once("\npub trait Store: Sized {\n").unwrap();
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let name = |line: &'static str| line.strip_prefix("    fn ")?.split(['<', '(']).next();
+        let methods: Vec<_> = body.lines().filter_map(name).collect();
+        for (method, _) in CALLS.methods {
+            assert!(methods.contains(method), "{method} is no method of the trait");
+        }
+        let others: Vec<_> = methods
+            .into_iter()
+            .filter(|method| !CALLS.methods.iter().any(|(known, _)| known == method))
+            .collect();
+        let in_transactions =
+            ["phase", "begin_writes", "abort", "scan", "rows", "delete", "remove"];
+        let outside = ["schema", "create_table", "poison", "check", "shared", "usage", "fail"];
+        let decided = |method: &&str| in_transactions.contains(method) || outside.contains(method);
+        assert!(others.iter().all(decided), "decide what these count as: {others:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Checking a directory with a value log: the checksum and place of every block of the image that counts
+//! and of every group, then the rows they describe. Nothing in the directory is changed.
+//!
+//! Damage is a finding, with its place; what lies before it in the log is verified all the same. Not
+//! here: how image and log are read (storage `memory/image/load.rs`, `value_log/survey.rs`).
+
+use std::path::Path;
+
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::recovery::OpenFailure;
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::memory::image::ImageFailure;
+use tombolo_storage::value_log::{self, LogFailure};
+
+use super::{Checked, verify};
+use crate::failure::Failure;
+use crate::files::{self, OpenOptions, Surveyed, refused};
+use crate::progress::Progress;
+use crate::rows::{DumpDirectory, Finding, Quiescent, Verification};
+use crate::upkeep::recover;
+
+/// The check of the log itself.
+const LOG: &str = "log";
+/// The check of the image, where there is one.
+const IMAGE: &str = "image";
+/// The store's own check of its indexes.
+const INDEXES: &str = "indexes";
+/// What helps where something is wrong.
+const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --accept-loss";
+/// What helps where no loss that could be accepted does.
+const COPY: &str = "restore a copy of the whole directory";
+
+/// Whether `directory` holds a value log.
+pub(super) fn is_logged(directory: &Path) -> bool {
+    OsDisk::open(directory).is_ok_and(|disk| value_log::holds_log(&disk).unwrap_or(false))
+}
+
+/// Verifies the database in `directories`.
+///
+/// # Errors
+/// When it is in use, of another version, or cannot be read; damage is part of what is found.
+pub(super) fn check(
+    directories: &[impl AsRef<Path>],
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let disks = files::disks(directories)?;
+    // An index that the rows do not fit is a finding, and the rows can be dumped.
+    let options = OpenOptions { without_unfit_indexes: true, ..recover::options() };
+    let found = files::survey(&disks, &options, &SystemClock::new(), progress);
+    let Surveyed { mut store, log, image_bytes } = match found {
+        Ok(found) => found,
+        Err(failure) => match finding(&failure) {
+            Some(finding) => {
+                let checks = vec![(finding.check.clone(), false)];
+                let verification = Verification { checks, damage: vec![finding] };
+                let is_mended = matches!(failure, OpenFailure::Log(LogFailure::Damaged { .. }));
+                let remedy = if is_mended { REMEDY } else { COPY };
+                return Ok(Checked::new(verification, None, tamper, remedy));
+            }
+            None => return Err(refused(directories[0].as_ref(), &failure)),
+        },
+    };
+    let left_out: Vec<_> =
+        store.left_out().iter().map(|(index, what)| format!("{index}: {what}")).collect();
+    let database = Quiescent::in_memory(&mut store);
+    let mut checked = verify(database, tamper, dump, REMEDY, progress)?;
+    let verification = &mut checked.verification;
+    left_out.into_iter().for_each(|what| verification.note(INDEXES, Some(what)));
+    if image_bytes > 0 {
+        verification.checks.push((IMAGE.to_owned(), true));
+    }
+    let damage = log.cut.as_ref().and_then(|cut| cut.damage.clone());
+    let damage = damage.and_then(|damage| finding(&damage.into()));
+    verification.checks.push((LOG.to_owned(), damage.is_none()));
+    verification.damage.splice(0..0, damage);
+    checked.notice = log.cut.as_ref().map(|cut| files::notice(cut, false));
+    Ok(checked)
+}
+
+/// The damage that a failure is, if it is any.
+fn finding(failure: &OpenFailure) -> Option<Finding> {
+    let (check, what, place) = match failure {
+        OpenFailure::Log(
+            LogFailure::Damaged { file, offset, group, what }
+            | LogFailure::Irreparable { file, offset, group, what },
+        ) => (LOG, format!("group {group}: {what}"), Some((file, offset))),
+        OpenFailure::Log(LogFailure::Replay { file, offset, group, what }) => {
+            (LOG, format!("group {group} cannot be replayed: {what}"), Some((file, offset)))
+        }
+        OpenFailure::Image(ImageFailure::Damaged { file, offset, what }) => {
+            (IMAGE, what.clone(), Some((file, offset)))
+        }
+        _ => return None,
+    };
+    let (file, offset) = place.map(|(file, offset)| (file.clone(), *offset)).unzip();
+    Some(Finding { check: check.to_owned(), what, file, offset })
+}

@@ -1,0 +1,211 @@
+//! `check`: every condition and structure of a database in a directory is verified.
+//!
+//! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows
+//! come back through the store's dynamic path, so types, ranges and unique keys are verified on the
+//! way; then come the workload's conditions, the indexes and the slabs. Files are opened as they are
+//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks
+//! one condition in the loaded or opened copy, to prove that its check, and no other, notices.
+//!
+//! Not here: reading lines (`rows/files.rs`), parsing rows (`rows/restore.rs`).
+
+mod logged;
+mod saved;
+
+use std::path::Path;
+
+use tombolo_storage::error::Error;
+use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::profile::Memory;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::rows;
+use crate::rows::{
+    DumpDirectory, DumpReader, Quiescent, RestoreError, Rows, StateHash, Verification,
+};
+use crate::workload::error::WorkloadError;
+use crate::workload::tpcc::input::Mix;
+use crate::workload::{debit_credit, tpcc};
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The checks.
+    pub verification: Verification,
+    /// The hash of all rows, as they were before tampering; none where they cannot all be read.
+    pub state_hash: Option<StateHash>,
+    /// What is worth knowing and no damage.
+    pub notice: Option<String>,
+    tampered: Option<String>,
+    /// What helps where something is wrong.
+    remedy: &'static str,
+}
+
+impl Checked {
+    fn new(
+        verification: Verification,
+        state_hash: Option<StateHash>,
+        tamper: Option<&str>,
+        remedy: &'static str,
+    ) -> Self {
+        let tampered = tamper.map(str::to_owned);
+        Self { verification, state_hash, notice: None, tampered, remedy }
+    }
+
+    /// Why this is a failure, if it is one.
+    pub fn failure(&self) -> Option<Failure> {
+        let failed: Vec<&str> = self
+            .verification
+            .checks
+            .iter()
+            .filter(|(_, holds)| !holds)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let Some(finding) = self.verification.damage.first() else {
+            let check = self.tampered.as_ref()?;
+            return Some(Failure::check(format!(
+                "check {check} did not notice that it was tampered with: please report it"
+            )));
+        };
+        let place = match (&finding.file, finding.offset) {
+            (Some(file), Some(offset)) => format!("{file} at offset {offset}: "),
+            _ => String::new(),
+        };
+        let what = format!("check {} failed: {place}{}", failed.join(", "), finding.what);
+        Some(Failure::check(match &self.tampered {
+            Some(_) => format!("{what} (it was tampered with)"),
+            None => format!("{what}: {}", self.remedy),
+        }))
+    }
+}
+
+/// Reports how far the rows are read.
+struct Watched<'a> {
+    rows: DumpReader,
+    progress: &'a mut dyn Progress,
+    until_told: u32,
+}
+
+/// How many rows are read between two looks at the progress.
+const ROWS_PER_STEP: u32 = 10_000;
+
+impl Rows for Watched<'_> {
+    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
+        if self.until_told == 0 {
+            self.progress.part(self.rows.part(), table);
+            self.until_told = ROWS_PER_STEP;
+        }
+        self.until_told -= 1;
+        self.rows.next_row(table, line)
+    }
+}
+
+/// Verifies the database in `directories`, its own and those its image lies in besides, having broken the
+/// condition `tamper` in the loaded copy first, if one is named. The rows as they were before go to `dump`.
+///
+/// # Errors
+/// When there is no database, it cannot be read as one, or the condition cannot be broken.
+///
+/// # Panics
+/// When no directory is given.
+pub fn check(
+    directories: &[impl AsRef<Path>],
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let directory = directories[0].as_ref();
+    if logged::is_logged(directory) {
+        return logged::check(directories, tamper, dump, progress);
+    }
+    if directories.len() > 1 {
+        return Err(Failure::usage(format!(
+            "directory {} holds no database with a checkpoint image: leave --checkpoint-directory out",
+            directory.display()
+        )));
+    }
+    if saved::is_saved(directory) {
+        return saved::check(directory, tamper, dump, progress);
+    }
+    if directory.join(debit_credit_file()).exists() {
+        return check_dump(directory, debit_credit::schema::tables(), tamper, dump, progress);
+    }
+    check_dump(directory, tpcc::schema::tables(Mix::Standard), tamper, dump, progress)
+}
+
+/// A file that only a dump of debit-credit has.
+fn debit_credit_file() -> String {
+    rows::file_name(debit_credit::schema::Account::NAME)
+}
+
+/// Verifies a dump of `tables`, at whatever scale it is.
+fn check_dump(
+    directory: &Path,
+    tables: Vec<TableDef>,
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
+    let mut store = MemoryStore::<Memory>::new(Limits::default());
+    let mut database = Quiescent::in_memory(&mut store);
+    progress.begin("loading the dump");
+    let mut watched = Watched { rows, progress, until_told: 0 };
+    let restored = database.restore(tables, &mut watched);
+    progress.end();
+    restored.map_err(|error| refused(directory, &error))?;
+    let remedy = "dump the database again, or report it";
+    verify(database, tamper, dump, remedy, progress)
+}
+
+/// Verifies what was loaded or opened.
+fn verify(
+    mut database: Quiescent<'_>,
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    remedy: &'static str,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    progress.begin("verifying");
+    let hash = match dump {
+        Some(dump) => Ok(dump.write(database.store())?),
+        None => database.state_hash(),
+    };
+    if let Some(check) = tamper {
+        database.tamper(check).map_err(failed)?;
+    }
+    progress.part(0.5, "");
+    let verification = database.verify().map_err(failed)?;
+    progress.end();
+    let state_hash = match hash {
+        Ok(hash) => Some(hash),
+        // What cannot be read was found by the checks too.
+        Err(_) if !verification.consistent() => None,
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Checked::new(verification, state_hash, tamper, remedy))
+}
+
+/// Whose fault it is that a check cannot be made.
+fn failed(error: WorkloadError) -> Failure {
+    match error {
+        WorkloadError::NoSuchCheck { .. } | WorkloadError::NothingToTamper(_) => {
+            Failure::usage(format!("--tamper: {error}"))
+        }
+        WorkloadError::Schema(_) => Failure::usage(error.to_string()),
+        error => Failure::check(error.to_string()),
+    }
+}
+
+fn refused(directory: &Path, error: &RestoreError) -> Failure {
+    match error {
+        RestoreError::Row { .. } => Failure::usage(format!(
+            "{}: dump the database again",
+            directory.join(error.to_string()).display()
+        )),
+        RestoreError::Read(what) => Failure::usage(format!("{what}: dump the database again")),
+        RestoreError::Store(Error::NoSpace { .. }) => Failure::environment(error.to_string()),
+        _ => Failure::check(error.to_string()),
+    }
+}

@@ -1,0 +1,152 @@
+//! Checking the files of a paged store: opened as they are, with what is written kept in memory.
+//!
+//! Which profile made them is not known; how they are laid out is, by the files themselves, and any
+//! profile that lays data out so will do. Not here: what a store verifies.
+
+use std::path::Path;
+
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::log::{Durability, LogError, LogFailure};
+use tombolo_storage::paged::pool::{PAGES_FILE, PageError, PageFailure};
+use tombolo_storage::paged::store::OpenError;
+use tombolo_storage::profile::PROFILES;
+
+use super::{Checked, verify};
+use crate::drive::{Instance, NoDatabase};
+use crate::failure::Failure;
+use crate::files::OverlayDisk;
+use crate::plan::{Options, profiles};
+use crate::progress::Progress;
+use crate::rows::{DumpDirectory, Finding, Verification};
+use crate::workload::tpcc::loader::Scale;
+use crate::{drive, host};
+
+/// The log's file.
+const LOG_FILE: &str = "log";
+/// What helps where something is wrong.
+const REMEDY: &str = "restore a copy of the directory, or make it again";
+/// The least the buffer pool gets.
+const POOL_BYTES_MIN: u64 = 64 << 20;
+
+/// Whether `directory` holds the files of a paged store.
+pub(super) fn is_saved(directory: &Path) -> bool {
+    directory.join(PAGES_FILE).exists()
+}
+
+/// Verifies the database in `directory`.
+///
+/// # Errors
+/// When it was not closed, is in use, or cannot be read; damage is part of what is found.
+pub(super) fn check(
+    directory: &Path,
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    progress: &mut dyn Progress,
+) -> Result<Checked, Failure> {
+    let opened = open(directory)?;
+    match opened {
+        Ok(mut instance) => {
+            let mut checked = verify(instance.rest()?, tamper, dump, REMEDY, progress)?;
+            let pages = directory.join(PAGES_FILE).display().to_string();
+            let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
+            in_file.for_each(|finding| finding.file = Some(pages.clone()));
+            Ok(checked)
+        }
+        Err(finding) => {
+            let checks = vec![(finding.check.clone(), false)];
+            let verification = Verification { checks, damage: vec![finding] };
+            Ok(Checked::new(verification, None, None, REMEDY))
+        }
+    }
+}
+
+/// Opens the files with the first profile that lays data out as they are; damage that keeps them
+/// from being opened is a finding.
+fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
+    let has_log = directory.join(LOG_FILE).exists();
+    let fitting = PROFILES
+        .iter()
+        .filter(|profile| profile.switches[1] == has_log && profiles::can_be_saved(profile.name));
+    let mut refused = None;
+    for profile in fitting {
+        let mut options = options(directory)?;
+        if has_log {
+            // With less than this the log's file would not even be looked at.
+            options.paged.log.durability = Durability::Async;
+        }
+        match drive::open_saved(profile.name, &options) {
+            Ok(instance) => return Ok(Ok(instance)),
+            Err(NoDatabase::Refused(error)) if is_another_layout(&error) => refused = Some(error),
+            Err(NoDatabase::Refused(error)) => return judge(directory, &error).map(Err),
+            Err(error) => {
+                return Err(Failure::check(format!("profile {} {error}", profile.name)));
+            }
+        }
+    }
+    match refused {
+        Some(error) => judge(directory, &error).map(Err),
+        None => Err(Failure::check("no profile keeps files")),
+    }
+}
+
+/// Reads from the directory, writes into memory; the pool holds all of the file if it can.
+fn options(directory: &Path) -> Result<Options, Failure> {
+    let disk = OsDisk::open(directory);
+    let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
+    let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
+    let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
+    let mut options = Options { disk: Box::new(OverlayDisk::new(disk)), ..Options::default() };
+    options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
+    Ok(options)
+}
+
+/// Whether another profile may be able to open what this one refused.
+fn is_another_layout(error: &OpenError) -> bool {
+    match error {
+        OpenError::Layout { .. } => true,
+        OpenError::Pages(error) => match error.failure() {
+            PageFailure::Damaged { what, .. } => what.starts_with("pages of "),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What a refusal means: damage, or a reason not to check at all.
+fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
+    let damage = match error {
+        OpenError::Pages(error) => page_damage(error),
+        OpenError::Log(error) => log_damage(error),
+        _ => None,
+    };
+    if let Some((check, file, offset, what)) = damage {
+        let file = directory.join(file.rsplit('/').next().unwrap_or(file)).display().to_string();
+        let (check, what) = (check.to_owned(), what.to_owned());
+        return Ok(Finding { check, what, file: Some(file), offset: Some(offset) });
+    }
+    let path = directory.display();
+    let text = match error {
+        _ if error.is_not_closed() => format!(
+            "{path} was not closed and cannot be checked, since there is no restart yet: {error}"
+        ),
+        _ if error.is_in_use() => format!("{path} is in use: end what uses it first: {error}"),
+        _ => format!("{path} cannot be opened: {error}"),
+    };
+    Err(Failure::environment(text))
+}
+
+type Damage<'e> = (&'static str, &'e str, u64, &'e str);
+
+fn page_damage(error: &PageError) -> Option<Damage<'_>> {
+    match error.failure() {
+        PageFailure::Damaged { file, offset, what } => Some(("pages", file, *offset, what)),
+        _ => None,
+    }
+}
+
+fn log_damage(error: &LogError) -> Option<Damage<'_>> {
+    match error.failure() {
+        LogFailure::Damaged { file, offset, what } => Some(("log", file, *offset, what)),
+        _ => None,
+    }
+}

@@ -1,0 +1,44 @@
+//! `recover`: a directory with a value log is opened, brought to order and closed again; how that
+//! went.
+//!
+//! The log may be archived when the database runs, which nothing in the directory says: what an
+//! archive may lack is kept. Not here: how (`files/open.rs`, storage), what is printed.
+
+use std::path::Path;
+
+use tombolo_engine::clock::Clock;
+use tombolo_engine::threads;
+
+use crate::failure::Failure;
+use crate::files;
+use crate::files::{OpenOptions, Recovery};
+use crate::progress::Progress;
+
+/// The log's first group.
+const FIRST_GROUP: u64 = 1;
+
+/// Recovers the database in `directories`: its own, then those its image lies in besides.
+///
+/// # Errors
+/// Usage when no database with a log lies there; environment when it is in use, of another version,
+/// full, damaged and the loss is not accepted, or cannot be read. Nothing was changed then.
+///
+/// # Panics
+/// When no directory is given.
+pub fn recover(
+    directories: &[impl AsRef<Path>],
+    accept_loss: bool,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Recovery, Failure> {
+    // A last segment without room for the new epoch's group would be followed by one used again.
+    let options = OpenOptions { accept_loss, keep: Some(FIRST_GROUP), ..options() };
+    let mut opened = files::open_directories(directories, &options, clock, progress)?;
+    opened.writer.seal().map_err(|failure| Failure::environment(failure.to_string()))?;
+    Ok(opened.recovery)
+}
+
+/// What a directory is opened with by commands that only look after it.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { threads: threads::available(), ..OpenOptions::default() }
+}

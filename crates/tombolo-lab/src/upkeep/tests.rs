@@ -1,0 +1,349 @@
+//! What was logged comes back, however it is replayed; what cannot come back is refused by name.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::recovery::OpenFailure;
+use tombolo_storage::disk::{Disk, MemDisk};
+use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::{Store, resolve_index, resolve_table};
+use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
+
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::value_log::LogFailure;
+
+use tombolo_engine::checkpointing::Checkpointing;
+use tombolo_storage::memory::image::{ImageSettings, Step};
+use tombolo_storage::profile::MemoryLogged;
+use tombolo_storage::value_log::LogPosition;
+
+use super::inspect::inspect;
+use crate::failure::Blame;
+use crate::files::{
+    Created, Logged, OpenOptions, Opened, create, disks, open, open_directories, survey,
+};
+use crate::progress::Progress;
+use crate::rows::{StateHash, state_hash};
+
+tombolo_storage::table! {
+    /// Numbers.
+    pub struct Number = "number" { ID: Integer [0..=999_999]; VALUE: BigInt => hot; }
+}
+tombolo_storage::index! {
+    /// By number.
+    pub struct NumberKey = "number_pk" on Number (ID: Integer) unique Tree;
+}
+tombolo_storage::table! {
+    /// Other numbers.
+    pub struct Other = "other" { KEY: Integer [0..=999_999]; }
+}
+tombolo_storage::index! {
+    /// By number.
+    pub struct OtherKey = "other_pk" on Other (KEY: Integer) unique Tree;
+}
+
+fn options(threads: usize) -> OpenOptions {
+    let log = LogSettings { segment_bytes: 1 << 20, direct: false, ..LogSettings::default() };
+    OpenOptions { log, threads, ..OpenOptions::default() }
+}
+
+fn log(store: &mut Logged, writer: &mut LogWriter) {
+    let mut records = LogBuffer::new();
+    store.take_log(&mut records);
+    writer.append_group(&[records.as_slice()], records.transactions(), None).unwrap();
+    writer.sync().unwrap();
+}
+
+/// Makes both tables and `count` rows of each, `count` transactions.
+fn fill(store: &mut Logged, writer: &mut LogWriter, count: i32) {
+    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    store.create_table(TableDef::of::<Other>().with::<OtherKey>()).unwrap();
+    let (numbers, others) = (
+        resolve_table::<Number>(store.schema()).unwrap(),
+        resolve_table::<Other>(store.schema()).unwrap(),
+    );
+    let (key, other) = (
+        resolve_index::<NumberKey>(store.schema()).unwrap(),
+        resolve_index::<OtherKey>(store.schema()).unwrap(),
+    );
+    for id in 0..count {
+        store.begin().unwrap();
+        store.begin_writes();
+        let row = store.create(&numbers, |row| {
+            row.set(Number::ID, id);
+            row.set(Number::VALUE, i64::from(id) * 3);
+        });
+        store.insert(&key, id, row.unwrap()).unwrap();
+        let row = store.create(&others, |row| row.set(Other::KEY, id)).unwrap();
+        store.insert(&other, id, row).unwrap();
+        store.commit().unwrap();
+        if id % 1_000 == 999 {
+            log(store, writer);
+        }
+    }
+    log(store, writer);
+}
+
+#[test]
+fn a_database_comes_back_whoever_replays_it() {
+    let disk = MemDisk::new();
+    let Created { mut store, mut writer, .. } =
+        create(&[Arc::new(disk.clone())], &options(1)).unwrap();
+    fill(&mut store, &mut writer, 40_500);
+    let hash = state_hash(&mut store).unwrap();
+    drop(writer);
+    for (epoch, threads) in (2..).zip([1, 2, 3]) {
+        let clock = SystemClock::new();
+        let opened = open(&[Arc::new(disk.clone())], &options(threads), &clock, &mut ()).unwrap();
+        let Opened { mut store, writer, recovery, .. } = opened;
+        assert_eq!(state_hash(&mut store).unwrap(), hash, "{threads} threads");
+        assert!(store.check().is_empty());
+        assert_eq!((recovery.epoch, recovery.transactions), (epoch, 40_502));
+        assert!(recovery.is_clean() && recovery.record_bytes > 40_500 * 30, "{recovery:?}");
+        assert_eq!(recovery.last_group + 1, writer.newest());
+        let again = open(&[Arc::new(disk.clone())], &options(threads), &clock, &mut ());
+        assert!(matches!(again, Err(OpenFailure::Log(LogFailure::InUse { .. }))), "{again:?}");
+    }
+}
+
+/// A clock on which every look takes a second.
+#[derive(Default)]
+struct SlowClock(AtomicU64);
+
+impl Clock for SlowClock {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(1_000_000_000, Ordering::Relaxed)
+    }
+    fn unix_us(&self) -> u64 {
+        0
+    }
+    fn process_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn thread_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What was reported.
+#[derive(Default)]
+struct Told(Vec<(f64, String)>);
+
+impl Progress for Told {
+    fn begin(&mut self, _: &str) {}
+    fn part(&mut self, part: f64, detail: &str) {
+        self.0.push((part, detail.to_owned()));
+    }
+    fn end(&mut self) {}
+}
+
+#[test]
+fn who_waits_hears_how_far_it_is_and_how_long_it_takes() {
+    let disk = MemDisk::new();
+    let doors: [Arc<dyn Disk>; 1] = [Arc::new(disk.clone())];
+    let Created { mut store, mut writer, .. } = create(&doors, &options(1)).unwrap();
+    fill(&mut store, &mut writer, 40_500);
+    drop(writer);
+    let mut looked = Told::default();
+    survey(&doors, &options(1), &SlowClock::default(), &mut looked).unwrap();
+    let mut opened = Told::default();
+    open(&doors, &options(1), &SlowClock::default(), &mut opened).unwrap();
+    for Told(told) in [looked, opened] {
+        assert!(told.is_sorted_by(|(before, _), (after, _)| before <= after), "{told:?}");
+        let (part, detail) = told.last().unwrap();
+        assert!(*part > 0.0 && detail.contains(" transactions, about "), "{told:?}");
+        assert!(detail.ends_with(" s left"), "{told:?}");
+    }
+}
+
+#[test]
+fn directories_without_a_database_are_refused_and_left_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let clock = SystemClock::new();
+    let refused =
+        |path: &Path| open_directories(&[path], &options(1), &clock, &mut ()).unwrap_err();
+    let error = refused(scratch.path());
+    assert_eq!(error.blame(), Blame::Usage);
+    assert!(error.to_string().contains("holds no database of profile memory"), "{error}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    assert_eq!(refused(&scratch.path().join("nowhere")).blame(), Blame::Usage);
+}
+
+#[test]
+fn damage_is_refused_with_its_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
+    let Created { mut store, mut writer, .. } = create(&[disk], &options(1)).unwrap();
+    fill(&mut store, &mut writer, 2_500);
+    drop(writer);
+    let file = scratch.path().join("log-000001");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[40_000] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    for threads in [1, 2] {
+        let opened =
+            open_directories(&[scratch.path()], &options(threads), &SystemClock::new(), &mut ());
+        let error = opened.unwrap_err();
+        assert_eq!(error.blame(), Blame::Environment);
+        let text = error.to_string();
+        assert!(text.contains("log-000001 at offset ") && text.contains(", group "), "{text}");
+    }
+}
+
+/// Writes a checkpoint of what was logged through `writer` since the image was made.
+fn checkpoint(checkpointing: &mut Checkpointing, records: &LogBuffer, position: LogPosition) {
+    let Checkpointing { checkpoints, parts } = checkpointing;
+    parts.iter_mut().for_each(|part| part.install(position, records.as_slice()).unwrap());
+    let needs: Vec<_> = parts.iter_mut().map(|part| part.needs().unwrap()).collect();
+    let begun = checkpoints.begin(&needs).unwrap();
+    let done = parts.iter_mut().map(|part| {
+        part.begin(&begun);
+        loop {
+            if let Step::Complete(completed) = part.step().unwrap() {
+                break completed;
+            }
+        }
+    });
+    let done: Vec<_> = done.collect();
+    checkpoints.complete(&done).unwrap();
+}
+
+/// Makes a database of 9,000 rows in `directories`, with an image of them; the rows' hash.
+fn with_image(directories: &[&Path]) -> StateHash {
+    let image = Some(ImageSettings { block_bytes: 64 << 10, ..ImageSettings::default() });
+    let with = OpenOptions { image, ..options(2) };
+    let created: Created<MemoryLogged> = create(&disks(directories).unwrap(), &with).unwrap();
+    let Created { mut store, mut writer, checkpointing } = created;
+    let mut checkpointing = checkpointing.unwrap();
+    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    let (numbers, key) = (
+        resolve_table::<Number>(store.schema()).unwrap(),
+        resolve_index::<NumberKey>(store.schema()).unwrap(),
+    );
+    store.begin().unwrap();
+    store.begin_writes();
+    for id in 0..9_000 {
+        let row = store.create(&numbers, |row| row.set(Number::ID, id)).unwrap();
+        store.insert(&key, id, row).unwrap();
+    }
+    store.commit().unwrap();
+    let mut records = LogBuffer::new();
+    store.take_log(&mut records);
+    writer.append_group(&[records.as_slice()], records.transactions(), None).unwrap();
+    writer.sync().unwrap();
+    checkpoint(&mut checkpointing, &records, writer.position());
+    state_hash(&mut store).unwrap()
+}
+
+#[test]
+fn recovering_uses_nothing_again_that_an_archive_may_lack() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = Some(ImageSettings { block_bytes: 64 << 10, ..ImageSettings::default() });
+    let (with, clock) = (OpenOptions { image, ..options(1) }, SystemClock::new());
+    let created: Created<MemoryLogged> = create(&disks(&[scratch.path()]).unwrap(), &with).unwrap();
+    let Created { mut store, mut writer, .. } = created;
+    fill(&mut store, &mut writer, 40_500);
+    drop(writer);
+    let opened = open_directories(&[scratch.path()], &with, &clock, &mut ()).unwrap();
+    let Opened { mut store, mut writer, checkpointing, .. } = opened;
+    // From here on no replay needs the first segment; whether it was archived is not known.
+    checkpoint(&mut checkpointing.unwrap(), &LogBuffer::new(), writer.position());
+    let others = resolve_table::<Other>(store.schema()).unwrap();
+    let key = resolve_index::<OtherKey>(store.schema()).unwrap();
+    // A crash meets the last segment with room for less than recovery asks for.
+    let block_bytes = with.log.block_bytes;
+    for id in 100_000.. {
+        if writer.space().available_bytes() < 2 * block_bytes {
+            break;
+        }
+        store.begin().unwrap();
+        store.begin_writes();
+        let row = store.create(&others, |row| row.set(Other::KEY, id)).unwrap();
+        store.insert(&key, id, row).unwrap();
+        store.commit().unwrap();
+        log(&mut store, &mut writer);
+    }
+    drop(writer);
+    let segment = scratch.path().join("log-000001");
+    let before = fs::read(&segment).unwrap();
+    let recovered =
+        crate::upkeep::recover::recover(&[scratch.path()], false, &clock, &mut ()).unwrap();
+    assert!(recovered.groups < recovered.last_group, "the first segment is still needed");
+    assert!(fs::read(&segment).unwrap() == before, "a segment was used again");
+}
+
+#[test]
+fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [own, second] = ["own", "second"].map(|name| scratch.path().join(name));
+    let both = [own.as_path(), &second];
+    both.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let hash = with_image(&both);
+    let survey = inspect(&both, &mut ()).unwrap().image.unwrap();
+    assert_eq!((survey.directories, survey.damage.len()), (2, 0));
+    let checked = crate::upkeep::check::check(&both, None, None, &mut ()).unwrap();
+    assert_eq!((checked.state_hash, checked.failure().is_none()), (Some(hash), true));
+    let clock = SystemClock::new();
+    let recovered = crate::upkeep::recover::recover(&both, false, &clock, &mut ()).unwrap();
+    assert!(recovered.image_bytes > 9_000 * 16);
+    let told = [
+        inspect(&[&own], &mut ()).unwrap_err(),
+        crate::upkeep::check::check(&[&own], None, None, &mut ()).unwrap_err(),
+        crate::upkeep::recover::recover(&[&own], true, &clock, &mut ()).unwrap_err(),
+    ];
+    for refused in told {
+        let text = refused.to_string();
+        assert!(text.contains("--checkpoint-directory DIR for each"), "{text}");
+        assert_eq!(refused.blame(), Blame::Usage, "{text}");
+    }
+    let wrong = scratch.path().join("wrong");
+    fs::create_dir(&wrong).unwrap();
+    let three = [own.as_path(), &second, &wrong];
+    let told = [
+        inspect(&three, &mut ()).unwrap_err(),
+        crate::upkeep::check::check(&three, None, None, &mut ()).unwrap_err(),
+        crate::upkeep::recover::recover(&three, true, &clock, &mut ()).unwrap_err(),
+    ];
+    for refused in told {
+        let text = refused.to_string();
+        assert!(text.contains("lies in 2 directories, 3 were given"), "{text}");
+        assert_eq!(refused.blame(), Blame::Usage, "{text}");
+    }
+    let dump =
+        crate::upkeep::check::check(&[scratch.path(), &second], None, None, &mut ()).unwrap_err();
+    assert!(dump.to_string().contains("leave --checkpoint-directory out"), "{dump}");
+}
+
+#[test]
+fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let hash = with_image(&[scratch.path()]);
+    let found = inspect(&[scratch.path()], &mut ()).unwrap();
+    let survey = found.image.unwrap();
+    // Group 1 is the empty one that begins the epoch.
+    assert_eq!((survey.complete, survey.position.group), (1, 2));
+    assert_eq!(survey.rings.iter().map(|ring| ring.live).sum::<u64>(), 9_000);
+    // The table is in the image and in the group that ties the log to it.
+    assert_eq!(found.tables.iter().map(|table| &*table.table).collect::<Vec<_>>(), ["number"]);
+    let clock = SystemClock::new();
+    let recovered = open_directories(&[scratch.path()], &options(2), &clock, &mut ()).unwrap();
+    assert_eq!(state_hash(&mut { recovered.store }).unwrap(), hash);
+    assert!(recovered.recovery.image_bytes > 9_000 * 16);
+    drop(recovered.writer);
+
+    let file = scratch.path().join(&survey.rings[0].file);
+    fs::write(&file, vec![0; fs::metadata(&file).unwrap().len() as usize]).unwrap();
+    let damaged = inspect(&[scratch.path()], &mut ()).unwrap().image.unwrap().damage;
+    assert_eq!(damaged.len(), 1);
+    let refused = open_directories(&[scratch.path()], &options(2), &clock, &mut ()).unwrap_err();
+    assert_eq!(refused.blame(), Blame::Environment);
+    let text = refused.to_string();
+    assert!(text.contains(&survey.rings[0].file) && text.contains("at offset"), "{text}");
+    let checked = crate::upkeep::check::check(&[scratch.path()], None, None, &mut ()).unwrap();
+    let found = &checked.verification.damage[0];
+    assert_eq!((&*found.check, found.file.is_some()), ("image", true));
+}
