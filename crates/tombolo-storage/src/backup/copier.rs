@@ -4,8 +4,7 @@
 //! without reading it again. Not here: what is in them. Invariant: the marker is durable before the
 //! first file is made, and is removed only when all files are durable or removed.
 
-use super::failure::BackupFailure;
-use super::{UNFINISHED_FILE, is_copy};
+use super::marks::{UNFINISHED_FILE, is_copy};
 use crate::checksum;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::value_log::LOCK_FILE;
@@ -30,6 +29,13 @@ pub(crate) struct Copying {
     copied: CopiedFile,
 }
 
+/// That the directory for a copy holds a file.
+pub(crate) struct NotEmpty {
+    pub(crate) file: String,
+    /// Whether that is another copy's.
+    pub(crate) is_copy: bool,
+}
+
 /// Makes the files of a copy. See the module's head.
 pub(crate) struct Copier<'a> {
     to: &'a dyn Disk,
@@ -44,12 +50,12 @@ impl<'a> Copier<'a> {
     ///
     /// # Errors
     /// As [`Self::begin`]; what `copy` says; when the disk fails.
-    pub(crate) fn make<T>(
+    pub(crate) fn make<T, E: From<DiskError> + From<NotEmpty>>(
         to: &'a dyn Disk,
         first: Option<&str>,
-        copy: impl FnOnce(&mut Self) -> Result<T, BackupFailure>,
-    ) -> Result<T, BackupFailure> {
-        let mut copier = Self::begin(to)?;
+        copy: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut copier = Self::begin::<E>(to)?;
         let made = copy(&mut copier).and_then(|made| {
             copier.finish()?;
             Ok(made)
@@ -60,12 +66,12 @@ impl<'a> Copier<'a> {
     /// Begins a copy in a directory that holds nothing; the marker is durable when this returns.
     ///
     /// # Errors
-    /// `NotEmpty`, `Full`, `To`.
-    fn begin(to: &'a dyn Disk) -> Result<Self, BackupFailure> {
+    /// When the directory holds a file; when the disk is full or fails.
+    fn begin<E: From<DiskError> + From<NotEmpty>>(to: &'a dyn Disk) -> Result<Self, E> {
         // A lock's file stays behind wherever a process has looked for a database.
         if let Some(file) = to.list()?.into_iter().find(|name| name != LOCK_FILE) {
             let is_copy = is_copy(to)?.is_some();
-            return Err(BackupFailure::NotEmpty { file, is_copy });
+            return Err(NotEmpty { file, is_copy }.into());
         }
         let marked = to.open(UNFINISHED_FILE, Open::New).and_then(|file| {
             file.sync()?;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{BACKUP_FILE, UNFINISHED_FILE};
+use super::copier::NotEmpty;
+use super::marks::BACKUP_FILE;
 use crate::disk::DiskError;
 use crate::memory::image::ImageFailure;
 use crate::value_log::LogFailure;
@@ -88,7 +89,16 @@ impl From<LogFailure> for BackupFailure {
 
 impl From<ArchiveFailure> for BackupFailure {
     fn from(failure: ArchiveFailure) -> Self {
-        Self::Archive(failure)
+        match failure {
+            ArchiveFailure::Disk(error) => error.into(),
+            failure => Self::Archive(failure),
+        }
+    }
+}
+
+impl From<NotEmpty> for BackupFailure {
+    fn from(NotEmpty { file, is_copy }: NotEmpty) -> Self {
+        Self::NotEmpty { file, is_copy }
     }
 }
 
@@ -134,19 +144,3 @@ impl fmt::Display for BackupFailure {
 }
 
 impl std::error::Error for BackupFailure {}
-
-/// The message when a copy is opened as a database.
-pub(crate) fn is_no_database(file: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match file.ends_with(UNFINISHED_FILE) {
-        true => write!(
-            f,
-            "the directory holds a copy that did not come to its end ({file}): remove it and make \
-             it again"
-        ),
-        false => write!(
-            f,
-            "the directory holds a backup ({file}), which is kept as it is: restore it into another \
-             directory and open that"
-        ),
-    }
-}

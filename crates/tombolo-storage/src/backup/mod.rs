@@ -25,24 +25,19 @@
 mod copier;
 mod failure;
 mod manifest;
+pub(crate) mod marks;
 
 pub use failure::BackupFailure;
 
 pub(crate) use copier::{CopiedFile, Copier, Copying};
-pub(crate) use failure::is_no_database;
 use manifest::Manifest;
+pub use marks::{BACKUP_FILE, UNFINISHED_FILE};
 
-use crate::disk::{Disk, DiskError, Open};
+use crate::disk::{Disk, Open};
 use crate::memory::image::{Image, ImageSettings, restored_file};
 use crate::sync::Arc;
 use crate::value_log::archive::{Plan, RestoreTarget, Tail};
 use crate::value_log::{self, GroupNumber, LogPosition, LogSettings};
-
-/// The file that makes of a directory a backup.
-pub const BACKUP_FILE: &str = "backup";
-
-/// The file of a copy that is being made, or was and did not come to its end.
-pub const UNFINISHED_FILE: &str = "backup-unfinished";
 
 /// Bytes that are copied at a time when a backup is restored.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -164,17 +159,4 @@ fn copy_file(
         copied if copied == *file => Ok(()),
         _ => Err(damaged(source.name(), "its checksum is not what it was".to_owned())),
     }
-}
-
-/// Which of the two files says that a directory is a copy and no database, if one does.
-///
-/// # Errors
-/// When the directory cannot be read.
-pub(crate) fn is_copy(disk: &dyn Disk) -> Result<Option<&'static str>, DiskError> {
-    for file in [UNFINISHED_FILE, BACKUP_FILE] {
-        if disk.exists(file)? {
-            return Ok(Some(file));
-        }
-    }
-    Ok(None)
 }

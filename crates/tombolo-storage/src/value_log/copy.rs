@@ -13,24 +13,24 @@ use super::reader::{Placed, SegmentReader};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
 use super::settings::{GroupNumber, LogFailure, LogSettings};
 use super::start::{LogPosition, LogStart};
-use crate::backup::{BackupFailure, Copier, Copying};
+use crate::backup::{Copier, Copying};
 use crate::disk::Disk;
 
 /// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
 /// written together. Returns where the copy ends.
 ///
 /// # Errors
-/// `Log` when the log does not lead from one to the other, `Full`, `Disk`.
+/// `Damaged` when the log does not lead from one to the other; `Disk`, of either disk.
 pub(crate) fn copy(
     disk: &dyn Disk,
     settings: &LogSettings,
     start: LogStart,
     to: GroupNumber,
     copier: &mut Copier<'_>,
-) -> Result<LogPosition, BackupFailure> {
+) -> Result<LogPosition, LogFailure> {
     if start.known > to {
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
-        return Err(lost(to, what).into());
+        return Err(lost(to, what));
     }
     // A segment that cannot be read is being made in this moment, or its lack is noticed below.
     let mut groups = Groups::new(Directory::read(disk, true, settings)?.segments);
@@ -80,7 +80,7 @@ fn find(groups: &mut Groups, start: &LogStart) -> Result<(), LogFailure> {
 }
 
 /// Begins the file of a segment with its header.
-fn begin(reader: &mut SegmentReader, copier: &mut Copier<'_>) -> Result<Copying, BackupFailure> {
+fn begin(reader: &mut SegmentReader, copier: &mut Copier<'_>) -> Result<Copying, LogFailure> {
     let mut file = copier.file(&file_name(reader.number), reader.header.segment_bytes)?;
     file.write(reader.before_groups()?, 0)?;
     Ok(file)

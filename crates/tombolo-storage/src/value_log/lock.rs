@@ -12,7 +12,7 @@
 //! that has it how far to read.
 
 use super::settings::LogFailure;
-use crate::backup;
+use crate::backup::marks::is_copy;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// The file that the process with the database open holds.
@@ -34,7 +34,7 @@ impl DirectoryLock {
     /// # Errors
     /// `InUse`, `Copy`, `Disk`.
     pub fn take(disk: &dyn Disk) -> Result<Self, LogFailure> {
-        if let Some(file) = backup::is_copy(disk)? {
+        if let Some(file) = is_copy(disk)? {
             return Err(LogFailure::Copy { file: file.to_owned() });
         }
         let file = locked(open_or_make(disk, LOCK_FILE)?)?;

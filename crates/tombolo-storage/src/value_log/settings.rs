@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::group::HEADER_BYTES;
 use super::segment::FIRST_GROUP_OFFSET;
-use crate::backup;
+use crate::backup::marks::is_no_database;
 use crate::disk::DiskError;
 use crate::error::Error;
 use crate::header_copies::{COPY_BYTES, other_version};
@@ -285,7 +285,7 @@ impl fmt::Display for LogFailure {
                 f,
                 "the database is in use: another process holds {file}; stop it, then try again"
             ),
-            Self::Copy { file } => backup::is_no_database(file, f),
+            Self::Copy { file } => is_no_database(file, f),
             Self::OtherVersion { file, found } => {
                 other_version(f, file, *found, FORMAT_VERSION_OLDEST..=FORMAT_VERSION)
             }

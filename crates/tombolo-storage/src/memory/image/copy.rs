@@ -9,7 +9,7 @@ use super::catalogue::Catalogue;
 use super::load::{Image, RingReader};
 use super::ring::Ring;
 use super::settings::ImageFailure;
-use crate::backup::{BackupFailure, Copier};
+use crate::backup::Copier;
 use crate::value_log::LogStart;
 
 impl Image {
@@ -17,8 +17,8 @@ impl Image {
     /// beginning.
     ///
     /// # Errors
-    /// `Image`, `Full`, `Disk`.
-    pub(crate) fn copy(&self, copier: &mut Copier<'_>) -> Result<LogStart, BackupFailure> {
+    /// When the image cannot be read; `Full`, `Disk`, of either disk.
+    pub(crate) fn copy(&self, copier: &mut Copier<'_>) -> Result<LogStart, ImageFailure> {
         let Some(catalogue) = self.catalogue() else { return Ok(self.log_start(0)) };
         let mut known = 0;
         for ring in &catalogue.rings {
@@ -39,7 +39,7 @@ impl Image {
         catalogue: &Catalogue,
         ring: &Ring,
         copier: &mut Copier<'_>,
-    ) -> Result<u64, BackupFailure> {
+    ) -> Result<u64, ImageFailure> {
         let mut reader = RingReader::new(self, catalogue, ring)?;
         let mut file = copier.file(&ring.file_name(), ring.file_bytes())?;
         let mut put = |block: &Block<'_>| {

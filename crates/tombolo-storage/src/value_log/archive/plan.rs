@@ -15,7 +15,7 @@ use super::super::start::LogPosition;
 use super::failure::time_text;
 use super::part::Part;
 use super::{ArchiveFailure, held, parts};
-use crate::backup::{BackupFailure, Copier};
+use crate::backup::Copier;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::header_copies::COPY_BYTES;
 use crate::plant::{self, Plant};
@@ -134,14 +134,14 @@ impl Plan {
     /// Puts the groups into the log on `to`, which ends at `tail`; says where it ends then.
     ///
     /// # Errors
-    /// `Archive` when a part is damaged; `Full`, `Disk`.
+    /// When a part is damaged; `Disk`, of either disk.
     pub(crate) fn place(
         &self,
         archive: &dyn Disk,
         tail: &Tail,
         to: &dyn Disk,
         copier: &mut Copier<'_>,
-    ) -> Result<LogPosition, BackupFailure> {
+    ) -> Result<LogPosition, ArchiveFailure> {
         let mut position = tail.position;
         let mut next_number = tail.next_number;
         let mut current: Option<(u64, Box<dyn DiskFile>)> = None;
