@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Commit, in this order: its record is logged and hardened; ghosts are taken away, out of log space
-//! that was set aside for that; locks are released; the session is torn down. Others see a transaction's rows only after the third step,
-//! so whatever a transaction read is durable (strict locking).
+//! that was set aside for that; locks are released; the session is torn down. Others see a
+//! transaction's rows only after the third step, so whatever a transaction read is durable (strict
+//! locking).
 //!
 //! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
 
