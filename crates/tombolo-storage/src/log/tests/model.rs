@@ -141,6 +141,7 @@ impl Model {
         let lsn = self.log.commit(&mut session.transaction)?;
         assert_eq!(lsn == 0, previous == 0);
         self.ended(session, previous, What::Committed);
+        self.log.end_commit(&mut session.transaction);
         self.log.harden(lsn)?;
         if self.log.durability != Durability::Async {
             self.promised = self.promised.max(lsn);
