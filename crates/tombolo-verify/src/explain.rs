@@ -1,6 +1,8 @@
 //! From a graph without order to an anomaly: the worst kind of circle in it, the shortest one of that kind, told in
 //! words.
 
+use std::cmp::Reverse;
+
 use crate::facts::{By, Direct, Facts, NONE};
 use crate::graph::{Component, Edge, Graph, Paths, Why};
 use crate::history::TxnId;
@@ -64,13 +66,18 @@ pub(crate) fn anomaly(
     by_exclusion: bool,
 ) -> Anomaly {
     let plain = Graph::new(nodes, edges);
+    // How far an edge leads back in time, in a graph with each transaction so many times.
+    let begin = |node: u32| facts.history.heads.get(node as usize).map_or(0, |head| head.begin);
+    let back = |times: u32| {
+        move |edge: &Edge| i128::from(begin(edge.from / times)) - i128::from(begin(edge.to / times))
+    };
     let circle = if level == Level::Snapshot {
         Mask::of(Level::ReadCommitted)
             .into_iter()
-            .find_map(|mask| worst(&plain, |edge| mask.takes(edge)))
-            .or_else(|| worst(&Graph::doubled(nodes, edges), |_| true))
+            .find_map(|mask| worst(&plain, |edge| mask.takes(edge), back(1)))
+            .or_else(|| worst(&Graph::doubled(nodes, edges), |_| true, back(2)))
     } else {
-        Mask::of(level).into_iter().find_map(|mask| worst(&plain, |edge| mask.takes(edge)))
+        Mask::of(level).into_iter().find_map(|mask| worst(&plain, |edge| mask.takes(edge), back(1)))
     };
     let mut circle = circle.expect("a graph without order has a circle that the level forbids");
     if level == Level::Snapshot {
@@ -98,15 +105,19 @@ pub(crate) fn anomaly(
 }
 
 /// The shortest circle of edges that `takes`, one with a single antidependency before all others.
-fn worst(graph: &Graph, takes: impl Fn(&Edge) -> bool) -> Option<Vec<Edge>> {
+fn worst(
+    graph: &Graph,
+    takes: impl Fn(&Edge) -> bool,
+    back: impl Fn(&Edge) -> i128,
+) -> Option<Vec<Edge>> {
     let components = graph.components(&takes);
     if components.is_empty() {
         return None;
     }
     let forwards = |edge: &Edge| takes(edge) && !edge.why.is_read_write();
-    let single =
-        shortest(graph, &components, |edge| takes(edge) && edge.why.is_read_write(), forwards);
-    single.or_else(|| shortest(graph, &components, &takes, &takes))
+    let begins = |edge: &Edge| takes(edge) && edge.why.is_read_write();
+    let single = shortest(graph, &components, begins, forwards, &back);
+    single.or_else(|| shortest(graph, &components, &takes, &takes, &back))
 }
 
 /// The shortest circle that begins with an edge that `begins` and goes on with edges that `takes`.
@@ -115,18 +126,21 @@ fn shortest(
     components: &[Component],
     begins: impl Fn(&Edge) -> bool,
     takes: impl Fn(&Edge) -> bool,
+    back: impl Fn(&Edge) -> i128,
 ) -> Option<Vec<Edge>> {
     // A way along the clock is one step, however many barriers it passes.
     let cost = |edge: &Edge| u64::from(edge.why != Why::Barrier);
     let mut paths = Paths::new(graph, components);
     let mut best: Option<(u64, Vec<Edge>)> = None;
-    for (i, edge) in graph.edges.iter().enumerate() {
-        if !begins(edge) || !paths.is_inside(edge) {
-            continue;
-        }
+    // Each circle has an edge that leads back in time: those that lead back furthest first.
+    let candidates = (0..graph.edges.len()).filter(|&i| begins(&graph.edges[i]));
+    let mut candidates: Vec<usize> =
+        candidates.filter(|&i| paths.is_inside(&graph.edges[i])).collect();
+    candidates.sort_by_key(|&i| Reverse(back(&graph.edges[i])));
+    for i in candidates {
         let limit = best.as_ref().map_or(u64::MAX, |best| best.0);
         best = paths.circle(i, &takes, cost, limit).or(best);
-        if best.as_ref().is_some_and(|best| best.0 <= 2 || paths.work > WORK_MAX) {
+        if best.as_ref().is_some_and(|best| best.0 <= 2) || paths.work > WORK_MAX {
             break;
         }
     }

@@ -9,7 +9,7 @@ use crate::search::{Found, search};
 use crate::verdict::{Anomaly, Beyond, Holds, Kind, Level, Levels, Open, Verdict};
 
 /// How many edges a judgement looks at before it gives up, unless it is told otherwise: some seconds.
-pub const EFFORT: u64 = 1_000_000_000;
+pub const EFFORT: u64 = 100_000_000;
 
 /// How many sets of unknown transactions are tried.
 const SETS_MAX: usize = 64;
