@@ -134,6 +134,15 @@ fn an_unknown_outcome_counts_if_its_writes_were_seen() {
 }
 
 #[test]
+fn an_unknown_outcome_may_take_effect_behind_its_sessions_next_transaction() {
+    let first = vec![write(1, 1)];
+    let mut history = in_turn(vec![("a", first), ("a", vec![none(1)]), ("b", vec![read(1, 1)])]);
+    is(&history, "G-single-session", &[Serializable]);
+    history[0].outcome = Outcome::Unknown;
+    is_fine(&history);
+}
+
+#[test]
 fn an_unknown_outcome_may_be_why_a_key_is_absent() {
     let mut history =
         in_turn(vec![("a", vec![write(1, 1)]), ("b", vec![delete(1)]), ("c", vec![none(1)])]);
