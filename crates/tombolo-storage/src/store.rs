@@ -11,15 +11,17 @@
 //! time; a store that many threads share hands each a session that implements it.
 
 mod calls;
+mod shared;
 
 use std::ops::ControlFlow;
 
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{Dynamic, IndexShape, IndexType, Range, unfit_column};
-use crate::memory::SharedView;
 use crate::row::{Fields, Row, RowBytes, RowId, RowMut};
 use crate::schema::{ColumnDef, DeclaredIndex, DeclaredTable, Schema, TableDef};
 use crate::words::column_text;
+
+pub use shared::{Checker, SharedRows};
 
 /// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run
 /// time.
@@ -481,7 +483,7 @@ pub trait Store: Sized {
 
     /// What several threads can read concurrently while nothing changes; nothing where rows have to
     /// be fetched.
-    fn shared(&self) -> Option<SharedView<'_>> {
+    fn shared(&self) -> Option<Box<dyn SharedRows + '_>> {
         None
     }
 

@@ -16,6 +16,7 @@ mod recover;
 mod report;
 mod run;
 mod settings;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,7 @@ enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
     Inspect(inspect::Arguments),
+    Verify(verify::Arguments),
     Recover(recover::Arguments),
     Settings(settings::Arguments),
     Compare(compare::Arguments),
@@ -70,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Settings(arguments) => settings::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

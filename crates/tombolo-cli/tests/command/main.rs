@@ -15,3 +15,4 @@ mod recovery;
 mod report;
 mod results;
 mod usage;
+mod verify;

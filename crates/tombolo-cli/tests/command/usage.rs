@@ -9,8 +9,8 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: did you mean recover? use run, check, inspect, recover, settings, compare, \
-         demo, dissect, paper, report",
+        "there is no command serve: did you mean recover? use run, check, inspect, verify, recover, settings, \
+         compare, demo, dissect, paper, report",
     );
     refused("", 2, "a command is missing: use run, check");
     refused("rum tpcc", 2, "did you mean run?");
@@ -22,6 +22,8 @@ fn commands_and_flags_that_do_not_exist() {
     refused("check", 2, "tombolo check needs");
     refused("recover", 2, "tombolo recover needs");
     refused("inspect", 2, "tombolo inspect needs");
+    refused("verify no-such-file", 2, "no-such-file cannot be read");
+    refused("verify src/main.rs", 2, "src/main.rs: line 1: ");
     refused("recover no-such-directory", 2, "no-such-directory");
     refused("inspect src", 2, "holds no database of profile memory");
     refused("recover src", 2, "holds no database of profile memory");

@@ -17,10 +17,9 @@ use sha2::{Digest, Sha256};
 use tombolo_engine::threads::{self, ordered_parallel};
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::key::Dynamic;
-use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::RowBytes;
 use tombolo_storage::schema::TableDef;
-use tombolo_storage::store::{Table, dynamic_table};
+use tombolo_storage::store::{SharedRows, Table, dynamic_table};
 use tombolo_storage::value::ColumnReader;
 
 use crate::store::DynamicStore;
@@ -156,8 +155,9 @@ fn for_each_table<E: From<Error>>(
 pub fn state_hash(store: &mut dyn DynamicStore) -> Result<StateHash> {
     let mut hash = StateHash::default();
     for_each_table(store, |store, handle, table| {
-        match store.shared() {
-            Some(view) => hash.add_all(hash_in_parts(&view, handle, table)),
+        let in_parts = store.shared().map(|view| hash_in_parts(&*view, handle, table));
+        match in_parts {
+            Some(all) => hash.add_all(all),
             None => {
                 let mut text = RowText::of(table);
                 store.each_row(handle, &mut |row| hash.add_text(text.named(row)))?;
@@ -169,12 +169,12 @@ pub fn state_hash(store: &mut dyn DynamicStore) -> Result<StateHash> {
 }
 
 /// The hash of the rows of one table.
-fn hash_in_parts(view: &SharedView<'_>, handle: &Table<Dynamic>, table: &TableDef) -> StateHash {
-    let parts: Vec<u32> = view.slots(handle).step_by(SLOTS_AT_ONCE as usize).collect();
+fn hash_in_parts(view: &dyn SharedRows, handle: &Table<Dynamic>, table: &TableDef) -> StateHash {
+    let parts: Vec<u32> = view.slots(handle.position()).step_by(SLOTS_AT_ONCE as usize).collect();
     let hash_part = |&first: &u32| {
         let (mut hash, mut text) = (StateHash::default(), RowText::of(table));
         let slots = first..first.saturating_add(SLOTS_AT_ONCE);
-        view.each_row(handle, slots, |row| hash.add_text(text.named(row.pin())));
+        view.each_row(handle.position(), slots, &mut |row| hash.add_text(text.named(row)));
         hash
     };
     let mut hash = StateHash::default();

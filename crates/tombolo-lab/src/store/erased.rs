@@ -114,7 +114,7 @@ impl<S: Store> DynamicStore for S {
         see: &mut dyn FnMut(&dyn RowBytes),
     ) -> Result<()> {
         if let Some(view) = Store::shared(self) {
-            view.each_row(table, view.slots(table), |row| see(row.pin()));
+            view.each_row(table.position(), view.slots(table.position()), see);
             return Ok(());
         }
         let mut rows = Vec::new();

@@ -2,10 +2,9 @@
 //! state hashes and dumps. Not here: what is made of the rows.
 
 use tombolo_storage::error::{Error, Result};
-use tombolo_storage::memory::SharedView;
 use tombolo_storage::row::{Row, RowBytes};
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Table, dynamic_table};
+use tombolo_storage::store::{SharedRows, Table, dynamic_table};
 
 use crate::store::DynamicStore;
 
@@ -36,14 +35,15 @@ pub(super) trait HasRows {
     ) -> Result<()>;
 }
 
-impl HasRows for SharedView<'_> {
+impl HasRows for &dyn SharedRows {
     fn for_each_row<R: DeclaredTable>(
         &mut self,
         table: &Table<R>,
         mut see: impl FnMut(&Row<R, Seen<'_>>),
     ) -> Result<()> {
-        self.each_row(table, self.slots(table), |row| {
-            see(&Row::new(Seen { fixed: row.pin().fixed(), row: row.pin() }));
+        let table = table.position();
+        self.each_row(table, self.slots(table), &mut |row| {
+            see(&Row::new(Seen { fixed: row.fixed(), row }));
         });
         Ok(())
     }

@@ -12,7 +12,6 @@ use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
 use super::region::RegionError;
 use super::rows::Rows;
-use super::shared::SharedView;
 use super::store::{MemoryRow, MemoryStore, State};
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result, SchemaError};
@@ -20,7 +19,9 @@ use crate::key::{Edge, Fit, IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
-use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
+use crate::store::{
+    Damage, Index, Order, Phase, SharedRows, Store, Table, TableType, Usage, key_out_of_range,
+};
 use crate::value_log::{SchemaKind, definition};
 
 /// The packed keys of a range: from the first number to before the second.
@@ -560,8 +561,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         self.verify()
     }
 
-    fn shared(&self) -> Option<SharedView<'_>> {
-        Some(self.view())
+    fn shared(&self) -> Option<Box<dyn SharedRows + '_>> {
+        Some(Box::new(self.view()))
     }
 
     fn usage(&mut self) -> Usage {

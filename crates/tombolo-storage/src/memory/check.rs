@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;
 use crate::schema::ColumnDef;
-use crate::store::{Damage, Usage};
+use crate::store::{Checker, Damage, Usage};
 use crate::value::{ColumnReader, Value, read_value};
 
 /// The key columns' values of the row in `slot`.
@@ -104,7 +104,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     /// Verifies slabs, trees and tables, and that indexes and rows agree.
     pub(super) fn verify(&mut self) -> Vec<Damage> {
-        let checker = self.view().checker();
+        let checker = CheckInParts::new(self.view());
         checker.parts().flat_map(|part| checker.check(part)).collect()
     }
 
@@ -152,7 +152,7 @@ enum Part {
 ///
 /// [`Store::check`]: crate::store::Store::check
 #[derive(Debug)]
-pub struct Checker<'a> {
+pub(super) struct CheckInParts<'a> {
     view: SharedView<'a>,
     parts: Vec<Part>,
     /// What is wrong with an index itself, found by the first check that needs it. Rows are looked up
@@ -160,26 +160,28 @@ pub struct Checker<'a> {
     found: Vec<OnceLock<Result<(), String>>>,
 }
 
-impl<'a> SharedView<'a> {
+impl<'a> CheckInParts<'a> {
     /// What verifies slabs, trees and tables, and that indexes and rows agree.
-    pub fn checker(self) -> Checker<'a> {
-        let slabs = (0..self.tables.len()).map(Part::Slab);
+    pub(super) fn new(view: SharedView<'a>) -> Self {
+        let slabs = (0..view.tables.len()).map(Part::Slab);
         let mut parts: Vec<Part> = slabs.chain([Part::Values, Part::Snapshots]).collect();
-        for (position, index) in self.indexes.iter().enumerate() {
-            if self.schema.index_at(position).is_none() {
+        for (position, index) in view.indexes.iter().enumerate() {
+            if view.schema.index_at(position).is_none() {
                 continue; // it was dropped
             }
-            let slots = self.tables[index.table].slab.used();
+            let slots = view.tables[index.table].slab.used();
             // One part at least: the index itself is checked with the first.
             for first in (0..slots.max(1)).step_by(SLOTS_AT_ONCE as usize) {
                 let end = first.saturating_add(SLOTS_AT_ONCE).min(slots);
                 parts.push(Part::Entries(position, first..end));
             }
         }
-        let found = self.indexes.iter().map(|_| OnceLock::new()).collect();
-        Checker { view: self, parts, found }
+        let found = view.indexes.iter().map(|_| OnceLock::new()).collect();
+        Self { view, parts, found }
     }
+}
 
+impl SharedView<'_> {
     /// Whether the row in `slot` has the normalised key `key` in `index`.
     fn is_key_of(&self, index: &RowIndex, key: &[u8], slot: u32) -> bool {
         let columns = &self.schema.tables[index.table].columns;
@@ -283,17 +285,12 @@ impl<'a> SharedView<'a> {
     }
 }
 
-impl Checker<'_> {
-    /// The parts there are.
-    pub fn parts(&self) -> Range<usize> {
+impl Checker for CheckInParts<'_> {
+    fn parts(&self) -> Range<usize> {
         0..self.parts.len()
     }
 
-    /// The damage that one of them finds.
-    ///
-    /// # Panics
-    /// When there is no such part.
-    pub fn check(&self, part: usize) -> Vec<Damage> {
+    fn check(&self, part: usize) -> Vec<Damage> {
         let view = &self.view;
         let in_slabs = |what| Damage { check: "slabs", what };
         let damage = |found: Result<(), String>, place: &dyn Fn() -> String| {
@@ -372,7 +369,7 @@ mod tests {
 
     /// What all parts find, half of them on another thread.
     fn found_in_parts(store: &MemoryStore<Memory>) -> Vec<Damage> {
-        let checker = store.view().checker();
+        let checker = CheckInParts::new(store.view());
         let check = |first: usize| {
             let parts = checker.parts().skip(first).step_by(2);
             parts.flat_map(|part| checker.check(part)).collect::<Vec<_>>()

@@ -41,9 +41,7 @@ pub mod undo;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-pub use check::Checker;
 pub use rows::FoundRow;
-pub use shared::SharedView;
 pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 

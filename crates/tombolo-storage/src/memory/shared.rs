@@ -8,19 +8,20 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::before_images::Snapshots;
+use super::check::CheckInParts;
 use super::dropping::Remains;
 use super::index::RowIndex;
 use super::rows::Rows;
 use super::store::{MemoryRow, MemoryStore};
 use super::variable::SizeClasses;
 use crate::profile::MemoryProfile;
-use crate::row::Row;
+use crate::row::RowBytes;
 use crate::schema::Schema;
-use crate::store::{Table, TableType};
+use crate::store::{Checker, SharedRows};
 
 /// The rows and indexes of a memory store, for any thread. See the module's head.
 #[derive(Clone, Copy, Debug)]
-pub struct SharedView<'a> {
+pub(super) struct SharedView<'a> {
     pub(super) schema: &'a Schema,
     pub(super) tables: &'a [Rows],
     pub(super) values: &'a SizeClasses,
@@ -43,23 +44,20 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 }
 
-impl<'a> SharedView<'a> {
-    /// The slots that the rows of `table` lie in, not each of them with a row.
-    pub fn slots<R: TableType>(&self, table: &Table<R>) -> Range<u32> {
-        0..self.tables[table.position()].slab.used()
+impl SharedRows for SharedView<'_> {
+    fn slots(&self, table: usize) -> Range<u32> {
+        0..self.tables[table].slab.used()
     }
 
-    /// Shows the rows of `table` in these of its slots, in their order.
-    pub fn each_row<R: TableType>(
-        &self,
-        table: &Table<R>,
-        slots: Range<u32>,
-        mut see: impl FnMut(&Row<R, MemoryRow<'a>>),
-    ) {
-        let (slab, values) = (&self.tables[table.position()].slab, self.values);
+    fn each_row(&self, table: usize, slots: Range<u32>, see: &mut dyn FnMut(&dyn RowBytes)) {
+        let (Rows { slab, shape, .. }, values) = (&self.tables[table], self.values);
         let live = slab.live_from(slots.start).take_while(|slot| *slot < slots.end);
-        for fixed in live.filter_map(|slot| slab.head(slot.into(), table.row_size())) {
-            see(&Row::new(MemoryRow { fixed, values }));
+        for fixed in live.filter_map(|slot| slab.head(slot.into(), shape.row_bytes)) {
+            see(&MemoryRow { fixed, values });
         }
+    }
+
+    fn checker(&self) -> Box<dyn Checker + '_> {
+        Box::new(CheckInParts::new(*self))
     }
 }

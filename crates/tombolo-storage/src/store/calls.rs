@@ -72,7 +72,7 @@ macro_rules! for_each_store_call {
             -> $crate::error::Result<bool> }
         $each! { $($with)* poison mut [] (reason: &'static str) -> () }
         $each! { $($with)* check mut [] () -> Vec<$crate::store::Damage> }
-        $each! { $($with)* shared ref [] () -> Option<$crate::memory::SharedView<'_>> }
+        $each! { $($with)* shared ref [] () -> Option<Box<dyn $crate::store::SharedRows + '_>> }
         $each! { $($with)* usage mut [] () -> $crate::store::Usage }
         $each! { $($with)* fail mut [] () -> $crate::error::Result<()> }
     };

@@ -36,13 +36,17 @@ pub const CHECKS: [&str; 12] =
 /// When the store does not hold TPC-C's tables or refuses to be read.
 pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
     let handles = Handles::bind(store.schema())?;
-    let (lines, tally) = in_transaction(store, |mut store| match store.shared() {
-        None => Ok((lines(&mut store, &handles)?, Tally::of(&mut store, &handles)?)),
-        Some(view) => {
+    let (lines, tally) = in_transaction(store, |mut store| {
+        let in_parallel = store.shared().map(|view| {
+            let view = &*view;
             let other = || lines(&mut { view }, &handles);
-            let (lines, tally) = both(other, || Tally::of(&mut { view }, &handles));
-            Ok::<_, WorkloadError>((lines?, tally?))
-        }
+            both(other, || Tally::of(&mut { view }, &handles))
+        });
+        let (lines, tally) = match in_parallel {
+            Some((lines, tally)) => (lines?, tally?),
+            None => (lines(&mut store, &handles)?, Tally::of(&mut store, &handles)?),
+        };
+        Ok::<_, WorkloadError>((lines, tally))
     })?;
     let mut findings = Findings::default();
     let tally = tally.with(&lines);

@@ -1,0 +1,290 @@
+//! What a history is judged to be: the level that holds, or the anomaly, told line by line.
+//!
+//! Not here: how it was found.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// An isolation level: what it forbids, in Adya's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// PL-2: G0, G1a, G1b, G1c.
+    ReadCommitted,
+    /// PL-2.99: what read committed forbids, and G2-item.
+    RepeatableRead,
+    /// Snapshot isolation: each cycle has two read-to-write edges one behind the other.
+    Snapshot,
+    /// PL-3: one order of all transactions explains what each saw.
+    Serializable,
+    /// The same, in an order that no session and no clock contradicts.
+    StrictSerializable,
+}
+
+impl Level {
+    /// All of them, the weaker before the stronger.
+    pub const ALL: [Self; 5] = [
+        Self::ReadCommitted,
+        Self::RepeatableRead,
+        Self::Snapshot,
+        Self::Serializable,
+        Self::StrictSerializable,
+    ];
+
+    /// Its name on the command line and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read-committed",
+            Self::RepeatableRead => "repeatable-read",
+            Self::Snapshot => "snapshot",
+            Self::Serializable => "serializable",
+            Self::StrictSerializable => "strict-serializable",
+        }
+    }
+
+    /// Whether every history of this level has the `weaker` one, too.
+    #[must_use]
+    pub fn implies(self, weaker: Self) -> bool {
+        weaker <= self && !(self == Self::Snapshot && weaker == Self::RepeatableRead)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What went wrong. The names are Adya's where he has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A value was seen that no transaction wrote.
+    GarbageRead,
+    /// A transaction did not see its own writes, or saw them before it made them.
+    Internal,
+    /// G1a: what an aborted transaction wrote was seen.
+    AbortedRead,
+    /// G1b: a value was seen that its transaction replaced before it committed.
+    IntermediateRead,
+    /// G0: writes of transactions are interleaved.
+    WriteCycle,
+    /// G1c: transactions depend on each other's writes in a circle.
+    CircularInformation,
+    /// Two transactions replaced the same version.
+    LostUpdate,
+    /// G-single: a transaction saw a part of another's effects (read skew).
+    Single,
+    /// G2-item: as write skew, by rows that were read.
+    ItemAntidependency,
+    /// G2: the same by rows that were not there (a phantom).
+    Antidependency,
+}
+
+impl Kind {
+    /// Its name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::GarbageRead => "garbage-read",
+            Self::Internal => "internal",
+            Self::AbortedRead => "G1a",
+            Self::IntermediateRead => "G1b",
+            Self::WriteCycle => "G0",
+            Self::CircularInformation => "G1c",
+            Self::LostUpdate => "lost-update",
+            Self::Single => "G-single",
+            Self::ItemAntidependency => "G2-item",
+            Self::Antidependency => "G2",
+        }
+    }
+
+    /// What it is, in a few words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::GarbageRead => "a value that no transaction wrote",
+            Self::Internal => "a transaction that contradicts its own operations",
+            Self::AbortedRead => "a read of what was taken back",
+            Self::IntermediateRead => "a read of a value that its transaction replaced",
+            Self::WriteCycle => "interleaved writes",
+            Self::CircularInformation => "transactions that each depend on the other's writes",
+            Self::LostUpdate => "two transactions that replaced the same version",
+            Self::Single => "a read of some of another transaction's effects and not of others",
+            Self::ItemAntidependency => {
+                "write skew: each transaction read what another then replaced"
+            }
+            Self::Antidependency => "a phantom: a read missed a row that another transaction added",
+        }
+    }
+}
+
+/// Which orders an anomaly contradicts besides that of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Beyond {
+    /// None: the data alone shows it.
+    Nothing,
+    /// The order of a session's transactions.
+    Session,
+    /// The clock: one transaction had ended when another began.
+    RealTime,
+}
+
+/// One thing that happened: a line of an anomaly's story.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The transaction, as the line of the history.
+    pub line: u64,
+    /// The transaction that has to come after it, as a line.
+    pub before: u64,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// An anomaly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anomaly {
+    /// What it is.
+    pub kind: Kind,
+    /// Which other order it contradicts.
+    pub beyond: Beyond,
+    /// The cycle, or the one step that cannot have happened.
+    pub steps: Vec<Step>,
+    /// Whether other orders of versions were possible, each of which leads to an anomaly, too.
+    pub by_exclusion: bool,
+}
+
+impl Anomaly {
+    /// Its full name: `G2-item`, `G-single-real-time`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let beyond = match self.beyond {
+            Beyond::Nothing => "",
+            Beyond::Session => "-session",
+            Beyond::RealTime => "-real-time",
+        };
+        format!("{}{beyond}", self.kind.name())
+    }
+}
+
+impl Serialize for Anomaly {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            name: String,
+            words: &'static str,
+            by_exclusion: bool,
+            steps: &'a [Step],
+        }
+        let (words, by_exclusion) = (self.kind.words(), self.by_exclusion);
+        Shown { name: self.name(), words, by_exclusion, steps: &self.steps }.serialize(serializer)
+    }
+}
+
+/// Whether a history has a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holds {
+    /// An order was found that explains it.
+    Yes,
+    /// No order does.
+    No,
+    /// Neither was found within the effort.
+    Undecided,
+}
+
+/// What was found of each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels(pub(crate) [Holds; 5]);
+
+impl Levels {
+    /// Whether the history has this level.
+    #[must_use]
+    pub fn of(&self, level: Level) -> Holds {
+        self.0[level as usize]
+    }
+}
+
+impl Serialize for Levels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Level::ALL.iter().map(|&level| (level.name(), self.of(level))))
+    }
+}
+
+/// How much the evidence left open, and how much of that was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Open {
+    /// Pairs of neighbouring versions whose order nothing proves.
+    pub orders: u64,
+    /// Reads that saw none where more than one deletion can be the reason.
+    pub absences: u64,
+    /// Transactions of unknown outcome whose deletions would explain what was seen.
+    pub outcomes: u64,
+    /// Candidates that were tried.
+    pub tried: u64,
+}
+
+/// The judgement of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The level that was asked for.
+    pub level: Level,
+    /// Whether the history has it.
+    pub holds: Holds,
+    /// The same of every level.
+    pub levels: Levels,
+    /// How many transactions count: committed ones, and unknown ones whose writes were seen.
+    pub counted: u64,
+    /// What the evidence left open.
+    pub open: Open,
+    /// What went wrong, the worst first; none if the level that was asked for holds.
+    pub anomalies: Vec<Anomaly>,
+}
+
+impl Verdict {
+    /// The strongest levels that hold: one, or two that do not imply each other, or none.
+    #[must_use]
+    pub fn strongest(&self) -> Vec<Level> {
+        let holds = |level: &Level| self.levels.of(*level) == Holds::Yes;
+        let held: Vec<Level> = Level::ALL.into_iter().filter(holds).collect();
+        let beaten =
+            |level: Level| held.iter().any(|&other| other != level && other.implies(level));
+        held.iter().copied().filter(|&level| !beaten(level)).collect()
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// What people read: the level, then each anomaly with its story.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is = match self.holds {
+            Holds::Yes => "holds",
+            Holds::No => "does not hold",
+            Holds::Undecided => "undecided",
+        };
+        writeln!(f, "{}: {is}; {} transactions count", self.level, self.counted)?;
+        if self.holds != Holds::Yes {
+            let names: Vec<&str> = self.strongest().iter().map(|level| level.name()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            writeln!(f, "what holds: {names}")?;
+        }
+        if self.holds == Holds::Undecided {
+            let Open { orders, absences, outcomes, tried } = self.open;
+            writeln!(
+                f,
+                "open: the order of {orders} pairs of versions, the reason of {absences} absences, {outcomes} \
+                 outcomes; {tried} candidates were tried: record what writes replace (over), or commit"
+            )?;
+        }
+        for anomaly in &self.anomalies {
+            writeln!(f, "{}: {}", anomaly.name(), anomaly.kind.words())?;
+            for step in &anomaly.steps {
+                writeln!(f, "  {}", step.why)?;
+            }
+            if anomaly.by_exclusion {
+                writeln!(f, "  (other orders of the versions are possible; all lead to a cycle)")?;
+            }
+        }
+        Ok(())
+    }
+}
