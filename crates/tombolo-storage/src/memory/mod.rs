@@ -45,6 +45,9 @@ pub use rows::FoundRow;
 pub use snapshot::{Snapshot, SnapshotCursor};
 pub use store::{MemoryRow, MemoryStore};
 
+/// The most memory that the images of all snapshots take together, in bytes, unless a store sets another bound.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
+
 /// How much memory a store may take, and what else is set for all of its structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -73,7 +76,7 @@ impl Default for Limits {
         Self {
             structure_bytes_max: region::RESERVATION_BYTES,
             memory_bytes_max: u64::MAX,
-            snapshot_bytes_max: snapshot::SNAPSHOT_BYTES_MAX,
+            snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
             hash_seed: None,
         }
     }

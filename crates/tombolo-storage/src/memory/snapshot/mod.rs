@@ -27,10 +27,6 @@ use crate::profile::MemoryProfile;
 use crate::row::{Row, RowId};
 use crate::store::{Store, Table, TableType};
 
-/// The most memory the images of all snapshots take together, in bytes, unless a store sets another
-/// bound.
-pub const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
-
 /// An open snapshot of one store. Give it back with [`MemoryStore::close_snapshot`]: until then
 /// transactions keep images for it.
 #[derive(Debug)]
