@@ -4,6 +4,7 @@ use tombolo_storage::profile::PROFILES;
 
 use super::*;
 use crate::plan::Options;
+use crate::workload::tpcc::loader::Scale;
 
 #[test]
 fn every_profile_that_is_listed_opens_or_is_in_another_build() {

@@ -6,6 +6,7 @@
 //!
 //! Not here: debit-credit, durability, servers (`debit_credit/`).
 
+mod engine;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
 mod tombolo;
@@ -17,10 +18,10 @@ use super::{Batch, Measured, OURS, Watch, place_of};
 use crate::failure::Failure;
 use crate::plan::WARM_UP;
 use crate::progress::Progress;
-use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::{Generator, Input};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
+pub use engine::Engine;
 use tombolo::Tombolo;
 
 /// What opens another engine.
@@ -33,50 +34,6 @@ const PEERS: [Peer<Open>; 1] =
 /// The names of the other engines, whether built in or not.
 pub fn peers() -> Vec<&'static str> {
     names_of(&PEERS)
-}
-
-/// An engine with TPC-C on it, in memory, not durable.
-pub trait Engine {
-    /// Its name in results: `tombolo/PROFILE` or the peer's.
-    fn name(&self) -> &str;
-
-    /// Its version.
-    fn version(&self) -> &str;
-
-    /// How a call reaches it.
-    fn transport(&self) -> &'static str {
-        "embedded"
-    }
-
-    /// Loads the initial database; reports to `progress` which part is done.
-    ///
-    /// # Errors
-    /// What the engine refused.
-    fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure>;
-
-    /// Runs one transaction per input and measures them.
-    ///
-    /// # Errors
-    /// What the engine failed with; aborts are outcomes.
-    fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure>;
-
-    /// Asks the consistency conditions, and the engine whether it is whole.
-    ///
-    /// # Errors
-    /// When the engine cannot be read.
-    fn verify(&mut self) -> Result<Verification, Failure>;
-
-    /// The hash of all rows.
-    ///
-    /// # Errors
-    /// When the engine cannot be read.
-    fn state_hash(&mut self) -> Result<StateHash, Failure>;
-}
-
-impl std::fmt::Debug for dyn Engine + '_ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// An empty database on the engine called `name`, with memory for `page_bytes` of pages.

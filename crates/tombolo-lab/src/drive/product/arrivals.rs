@@ -10,17 +10,10 @@
 
 use tombolo_engine::rng::Rng;
 
+use crate::drive::Behind;
+
 /// What the generator's numbers for arrivals are drawn by, in addition to the seed.
 const STREAM: &[u64] = &[0x6172_7269_7661_6c73];
-
-/// How far calls were behind the times at which they should have begun.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behind {
-    /// The most that a call began late, in nanoseconds.
-    pub ns_max: u64,
-    /// How many calls should have begun before the end of the run and did not, about.
-    pub not_begun: u64,
-}
 
 /// When calls should begin.
 #[derive(Debug)]

@@ -23,9 +23,10 @@ use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
-use super::arrivals::{Arrivals, Behind};
+use super::arrivals::Arrivals;
 use super::executor::{Answered, Database, Request};
 use super::sequences::CallNumber;
+use crate::drive::Behind;
 use crate::drive::{ByKind, Tally, stopped};
 use crate::failure::Failure;
 use crate::histogram::Latencies;

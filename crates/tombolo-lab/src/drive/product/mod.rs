@@ -37,7 +37,7 @@ use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{LogBuffer, LogSettings};
 
-use super::{Batch, ByKind, CountInputs, Executed, Instance, Tally, stopped};
+use super::{Batch, ByKind, CountInputs, Executed, Instance, PipelineOutcome, Tally, stopped};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::failure::Failure;
@@ -49,11 +49,9 @@ use crate::work::WorkDone;
 use crate::workload::Workload;
 use crate::workload::error::WorkloadError;
 
-pub use arrivals::Behind;
 pub(crate) use executor::{Answered, Database, Request};
 use files::Files;
 pub use groups::GROUP;
-pub use pipeline::PipelineOutcome;
 use pipeline::Running;
 pub(crate) use pipeline::since as pipeline_busy_since;
 

@@ -16,48 +16,18 @@ use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::profile::MemoryProfile;
 
 use super::acks::Acks;
-use super::arrivals::{Arrivals, Behind};
+use super::arrivals::Arrivals;
 use super::clients::{Answers, Calling, Clients, Watch};
 use super::executor::Database;
 use super::files;
 use super::sequences::Sequences;
 use super::{Product, State, cannot_run, environment};
-use crate::drive::{Batch, Executed, Tally, stopped};
+use crate::drive::{Batch, Executed, PipelineOutcome, Tally, stopped};
 use crate::failure::Failure;
-use crate::files::{RawFlush, Recovery};
-use crate::histogram::Latencies;
 use crate::host;
 use crate::progress::Progress;
 use crate::work::WorkDone;
 use crate::workload::Workload;
-
-/// What is reported of a pipeline.
-#[derive(Clone, Debug, Default)]
-pub struct PipelineOutcome {
-    /// How long the stages worked while they were measured.
-    pub busy: Busy,
-    /// Whether the callers' thread carried their calls: it did the stages' work.
-    pub is_carried: bool,
-    /// Processor time of the pipeline's threads meanwhile, by the first stage on each; none where
-    /// the system does not say.
-    pub cpu: BTreeMap<String, Duration>,
-    /// What the device takes for a flush.
-    pub raw_flush: Option<RawFlush>,
-    /// How the database came back, if it was opened.
-    pub recovery: Option<Recovery>,
-    /// Checkpoints while callers were measured, if any are written.
-    pub checkpoint: Option<CheckpointStatistics>,
-    /// How long answers took that came while one was written.
-    pub in_checkpoint: Latencies,
-    /// How far calls were behind their times, in an open loop.
-    pub behind: Option<Behind>,
-    /// Memory that DB′ took when the measured part began, in bytes.
-    pub copy_loaded_bytes: u64,
-    /// Memory that the store took when the run was over, in bytes.
-    pub store_end_bytes: u64,
-    /// What went wrong that is no failure of the run.
-    pub notes: Vec<String>,
-}
 
 /// What was counted before a batch.
 struct Before {
