@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tombolo_engine::settings::{Settings, Source};
 
-use crate::experiment::looking_glass::dissect::{DissectPlan, Scope};
 use crate::experiment::looking_glass::ladder::Ladder;
+use crate::experiment::looking_glass::plan::{DissectPlan, Scope};
 use crate::failure::{Failure, reason};
 use crate::plan::Plan;
 

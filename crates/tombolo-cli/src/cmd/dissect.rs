@@ -4,9 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use tombolo_engine::settings::{self, Setting, Settings};
-use tombolo_lab::experiment::looking_glass::dissect::{self, DissectPlan, Scope};
+use tombolo_lab::experiment::looking_glass::dissect;
 use tombolo_lab::experiment::looking_glass::ladder::{self, Ladder};
 use tombolo_lab::experiment::looking_glass::paper::Switch;
+use tombolo_lab::experiment::looking_glass::plan::{DissectPlan, Scope};
 use tombolo_lab::experiment::looking_glass::result::{Dissection, Headed};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;

@@ -5,7 +5,7 @@
 //! paper has is here, with or without ours; a bar that it draws without a number has no number here
 //! either (LG-E8). Not here: running anything.
 
-use super::ladder::CONVENTIONAL;
+use super::ladder::{CONVENTIONAL, PRODUCT_LADDER};
 use super::paper::{self, Transaction};
 use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung};
 use crate::experiment::Reproducible;
@@ -99,9 +99,6 @@ impl Figure {
         }
     }
 }
-
-/// The ladder that goes up, from the bare store to what a user runs.
-pub const PRODUCT_LADDER: &str = "product";
 
 const INSTRUCTIONS: &str = "instructions";
 const PERCENT: &str = "% of instructions";

@@ -7,6 +7,9 @@ use super::paper::{SWITCHES, Switch};
 use super::result::Component;
 use crate::plan::Part;
 
+/// The ladder that goes up, from the bare store to what a user runs.
+pub const PRODUCT_LADDER: &str = "product";
+
 /// The first rung of the ladders that go down.
 pub const CONVENTIONAL: &str = "conventional";
 /// The last one.
@@ -88,7 +91,7 @@ impl Ladder {
         match self {
             Self::Paper => "paper",
             Self::ReverseLocks => "reverse-locks",
-            Self::Product => super::figures::PRODUCT_LADDER,
+            Self::Product => PRODUCT_LADDER,
         }
     }
 

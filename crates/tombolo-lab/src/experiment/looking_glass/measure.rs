@@ -14,7 +14,7 @@ use tombolo_engine::settings;
 use tombolo_engine::threads;
 use tombolo_storage::log::Durability;
 
-use super::dissect::DissectPlan;
+use super::plan::DissectPlan;
 use super::result::{Call, Cost, Speed, StageCost, Transaction};
 use crate::counters::{Category, miss};
 use crate::drive::{Batch, Driver, Instance, Tally, Throughput};
@@ -449,8 +449,8 @@ mod tests {
     /// What a New Order of ten lines asks of each component, on `profile`.
     #[cfg(feature = "probe")]
     fn of_new_order(profile: &str) -> BTreeMap<String, f64> {
-        use crate::experiment::looking_glass::dissect::Scope;
         use crate::experiment::looking_glass::ladder::Ladder;
+        use crate::experiment::looking_glass::plan::Scope;
         use tombolo_engine::settings::{Settings, Source};
 
         let mut settings = Settings::default();

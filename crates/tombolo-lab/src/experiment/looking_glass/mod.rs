@@ -11,6 +11,7 @@ pub mod figures;
 pub mod ladder;
 mod measure;
 pub mod paper;
+pub mod plan;
 mod reproduce;
 pub mod result;
 mod summary;

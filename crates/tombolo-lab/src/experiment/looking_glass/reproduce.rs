@@ -4,9 +4,10 @@
 
 use tombolo_engine::settings::{self, Settings, Source};
 
-use super::dissect::{DissectPlan, Scope, dissect};
+use super::dissect::dissect;
 use super::figures::Figure;
 use super::ladder::{Ladder, lattice_point};
+use super::plan::{DissectPlan, Scope};
 use super::result::Component;
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;

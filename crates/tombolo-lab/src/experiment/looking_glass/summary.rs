@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use tombolo_engine::settings;
 use tombolo_storage::log::Durability;
 
-use super::dissect::DissectPlan;
 use super::ladder::{CONVENTIONAL, IF_VARIANT, LATTICE_POINTS, Ladder, Step};
 use super::measure::Profile;
+use super::plan::DissectPlan;
 use super::result::{
     Alone, Component, Count, Dissection, IfVariant, Measured, Rung, Share, Shares, Transaction,
 };
@@ -217,8 +217,8 @@ fn corners(dissection: &Dissection) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::looking_glass::dissect::Scope;
     use crate::experiment::looking_glass::ladder::find_switch;
+    use crate::experiment::looking_glass::plan::Scope;
     use crate::experiment::looking_glass::result::{Cost, Speed};
     use tombolo_engine::settings::{Settings, Source};
 

@@ -1,0 +1,65 @@
+//! What a paper is to the command: figures and tables that can be reproduced.
+//!
+//! Not here: which papers there are (`mod.rs`).
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tombolo_engine::settings::Settings;
+
+use super::looking_glass::result::Reproduction;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// Something of a paper that can be reproduced: a figure or a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reproducible {
+    /// Its name on the command line: the paper's, and its own in it.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+}
+
+/// What runs are made with.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The settings that were given.
+    pub settings: Settings,
+    /// Whether files may lie where nothing is kept.
+    pub volatile_ok: bool,
+    /// How long a terminal takes for a transaction, and for its answer, if it was said.
+    pub terminal: Option<Duration>,
+}
+
+/// What was reproduced.
+#[derive(Clone, Debug)]
+pub struct Reproduced {
+    /// The settings that were in effect.
+    pub settings: Settings,
+    /// What else identifies these results.
+    pub header: Vec<(&'static str, Json)>,
+    /// What was found, in the order it was asked for.
+    pub found: Vec<Reproduction>,
+}
+
+/// A paper.
+pub trait Paper: Sync {
+    /// What can be reproduced of it, in its order.
+    fn items(&self) -> Vec<Reproducible>;
+
+    /// Whether its runs have terminals.
+    fn has_terminals(&self) -> bool {
+        false
+    }
+
+    /// Reproduces those of its items that are called `ids`; runs that several need are made once.
+    ///
+    /// # Errors
+    /// As the runs do.
+    fn reproduce(
+        &self,
+        ids: &[&str],
+        wanted: &Wanted,
+        progress: &mut dyn Progress,
+    ) -> Result<Reproduced, Failure>;
+}
